@@ -1,0 +1,49 @@
+# Two commands matter: `make demo` runs the main job, `make test` checks it. Both create what they need.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JARS   := $(VENV)/.jars
+LOCKS  := requirements/build.lock requirements/all.lock
+export OMP_WAIT_POLICY := passive
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test check lock clean wheel crash
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(JARS) ## create the environment and fetch the jars; nothing is needed before but Python >= 3.11
+
+demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; EXIT=1 stops after the report
+	$(BIN)/cohabit demo $(if $(KAFKA),--kafka) $(if $(EXIT),--exit)
+
+test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 slowest
+	$(BIN)/python -m pytest
+
+check: $(STAMP) ## format, lint, types, imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+lock: $(STAMP) ## resolve the locks again (needs uv in the environment, installed on demand)
+	scripts/lock.sh $(BIN)
+
+wheel: $(STAMP) ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh
+	scripts/setup.sh $(PYTHON) $(VENV)
+	touch $@
+
+$(JARS): $(STAMP) ingest/jars.sha256 ingest/jars.py
+	$(BIN)/python -m ingest.jars
+	touch $@

@@ -1,0 +1,1 @@
+"""Turn predictions into advice; nothing is trained here."""

@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy figures: `python -m benchmarks NAME`."""

@@ -1,0 +1,1 @@
+"""Command line, settings and long-running processes: the only place where everything is wired together."""

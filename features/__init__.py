@@ -1,0 +1,1 @@
+"""What co-location does to a container: pressure, its own normal, slowdown, profiles."""

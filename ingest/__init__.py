@@ -1,0 +1,1 @@
+"""Bring metrics in; own their meaning and their place on disk."""

@@ -1,0 +1,44 @@
+"""Errors of the ingest package, one class per action a caller can take."""
+
+
+class IngestError(Exception):
+    """Something in ingest cannot go on; the message says what to do."""
+
+
+class UnsupportedLake(IngestError):
+    """The lake's address names a file system without atomic create-if-absent."""
+
+    def __init__(self, uri: str, reason: str) -> None:
+        self.uri, self.reason = uri, reason
+        super().__init__(
+            f"lake {uri!r} cannot be used: {reason}; use a folder on a local or POSIX file system that can hard-link files"
+        )
+
+
+class LinkTaken(IngestError):
+    """Another consumer already landed the batch that starts here; this one's files stay orphans."""
+
+    def __init__(self, topic: str, partition: int, start: int) -> None:
+        self.topic, self.partition, self.start = topic, partition, start
+        super().__init__(
+            f"{topic}[{partition}] from offset {start} was landed by another consumer: read the chain's end again"
+        )
+
+
+class BrokenChain(IngestError):
+    """A link does not start where the chain ends."""
+
+    def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
+        self.topic, self.partition, self.start, self.end = topic, partition, start, end
+        super().__init__(
+            f"{topic}[{partition}]: a batch from {start} cannot follow a chain that ends at {end}; "
+            "seek to the chain's end, or land a gap when the broker no longer holds those records"
+        )
+
+
+class UnknownTable(IngestError):
+    """No table of that name exists."""
+
+    def __init__(self, table: str, known: list[str]) -> None:
+        self.table = table
+        super().__init__(f"no table {table!r}; tables are {', '.join(known)}")

@@ -1,0 +1,1 @@
+"""The lake: the only module that knows how tables lie on disk."""

@@ -1,0 +1,28 @@
+"""Topics: their keys, partitions and retention. Facts; the broker and every client read them from here."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic. A key keeps everything about one node (or container) in one partition, hence in order."""
+
+    name: str
+    key: tuple[str, ...]
+    partitions: int
+    compacted: bool = False
+
+
+USAGE = Topic("usage", ("cluster", "node"), 4)
+SAMPLES = Topic("samples", ("cluster", "node"), 4)
+NODES = Topic("nodes", ("cluster", "node"), 1, compacted=True)
+PLACEMENTS = Topic("placements", ("cluster", "container"), 1)
+NODE_STATE = Topic("node_state", ("cluster", "node"), 4, compacted=True)
+DEAD_LETTERS = Topic("dead_letters", ("topic", "partition", "offset"), 1)
+
+TOPICS = {t.name: t for t in (USAGE, SAMPLES, NODES, PLACEMENTS, NODE_STATE, DEAD_LETTERS)}
+
+
+def message_key(topic: Topic, record: dict[str, object]) -> bytes:
+    """Key of a record in its topic: its key columns joined by '/'."""
+    return "/".join(str(record[column]) for column in topic.key).encode()

@@ -1,0 +1,1 @@
+"""Learn slowdown, ship it as ONNX, serve it lightly."""
