@@ -42,3 +42,19 @@ class UnknownTable(IngestError):
     def __init__(self, table: str, known: list[str]) -> None:
         self.table = table
         super().__init__(f"no table {table!r}; tables are {', '.join(known)}")
+
+
+class BadName(IngestError):
+    """A topic, job or position that cannot name a place in the lake."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name!r} cannot name a place in the lake: letters, digits, '.', '_' and '-' only")
+
+
+class RowsOutsideRange(IngestError):
+    """A batch meant to replace a stretch of time holds rows outside it."""
+
+    def __init__(self, table: str, rows: int) -> None:
+        self.table, self.rows = table, rows
+        super().__init__(f"{rows} rows of {table!r} lie outside the stretch they would replace: filter the batch first")
