@@ -76,3 +76,19 @@ class FetchFailed(IngestError):
             "Check the network, or the mirror in your Maven settings; without mvn on PATH the extra `spark` must be "
             f"installed, which brings Ivy. Then run `python -m ingest.jars` again; {because}"
         )
+
+
+class BadName(IngestError):
+    """A topic, job or position that cannot name a place in the lake."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name!r} cannot name a place in the lake: letters, digits, '.', '_' and '-' only")
+
+
+class RowsOutsideRange(IngestError):
+    """A batch meant to replace a stretch of time holds rows outside it."""
+
+    def __init__(self, table: str, rows: int) -> None:
+        self.table, self.rows = table, rows
+        super().__init__(f"{rows} rows of {table!r} lie outside the stretch they would replace: filter the batch first")

@@ -1,1 +1,364 @@
-"""The lake: the only module that knows how tables lie on disk."""
+"""The lake: tables as parquet files, and which of those files count. The only module that knows file layout.
+
+A file counts when a link, a finished batch or a range manifest names it; any other file is an orphan of a writer that
+died, and is never read. Layout below the root:
+
+    data/<table>/v<version>/date=YYYY-MM-DD/hour=HH/*.parquet      rows of landed batches and of replaced ranges
+    links/<topic>/<partition>/<start>.json                         one landed stretch: its end and its files
+    batches/<table>/<job>/<batch>/*.parquet, _SUCCESS              one streaming batch of a job
+    ranges/<table>/<job>/<n>.json                                  which files hold which time; the newest n counts
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from ingest.atomic import create_exclusively
+from ingest.errors import BrokenChain, LinkTaken, RowsOutsideRange, UnknownTable, UnsupportedLake
+from ingest.origin import BatchId, Link, checked_name
+from ingest.schema import LANDING, TIMESTAMP, Table
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One parquet file and the stretch of time [start, end] its rows lie in, microseconds since 1970."""
+
+    table: str
+    path: str
+    rows: int
+    start_us: int
+    end_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """What a link's file holds: where it ends, what it landed, and what it saw."""
+
+    end: int
+    kind: Literal["batch", "gap"]
+    files: tuple[DataFile, ...]
+    unknown_fields: dict[str, int]
+
+    @staticmethod
+    def parse(content: bytes) -> "LinkFacts":
+        """Read a link's JSON."""
+        facts = json.loads(content)
+        files = tuple(DataFile(**file) for file in facts.pop("files"))
+        return LinkFacts(files=files, **facts)
+
+
+@dataclass
+class Lake:
+    """Tables under one root folder. Open with `Lake.open`."""
+
+    root: Path
+    tables: Mapping[str, Table]
+    _links: dict[Path, LinkFacts] = field(default_factory=dict, repr=False)
+    _ends: dict[tuple[str, int], int] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def open(uri: str | Path, tables: Mapping[str, Table]) -> "Lake":
+        """Open or create a lake.
+
+        Args:
+            uri: a folder, or file:///folder.
+            tables: the tables that may lie in it, by name.
+
+        Raises:
+            UnsupportedLake: the file system has no atomic create-if-absent.
+        """
+        lake = Lake(_local_folder(str(uri)), tables)
+        lake._refuse_unless_exclusive(str(uri))
+        return lake
+
+    def append(self, table: str, batch: pa.Table, origin: Link | BatchId) -> tuple[DataFile, ...]:
+        """Write a batch. Rows of a Link count once `commit` names their files; a BatchId counts at once, and once only.
+
+        Args:
+            table: name of the table.
+            batch: rows in the table's schema.
+            origin: where the rows come from.
+
+        Returns:
+            The files written; empty for a batch without rows or one already written.
+        """
+        rows = batch.select(self.table(table).schema.names).cast(self.table(table).schema)
+        if isinstance(origin, BatchId):
+            return self._append_batch(table, rows, origin)
+        stem = f"{origin.topic}-{origin.partition}-{origin.start:020d}-{uuid.uuid4().hex}"
+        return tuple(self._write_hours(table, rows, stem))
+
+    def commit(
+        self,
+        link: Link,
+        files: Sequence[DataFile],
+        *,
+        kind: Literal["batch", "gap"] = "batch",
+        unknown_fields: Mapping[str, int] | None = None,
+    ) -> None:
+        """Make a landed stretch count: exactly one writer wins each start.
+
+        Raises:
+            LinkTaken: somebody landed this start; the files stay orphans.
+            BrokenChain: the chain does not end at this start.
+        """
+        end = self.position(link.topic, link.partition) or 0
+        if end > link.start:
+            raise LinkTaken(link.topic, link.partition, link.start)
+        if end < link.start:
+            raise BrokenChain(link.topic, link.partition, link.start, end)
+        facts = {
+            "end": link.end,
+            "kind": kind,
+            "files": [asdict(f) for f in files],
+            "unknown_fields": dict(unknown_fields or {}),
+        }
+        if not create_exclusively(self._link_path(link.topic, link.partition, link.start), json.dumps(facts).encode()):
+            raise LinkTaken(link.topic, link.partition, link.start)
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """Where the chain of a partition ends, hence the next offset to read; None when nothing was landed."""
+        end = self._ends.get((topic, partition))
+        if end is None:
+            starts = [int(path.stem) for path in self._link_path(topic, partition, 0).parent.glob("[0-9]*.json")]
+            if not starts:
+                return None
+            end = max(starts)
+        while (path := self._link_path(topic, partition, end)).exists() and (facts := self._link(path)).end > end:
+            end = facts.end
+        self._ends[topic, partition] = end
+        return end
+
+    def chain(self, topic: str, partition: int) -> Iterator[tuple[Link, LinkFacts]]:
+        """Every link of a partition in order."""
+        for path in sorted(self._link_path(topic, partition, 0).parent.glob("[0-9]*.json")):
+            facts = self._link(path)
+            yield Link(topic, partition, int(path.stem), facts.end), facts
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """Every (topic, partition) that has a chain."""
+        return sorted((p.parent.name, int(p.name)) for p in (self.root / "links").glob("*/*") if p.is_dir())
+
+    def batch_path(self, table: str, job: str, batch_id: int) -> Path:
+        """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
+        return self.root / "batches" / self.table(table).name / checked_name(job) / f"{batch_id:012d}"
+
+    def replace(self, table: str, start: datetime, end: datetime, job: str, batch: pa.Table) -> None:
+        """Put `batch` in the place of all rows of `job` whose time lies in [start, end); all at once.
+
+        Raises:
+            RowsOutsideRange: the batch holds rows outside [start, end).
+        """
+        kind = self.table(table)
+        rows = batch.select(kind.schema.names).cast(kind.schema)
+        outside = rows.num_rows - rows.filter(_within(kind.time, start, end)).num_rows
+        if outside:
+            raise RowsOutsideRange(table, outside)
+        files = tuple(self._write_hours(table, rows, f"{checked_name(job)}-{uuid.uuid4().hex}"))
+        while not self._swap_range(table, job, _microseconds(start), _microseconds(end), files):
+            pass
+
+    def read(
+        self,
+        table: str,
+        start: datetime = EPOCH,
+        end: datetime = FOREVER,
+        columns: Sequence[str] | None = None,
+        *,
+        nodes: Sequence[str] | None = None,
+        as_of: datetime | None = None,
+    ) -> pa.Table:
+        """Rows whose time lies in [start, end), each key once (of duplicates the lowest topic, partition, offset).
+
+        Args:
+            table: name of the table.
+            start: first time, inclusive.
+            end: last time, exclusive.
+            columns: columns to return; all by default.
+            nodes: only these nodes.
+            as_of: only rows that had arrived by then.
+
+        Returns:
+            Rows sorted by the table's time, then by its key.
+        """
+        kind = self.table(table)
+        wanted = list(columns) if columns is not None else kind.schema.names
+        condition = _condition(kind, start, end, nodes=nodes, as_of=as_of)
+        needed = _needed_schema(kind, wanted)
+        parts = [self._read_part(part, kind, condition).select(needed.names) for part in self._parts(table, start, end)]
+        return _each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
+
+    def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
+        """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""
+        return [str(self.root / path) for part in self._parts(table, start, end) for path in part.paths]
+
+    def table(self, name: str) -> Table:
+        """The table's facts."""
+        if name not in self.tables:
+            raise UnknownTable(name, sorted(self.tables))
+        return self.tables[name]
+
+    def _parts(self, table: str, start: datetime, end: datetime) -> Iterator["_Part"]:
+        """Every set of files that counts, newest kind first: ranges, then batches, then landed links."""
+        low, high = _microseconds(start), _microseconds(end)
+        for job in sorted(self._folders("ranges", table)):
+            for entry in self._ranges(job)[1]:
+                if entry.start_us < high and entry.end_us > low and entry.paths:
+                    yield entry
+        for job in sorted(self._folders("batches", table)):
+            done = sorted((p.parent for p in job.glob("[0-9]*/_SUCCESS")), reverse=True)
+            yield from (_Part(self._batch_files(batch)) for batch in done)
+        landed = tuple(f.path for f in self._landed(table) if f.start_us < high and f.end_us >= low)
+        if landed:
+            yield _Part(landed)
+
+    def _landed(self, table: str) -> Iterator[DataFile]:
+        for topic, partition in self.partitions():
+            for _, facts in self.chain(topic, partition):
+                yield from (f for f in facts.files if f.table == table)
+
+    def _batch_files(self, folder: Path) -> tuple[str, ...]:
+        marker = (folder / "_SUCCESS").read_text()
+        names = marker.split() if marker else [path.name for path in sorted(folder.glob("*.parquet"))]
+        return tuple(str((folder / name).relative_to(self.root)) for name in names)
+
+    def _read_part(self, part: "_Part", kind: Table, condition: ds.Expression) -> pa.Table:
+        paths = [str(self.root / path) for path in part.paths]
+        span = _between(kind.time, part.start_us, part.end_us)
+        return ds.dataset(paths, schema=kind.schema).to_table(filter=condition & span)
+
+    def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
+        kind = self.table(table)
+        hours = pc.floor_temporal(rows[kind.time], unit="hour")
+        for hour in pc.unique(hours).sort().to_pylist():
+            part = rows.filter(pc.equal(hours, pa.scalar(hour, TIMESTAMP)))
+            folder = Path("data", table, f"v{kind.version}", f"date={hour:%Y-%m-%d}", f"hour={hour:%H}")
+            yield self._write_file(kind, part, folder / f"{stem}.parquet")
+
+    def _write_file(self, kind: Table, rows: pa.Table, path: Path) -> DataFile:
+        (self.root / path.parent).mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, self.root / path, compression="zstd")
+        span = pc.min_max(rows[kind.time].cast(pa.int64()))
+        return DataFile(kind.name, str(path), rows.num_rows, span["min"].as_py(), span["max"].as_py())
+
+    def _append_batch(self, table: str, rows: pa.Table, origin: BatchId) -> tuple[DataFile, ...]:
+        folder = self.batch_path(table, origin.job, origin.batch)
+        if (folder / "_SUCCESS").exists():
+            return ()
+        name = folder.relative_to(self.root) / f"part-{uuid.uuid4().hex}.parquet"
+        files = (self._write_file(self.table(table), rows, name),) if rows.num_rows else ()
+        marked = create_exclusively(folder / "_SUCCESS", name.name.encode() if files else b"\n")
+        if not marked:
+            (self.root / name).unlink(missing_ok=True)
+        return files if marked else ()
+
+    def _swap_range(self, table: str, job: str, start_us: int, end_us: int, files: tuple[DataFile, ...]) -> bool:
+        folder = self.root / "ranges" / table / checked_name(job)
+        number, entries = self._ranges(folder)
+        kept = [rest for entry in entries for rest in entry.without(start_us, end_us)]
+        added = _Part(tuple(f.path for f in files), start_us, end_us)
+        content = json.dumps([asdict(entry) for entry in (*kept, added)]).encode()
+        return create_exclusively(folder / f"{number + 1:012d}.json", content)
+
+    def _ranges(self, folder: Path) -> tuple[int, list["_Part"]]:
+        newest = max(folder.glob("[0-9]*.json"), default=None)
+        if newest is None:
+            return 0, []
+        entries = json.loads(newest.read_bytes())
+        return int(newest.stem), [_Part(tuple(e["paths"]), e["start_us"], e["end_us"]) for e in entries]
+
+    def _folders(self, kind: str, table: str) -> Iterator[Path]:
+        return (path for path in (self.root / kind / table).glob("*") if path.is_dir())
+
+    def _link_path(self, topic: str, partition: int, start: int) -> Path:
+        return self.root / "links" / checked_name(topic) / str(partition) / f"{start:020d}.json"
+
+    def _link(self, path: Path) -> LinkFacts:
+        if path not in self._links:
+            self._links[path] = LinkFacts.parse(path.read_bytes())
+        return self._links[path]
+
+    def _refuse_unless_exclusive(self, uri: str) -> None:
+        probe = self.root / f".probe-{uuid.uuid4().hex}"
+        try:
+            won = [create_exclusively(probe, b"") for _ in range(2)]
+        except OSError as error:
+            raise UnsupportedLake(uri, f"creating a file only if absent failed ({error.strerror})") from error
+        probe.unlink()
+        if won != [True, False]:
+            raise UnsupportedLake(uri, "creating a file twice succeeded twice")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files that count together, and the stretch [start, end) of time in which they count."""
+
+    paths: tuple[str, ...]
+    start_us: int = 0
+    end_us: int = 253_370_764_800_000_000
+
+    def without(self, start_us: int, end_us: int) -> Iterator["_Part"]:
+        """What is left of this part when [start_us, end_us) is taken out: none, one or two parts."""
+        if self.start_us < min(self.end_us, start_us):
+            yield _Part(self.paths, self.start_us, min(self.end_us, start_us))
+        if max(self.start_us, end_us) < self.end_us:
+            yield _Part(self.paths, max(self.start_us, end_us), self.end_us)
+
+
+def _condition(
+    kind: Table, start: datetime, end: datetime, *, nodes: Sequence[str] | None, as_of: datetime | None
+) -> ds.Expression:
+    condition = _within(kind.time, start, end)
+    if nodes is not None:
+        condition &= pc.field("node").isin(list(nodes))
+    if as_of is not None:
+        condition &= pc.field("arrived_at") <= pa.scalar(as_of, TIMESTAMP)
+    return condition
+
+
+def _within(time: str, start: datetime, end: datetime) -> ds.Expression:
+    return _between(time, _microseconds(start), _microseconds(end))
+
+
+def _between(time: str, start_us: int, end_us: int) -> ds.Expression:
+    return (pc.field(time) >= pa.scalar(start_us, TIMESTAMP)) & (pc.field(time) < pa.scalar(end_us, TIMESTAMP))
+
+
+def _needed_schema(kind: Table, wanted: Sequence[str]) -> pa.Schema:
+    landing = [c.name for c in LANDING if c.name in kind.by_name]
+    names = dict.fromkeys([*wanted, *kind.key, kind.time, *landing])
+    return pa.schema([kind.schema.field(name) for name in names])
+
+
+def _each_key_once(rows: pa.Table, kind: Table) -> pa.Table:
+    origin = [(name, "ascending") for name in ("topic", "partition", "offset") if name in kind.by_name]
+    ordered = rows.sort_by(origin) if origin else rows
+    numbered = ordered.append_column("_row", pa.array(range(ordered.num_rows), pa.int64()))
+    first = numbered.group_by(list(kind.key), use_threads=False).aggregate([("_row", "min")])["_row_min"]
+    by_time = [(name, "ascending") for name in dict.fromkeys([kind.time, *kind.key])]
+    return ordered.take(first).sort_by(by_time)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _local_folder(uri: str) -> Path:
+    scheme, mark, rest = uri.partition("://")
+    if not mark:
+        return Path(uri).absolute()
+    if scheme != "file" or not rest.startswith("/"):
+        raise UnsupportedLake(uri, "only folders and file:// addresses can create a file only if absent")
+    return Path(rest)

@@ -93,7 +93,9 @@ LANDING = (
 SIGNALS = (
     _number("cpu_cores", "cores", "CPU time per second of interval", 0, 4096),
     _number("cpu_throttled_frac", "s/s", "time throttled by the container's own limit", 0, 1),
-    _number("run_delay_frac", "s/s", "time runnable but waiting, throttled time subtracted; per task, may exceed 1", 0, 4096),
+    _number(
+        "run_delay_frac", "s/s", "time runnable but waiting, throttled time subtracted; per task, may exceed 1", 0, 4096
+    ),
     _number("cpu_us_per_request", "us", "CPU time per request", 0, 1e12),
     _number("memory_bytes", "bytes", "memory in use", 0, 1e15),
     _number("memory_refault_s", "1/s", "refaults of evicted pages", 0, 1e12),
@@ -131,7 +133,18 @@ USAGE = Table(
     1,
     ("cluster", "container", "ts"),
     "ts",
-    (CLUSTER, TS, Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True), NODE, CONTAINER, APP, TEAM, QOS, *SIGNALS, *LANDING),
+    (
+        CLUSTER,
+        TS,
+        Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True),
+        NODE,
+        CONTAINER,
+        APP,
+        TEAM,
+        QOS,
+        *SIGNALS,
+        *LANDING,
+    ),
 )
 
 SAMPLES = Table(
@@ -232,7 +245,13 @@ DEAD_LETTERS = Table(
     ("topic", "partition", "offset", "item"),
     "arrived_at",
     (
-        Column("item", pa.string(), "", "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field", required=True),
+        Column(
+            "item",
+            pa.string(),
+            "",
+            "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field",
+            required=True,
+        ),
         _key("reason", "one of ingest.decode.types.REASONS"),
         _text("detail", "what was found, and what was expected"),
         Column("payload", pa.binary(), "", "the message as it came"),

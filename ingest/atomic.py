@@ -1,0 +1,36 @@
+"""Atomic file operations: create a whole file only if nobody did, or replace it at once. An edge."""
+
+import os
+import uuid
+from pathlib import Path
+
+
+def create_exclusively(path: Path, content: bytes) -> bool:
+    """Create `path` with all of `content`, unless it exists; True when this call created it.
+
+    The content is complete and on disk before the name appears, so a reader sees all of it or nothing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _write_beside(path, content)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    return True
+
+
+def replace_atomically(path: Path, content: bytes) -> None:
+    """Write `path`, whether or not it exists; readers see the old content or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write_beside(path, content).replace(path)
+
+
+def _write_beside(path: Path, content: bytes) -> Path:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return temporary
