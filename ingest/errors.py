@@ -1,6 +1,7 @@
 """Errors of the ingest package, one class per action a caller can take."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class IngestError(Exception):
@@ -92,3 +93,14 @@ class RowsOutsideRange(IngestError):
     def __init__(self, table: str, rows: int) -> None:
         self.table, self.rows = table, rows
         super().__init__(f"{rows} rows of {table!r} lie outside the stretch they would replace: filter the batch first")
+
+
+class BrokerFailed(IngestError):
+    """The embedded Kafka broker did not come up."""
+
+    def __init__(self, log: Path, reason: str, tail: str) -> None:
+        self.log, self.reason = log, reason
+        super().__init__(
+            f"the embedded Kafka broker did not start: {reason}. Its log is {log}; free 1 GB of memory and 200 MB of "
+            f"disk, or name a broker of your own in COHABIT_KAFKA__BOOTSTRAP. It last said:\n{tail}"
+        )
