@@ -6,6 +6,7 @@ died, and is never read. Layout below the root:
     data/<table>/v<version>/date=YYYY-MM-DD/hour=HH/*.parquet      rows of landed batches and of replaced ranges
     links/<topic>/<partition>/<start>.json                         one landed stretch: its end and its files
     batches/<table>/<job>/<batch>/*.parquet, _SUCCESS              one streaming batch of a job
+    staged/<table>/<job>-<id>/*.parquet                            rows of replaced ranges that a job wrote by itself
     ranges/<table>/<job>/<n>.json                                  which files hold which time; the newest n counts
 """
 
@@ -155,20 +156,36 @@ class Lake:
         """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
         return self.root / "batches" / self.table(table).name / checked_name(job) / f"{batch_id:012d}"
 
-    def replace(self, table: str, start: datetime, end: datetime, job: str, batch: pa.Table) -> None:
+    def stage(self, table: str, job: str) -> Path:
+        """A new folder that a job writes parquet files into, to hand to `replace`; they do not count before."""
+        return self.root / "staged" / self.table(table).name / f"{checked_name(job)}-{uuid.uuid4().hex}"
+
+    def replace(self, table: str, start: datetime, end: datetime, job: str, batch: pa.Table | Path) -> int:
         """Put `batch` in the place of all rows of `job` whose time lies in [start, end); all at once.
+
+        Args:
+            table: name of the table.
+            start: first time, inclusive.
+            end: last time, exclusive.
+            job: whose rows are replaced; rows of other jobs stay.
+            batch: the rows, or a folder from `stage` that holds them.
+
+        Returns:
+            Rows written.
 
         Raises:
             RowsOutsideRange: the batch holds rows outside [start, end).
         """
         kind = self.table(table)
-        rows = batch.select(kind.schema.names).cast(kind.schema)
-        outside = rows.num_rows - rows.filter(_within(kind.time, start, end)).num_rows
-        if outside:
-            raise RowsOutsideRange(table, outside)
-        files = tuple(self._write_hours(table, rows, f"{checked_name(job)}-{uuid.uuid4().hex}"))
-        while not self._swap_range(table, job, _microseconds(start), _microseconds(end), files):
+        own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
+        rows = ds.dataset(own, schema=kind.schema)
+        count, inside = rows.count_rows(), rows.count_rows(filter=_within(kind.time, start, end))
+        if count != inside:
+            raise RowsOutsideRange(table, count - inside)
+        paths = self._staged_files(batch) if isinstance(batch, Path) else self._new_files(table, rows.to_table(), job)
+        while not self._swap_range(table, job, _Part(paths, _microseconds(start), _microseconds(end))):
             pass
+        return int(count)
 
     def read(
         self,
@@ -264,11 +281,17 @@ class Lake:
             (self.root / name).unlink(missing_ok=True)
         return files if marked else ()
 
-    def _swap_range(self, table: str, job: str, start_us: int, end_us: int, files: tuple[DataFile, ...]) -> bool:
+    def _new_files(self, table: str, rows: pa.Table, job: str) -> tuple[str, ...]:
+        files = self._write_hours(table, rows, f"{checked_name(job)}-{uuid.uuid4().hex}")
+        return tuple(file.path for file in files)
+
+    def _staged_files(self, folder: Path) -> tuple[str, ...]:
+        return tuple(str(path.relative_to(self.root)) for path in sorted(folder.glob("*.parquet")))
+
+    def _swap_range(self, table: str, job: str, added: "_Part") -> bool:
         folder = self.root / "ranges" / table / checked_name(job)
         number, entries = self._ranges(folder)
-        kept = [rest for entry in entries for rest in entry.without(start_us, end_us)]
-        added = _Part(tuple(f.path for f in files), start_us, end_us)
+        kept = [rest for entry in entries for rest in entry.without(added.start_us, added.end_us)]
         content = json.dumps([asdict(entry) for entry in (*kept, added)]).encode()
         return create_exclusively(folder / f"{number + 1:012d}.json", content)
 
