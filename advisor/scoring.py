@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.snapshot import Snapshot
-from features.catalog import RAW_NAMES
+from features.catalog import NAMES, RAW_NAMES
 from features.placement import complete, raw_features
 from features.pressure import Members, pressures
 from features.residents import DEMAND
@@ -16,6 +16,10 @@ from models.predictor import Prediction, Predictor
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Source = Literal["model", "last_good", "heuristic", "neutral"]
+PRESSURE_ON = {name: {f"pressure_{name}"} for name in NAMES} | {
+    "cpu": {"pressure_cpu", "pressure_cpu_elsewhere", "max_neighbour_cpu"}
+}
+"""Raw features that stand for the pressure on a resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +119,26 @@ class ModelScorer:
             age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
         )
 
+    def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+        """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
+        crowd = _crowd(self.snapshot, newcomer, nodes)
+        raw = crowd.raw(np.arange(len(crowd.group)))[crowd.resident < 0]
+        whole = self._predict_raw(raw).ratio()
+        return np.column_stack([whole - self._predict_raw(_relieved(raw, name)).ratio() for name in NAMES])
+
     def _predict(self, crowd: "_Crowd", rows: Ints) -> Prediction:
         """What the model says of some of the crowd when only these are there."""
-        cpuset = [crowd.cpuset[row] for row in rows]
-        present = Members(crowd.group[rows], crowd.use[rows], crowd.capacity[rows], crowd.best_effort[rows], cpuset)
-        raw = raw_features(pressures(present), crowd.profile[rows], crowd.facts[rows])
+        return self._predict_raw(crowd.raw(rows))
+
+    def _predict_raw(self, raw: Floats) -> Prediction:
         return self.predictor.predict(complete(raw, self.predictor.medians[: len(RAW_NAMES)]))
+
+
+def _relieved(raw: Floats, resource: str) -> Floats:
+    """Rows with no pressure on one resource."""
+    relieved = raw.copy()
+    relieved[:, [i for i, name in enumerate(RAW_NAMES) if name in PRESSURE_ON[resource]]] = 0.0
+    return relieved
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +153,12 @@ class _Crowd:
     cpuset: list[str | None]
     profile: Floats
     facts: Floats
+
+    def raw(self, rows: Ints) -> Floats:
+        """(len(rows), raw features) of some of the crowd when only these are there."""
+        cpuset = [self.cpuset[row] for row in rows]
+        present = Members(self.group[rows], self.use[rows], self.capacity[rows], self.best_effort[rows], cpuset)
+        return raw_features(pressures(present), self.profile[rows], self.facts[rows])
 
 
 def _crowd(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> _Crowd:
