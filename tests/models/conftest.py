@@ -34,7 +34,10 @@ def training_rows(rng: np.random.Generator, missing_share: float) -> tuple[Float
 @pytest.fixture(scope="session")
 def train() -> Train:
     def trained(
-        rounds: int = 60, missing_share: float = 0.0, categories: list[int] | Literal["auto"] = "auto", **parameters: object
+        rounds: int = 60,
+        missing_share: float = 0.0,
+        categories: list[int] | Literal["auto"] = "auto",
+        **parameters: object,
     ) -> lgb.Booster:
         features, target = training_rows(np.random.default_rng(7), missing_share)
         fixed = {"num_threads": 1, "deterministic": True, "seed": 1, "verbosity": -1, "min_data_in_leaf": 5}
