@@ -37,10 +37,14 @@ class Graph:
 
         Source: ours, see docs/decisions/0003-exporter.md.
         """
-        if features.ndim != 2 or features.shape[1] != self.width:
-            raise WrongFeatures(features.shape, self.width)
+        self.refuse_other_widths(features)
         rows = np.ascontiguousarray(features, dtype=np.float64)
         return dict(zip(self.outputs, self.session.run(self.outputs, {"features": rows}), strict=True))
+
+    def refuse_other_widths(self, features: Floats) -> None:
+        """Raise WrongFeatures unless features are (n, width)."""
+        if features.ndim != 2 or features.shape[1] != self.width:
+            raise WrongFeatures(features.shape, self.width)
 
 
 def load_graph(model: bytes | Path) -> Graph:
