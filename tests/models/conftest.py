@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from models.dataset import Dataset
 from models.trees import ZERO_BAND, Forest
 
 Floats = NDArray[np.float64]
@@ -60,3 +61,37 @@ def adversarial_rows() -> Callable[[Forest, int], Floats]:
         return features
 
     return rows
+
+
+@pytest.fixture(scope="session")
+def placements() -> Callable[..., Dataset]:
+    """Apps of differing sensitivity under three pressures, with headroom and two free columns.
+
+    With a cliff, two pressures together hurt more than apart, as when a cache no longer holds both.
+    """
+
+    def drawn(
+        seed: int, groups: int = 20, rows_per_group: int = 120, sensitivity_spread: float = 0.3, cliff: float = 0.0
+    ) -> Dataset:
+        rng = np.random.default_rng(seed)
+        n = groups * rows_per_group
+        group = np.repeat(np.arange(groups), rows_per_group)
+        pressure, headroom, free = rng.gamma(1.5, 0.3, size=(n, 3)), rng.random(n), rng.normal(size=(n, 2))
+        sensitivity = np.exp(rng.normal(0, sensitivity_spread, groups))[group]
+        excess = pressure @ [0.5, 0.2, 0.05] + cliff * (pressure[:, 0] > 0.6) * (pressure[:, 1] > 0.4)
+        truth = np.log1p(excess * sensitivity) - 0.05 * headroom + 0.05 * np.sin(free[:, 0])
+        features = np.column_stack([pressure, headroom, free])
+        features[rng.random(features.shape) < 0.1] = np.nan
+        return Dataset(
+            features=features,
+            names=("cpu_pressure", "llc_pressure", "disk_pressure", "headroom", "hour", "load"),
+            signs=np.array([1, 1, 1, -1, 0, 0], dtype=np.int8),
+            base=np.array([True, True, True, False, False, False]),
+            log_slowdown=truth + 0.05 * (1 + pressure[:, 0]) * rng.normal(size=n),
+            weight=rng.uniform(0.5, 2, n),
+            group=group.astype(np.int32),
+            node_window=rng.permutation(n) // 8,
+            time=np.arange(n, dtype=np.int64) * 60_000_000,
+        )
+
+    return drawn
