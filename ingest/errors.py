@@ -14,7 +14,7 @@ class UnsupportedLake(IngestError):
     def __init__(self, uri: str, reason: str) -> None:
         self.uri, self.reason = uri, reason
         super().__init__(
-            f"lake {uri!r} cannot be used: {reason}; use a folder on a local or POSIX file system that can hard-link files"
+            f"lake {uri!r} cannot be used: {reason}; use a folder on a file system that can hard-link files"
         )
 
 

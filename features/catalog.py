@@ -1,0 +1,86 @@
+"""Feature catalogue of the placement model: names, units, monotone signs, order. The contract with models.
+
+`RAW` is what the feature jobs and the live refresher compute; a value nobody measured is NaN. `complete` in
+`features.placement` fills what is missing and appends the interactions; `FEATURES` is that final order, which the
+training table, the ONNX graphs and the scorer share.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something containers on a node share: what one uses of it, and how much the node has."""
+
+    name: str
+    usage: tuple[str, ...]
+    capacity: str
+
+
+RESOURCES = (
+    Resource("cpu", ("cpu_cores",), "cores"),
+    Resource("llc", ("llc_occupancy_bytes",), "llc_bytes"),
+    Resource("membw", ("memory_bandwidth_bytes_s",), "memory_bandwidth_bytes_s"),
+    Resource("memory", ("memory_bytes",), "memory_bytes"),
+    Resource("disk", ("disk_read_bytes_s", "disk_write_bytes_s"), "disk_bytes_s"),
+    Resource("disk_ios", ("disk_ios_s",), "disk_ios_s"),
+    Resource("net", ("net_rx_bytes_s", "net_tx_bytes_s"), "nic_bytes_s"),
+)
+NAMES = tuple(r.name for r in RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column of the model's input.
+
+    Args:
+        name: column name.
+        unit: unit of the value.
+        sign: +1 where more of it may never lower the predicted slowdown, 0 where it may do either.
+        base: whether the additive base model weighs it.
+    """
+
+    name: str
+    unit: str
+    sign: int = 0
+    base: bool = False
+
+
+PRESSURES = (*(f"pressure_{name}" for name in NAMES), "pressure_cpu_elsewhere")
+"""Neighbours' use as a share of the node: of the container's own cores for cpu, of the other cores for the last."""
+SENSITIVITIES = tuple(f"sensitivity_{name}" for name in NAMES)
+DEMANDS = tuple(f"demand_{name}" for name in NAMES)
+
+RAW = (
+    *(Feature(name, "share of the node", sign=1, base=True) for name in PRESSURES),
+    Feature("neighbours", "containers", sign=1),
+    Feature("neighbours_be", "containers", sign=1),
+    Feature("max_neighbour_cpu", "share of the node", sign=1),
+    *(Feature(name, "slowdown - 1 per share of the node") for name in SENSITIVITIES),
+    *(Feature(name, "share of the node") for name in DEMANDS),
+    Feature("profile_cpi", "cycles/instruction"),
+    Feature("profile_llc_mpki", "1/1000 instructions"),
+    Feature("profile_qps", "1/s"),
+    Feature("profile_windows", "windows"),
+    Feature("node_cores", "cores"),
+    Feature("node_frequency_ghz", "GHz"),
+    Feature("node_llc_bytes_per_core", "bytes"),
+    Feature("node_memory_bandwidth_bytes_s_per_core", "bytes/s"),
+)
+INTERACTIONS = (
+    *(Feature(f"sensitive_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
+    *(Feature(f"intense_{name}", "share of the node, squared", sign=1, base=True) for name in NAMES),
+)
+"""sensitivity x pressure and own demand x pressure, resource by resource."""
+MISSING = tuple(Feature(f"missing_{name}", "0 or 1") for name in PRESSURES)
+FEATURES = (*RAW, *INTERACTIONS, *MISSING)
+
+RAW_NAMES = tuple(f.name for f in RAW)
+FEATURE_NAMES = tuple(f.name for f in FEATURES)
+
+
+def catalogue_hash() -> str:
+    """Fingerprint of the catalogue; a bundle trained on another one is refused."""
+    text = "\n".join(f"{f.name} {f.unit} {f.sign} {f.base}" for f in FEATURES)
+    return hashlib.sha256(text.encode()).hexdigest()

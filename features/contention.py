@@ -1,0 +1,107 @@
+"""Contention: how hard the other containers on a node press on one container.
+
+Pure columnar functions: arrays in, arrays out. Batch, stream and live call the same ones, so training and serving
+share one arithmetic. Sums run in row order: callers sort rows first, so that every runner gets the same bits.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.errors import LengthMismatch
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def neighbour_sum(use: Floats, group: Ints) -> Floats:
+    """What all others of the same group use together.
+
+    Args:
+        use: (n,) use of one resource, >= 0; NaN where it was not measured.
+        group: (n,) group codes 0..g-1, one group being one node at one time.
+
+    Returns:
+        (n,) sum over the others. A neighbour that was not measured counts as the mean of those that were; NaN where
+        there are neighbours and none was measured; 0 where there are none.
+
+    Raises:
+        LengthMismatch: the arrays differ in length.
+
+    Source: ours, docs/decisions/0004-missing-neighbours.md.
+    """
+    if len(use) != len(group):
+        raise LengthMismatch(use=len(use), group=len(group))
+    if not len(use):
+        return use
+    known = np.isfinite(use)
+    own = np.where(known, use, 0.0)
+    others = np.bincount(group, own)[group] - own
+    others = np.maximum(others, 0.0)
+    others_known = np.bincount(group, known)[group] - known
+    others_all = np.bincount(group)[group] - 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = others * np.where(others_known == others_all, 1.0, others_all / others_known)
+    return np.where(others_all == 0, 0.0, np.where(others_known == 0, np.nan, scaled))
+
+
+def neighbour_max(use: Floats, group: Ints) -> Floats:
+    """The largest use among all others of the same group.
+
+    Args:
+        use: (n,) use of one resource; NaN where it was not measured.
+        group: (n,) group codes 0..g-1.
+
+    Returns:
+        (n,) maximum over the others; NaN where none of them was measured, 0 where there are none.
+
+    Raises:
+        LengthMismatch: the arrays differ in length.
+
+    Source: ours; the largest of a group, or its runner-up for the largest itself.
+    """
+    if len(use) != len(group):
+        raise LengthMismatch(use=len(use), group=len(group))
+    if not len(use):
+        return use
+    value = np.where(np.isfinite(use), use, -np.inf)
+    order = np.lexsort((value, group))
+    ends = np.cumsum(np.bincount(group)) - 1
+    top = order[ends]
+    second = np.where(np.bincount(group) > 1, value[order[np.maximum(ends - 1, 0)]], -np.inf)
+    best = np.where(np.arange(len(use)) == top[group], second[group], value[top][group])
+    alone = np.bincount(group)[group] == 1
+    return np.where(alone, 0.0, np.where(np.isfinite(best), best, np.nan))
+
+
+def core_pressure(cpu_cores: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """CPU use of the neighbours on a container's own cores, and on the node's other cores.
+
+    Each container spreads its use evenly over the cores it may run on.
+
+    Args:
+        cpu_cores: (k,) CPU use of the containers of one node; NaN where it was not measured.
+        allowed: (k, c) which cores each may run on, at least one each.
+
+    Returns:
+        (k,) share of the container's own cores that others use, and (k,) what others use on the remaining cores as a
+        share of the whole node. Missing neighbours as in `neighbour_sum`.
+
+    Raises:
+        LengthMismatch: the arrays differ in length.
+
+    Source: ours, docs/decisions/0004-missing-neighbours.md.
+    """
+    if len(cpu_cores) != len(allowed):
+        raise LengthMismatch(cpu_cores=len(cpu_cores), allowed=len(allowed))
+    one_node = np.zeros(len(cpu_cores), np.int64)
+    total: Floats = neighbour_sum(cpu_cores, one_node)
+    spread = np.where(np.isfinite(cpu_cores), cpu_cores, 0.0) / allowed.sum(axis=1)
+    by_core = spread @ allowed
+    own = np.where(allowed, by_core - spread[:, None], 0.0).sum(axis=1)
+    known = own + np.where(allowed, 0.0, by_core).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(known > 0, np.minimum(own / known, 1.0), 1.0)
+    whole_node = allowed.all(axis=1)
+    on_own: Floats = np.where(whole_node, total, total * share) / allowed.sum(axis=1)
+    elsewhere: Floats = np.where(whole_node, 0.0, total * (1.0 - share)) / allowed.shape[1]
+    return on_own, elsewhere

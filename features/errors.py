@@ -1,0 +1,21 @@
+"""Errors of the features package, one class per action a caller can take."""
+
+
+class FeaturesError(Exception):
+    """Something in features cannot go on; the message says what to do."""
+
+
+class LengthMismatch(FeaturesError):
+    """Columns that describe the same rows differ in length."""
+
+    def __init__(self, **lengths: int) -> None:
+        self.lengths = lengths
+        super().__init__(f"columns of the same rows differ in length: {lengths}")
+
+
+class BadCpuset(FeaturesError):
+    """A cpuset list that does not name cores."""
+
+    def __init__(self, cpuset: str) -> None:
+        self.cpuset = cpuset
+        super().__init__(f"cpuset {cpuset!r} does not read as cores, like 0-3,8")

@@ -1,0 +1,110 @@
+"""Node state: what each container did in a minute, and how hard its neighbours pressed. Kernel.
+
+The one definition behind the batch job, the stream and the live refresher.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.arrow import Floats, Ints, floats, micros, table
+from features.asof import key_codes, newest_known
+from features.catalog import NAMES, RESOURCES
+from features.grouping import group_codes, group_means, group_starts
+from features.pressure import PRESSURE_COLUMNS, Members, pressures
+from features.tables import NODE_STATE, SIGNAL_NAMES
+from features.windows import LATENESS_US, WINDOW_US, in_time, once, window_end
+from ingest.schema import TIMESTAMP
+
+IDENTITY = ("app", "team", "qos")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of nodes and placements besides usage: tables `nodes` and `placements`, any row order."""
+
+    nodes: pa.Table
+    placements: pa.Table
+
+
+def node_state(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) -> pa.Table:
+    """Means and neighbour pressure of every container in every one-minute window.
+
+    Args:
+        samples: rows of table `usage`, whole node-windows, any order, duplicates allowed.
+        facts: nodes (capacities) and placements (cpusets, identity); the newest by the window's end is used.
+        lateness_us: samples that arrived later than this after their time are left out.
+
+    Returns:
+        Table `node_state`, sorted by cluster, node, window, container. Means are weighted by interval and leave out
+        what is missing; a signal nobody measured stays missing. Shares of a capacity that is not known are missing.
+
+    Source: ours; the lateness and duplicate rules are the design's, section 2.
+    """
+    counted = once(in_time(samples, lateness_us))
+    if not counted.num_rows:
+        return NODE_STATE.schema.empty_table()
+    ends = window_end(micros(counted["ts"]), WINDOW_US)
+    by_row = counted.append_column("window_end", pa.array(ends, TIMESTAMP))
+    ordered = by_row.sort_by([(c, "ascending") for c in ("cluster", "node", "window_end", "container", "ts")])
+    containers = _container_windows(ordered)
+    return _with_pressure(containers, facts)
+
+
+def _container_windows(ordered: pa.Table) -> pa.Table:
+    """One row per container and window, of samples sorted by both."""
+    starts = group_starts(group_codes(ordered, ["cluster", "node", "window_end", "container"]))
+    counts = np.diff(np.append(starts, ordered.num_rows))
+    last = ordered.take(pa.array(starts + counts - 1))
+    columns = {c: last[c] for c in ("cluster", "node", "window_end", "container", *IDENTITY)}
+    arrived = np.maximum.reduceat(micros(ordered["arrived_at"]), starts)
+    weight = floats(ordered["interval_s"])
+    means = {c: group_means(floats(ordered[c]), weight, starts) for c in SIGNAL_NAMES}
+    numbers = {"samples": pa.array(counts), "arrived_at": pa.array(arrived, TIMESTAMP)}
+    return pa.table({**columns, **numbers, **{c: pa.array(v, from_pandas=True) for c, v in means.items()}})
+
+
+def _with_pressure(containers: pa.Table, facts: Facts) -> pa.Table:
+    ends = micros(containers["window_end"])
+    node = known_at(containers, ends, facts.nodes, ["cluster", "node"])
+    placed = known_at(containers, ends, facts.placements, ["cluster", "container"])
+    identity = {c: pc.coalesce(containers[c], placed[c]) for c in IDENTITY}
+    members = Members(
+        group=group_codes(containers, ["cluster", "node", "window_end"]),
+        use=resource_use(containers),
+        capacity=capacities(node),
+        best_effort=is_best_effort(identity["qos"]),
+        cpuset=placed["cpuset"].to_pylist(),
+    )
+    columns: dict[str, object] = {c: containers[c] for c in containers.column_names}
+    columns |= {**identity, "platform": node["platform"]}
+    demand = members.use / members.capacity
+    columns |= {f"demand_{name}": demand[:, i] for i, name in enumerate(NAMES)}
+    columns |= dict(zip(PRESSURE_COLUMNS, pressures(members).T, strict=True))
+    return table(columns, NODE_STATE.schema)
+
+
+def resource_use(rows: pa.Table) -> Floats:
+    """(n, resources) use of each resource in absolute units; NaN where a usage column behind it is missing."""
+    return np.column_stack([np.sum([floats(rows[c]) for c in r.usage], axis=0) for r in RESOURCES])
+
+
+def capacities(nodes: pa.Table) -> Floats:
+    """(n, resources) what each node has of each resource; NaN where not known, or zero."""
+    known = np.column_stack([floats(nodes[r.capacity]) for r in RESOURCES])
+    return np.where(known > 0, known, np.nan)
+
+
+def is_best_effort(qos: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """(n,) whether the class is BE; a missing class is not."""
+    return np.asarray(pc.fill_null(pc.equal(qos, "BE"), fill_value=False).to_numpy(), np.bool_)
+
+
+def known_at(left: pa.Table, left_us: Ints, right: pa.Table, keys: list[str]) -> pa.Table:
+    """The newest right row of the same keys with `ts` not after each left row's time; all null where there is none."""
+    left_key, right_key = key_codes(left, right, keys)
+    found = newest_known(left_key, left_us, right_key, micros(right["ts"]))
+    return right.take(pa.array(found, mask=found < 0))

@@ -1,0 +1,90 @@
+"""Model input of the placement model: raw features in, complete rows in the catalogue's order out. Kernel.
+
+The training job, the evaluation and the live scorer call these, so that training and serving share one arithmetic.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from features.arrow import Floats, floats
+from features.catalog import DEMANDS, FEATURE_NAMES, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
+from features.errors import LengthMismatch
+
+PROFILE_COLUMNS = (*SENSITIVITIES, *DEMANDS, "cpi", "llc_mpki", "qps", "windows")
+NODE_COLUMNS = ("cores", "frequency_ghz", "llc_bytes", "memory_bandwidth_bytes_s")
+
+_R = len(NAMES)
+_PRESSURE = slice(0, len(PRESSURES))
+_SENSITIVITY = slice(RAW_NAMES.index(SENSITIVITIES[0]), RAW_NAMES.index(SENSITIVITIES[0]) + _R)
+_DEMAND = slice(RAW_NAMES.index(DEMANDS[0]), RAW_NAMES.index(DEMANDS[0]) + _R)
+
+
+def profile_matrix(profiles: pa.Table) -> Floats:
+    """(n, len(PROFILE_COLUMNS)) profile rows; NaN where not known, 0 windows where there is no profile."""
+    matrix = np.column_stack([floats(profiles[c]) for c in PROFILE_COLUMNS])
+    matrix[:, -1] = np.nan_to_num(matrix[:, -1])
+    return matrix
+
+
+def node_matrix(nodes: pa.Table) -> Floats:
+    """(n, 4) cores, GHz, and cache and bandwidth per core of each node; NaN where not known."""
+    cores, frequency, llc, bandwidth = (floats(nodes[c]) for c in NODE_COLUMNS)
+    return np.column_stack([cores, frequency, llc / cores, bandwidth / cores])
+
+
+def raw_features(pressure: Floats, profile: Floats, node: Floats) -> Floats:
+    """Raw rows of the catalogue from their three parts.
+
+    Args:
+        pressure: (n, len(PRESSURE_COLUMNS)) from features.pressure.
+        profile: (n, len(PROFILE_COLUMNS)) from profile_matrix.
+        node: (n, 4) from node_matrix.
+
+    Returns:
+        (n, len(RAW)) in the catalogue's order; NaN where missing.
+
+    Raises:
+        LengthMismatch: the parts differ in length.
+    """
+    if not len(pressure) == len(profile) == len(node):
+        raise LengthMismatch(pressure=len(pressure), profile=len(profile), node=len(node))
+    return np.concatenate([pressure, profile, node], axis=1)
+
+
+def complete(raw: Floats, medians: Floats) -> Floats:
+    """Model input from raw features: fill pressures, sensitivities and demands, add interactions and missing marks.
+
+    Args:
+        raw: (n, len(RAW)); NaN where missing.
+        medians: (len(RAW),) training medians, finite.
+
+    Returns:
+        (n, len(FEATURES)). Filled columns are finite; the other profile and node columns keep NaN.
+
+    Raises:
+        LengthMismatch: raw or medians have another width than the catalogue.
+
+    Source: ours; a missing pressure takes its training median and sets its mark.
+    """
+    if raw.shape[1] != len(RAW_NAMES) or len(medians) != len(RAW_NAMES):
+        raise LengthMismatch(raw=raw.shape[1], medians=len(medians), catalogue=len(RAW_NAMES))
+    result = np.empty((len(raw), len(FEATURE_NAMES)))
+    own = result[:, : len(RAW_NAMES)]
+    own[:] = raw
+    for part in (_PRESSURE, _SENSITIVITY, _DEMAND):
+        own[:, part] = np.where(np.isfinite(raw[:, part]), raw[:, part], medians[part])
+    shared = own[:, :_R]
+    at = len(RAW_NAMES)
+    result[:, at : at + _R] = own[:, _SENSITIVITY] * shared
+    result[:, at + _R : at + 2 * _R] = own[:, _DEMAND] * shared
+    result[:, at + 2 * _R :] = ~np.isfinite(raw[:, _PRESSURE])
+    return result
+
+
+def training_medians(raw: Floats) -> Floats:
+    """(len(RAW),) median of each raw column over training rows; 0 for a column nobody ever measured."""
+    known = np.isfinite(raw)
+    ever = known.any(axis=0)
+    medians = np.zeros(raw.shape[1])
+    medians[ever] = np.nanmedian(np.where(known, raw, np.nan)[:, ever], axis=0)
+    return medians

@@ -1,0 +1,145 @@
+"""Residents: who was on a node when a decision was taken, and what each was known to use. Kernel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from features.arrow import Floats, Ints, micros
+from features.asof import key_codes, row_of
+from features.grouping import group_codes
+from features.node_state import capacities, known_at, resource_use
+from features.placement import PROFILE_COLUMNS, profile_matrix
+from features.windows import STALE_US, WINDOW_US
+from ingest.schema import TIMESTAMP
+
+DEMAND = slice(PROFILE_COLUMNS.index("demand_cpu"), PROFILE_COLUMNS.index("cpi"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Tables a decision may draw on, any row order: node_state, nodes, placements, profiles."""
+
+    state: pa.Table
+    nodes: pa.Table
+    placements: pa.Table
+    profiles: pa.Table
+
+
+def residents(decisions: pa.Table, sources: Sources) -> pa.Table:
+    """Who was on each node at each decision.
+
+    Args:
+        decisions: unique cluster, node, `time`.
+        sources: see Sources; nothing that arrived after a decision is used for it.
+
+    Returns:
+        Columns decision (int64 row of `decisions`), container, app, qos, cpuset, and state (int64 row of
+        sources.state with the container's newest own window, null where it has none fresh enough). Where a node has
+        placements they say who is there; elsewhere whoever was seen within STALE_US.
+
+    Source: ours; the design's point-in-time rule, section 4.
+    """
+    seen = _seen(decisions, sources.state)
+    placed = _placed(decisions, sources.placements)
+    facts = pc.unique(placed["decision"]).to_pylist()
+    seen_only = seen.filter(pc.invert(pc.is_in(seen["decision"], pa.array(facts, pa.int64()))))
+    with_state = _join_state(placed, seen)
+    return pa.concat_tables([with_state, seen_only.select(with_state.column_names)])
+
+
+def resident_use(found: pa.Table, decisions: pa.Table, sources: Sources) -> tuple[Floats, Floats]:
+    """What each resident uses, and what its node has.
+
+    Args:
+        found: from `residents`.
+        decisions: what it was called with.
+        sources: what it was called with.
+
+    Returns:
+        (n, resources) use in absolute units: its own newest window, else its app's profile; NaN where neither is
+        known. (n, resources) capacity; NaN where not known.
+    """
+    at = decisions.take(found["decision"])
+    time_us = micros(at["time"])
+    node = known_at(at, time_us, sources.nodes, ["cluster", "node"])
+    capacity = capacities(node)
+    keys = pa.table({"cluster": at["cluster"], "app": found["app"], "platform": node["platform"]})
+    typical = profile_matrix(newest_profile(keys, time_us, sources.profiles))[:, DEMAND] * capacity
+    own = resource_use(sources.state.take(found["state"]))
+    return np.where(np.isfinite(own), own, typical), capacity
+
+
+def newest_profile(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> pa.Table:
+    """The newest profile of each (cluster, app, platform) as of each time; null where there is none."""
+    named = profiles.append_column("ts", profiles["as_of"])
+    return known_at(keys, time_us, named, ["cluster", "app", "platform"])
+
+
+def _seen(decisions: pa.Table, state: pa.Table) -> pa.Table:
+    """Containers with a window that ended at most STALE_US before a decision and had arrived by then; newest only."""
+    ends, arrived = micros(state["window_end"]), micros(state["arrived_at"])
+    parts = []
+    for lag_us in range(0, STALE_US, WINDOW_US):
+        at = pa.table({"cluster": state["cluster"], "node": state["node"], "time": pa.array(ends + lag_us, TIMESTAMP)})
+        decision = _decision_of(at, decisions)
+        rows = np.flatnonzero((decision >= 0) & (arrived <= ends + lag_us))
+        parts.append(np.column_stack([decision[rows], np.full(len(rows), lag_us), rows]))
+    found = np.concatenate(parts)
+    newest = _newest(found, group_codes(state, ["container"]))
+    rows = state.take(pa.array(newest[:, 2]))
+    return pa.table(
+        {
+            "decision": pa.array(newest[:, 0], pa.int64()),
+            **{c: rows[c] for c in ("container", "app", "qos")},
+            "cpuset": pa.nulls(rows.num_rows, pa.string()),
+            "state": pa.array(newest[:, 2], pa.int64()),
+        }
+    )
+
+
+def _newest(found: Ints, container: Ints) -> Ints:
+    """Of rows (decision, lag, state row) the one with the smallest lag for each decision and container."""
+    ordered = found[np.lexsort((found[:, 1], container[found[:, 2]], found[:, 0]))]
+    who = np.column_stack([ordered[:, 0], container[ordered[:, 2]]])
+    first = np.append([True], (np.diff(who, axis=0) != 0).any(axis=1)) if len(ordered) else np.zeros(0, np.bool_)
+    return ordered[first]
+
+
+def _placed(decisions: pa.Table, placements: pa.Table) -> pa.Table:
+    """Containers whose placement held at a decision and was known by then."""
+    events = placements.sort_by([(c, "ascending") for c in ("cluster", "container", "ts", "arrived_at")])
+    start, end = _validity(events)
+    alive = np.asarray(pc.not_equal(events["event"], "delete"))
+    left_node, right_node = key_codes(decisions, events, ["cluster", "node"])
+    time = micros(decisions["time"])
+    pairs = [np.zeros((0, 2), np.int64)]
+    for node in np.unique(left_node):
+        d, e = np.flatnonzero(left_node == node), np.flatnonzero((right_node == node) & alive)
+        inside = (start[e][None, :] <= time[d][:, None]) & (time[d][:, None] < end[e][None, :])
+        row, column = np.nonzero(inside)
+        pairs.append(np.column_stack([d[row], e[column]]))
+    found = np.concatenate(pairs)
+    rows = events.take(pa.array(found[:, 1]))
+    return pa.table(
+        {"decision": pa.array(found[:, 0], pa.int64()), **{c: rows[c] for c in ("container", "app", "qos", "cpuset")}}
+    )
+
+
+def _validity(events: pa.Table) -> tuple[Ints, Ints]:
+    """From when each event was known, and until when it was the newest of its container; events sorted by both."""
+    start = np.maximum(micros(events["ts"]), micros(events["arrived_at"]))
+    code = group_codes(events, ["cluster", "container"])
+    has_next = np.append(code[1:] == code[:-1], [False])[: len(code)]
+    return start, np.where(has_next, np.append(start[1:], 0)[: len(start)], np.iinfo(np.int64).max)
+
+
+def _join_state(placed: pa.Table, seen: pa.Table) -> pa.Table:
+    row = row_of(*key_codes(placed, seen, ["decision", "container"]))
+    return placed.append_column("state", seen["state"].take(pa.array(row, mask=row < 0)))
+
+
+def _decision_of(at: pa.Table, decisions: pa.Table) -> Ints:
+    """Row of `decisions` with the same cluster, node and time, -1 where there is none."""
+    return row_of(*key_codes(at, decisions, ["cluster", "node", "time"]))

@@ -1,0 +1,45 @@
+"""Windows: which samples count, and which window each lies in. Kernel, shared by batch, stream and live."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from features.arrow import Ints, micros
+from features.grouping import group_codes
+
+SECOND_US = 1_000_000
+WINDOW_US = 60 * SECOND_US
+LABEL_US = 300 * SECOND_US
+LATENESS_US = 90 * SECOND_US
+"""A sample that arrived later than this after its time is dropped and counted, in batch, stream and live alike."""
+STALE_US = 180 * SECOND_US
+"""A neighbour's own signals older than this are not used; its app's profile is."""
+
+
+def window_end(ts_us: Ints, length_us: int) -> Ints:
+    """End of the window that holds ts - 1 ms, so that an interval ending on a boundary lies in the window it covers.
+
+    Args:
+        ts_us: (n,) interval ends, microseconds since 1970.
+        length_us: length of a window.
+
+    Returns:
+        (n,) window ends, microseconds since 1970.
+
+    Source: design, section 2.
+    """
+    return ((ts_us - 1000) // length_us + 1) * length_us
+
+
+def in_time(samples: pa.Table, lateness_us: int = LATENESS_US) -> pa.Table:
+    """The samples that arrived no later than the limit after their time."""
+    late = micros(samples["arrived_at"]) - micros(samples["ts"]) > lateness_us
+    return samples.filter(pa.array(~late)) if late.any() else samples
+
+
+def once(samples: pa.Table) -> pa.Table:
+    """Each (cluster, container, ts) once: of duplicates the one with the lowest topic, partition and offset."""
+    origin = [(name, "ascending") for name in ("topic", "partition", "offset")]
+    ordered = samples.take(pc.sort_indices(samples, sort_keys=origin)).combine_chunks()
+    first = np.sort(np.unique(group_codes(ordered, ["cluster", "container", "ts"]), return_index=True)[1])
+    return ordered.take(pa.array(first))

@@ -1,0 +1,161 @@
+"""Laws of interference: how hidden pressure turns into slowdown, and what the counters show of it. Kernel."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+HIDDEN = ("cpu", "llc", "membw", "disk", "net")
+"""Resources the built-in law presses on."""
+
+
+class Law(Protocol):
+    """What the simulator needs to know about interference. Apps and platforms are numbers 0..a-1 and 0..p-1."""
+
+    def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
+        """True slowdown of each victim.
+
+        Args:
+            victim: (n,) apps.
+            neighbours: (n, apps) how many containers of each app stand beside the victim, each counted by its load.
+            load: (n,) the victim's load as a share of its peak.
+            platform: (n,) platform of the node.
+
+        Returns:
+            (n,) ratios >= 1 to the app's own normal.
+        """
+
+    def signals(
+        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """What counters would show of such containers: usage columns by name, (n,) each, NaN where an app has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A CPU model and its node: capacities in usage's units."""
+
+    name: str
+    cores: float
+    frequency_ghz: float
+    memory_bytes: float
+    memory_bandwidth_bytes_s: float
+    llc_bytes: float
+    nic_bytes_s: float
+    disk_bytes_s: float
+    disk_ios_s: float
+
+
+PLATFORMS = (
+    Platform("epyc-a", 32, 2.45, 128e9, 150e9, 128e6, 3.1e9, 2.0e9, 60e3),
+    Platform("xeon-b", 40, 2.10, 192e9, 120e9, 60e6, 3.1e9, 1.5e9, 40e3),
+    Platform("arm-c", 64, 2.60, 256e9, 200e9, 64e6, 6.2e9, 3.0e9, 90e3),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Apps:
+    """Hidden truth about apps, (apps,) or (apps, hidden resources) each.
+
+    Args:
+        demand: use at full load in usage's units: cores, LLC bytes, bytes/s of memory, disk and network.
+        pressure: what of it presses on others; differs from demand by a factor nobody measures.
+        sensitivity: slowdown - 1 at a pressure of one whole node.
+        cpi: cycles per instruction when calm.
+        rt_ms: response time when calm and idle; NaN for an app that does not report it.
+        qps: requests/s at full load; NaN for an app that serves none.
+        cpi_blind: CPI that does not tell (spin locks, compilers).
+        best_effort: BE, else LS.
+    """
+
+    demand: Floats
+    pressure: Floats
+    sensitivity: Floats
+    cpi: Floats
+    rt_ms: Floats
+    qps: Floats
+    cpi_blind: NDArray[np.bool_]
+    best_effort: NDArray[np.bool_]
+
+
+def draw_apps(count: int, rng: np.random.Generator) -> Apps:
+    """Random apps, a third of them BE; sensitivities follow own intensity in part only."""
+    best_effort = np.arange(count) % 3 == 2
+    scale = np.array([2.0, 6e6, 5e9, 6e7, 9e7])
+    demand = scale * rng.lognormal(0.0, 0.7, (count, len(HIDDEN))) * np.where(best_effort, 1.6, 1.0)[:, None]
+    demand[:, 0] = np.clip(demand[:, 0], 0.3, 8.0)
+    intensity = demand / scale
+    own_taste = rng.gamma(1.2, 1.0, demand.shape) * np.array([0.9, 1.6, 1.4, 0.5, 0.5])
+    reports_rt = ~best_effort
+    serves = reports_rt | (np.arange(count) % 6 == 2)
+    return Apps(
+        demand=demand,
+        pressure=demand * rng.lognormal(0.0, 0.2, demand.shape),
+        sensitivity=0.3 * own_taste * (0.5 + 0.5 * np.sqrt(intensity)),
+        cpi=rng.uniform(0.6, 2.2, count),
+        rt_ms=np.where(reports_rt, rng.lognormal(2.0, 0.8, count), np.nan),
+        qps=np.where(serves, rng.lognormal(5.0, 1.0, count), np.nan),
+        cpi_blind=rng.random(count) < 0.15,
+        best_effort=best_effort,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SaturatingLaw:
+    """Each resource's harm saturates, harms add up, and a busy victim suffers more.
+
+    slowdown = 1 + (0.6 + 0.4 load) * sum_r sensitivity_r * c_r * (1 - exp(-pressure_r / c_r)).
+    Neither a tree nor the form that the models fit.
+    """
+
+    apps: Apps
+    platforms: tuple[Platform, ...] = PLATFORMS
+    saturation: tuple[float, ...] = (0.8, 0.6, 0.9, 0.7, 0.7)
+
+    def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
+        """See Law."""
+        limit = np.array(self.saturation)
+        share = neighbours @ self.apps.pressure / self._capacity()[platform]
+        harm = self.apps.sensitivity[victim] * limit * -np.expm1(-share / limit)
+        ratio: Floats = 1.0 + (0.6 + 0.4 * load) * harm.sum(axis=1)
+        return ratio
+
+    def signals(
+        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """See Law."""
+        a = self.apps
+
+        def noisy(values: Floats, spread: float = 0.03) -> Floats:
+            return values * rng.lognormal(0.0, spread, len(values))
+
+        cpu, llc, membw, disk, net = (noisy(column) for column in (a.demand[app] * load[:, None]).T)
+        speed = np.array([1.0, 1.1, 0.9])[platform]
+        shown = np.where(a.cpi_blind[app], rng.lognormal(0.0, 0.1, len(app)), slowdown)
+        qps = noisy(a.qps[app] * load, 0.02)
+        return {
+            "cpu_cores": cpu,
+            "llc_occupancy_bytes": llc,
+            "memory_bandwidth_bytes_s": membw,
+            "memory_bytes": noisy(1e9 * (1.0 + a.demand[app, 0]), 0.01),
+            "disk_read_bytes_s": 0.4 * disk,
+            "disk_write_bytes_s": 0.6 * disk,
+            "disk_ios_s": disk / 65536.0,
+            "net_rx_bytes_s": 0.5 * net,
+            "net_tx_bytes_s": 0.5 * net,
+            "cpi": noisy(a.cpi[app] * speed * shown),
+            "llc_mpki": noisy(2.0 * a.demand[app, 2] / 5e9, 0.05),
+            "qps": qps,
+            "cpu_us_per_request": noisy(1e6 * a.demand[app, 0] / a.qps[app] * speed * slowdown),
+            "rt_mean_ms": noisy(a.rt_ms[app] * (1.0 + 0.5 * load**2) * speed * slowdown, 0.05),
+            "rt_p99_ms": noisy(4.0 * a.rt_ms[app] * (1.0 + load**2) * speed * slowdown**1.3, 0.15),
+        }
+
+    def _capacity(self) -> Floats:
+        return np.array(
+            [[p.cores, p.llc_bytes, p.memory_bandwidth_bytes_s, p.disk_bytes_s, p.nic_bytes_s] for p in self.platforms]
+        )
