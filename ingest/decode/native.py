@@ -1,0 +1,107 @@
+"""Cohabit's own JSON: field names are the table's columns; a message is one object or a list of objects. Kernel.
+
+`decoder(USAGE)`, `decoder(NODES)` and `decoder(PLACEMENTS)` are the formats of the topics of those names.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.decode.columns import Checked, check_column, check_time
+from ingest.decode.parse import Records, parse
+from ingest.decode.rejects import Reject, rejects_table
+from ingest.decode.types import MISSING_KEY, Context, Decode, Decoded, rows_schema
+from ingest.schema import LANDING, Column, Table
+
+MAX_UNKNOWN_NAMES = 100
+MAX_NAME_LENGTH = 100
+OTHERS = "…"
+"""Unknown fields beyond that many names are counted together under this one."""
+
+
+def decoder(table: Table) -> Decode:
+    """The decoder of messages whose records are rows of `table`."""
+    schema = rows_schema(table)
+    landing = {c.name for c in LANDING}
+    columns = [c for c in table.columns if c.name not in landing]
+    required = [c for c in columns if c.required]
+    optional = [c for c in columns if not c.required]
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        parsed, undecodable = parse(messages)
+        names = Counter(chain.from_iterable(parsed.values))
+        keys = _check_required(required, parsed, context)
+        records = parsed.where(keys.keep)
+        found, faulty = _check_optional(optional, records, names)
+        message = pa.array(records.message, pa.int32())
+        by_name = {**keys.columns, **found, "message": message}
+        rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
+        rejects = rejects_table([*undecodable, *keys.rejects, *faulty])
+        return Decoded(table.name, rows, rejects, _unknown(names, schema.names))
+
+    return decode
+
+
+class _Keys(NamedTuple):
+    """Required columns of the records that have all of them, which records those are, and rejects of the others."""
+
+    columns: dict[str, pa.Array]
+    keep: list[bool]
+    rejects: list[Reject]
+
+
+def _check_required(columns: Sequence[Column], records: Records, context: Context) -> _Keys:
+    checked = {column.name: _check_key(column, records, context) for column in columns}
+    first: dict[int, tuple[str, str]] = {}
+    for name, (values, faults) in checked.items():
+        for row, reason, detail in faults:
+            first.setdefault(row, (reason, f"{name}: {detail}"))
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(missing).tolist():
+            first.setdefault(row, (MISSING_KEY, f"{name} is missing"))
+    keep = [row not in first for row in range(len(records.values))]
+    mask = pa.array(keep, pa.bool_())
+    rejects = [Reject(records.message[row], str(records.index[row]), *why) for row, why in first.items()]
+    return _Keys({name: result.values.filter(mask) for name, result in checked.items()}, keep, rejects)
+
+
+def _check_key(column: Column, records: Records, context: Context) -> Checked:
+    values: list[object] = [record.get(column.name) for record in records.values]
+    if pa.types.is_timestamp(column.type):
+        arrived = context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return check_time(values, arrived[np.array(records.message, dtype=np.int64)])
+    if column.name == "cluster":
+        values = [context.cluster if v is None else v for v in values]
+    if pa.types.is_string(column.type):
+        values = [None if v == "" else v for v in values]
+    return check_column(column, values)
+
+
+def _check_optional(
+    columns: Sequence[Column], records: Records, names: Mapping[str, int]
+) -> tuple[dict[str, pa.Array], list[Reject]]:
+    found: dict[str, pa.Array] = {}
+    rejects: list[Reject] = []
+    for column in columns:
+        if column.name not in names:
+            found[column.name] = pa.nulls(len(records.values), column.type)
+            continue
+        found[column.name], faults = check_column(column, [record.get(column.name) for record in records.values])
+        rejects += [
+            Reject(records.message[row], f"{records.index[row]}.{column.name}", reason, detail)
+            for row, reason, detail in faults
+        ]
+    return found, rejects
+
+
+def _unknown(names: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for name in names.keys() - set(known[:-1]):
+        counts[name[:MAX_NAME_LENGTH]] += names[name]
+    kept = sorted(counts)[:MAX_UNKNOWN_NAMES]
+    rest = counts.total() - sum(counts[name] for name in kept)
+    return {name: counts[name] for name in kept} | ({OTHERS: rest} if rest else {})
