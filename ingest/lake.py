@@ -156,6 +156,11 @@ class Lake:
         """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
         return self.root / "batches" / self.table(table).name / checked_name(job) / f"{batch_id:012d}"
 
+    def batch_rows(self, table: str, job: str, batch_id: int) -> int:
+        """Rows of a finished streaming batch."""
+        paths = [str(self.root / path) for path in self._batch_files(self.batch_path(table, job, batch_id))]
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+
     def stage(self, table: str, job: str) -> Path:
         """A new folder that a job writes parquet files into, to hand to `replace`; they do not count before."""
         return self.root / "staged" / self.table(table).name / f"{checked_name(job)}-{uuid.uuid4().hex}"
@@ -221,6 +226,13 @@ class Lake:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""
         return [str(self.root / path) for part in self._parts(table, start, end) for path in part.paths]
 
+    def landed_folder(self, table: str) -> Path:
+        """Folder below which landed rows of a table lie, for a stream to follow; orphans repeat rows, never add any."""
+        kind = self.table(table)
+        folder = self.root / "data" / kind.name / f"v{kind.version}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def table(self, name: str) -> Table:
         """The table's facts."""
         if name not in self.tables:
@@ -236,7 +248,7 @@ class Lake:
                     yield entry
         for job in sorted(self._folders("batches", table)):
             done = sorted((p.parent for p in job.glob("[0-9]*/_SUCCESS")), reverse=True)
-            yield from (_Part(self._batch_files(batch)) for batch in done)
+            yield from (_Part(files) for batch in done if (files := self._batch_files(batch)))
         landed = tuple(f.path for f in self._landed(table) if f.start_us < high and f.end_us >= low)
         if landed:
             yield _Part(landed)
@@ -265,8 +277,11 @@ class Lake:
             yield self._write_file(kind, part, folder / f"{stem}.parquet")
 
     def _write_file(self, kind: Table, rows: pa.Table, path: Path) -> DataFile:
-        (self.root / path.parent).mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, self.root / path, compression="zstd")
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{target.name}")
+        pq.write_table(rows, unfinished, compression="zstd")
+        unfinished.replace(target)
         span = pc.min_max(rows[kind.time].cast(pa.int64()))
         return DataFile(kind.name, str(path), rows.num_rows, span["min"].as_py(), span["max"].as_py())
 

@@ -34,10 +34,10 @@ def node_windows(usage: DataFrame) -> DataFrame:
     In:  rows of table usage.
     Out: cluster, node, window_end, and samples (an array of whole usage rows).
     """
-    start = F.window(F.expr("ts - interval 1 millisecond"), f"{WINDOW_US // 1_000_000} seconds")
+    seconds = WINDOW_US // 1_000_000
+    window = F.window("ts", f"{seconds} seconds", startTime="1 millisecond")
     return (
-        usage.withColumn("window", start)
-        .groupBy("cluster", "node", "window")
+        usage.groupBy("cluster", "node", window)
         .agg(F.collect_list(F.struct(*USAGE.schema.names)).alias("samples"))
     )
 
