@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from models.base import BaseTerms
+from models.placement import Placement
 from models.trees import Forest, absorb_zero_flush
 
 FEATURES, TREE_RAW, BASE_SUM = "features", "tree_raw", "base_sum"
@@ -17,6 +18,14 @@ _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 _IR_VERSION = 10
 _BRANCH_LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
 _LAST_AXIS = numpy_helper.from_array(np.array([1]), "last_axis")
+
+
+def export_placement(placement: Placement) -> dict[str, bytes]:
+    """The two graphs of a trained model by role: "mean" and "spread"."""
+    return {
+        "mean": export_mean(placement.residual, placement.terms),
+        "spread": export_spread(placement.spread),
+    }
 
 
 def export_mean(forest: Forest, terms: BaseTerms) -> bytes:
