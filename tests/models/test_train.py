@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from models.base import base_sum
 from models.baselines import BASELINES
+from models.bundle import load_bundle, write_bundle
 from models.dataset import Dataset
 from models.errors import InconsistentDataset
 from models.evaluate import evaluate
@@ -16,8 +19,9 @@ from models.export import export_placement
 from models.fit_base import fit_base
 from models.impute import impute
 from models.link import log_mean, mean_ratio
+from models.manifest import Manifest, ModelEntry
 from models.placement import Placement
-from models.predictor import Predictor, predictor_of
+from models.predictor import Predictor, open_predictor, predictor_of
 from models.splits import leave_group_out
 from models.train import TrainConfig, fit_base_of, fit_placement, fit_residual, raw_score
 
@@ -194,6 +198,35 @@ def test_a_missing_pressure_counts_as_its_training_median(data: Dataset, placeme
     filled[0, 0] = np.nanmedian(data.features[:, 0])
 
     assert served.predict(row).log_mean == served.predict(filled).log_mean
+
+
+def test_a_model_predicts_the_same_after_its_way_through_a_bundle(
+    tmp_path: Path, data: Dataset, placement: Placement
+) -> None:
+    entry = ModelEntry(
+        files={"mean": "mean.onnx", "spread": "spread.onnx"},
+        features=placement.names,
+        signs=tuple(placement.signs.tolist()),
+        medians=placement.known_medians(),
+        calibration=placement.calibration,
+    )
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    manifest = Manifest(
+        created_at=now,
+        models={"placement": entry},
+        catalogue_hash="c",
+        training_window=(now, now),
+        data_fingerprint="d",
+        platforms=("epyc",),
+    )
+    graphs = export_placement(placement)
+    write_bundle(tmp_path / "b", manifest, {f"{role}.onnx": graph for role, graph in graphs.items()})
+
+    served = open_predictor(load_bundle(tmp_path / "b", "c"), "placement").predict(data.features)
+
+    expected = predictor(placement).predict(data.features)
+    assert np.array_equal(served.log_mean, expected.log_mean)
+    assert np.array_equal(served.upper(1.5), expected.upper(1.5))
 
 
 def test_a_single_group_cannot_be_calibrated(placements: Draw) -> None:
