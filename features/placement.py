@@ -94,11 +94,11 @@ def training_fills(raw: Floats) -> Floats:
     Source: ours; the design's rule for missing pressures.
     """
     known = np.isfinite(raw)
-    ever = known.any(axis=0)
+    ever = np.asarray(known.any(axis=0))
     fills = np.zeros(raw.shape[1])
     fills[ever] = np.nanmedian(np.where(known, raw, np.nan)[:, ever], axis=0)
     for part in (_SENSITIVITY, _DEMAND):
         fills[part] = np.where(
-            ever[part], np.nansum(raw[:, part], axis=0) / np.maximum(known[:, part].sum(axis=0), 1), 0.0
+            ever[part], np.nansum(raw[:, part], axis=0) / np.maximum(np.count_nonzero(known[:, part], axis=0), 1), 0.0
         )
     return fills
