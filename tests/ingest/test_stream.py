@@ -193,7 +193,7 @@ def test_dead_letters_can_also_be_sent_to_a_topic(tmp_path: Path) -> None:
         until="end",
         stop=Event(),
         metrics=counters(),
-        dead_letters=lambda rows: send_dead_letters(rows, lambda *letter: sent.append(letter)),
+        on_landed=lambda landing: send_dead_letters(landing.dead_letters, lambda *letter: sent.append(letter)),
     )
 
     assert [(topic, key) for topic, key, _ in sent] == [
