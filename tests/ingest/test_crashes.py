@@ -159,6 +159,8 @@ def test_the_death_of_the_broker_is_waited_out(tmp_path: Path) -> None:
             await_landed(process, 4)
             process.terminate()
             assert process.wait(LIMIT_S) == 0
-        finish(broker, topic, lake)
+        again = a_lake(tmp_path / "again")
+        finish(broker, topic, again)
 
     assert_landed_once(lake, topic, 40)
+    assert_landed_once(again, topic, 40)
