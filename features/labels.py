@@ -11,6 +11,7 @@ from features.arrow import Floats, floats, micros, table
 from features.baseline import calm_rows, fit_curve, normal_at
 from features.catalog import PRESSURES
 from features.grouping import group_codes, group_means, group_starts
+from features.ridge import RIDGE, non_negative_ridge
 from features.tables import LABELS
 from features.windows import LABEL_US, window_end
 from ingest.schema import TIMESTAMP
@@ -19,6 +20,10 @@ SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_reques
 CPI_GATE = 0.6
 MIN_GATE_ROWS = 20
 MIN_SHARE = 0.5
+MIN_LEVEL_ROWS = 40
+LOWEST_LEVEL = 0.4
+SATURATION = 0.3
+"""Pressure at which harm that saturates has mostly set in; lets the fit bend between calm and none."""
 MAX_THROTTLED = 0.02
 """Windows throttled longer than this by the container's own limit say nothing about its neighbours."""
 
@@ -102,7 +107,30 @@ def log_ratio(signal: Floats, load: Floats, pressure: Floats) -> Floats:
     curve = fit_curve(load[calm], positive[calm])
     if curve is None:
         return np.full(len(signal), np.nan)
-    return np.log(positive / normal_at(curve, load))
+    ratio = positive / normal_at(curve, load)
+    return np.log(ratio / quiet_level(ratio, pressure))
+
+
+def quiet_level(ratio: Floats, pressure: Floats) -> float:
+    """What a ratio to the calm windows reads without any neighbour: even calm windows may have some.
+
+    Args:
+        ratio: (n,) signal over its normal in calm windows; NaN where missing.
+        pressure: (n, p) pressures; a column nobody measured is left out, a row with a gap too.
+
+    Returns:
+        The ratio at zero pressure, between LOWEST_LEVEL and 1; 1 with too few rows.
+
+    Source: ours, docs/decisions/0005-profiles.md; the intercept of a non-negative regression on the pressures.
+    """
+    columns = pressure[:, np.isfinite(pressure).any(axis=0)]
+    usable = np.isfinite(ratio) & np.isfinite(columns).all(axis=1)
+    if usable.sum() < MIN_LEVEL_ROWS:
+        return 1.0
+    known = columns[usable]
+    x = np.column_stack([np.ones(len(known)), known, -np.expm1(-known / SATURATION)])
+    penalty = np.append([0.0], np.full(2 * columns.shape[1], RIDGE))
+    return float(np.clip(non_negative_ridge(x, ratio[usable], penalty)[0], LOWEST_LEVEL, 1.0))
 
 
 def choose_signal(ratios: dict[str, Floats]) -> str:

@@ -6,14 +6,13 @@ import pyarrow as pa
 from features.arrow import Floats, Ints, floats, micros, table
 from features.catalog import NAMES, SENSITIVITIES
 from features.labels import pressure_of
+from features.ridge import non_negative_ridge
 from features.tables import PROFILES
 from ingest.schema import TIMESTAMP
 
 MEANS = (*(f"demand_{name}" for name in NAMES), "cpi", "llc_mpki", "qps")
 MIN_WINDOWS = 24
 """Label windows behind a sensitivity; fewer leave it unknown."""
-RIDGE = 0.02
-SWEEPS = 60
 
 
 def profile_app(state: pa.Table, labels: pa.Table, as_of_us: Ints) -> pa.Table:
@@ -78,27 +77,3 @@ def running_sensitivities(labels: pa.Table, as_of_us: Ints) -> Floats:
         if count >= MIN_WINDOWS:
             result[i, measured] = non_negative_ridge(x[:count], y[:count])
     return result
-
-
-def non_negative_ridge(x: Floats, y: Floats) -> Floats:
-    """Weights >= 0 that minimise |y - x w|^2 / n + RIDGE * sum(mean(x_j^2) * w_j^2), by cyclic coordinate descent.
-
-    Args:
-        x: (n, p) finite.
-        y: (n,) finite.
-
-    Returns:
-        (p,) weights; 0 for a column that is all zero.
-
-    Source: Franc, Hlavac, Navara, "Sequential coordinate-wise algorithm for the non-negative least squares problem",
-    CAIP 2005, with a ridge term scaled to each column.
-    """
-    gram = x.T @ x / len(y)
-    target = x.T @ y / len(y)
-    scale = np.diag(gram) * (1.0 + RIDGE)
-    weights = np.zeros(x.shape[1])
-    for _ in range(SWEEPS):
-        for j in np.flatnonzero(scale > 0):
-            slope = target[j] - gram[j] @ weights + gram[j, j] * weights[j]
-            weights[j] = max(0.0, slope / scale[j])
-    return weights

@@ -12,7 +12,6 @@ from features.grouping import group_codes
 from features.node_state import capacities, known_at, resource_use
 from features.placement import PROFILE_COLUMNS, profile_matrix
 from features.windows import STALE_US, WINDOW_US
-from ingest.schema import TIMESTAMP
 
 DEMAND = slice(PROFILE_COLUMNS.index("demand_cpu"), PROFILE_COLUMNS.index("cpi"))
 
@@ -31,7 +30,7 @@ def residents(decisions: pa.Table, sources: Sources) -> pa.Table:
     """Who was on each node at each decision.
 
     Args:
-        decisions: unique cluster, node, `time`.
+        decisions: cluster, node, `time`; at most one in each minute of a node.
         sources: see Sources; nothing that arrived after a decision is used for it.
 
     Returns:
@@ -80,11 +79,16 @@ def newest_profile(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> pa.Tabl
 def _seen(decisions: pa.Table, state: pa.Table) -> pa.Table:
     """Containers with a window that ended at most STALE_US before a decision and had arrived by then; newest only."""
     ends, arrived = micros(state["window_end"]), micros(state["arrived_at"])
+    time_us = micros(decisions["time"])
+    minute = pa.table(
+        {"cluster": decisions["cluster"], "node": decisions["node"], "end": time_us // WINDOW_US * WINDOW_US}
+    )
     parts = []
     for lag_us in range(0, STALE_US, WINDOW_US):
-        at = pa.table({"cluster": state["cluster"], "node": state["node"], "time": pa.array(ends + lag_us, TIMESTAMP)})
-        decision = _decision_of(at, decisions)
-        rows = np.flatnonzero((decision >= 0) & (arrived <= ends + lag_us))
+        at = pa.table({"cluster": state["cluster"], "node": state["node"], "end": ends + lag_us})
+        decision = row_of(*key_codes(at, minute, ["cluster", "node", "end"]))
+        rows = np.flatnonzero(decision >= 0)
+        rows = rows[arrived[rows] <= time_us[decision[rows]]]
         parts.append(np.column_stack([decision[rows], np.full(len(rows), lag_us), rows]))
     found = np.concatenate(parts)
     newest = _newest(found, group_codes(state, ["container"]))
@@ -138,8 +142,3 @@ def _validity(events: pa.Table) -> tuple[Ints, Ints]:
 def _join_state(placed: pa.Table, seen: pa.Table) -> pa.Table:
     row = row_of(*key_codes(placed, seen, ["decision", "container"]))
     return placed.append_column("state", seen["state"].take(pa.array(row, mask=row < 0)))
-
-
-def _decision_of(at: pa.Table, decisions: pa.Table) -> Ints:
-    """Row of `decisions` with the same cluster, node and time, -1 where there is none."""
-    return row_of(*key_codes(at, decisions, ["cluster", "node", "time"]))

@@ -6,6 +6,7 @@ died, and is never read. Layout below the root:
     data/<table>/v<version>/date=YYYY-MM-DD/hour=HH/*.parquet      rows of landed batches and of replaced ranges
     links/<topic>/<partition>/<start>.json                         one landed stretch: its end and its files
     batches/<table>/<job>/<batch>/*.parquet, _SUCCESS              one streaming batch of a job
+    staged/<table>/<job>-<id>/*.parquet                            rows of replaced ranges that a job wrote by itself
     ranges/<table>/<job>/<n>.json                                  which files hold which time; the newest n counts
 """
 
@@ -155,20 +156,41 @@ class Lake:
         """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
         return self.root / "batches" / self.table(table).name / checked_name(job) / f"{batch_id:012d}"
 
-    def replace(self, table: str, start: datetime, end: datetime, job: str, batch: pa.Table) -> None:
+    def batch_rows(self, table: str, job: str, batch_id: int) -> int:
+        """Rows of a finished streaming batch."""
+        paths = [str(self.root / path) for path in self._batch_files(self.batch_path(table, job, batch_id))]
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+
+    def stage(self, table: str, job: str) -> Path:
+        """A new folder that a job writes parquet files into, to hand to `replace`; they do not count before."""
+        return self.root / "staged" / self.table(table).name / f"{checked_name(job)}-{uuid.uuid4().hex}"
+
+    def replace(self, table: str, start: datetime, end: datetime, job: str, batch: pa.Table | Path) -> int:
         """Put `batch` in the place of all rows of `job` whose time lies in [start, end); all at once.
+
+        Args:
+            table: name of the table.
+            start: first time, inclusive.
+            end: last time, exclusive.
+            job: whose rows are replaced; rows of other jobs stay.
+            batch: the rows, or a folder from `stage` that holds them.
+
+        Returns:
+            Rows written.
 
         Raises:
             RowsOutsideRange: the batch holds rows outside [start, end).
         """
         kind = self.table(table)
-        rows = batch.select(kind.schema.names).cast(kind.schema)
-        outside = rows.num_rows - rows.filter(_within(kind.time, start, end)).num_rows
-        if outside:
-            raise RowsOutsideRange(table, outside)
-        files = tuple(self._write_hours(table, rows, f"{checked_name(job)}-{uuid.uuid4().hex}"))
-        while not self._swap_range(table, job, _microseconds(start), _microseconds(end), files):
+        own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
+        rows = ds.dataset(own, schema=kind.schema)
+        count, inside = rows.count_rows(), rows.count_rows(filter=_within(kind.time, start, end))
+        if count != inside:
+            raise RowsOutsideRange(table, count - inside)
+        paths = self._staged_files(batch) if isinstance(batch, Path) else self._new_files(table, rows.to_table(), job)
+        while not self._swap_range(table, job, _Part(paths, _microseconds(start), _microseconds(end))):
             pass
+        return int(count)
 
     def read(
         self,
@@ -204,6 +226,13 @@ class Lake:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""
         return [str(self.root / path) for part in self._parts(table, start, end) for path in part.paths]
 
+    def landed_folder(self, table: str) -> Path:
+        """Folder below which landed rows of a table lie, for a stream to follow; orphans repeat rows, never add any."""
+        kind = self.table(table)
+        folder = self.root / "data" / kind.name / f"v{kind.version}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def table(self, name: str) -> Table:
         """The table's facts."""
         if name not in self.tables:
@@ -219,7 +248,7 @@ class Lake:
                     yield entry
         for job in sorted(self._folders("batches", table)):
             done = sorted((p.parent for p in job.glob("[0-9]*/_SUCCESS")), reverse=True)
-            yield from (_Part(self._batch_files(batch)) for batch in done)
+            yield from (_Part(files) for batch in done if (files := self._batch_files(batch)))
         landed = tuple(f.path for f in self._landed(table) if f.start_us < high and f.end_us >= low)
         if landed:
             yield _Part(landed)
@@ -248,8 +277,11 @@ class Lake:
             yield self._write_file(kind, part, folder / f"{stem}.parquet")
 
     def _write_file(self, kind: Table, rows: pa.Table, path: Path) -> DataFile:
-        (self.root / path.parent).mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, self.root / path, compression="zstd")
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{target.name}")
+        pq.write_table(rows, unfinished, compression="zstd")
+        unfinished.replace(target)
         span = pc.min_max(rows[kind.time].cast(pa.int64()))
         return DataFile(kind.name, str(path), rows.num_rows, span["min"].as_py(), span["max"].as_py())
 
@@ -264,11 +296,17 @@ class Lake:
             (self.root / name).unlink(missing_ok=True)
         return files if marked else ()
 
-    def _swap_range(self, table: str, job: str, start_us: int, end_us: int, files: tuple[DataFile, ...]) -> bool:
+    def _new_files(self, table: str, rows: pa.Table, job: str) -> tuple[str, ...]:
+        files = self._write_hours(table, rows, f"{checked_name(job)}-{uuid.uuid4().hex}")
+        return tuple(file.path for file in files)
+
+    def _staged_files(self, folder: Path) -> tuple[str, ...]:
+        return tuple(str(path.relative_to(self.root)) for path in sorted(folder.glob("*.parquet")))
+
+    def _swap_range(self, table: str, job: str, added: "_Part") -> bool:
         folder = self.root / "ranges" / table / checked_name(job)
         number, entries = self._ranges(folder)
-        kept = [rest for entry in entries for rest in entry.without(start_us, end_us)]
-        added = _Part(tuple(f.path for f in files), start_us, end_us)
+        kept = [rest for entry in entries for rest in entry.without(added.start_us, added.end_us)]
         content = json.dumps([asdict(entry) for entry in (*kept, added)]).encode()
         return create_exclusively(folder / f"{number + 1:012d}.json", content)
 

@@ -1,0 +1,1 @@
+"""HTTP: routes translate, call one function, translate back."""

@@ -1,0 +1,34 @@
+"""Health, readiness and metrics."""
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from advisor.api.roles import allowed
+from advisor.serving import Serving
+
+
+def ops_routes(serving: Serving) -> APIRouter:
+    """Routes for operators."""
+    router = APIRouter()
+
+    @router.get("/healthz")
+    @allowed("anyone")
+    def healthz() -> dict[str, str]:
+        """The process is alive; says nothing about its answers."""
+        return {"status": "alive"}
+
+    @router.get("/readyz")
+    @allowed("anyone")
+    def readyz(response: Response) -> dict[str, str | float]:
+        """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral."""
+        reason = serving.problem()
+        response.status_code = 503 if reason else 200
+        return {"status": "neutral" if reason else "ready", "reason": reason}
+
+    @router.get("/metrics")
+    @allowed("anyone")
+    def metrics() -> Response:
+        """Prometheus metrics."""
+        return Response(generate_latest(serving.metrics), media_type=CONTENT_TYPE_LATEST)
+
+    return router

@@ -1,0 +1,127 @@
+"""Scores in full: slowdown, bounds, harm and factors, for people and tests."""
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from advisor.api.roles import allowed
+from advisor.errors import UnknownNode
+from advisor.scoring import Newcomer
+from advisor.serving import Answer, Serving
+from features.catalog import NAMES
+
+MOST_HARMED = 5
+
+
+class ScoreRequest(BaseModel):
+    """Which app, and which nodes to compare."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    app: str = Field(min_length=1, max_length=253)
+    team: str | None = Field(default=None, max_length=253)
+    best_effort: bool = False
+    nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
+    """Names of the candidates; all nodes when left out."""
+
+
+class HarmReply(BaseModel):
+    """A resident that would be slowed down."""
+
+    container: str
+    app: str | None
+    slowdown_ratio: float
+    """Its slowdown with the newcomer over the one without."""
+
+
+class NodeReply(BaseModel):
+    """One candidate."""
+
+    node: str
+    score: int
+    slowdown_ratio: float
+    """Expected slowdown of the newcomer; 1.0 is its own normal."""
+    slowdown_upper: float
+    """It stays below this nine times in ten."""
+    node_bound: float
+    """Everybody on the node stays below this nine times in ten."""
+    harm: list[HarmReply]
+    """The residents harmed most."""
+    factors: dict[str, float]
+    """How much of the newcomer's slowdown goes away without the pressure on one resource."""
+
+
+class ScoreReply(BaseModel):
+    """All candidates in the order asked; empty, with the reason, when nothing honest can be said."""
+
+    source: str
+    reason: str
+    snapshot_version: int
+    age_s: float
+    nodes: list[NodeReply]
+
+
+def score_routes(serving: Serving) -> APIRouter:
+    """Routes for people, tests and other schedulers."""
+    router = APIRouter()
+
+    @router.post("/v1/scores")
+    @allowed("scheduler", "sre", "admin")
+    def scores(ask: ScoreRequest) -> ScoreReply:
+        """Expected slowdown on each candidate node, and the harm done there."""
+        return reply_to(ask, serving)
+
+    return router
+
+
+def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
+    """Score the candidates and say why.
+
+    Raises:
+        UnknownNode: a named node is not in the snapshot.
+    """
+    newcomer = Newcomer(ask.app, ask.team, ask.best_effort)
+    every = serving.scorer.snapshot.nodes if serving.scorer else ()
+    names = every if ask.nodes is None else ask.nodes
+    answer = serving.answer(newcomer, names)
+    if answer.reason not in {"", "unknown_nodes"}:
+        return ScoreReply(source="neutral", reason=answer.reason, snapshot_version=0, age_s=0.0, nodes=[])
+    for position, name in enumerate(names):
+        if position not in answer.known:
+            raise UnknownNode(name)
+    scores = answer.scores
+    nodes = _node_replies(answer, newcomer, names, serving)
+    return ScoreReply(source=scores.source, reason="", snapshot_version=scores.version, age_s=scores.age_s, nodes=nodes)
+
+
+def _node_replies(answer: Answer, newcomer: Newcomer, names: tuple[str, ...], serving: Serving) -> list[NodeReply]:
+    assert serving.scorer is not None  # noqa: S101
+    rows = serving.scorer.snapshot.indices(names)
+    factors = serving.scorer.factors(newcomer, rows)
+    return [
+        NodeReply(
+            node=name,
+            score=int(answer.points[i]),
+            slowdown_ratio=float(answer.scores.mean[i]),
+            slowdown_upper=float(answer.scores.upper[i]),
+            node_bound=float(answer.scores.node_bound[i]),
+            harm=_most_harmed(answer, i, serving),
+            factors={resource: round(float(part), 6) for resource, part in zip(NAMES, factors[i], strict=True)},
+        )
+        for i, name in enumerate(names)
+    ]
+
+
+def _most_harmed(answer: Answer, i: int, serving: Serving) -> list[HarmReply]:
+    assert serving.scorer is not None  # noqa: S101
+    snapshot, harm = serving.scorer.snapshot, answer.scores.harm
+    rows = np.arange(harm.offsets[i], harm.offsets[i + 1])
+    worst = rows[np.argsort(-harm.ratio[rows], kind="stable")][:MOST_HARMED]
+    return [
+        HarmReply(
+            container=snapshot.containers[harm.resident[row]],
+            app=snapshot.apps[app] if (app := int(snapshot.resident_app[harm.resident[row]])) >= 0 else None,
+            slowdown_ratio=float(harm.ratio[row]),
+        )
+        for row in worst
+    ]

@@ -1,0 +1,58 @@
+"""Decision: from slowdown and harm to one absolute score of 0 to 10. Kernel."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.scoring import Scores
+
+Floats = NDArray[np.float64]
+
+LS_WEIGHT, BE_WEIGHT = 1.0, 0.2
+"""What a container's slowdown of 1 is worth, by class."""
+VETO_SLOWDOWN = 4.0
+"""A latency-sensitive newcomer is not sent where somebody may become this slow."""
+HIGHEST = 10
+"""kube-scheduler's MaxExtenderPriority."""
+
+
+def cost(scores: Scores, *, best_effort: bool, resident_best_effort: NDArray[np.bool_]) -> Floats:
+    """Expected cost of placing the newcomer on each node: its own slowdown and the added harm of the residents.
+
+    Args:
+        scores: of n candidates.
+        best_effort: whether the newcomer is BE.
+        resident_best_effort: (m,) class of the snapshot's residents.
+
+    Returns:
+        (n,) weighted slowdown - 1, summed; NaN where nothing is known.
+
+    Source: the design, section 6.
+    """
+    own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.mean - 1.0, 0.0)
+    weight = np.where(resident_best_effort[scores.harm.resident], BE_WEIGHT, LS_WEIGHT)
+    added = np.append(0.0, np.cumsum(weight * (scores.harm.ratio - 1.0)))
+    total: Floats = own + added[scores.harm.offsets[1:]] - added[scores.harm.offsets[:-1]]
+    return total
+
+
+def points(costs: Floats, node_bound: Floats, *, best_effort: bool) -> NDArray[np.int64]:
+    """Scores from 0 to 10, the same for the same cost on any day.
+
+    Args:
+        costs: (n,) from `cost`; NaN where nothing is known.
+        node_bound: (n,) bound on everybody of the node.
+        best_effort: whether the newcomer is BE; only others are vetoed.
+
+    Returns:
+        (n,) round(10 exp(-cost)): 10 without harm, 4 at a cost of one container slowed to twice its normal; 0 where a
+        latency-sensitive newcomer's node bound exceeds VETO_SLOWDOWN. A node of which nothing is known gets the
+        median of the others, or 0 where nothing is known of any.
+
+    Source: ours; absolute, so that a cluster without a good node shows as one.
+    """
+    value = np.rint(HIGHEST * np.exp(-np.maximum(np.nan_to_num(costs), 0.0))).astype(np.int64)
+    known = np.isfinite(costs)
+    if not best_effort:
+        value = np.where(np.nan_to_num(node_bound) > VETO_SLOWDOWN, 0, value)
+    middle = int(np.sort(value[known])[(known.sum() - 1) // 2]) if known.any() else 0
+    return np.where(known, value, middle)

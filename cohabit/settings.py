@@ -1,0 +1,84 @@
+"""Settings: one tree, read once at start-up from COHABIT_* variables, passed down as plain values.
+
+COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores step into a branch.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+PREFIX = "COHABIT_"
+OUTSIDE = ("COHABIT_CACHE",)
+"""Variables with the prefix that are not settings: where downloads are kept."""
+
+
+class Branch(BaseModel):
+    """A frozen group of settings; a name it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSettings(Branch):
+    """COHABIT_KAFKA__*: where metrics come from."""
+
+    bootstrap: str = "127.0.0.1:9092"
+    group: str = "cohabit-ingest"
+    session_timeout_ms: int = Field(default=45_000, ge=500)
+
+
+class SparkSettings(Branch):
+    """COHABIT_SPARK__*: where features are computed."""
+
+    master: str = "local[2]"
+    driver_memory: str = "2g"
+
+
+class AdvisorSettings(Branch):
+    """COHABIT_ADVISOR__*: the two listeners. Both stay on loopback until access control exists."""
+
+    port: int = Field(default=8080, ge=0, le=65535)
+    scheduler_port: int = Field(default=8081, ge=0, le=65535)
+    max_feature_age_s: float = Field(default=120.0, gt=0)
+
+
+class Settings(Branch):
+    """COHABIT_*: everything that can be set."""
+
+    cluster: str = "default"
+    lake: str = "cohabit-data/lake"
+    registry: Path = Path("cohabit-data/registry")
+    snapshots: Path = Path("cohabit-data/snapshots")
+    kafka: KafkaSettings = KafkaSettings()
+    spark: SparkSettings = SparkSettings()
+    advisor: AdvisorSettings = AdvisorSettings()
+
+
+class BadSettings(Exception):
+    """A COHABIT_* variable that does not fit; the message names it."""
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Settings from environment variables.
+
+    Raises:
+        BadSettings: a variable has an unknown name or a value that does not fit.
+    """
+    tree: dict[str, object] = {}
+    for name, value in environment.items():
+        if name.startswith(PREFIX) and name not in OUTSIDE:
+            _put(tree, name.removeprefix(PREFIX).lower().split("__"), value)
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        lines = [f"{PREFIX}{'__'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        raise BadSettings("; ".join(lines)) from error
+
+
+def _put(tree: dict[str, object], path: list[str], value: str) -> None:
+    for step in path[:-1]:
+        branch = tree.setdefault(step, {})
+        if not isinstance(branch, dict):
+            raise BadSettings(f"{PREFIX}{step.upper()} is set both as a value and as a branch")
+        tree = branch
+    tree[path[-1]] = value

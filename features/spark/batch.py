@@ -1,0 +1,90 @@
+"""The batch job: usage in the lake to node state, labels, profiles and training rows. An edge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from features.arrow import Ints
+from features.node_state import Facts
+from features.spark.steps import node_windows, spark_schema, with_labels, with_node_state, with_profiles, with_training
+from features.windows import LABEL_US, LATENESS_US
+from ingest.lake import Lake
+from ingest.schema import USAGE
+
+JOB = "features"
+PROFILE_EVERY_US = 1800 * 1_000_000
+
+Progress = Callable[[str, int], None]
+"""Called with a table's name and its rows when it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The time [start, end) a run covers, whole label windows."""
+
+    start: datetime
+    end: datetime
+
+    def ends(self, until: timedelta = timedelta(0)) -> tuple[datetime, datetime]:
+        """The half-open range of the ends of its windows, which lie in (start, end + until]."""
+        tick = timedelta(microseconds=1)
+        return self.start + tick, self.end + until + tick
+
+
+def run_batch(spark: SparkSession, lake: Lake, stretch: Stretch, progress: Progress) -> None:
+    """Rebuild every derived table of a stretch of time; running it again gives the same tables.
+
+    Args:
+        spark: the session.
+        lake: where usage, nodes and placements lie, and where the tables go.
+        stretch: what to rebuild.
+        progress: told of each table written.
+    """
+    facts = Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
+    state = read_usage(spark, lake, stretch).transform(node_windows).transform(with_node_state, facts).persist()
+    labels = state.transform(with_labels).persist()
+    _write(lake, "node_state", stretch, state, progress)
+    _write(lake, "labels", stretch, labels, progress)
+    profiles = with_profiles(state, labels, profile_times(stretch)).toArrow()
+    until = timedelta(microseconds=LATENESS_US)
+    progress("profiles", lake.replace("profiles", *stretch.ends(until), JOB, profiles))
+    _write(lake, "training", stretch, with_training(labels, state, facts, profiles), progress)
+    labels.unpersist()
+    state.unpersist()
+
+
+def read_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
+    """Usage rows whose windows lie in the stretch; duplicates and late rows still in."""
+    files = lake.files("usage", stretch.start, stretch.end)
+    schema = spark_schema(USAGE.schema)
+    usage = spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+    return usage.where((F.col("ts") > F.lit(stretch.start)) & (F.col("ts") <= F.lit(stretch.end)))
+
+
+def profile_times(stretch: Stretch) -> Ints:
+    """Times at which profiles are taken: every half hour of the stretch, and its end with all that arrived in time."""
+    start, end = (int(moment.timestamp() * 1e6) for moment in (stretch.start, stretch.end))
+    inside = np.arange(start // PROFILE_EVERY_US + 1, end // PROFILE_EVERY_US + 1) * PROFILE_EVERY_US
+    return np.unique(np.append(inside, end + LATENESS_US))
+
+
+def whole_stretch(lake: Lake) -> Stretch | None:
+    """The label windows that hold all usage of the lake; None for a lake without usage."""
+    ts = lake.read("usage", columns=["ts"])["ts"]
+    if not len(ts):
+        return None
+    span = pc.min_max(ts.cast(pa.int64()))
+    start, end = (span["min"].as_py() - 1) // LABEL_US * LABEL_US, -(-span["max"].as_py() // LABEL_US) * LABEL_US
+    return Stretch(*(pa.scalar(us, pa.timestamp("us", tz="UTC")).as_py() for us in (start, end)))
+
+
+def _write(lake: Lake, table: str, stretch: Stretch, rows: DataFrame, progress: Progress) -> None:
+    staged = lake.stage(table, JOB)
+    rows.write.parquet(str(staged))
+    progress(table, lake.replace(table, *stretch.ends(), JOB, staged))

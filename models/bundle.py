@@ -1,0 +1,118 @@
+"""Bundle: a directory of ONNX files and their manifest, written at once and verified on every load. An edge.
+
+`manifest.json` holds the digest of every file, `manifest.sha256` the digest of the manifest.
+"""
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch
+from models.manifest import Manifest
+
+MANIFEST, SEAL = "manifest.json", "manifest.sha256"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A verified bundle: the bytes here are the bytes whose digests were checked."""
+
+    directory: Path
+    manifest: Manifest
+    files: Mapping[str, bytes]
+
+    def file_of(self, model: str, role: str) -> bytes:
+        """The graph that plays a role ("mean", "spread") in a model."""
+        return self.files[self.manifest.models[model].files[role]]
+
+
+def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]) -> Bundle:
+    """Write a new bundle; the directory appears complete or not at all.
+
+    Raises:
+        BundleExists: the directory holds something already.
+    """
+    sealed = manifest.model_copy(update={"sha256": {name: _digest(content) for name, content in files.items()}})
+    described = Manifest.model_validate(sealed.model_dump()).model_dump_json(indent=2).encode()
+    building = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
+    building.mkdir(parents=True)
+    try:
+        for name, content in {**files, MANIFEST: described, SEAL: _digest(described).encode()}.items():
+            _write_synced(building / name, content)
+        _move(building, directory)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return Bundle(directory, sealed, files)
+
+
+def load_bundle(directory: Path, catalogue_hash: str) -> Bundle:
+    """Read and verify a bundle for a process that builds rows by the given catalogue.
+
+    Raises:
+        BundleCorrupt: a file is missing or differs from what was written.
+        CatalogueMismatch: the bundle was trained on another catalogue.
+    """
+    bundle = read_bundle(directory)
+    if bundle.manifest.catalogue_hash != catalogue_hash:
+        raise CatalogueMismatch(directory, bundle.manifest.catalogue_hash, catalogue_hash)
+    return bundle
+
+
+def read_bundle(directory: Path) -> Bundle:
+    """Read and verify a bundle, whatever its catalogue.
+
+    Raises:
+        BundleCorrupt: a file is missing or differs from what was written.
+    """
+    seal = _read(directory, SEAL).decode(errors="replace")
+    manifest = _parsed(directory, _verified(directory, MANIFEST, seal))
+    files = {name: _verified(directory, name, digest) for name, digest in manifest.sha256.items()}
+    return Bundle(directory, manifest, files)
+
+
+def _parsed(directory: Path, content: bytes) -> Manifest:
+    try:
+        return Manifest.model_validate_json(content)
+    except ValidationError as error:
+        raise BundleCorrupt(directory, MANIFEST, f"cannot be read by this version ({error})") from error
+
+
+def _verified(directory: Path, name: str, digest: str) -> bytes:
+    content = _read(directory, name)
+    if _digest(content) != digest:
+        raise BundleCorrupt(directory, name, f"has sha256 {_digest(content)}, written was {digest}")
+    return content
+
+
+def _read(directory: Path, name: str) -> bytes:
+    try:
+        return (directory / name).read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BundleCorrupt(directory, name, "is missing") from error
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _move(building: Path, directory: Path) -> None:
+    try:
+        building.rename(directory)
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+            raise BundleExists(directory) from error
+        raise

@@ -1,0 +1,79 @@
+"""Errors of the models package, one class per action a caller can take."""
+
+from pathlib import Path
+
+
+class ModelsError(Exception):
+    """Something in models cannot go on; the message says what to do."""
+
+
+class NotExactlyExportable(ModelsError):
+    """A trained forest uses something ONNX cannot reproduce to the bit."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"the forest cannot be exported exactly: {reason}; {remedy}")
+
+
+class WrongFeatures(ModelsError):
+    """Rows do not have the columns the model was trained on."""
+
+    def __init__(self, found: tuple[int, ...], expected_width: int) -> None:
+        self.found, self.expected_width = found, expected_width
+        super().__init__(
+            f"features have shape {found}, the model reads (rows, {expected_width}): "
+            "build the rows with the catalogue of the model's manifest"
+        )
+
+
+class InconsistentDataset(ModelsError):
+    """Training data contradict themselves; nothing can be learnt from them as they are."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem, self.remedy = problem, remedy
+        super().__init__(f"the training data cannot be used: {problem}; {remedy}")
+
+
+class BundleCorrupt(ModelsError):
+    """A bundle on disk is not what was written."""
+
+    def __init__(self, directory: Path, file: str, problem: str) -> None:
+        self.directory, self.file, self.problem = directory, file, problem
+        super().__init__(
+            f"bundle {directory}: {file} {problem}; do not serve it: copy the bundle again, or roll the registry back"
+        )
+
+
+class BundleExists(ModelsError):
+    """A bundle of that name was written before; bundles never change."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        super().__init__(f"bundle {directory} exists already and is never overwritten: write under another name")
+
+
+class CatalogueMismatch(ModelsError):
+    """A bundle was trained on another feature catalogue than the one that builds its rows."""
+
+    def __init__(self, directory: Path, found: str, expected: str) -> None:
+        self.directory, self.found, self.expected = directory, found, expected
+        super().__init__(
+            f"bundle {directory} was trained on feature catalogue {found!r}, this process builds {expected!r}: "
+            "train again with this version, or start the version that trained it"
+        )
+
+
+class UnknownBundle(ModelsError):
+    """The registry holds no bundle of that name."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        self.name, self.known = name, known
+        super().__init__(f"the registry has no bundle {name!r}; it has {', '.join(known) or 'none'}")
+
+
+class NothingToRollBackTo(ModelsError):
+    """No bundle was current before the present one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        super().__init__(f"registry {root} has no earlier bundle to return to: promote one by name")

@@ -1,0 +1,55 @@
+"""Manifest: what a bundle says about itself. Facts at the boundary, read again by whoever serves it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from models.calibrate import Calibration
+from models.evaluate import Estimate
+
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Sign = Literal[-1, 0, 1]
+
+
+class ModelEntry(BaseModel):
+    """One model: its graphs by role, its columns in order, and how its bound was calibrated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: dict[str, FileName]
+    features: tuple[str, ...]
+    signs: tuple[Sign, ...]
+    medians: dict[str, float]
+    """Takes the place of a missing value, in the unit of the column. Columns without one stay missing."""
+    calibration: Calibration
+
+    @model_validator(mode="after")
+    def _columns_agree(self) -> Self:
+        if len(self.signs) != len(self.features) or not self.medians.keys() <= set(self.features):
+            raise ValueError("signs must match features one to one, and medians name features")
+        return self
+
+
+class Manifest(BaseModel):
+    """One bundle. `sha256` is filled in when the bundle is written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    created_at: AwareDatetime
+    models: dict[str, ModelEntry]
+    catalogue_hash: str
+    training_window: tuple[AwareDatetime, AwareDatetime]
+    data_fingerprint: str
+    platforms: tuple[str, ...]
+    metrics: dict[str, dict[str, dict[str, Estimate]]] = Field(default_factory=dict)
+    """By split, predictor (ours or a baseline) and metric."""
+    sha256: dict[FileName, Sha256] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _every_graph_has_a_digest(self) -> Self:
+        named = {name for model in self.models.values() for name in model.files.values()}
+        if self.sha256 and not named <= self.sha256.keys():
+            raise ValueError(f"models name files that are not in the bundle: {sorted(named - self.sha256.keys())}")
+        return self

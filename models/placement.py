@@ -1,0 +1,29 @@
+"""Placement: everything training learnt, as plain data, ready to be exported."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import BaseTerms
+from models.calibrate import Calibration
+from models.trees import Forest
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A trained model of slowdown: base, trees on top of it, trees for the size of the error, and how to bound."""
+
+    names: tuple[str, ...]
+    signs: NDArray[np.int8]
+    medians: Floats
+    terms: BaseTerms
+    residual: Forest
+    spread: Forest
+    calibration: Calibration
+
+    def known_medians(self) -> dict[str, float]:
+        """The medians by column name, without the columns that stay missing."""
+        return {n: float(m) for n, m in zip(self.names, self.medians, strict=True) if not np.isnan(m)}

@@ -1,0 +1,63 @@
+"""Runtime: run an exported graph with onnxruntime on one thread. An edge; imports nothing that trains.
+
+One thread is a matter of exactness before speed: with more, onnxruntime adds the trees in another order.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from models.errors import WrongFeatures
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A loaded ONNX graph: reads (n, width) doubles, gives the named (n,) outputs."""
+
+    session: ort.InferenceSession
+    width: int
+    outputs: tuple[str, ...]
+
+    def predict(self, features: Floats) -> dict[str, Floats]:
+        """Every output of the graph, by name.
+
+        Args:
+            features: (n, width) float64, any memory order; NaN follows the trees.
+
+        Returns:
+            One (n,) float64 array per output; its values do not depend on n.
+
+        Raises:
+            WrongFeatures: features are not (n, width).
+
+        Source: ours, see docs/decisions/0003-exporter.md.
+        """
+        self.refuse_other_widths(features)
+        rows = np.ascontiguousarray(features, dtype=np.float64)
+        return dict(zip(self.outputs, self.session.run(self.outputs, {"features": rows}), strict=True))
+
+    def refuse_other_widths(self, features: Floats) -> None:
+        """Raise WrongFeatures unless features are (n, width)."""
+        if features.ndim != 2 or features.shape[1] != self.width:
+            raise WrongFeatures(features.shape, self.width)
+
+
+def load_graph(model: bytes | Path) -> Graph:
+    """Open an exported graph from its bytes or its file."""
+    source = model if isinstance(model, bytes) else str(model)
+    session = ort.InferenceSession(source, _options(), providers=["CPUExecutionProvider"])
+    outputs = tuple(output.name for output in session.get_outputs())
+    return Graph(session, session.get_inputs()[0].shape[1], outputs)
+
+
+def _options() -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    return options

@@ -1,0 +1,196 @@
+"""Train: base, trees on top of it, trees for the size of the error, and the margins that make it a bound.
+
+The only module that imports LightGBM. The same data and configuration give the same model.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import BaseTerms, base_sum
+from models.calibrate import calibrate
+from models.dataset import Dataset
+from models.fit_base import fit_base
+from models.impute import impute, training_medians
+from models.link import log_mean
+from models.link import spread as spread_of
+from models.placement import Placement
+from models.splits import leave_group_out
+from models.trees import parse_forest
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train."""
+
+    rounds: int = 300
+    """At most this many residual trees; how many are kept is chosen by the error on groups left out."""
+    spread_rounds: int = 50
+    leaves: int = 7
+    learning_rate: float = 0.05
+    min_rows_in_leaf: int = 20
+    objective: Literal["huber", "regression"] = "huber"
+    huber_log_ratio: float = 0.2
+    """Residuals beyond this count linearly, in log slowdown."""
+    smallest_residual: float = 1e-3
+    """Out-of-fold residuals are raised to this before the spread is learnt, in log slowdown."""
+    folds: int = 5
+    level: float = 0.9
+    seed: int = 0
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """What models that never saw a row's group say of it, (n,) each in log slowdown, with this many trees."""
+
+    log_mean: Floats
+    spread: Floats
+    rounds: int
+
+
+def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
+    """Train and calibrate a complete model.
+
+    Args:
+        data: n rows of at least two groups; missing values in base columns and columns with sign +1 are imputed.
+        config: sizes, loss, folds, level.
+
+    Returns:
+        The model, its calibration measured on residuals out of group folds.
+
+    Raises:
+        InconsistentDataset: one group only, or an imputed column is never known.
+        NotExactlyExportable: the trained trees could not be served exactly.
+
+    Source: reference/evaluation.md 5.1 and 5.3.
+    """
+    medians = training_medians(data.features, data.base | (data.signs > 0))
+    known = data.with_features(impute(data.features, medians))
+    terms = fit_base_of(known, config)
+    beyond = out_of_fold(known, config)
+    error = known.log_slowdown - beyond.log_mean
+    residual = fit_residual(known, terms, replace(config, rounds=beyond.rounds))
+    return Placement(
+        names=data.names,
+        signs=data.signs,
+        medians=medians,
+        terms=terms,
+        residual=parse_forest(residual.model_to_string()),
+        spread=parse_forest(fit_spread(known, error, config).model_to_string()),
+        calibration=calibrate(error / beyond.spread, known.group, known.node_window, level=config.level),
+    )
+
+
+def out_of_fold(known: Dataset, config: TrainConfig) -> OutOfFold:
+    """Predict every row by models trained on other groups, the spread on yet other rows' out-of-fold errors.
+
+    Args:
+        known: imputed rows of at least two groups.
+        config: as for `fit_placement`.
+
+    Returns:
+        (n,) log_mean, (n,) spread > 0, and the number of trees with the smallest weighted mean absolute error. One
+        number chosen on the rows that also calibrate: an optimism far below the width of a margin.
+
+    Raises:
+        InconsistentDataset: one group only.
+
+    Source: cross-conformal prediction, Vovk, AMAI 2015.
+    """
+    folds = leave_group_out(known.group, folds=config.folds)
+    kept = np.unique(np.geomspace(1, config.rounds, 14).astype(np.int64))
+    paths = np.empty((len(kept), len(known.weight)))
+    for fold in folds:
+        paths[:, fold.test] = _log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
+    best = int(np.argmin(np.abs(paths - known.log_slowdown) @ known.weight))
+    error = known.log_slowdown - paths[best]
+    spread = np.empty(len(known.weight))
+    for fold in folds:
+        trees = fit_spread(known.rows(fold.train), error[fold.train], config)
+        spread[fold.test] = spread_of(raw_score(trees, known.features[fold.test]))
+    return OutOfFold(paths[best], spread, int(kept[best]))
+
+
+def fit_base_of(known: Dataset, config: TrainConfig) -> BaseTerms:
+    """The base of imputed rows, see `fit_base`."""
+    columns = np.flatnonzero(known.base)
+    return fit_base(known.features, known.log_slowdown, known.weight, columns, huber_log_ratio=config.huber_log_ratio)
+
+
+def fit_residual(known: Dataset, terms: BaseTerms, config: TrainConfig) -> lgb.Booster:
+    """Monotone trees that correct the base.
+
+    Args:
+        known: imputed rows.
+        terms: the base they start from.
+        config: rounds, leaves, loss.
+
+    Returns:
+        A booster whose raw score is added to log1p(base_sum). NaN in a free column is learnt as its own side.
+
+    Raises:
+        lightgbm.basic.LightGBMError: the data cannot be binned.
+
+    Source: reference/evaluation.md 5.1; the monotone method is "basic", see docs/decisions/0004-monotone-basic.md.
+    """
+    start = np.log1p(base_sum(known.features, terms))
+    train = lgb.Dataset(known.features, known.log_slowdown, weight=known.weight, init_score=start)
+    loss = {"objective": config.objective, "alpha": config.huber_log_ratio}
+    return lgb.train({**_parameters(known, config), **loss}, train, config.rounds)
+
+
+def fit_spread(known: Dataset, error: Floats, config: TrainConfig) -> lgb.Booster:
+    """Monotone trees for the typical size of an out-of-fold error.
+
+    Args:
+        known: imputed rows.
+        error: (n,) log slowdown minus its out-of-fold prediction.
+        config: rounds, leaves, the smallest error.
+
+    Returns:
+        A booster whose exponentiated raw score is the spread. It follows the signs of the mean, so that the upper
+        bound is monotone too.
+
+    Raises:
+        lightgbm.basic.LightGBMError: the data cannot be binned.
+
+    Source: reference/evaluation.md 5.1.
+    """
+    size = np.maximum(np.abs(error), config.smallest_residual)
+    train = lgb.Dataset(known.features, size, weight=known.weight)
+    return lgb.train({**_parameters(known, config), "objective": "gamma"}, train, config.spread_rounds)
+
+
+def raw_score(trees: lgb.Booster, features: Floats, rounds: int | None = None) -> Floats:
+    """LightGBM's own raw score of all trees or of the first `rounds`, (n, d) -> (n,), on one thread."""
+    raw = trees.predict(features, raw_score=True, num_iteration=rounds, num_threads=1)
+    return np.asarray(raw, dtype=np.float64)
+
+
+def _log_means(seen: Dataset, unseen: Floats, kept: NDArray[np.int64], *, config: TrainConfig) -> Floats:
+    """(len(kept), n) log_mean of unseen rows, for each number of trees kept."""
+    terms = fit_base_of(seen, config)
+    trees = fit_residual(seen, terms, config)
+    base = base_sum(unseen, terms)
+    return np.array([log_mean(base, raw_score(trees, unseen, rounds=int(rounds))) for rounds in kept])
+
+
+def _parameters(data: Dataset, config: TrainConfig) -> dict[str, object]:
+    return {
+        "num_leaves": config.leaves,
+        "learning_rate": config.learning_rate,
+        "min_data_in_leaf": config.min_rows_in_leaf,
+        "monotone_constraints": data.signs.tolist(),
+        "monotone_constraints_method": "basic",
+        "seed": config.seed,
+        "num_threads": config.threads,
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbosity": -1,
+    }

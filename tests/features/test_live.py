@@ -1,0 +1,43 @@
+"""Live: the view of now, by the same kernels as training rows."""
+
+import numpy as np
+from rows import at, nodes, placements, usage
+
+from features.live import live_view
+from features.node_state import Facts
+from features.tables import PROFILES
+
+NO_PROFILES = PROFILES.schema.empty_table()
+
+
+def now(second: float) -> int:
+    return int(at(second).timestamp() * 1e6)
+
+
+def test_residents_show_their_own_newest_minute() -> None:
+    seen = usage({"container": "a", "ts": 60, "cpu_cores": 1.0}, {"container": "a", "ts": 120, "cpu_cores": 2.0})
+
+    view = live_view(now(135), seen, Facts(nodes({}), placements()), NO_PROFILES)
+
+    assert view.use[:, 0].tolist() == [2.0]
+    assert view.seen_us.tolist() == [now(120)]
+
+
+def test_what_has_not_arrived_is_not_seen() -> None:
+    seen = usage(
+        {"container": "a", "ts": 60, "cpu_cores": 1.0},
+        {"container": "a", "ts": 120, "cpu_cores": 2.0, "arrived_at": at(140)},
+    )
+
+    assert live_view(now(135), seen, Facts(nodes({}), placements()), NO_PROFILES).use[:, 0].tolist() == [1.0]
+
+
+def test_a_node_that_went_silent_has_no_residents_but_those_placed() -> None:
+    facts = Facts(nodes({"node": "n"}, {"node": "m"}), placements({"container": "p", "node": "m"}))
+    seen = usage({"container": "a", "ts": 60, "cpu_cores": 1.0})
+
+    view = live_view(now(600), seen, facts, NO_PROFILES)
+
+    assert view.residents["container"].to_pylist() == ["p"]
+    assert np.isnan(view.use).all()
+    assert view.nodes["node"].to_pylist() == ["m", "n"]
