@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Protocol
 
-import pyarrow as pa
 import structlog
 
 from ingest.batch import Gap, MessageBatch
@@ -18,7 +17,7 @@ from ingest.capacity import Capacities
 from ingest.decode.native import decoder
 from ingest.decode.types import Decode
 from ingest.errors import LinkTaken
-from ingest.landing import DEFAULT_CLUSTER, land
+from ingest.landing import DEFAULT_CLUSTER, Landing, land
 from ingest.metrics import IngestMetrics
 from ingest.origin import Link
 from ingest.schema import NODES, PLACEMENTS, USAGE
@@ -29,8 +28,12 @@ log = structlog.get_logger(__name__)
 NATIVE: Mapping[str, Decode] = {table.name: decoder(table) for table in (NODES, PLACEMENTS, USAGE)}
 """Our own topics and their format."""
 
-DeadLetters = Callable[[pa.Table], None]
-"""Told of the dead letters of each landed batch."""
+OnLanded = Callable[[Landing], None]
+"""Told of each batch after it is safe: for progress, or to send its dead letters on."""
+
+
+def ignore(_landing: Landing) -> None:
+    """Tell nobody."""
 
 
 class Source(Protocol):
@@ -74,12 +77,12 @@ class Landers:
     Args:
         formats: how bytes are read.
         capacities: what the nodes can do by now; asked before every batch.
-        dead_letters: told of the dead letters of each landed batch, after they are safe.
+        on_landed: told of each batch after it is safe.
     """
 
     formats: Formats
     capacities: Callable[[], Capacities]
-    dead_letters: DeadLetters | None = None
+    on_landed: OnLanded = ignore
 
 
 def ingest(source: Source, sink: Sink, landers: Landers, metrics: IngestMetrics, stop: Event) -> int:
@@ -100,7 +103,7 @@ def ingest(source: Source, sink: Sink, landers: Landers, metrics: IngestMetrics,
         polled = source.poll()
         for part in polled:
             count += _land_part(part, source, sink, landers, metrics)
-        if not polled:
+        if not polled and not source.finished():
             stop.wait(source.pause_s)
     return count
 
@@ -130,8 +133,7 @@ def _write(part: MessageBatch | Gap, sink: Sink, landers: Landers, metrics: Inge
     landing = land(part, decode, landers.capacities(), cluster=landers.formats.cluster)
     sink.write(landing)
     metrics.landed(landing, len(part.offsets))
-    if landers.dead_letters is not None and landing.dead_letters.num_rows:
-        landers.dead_letters(landing.dead_letters)
+    landers.on_landed(landing)
     return len(part.offsets)
 
 

@@ -148,3 +148,14 @@ class SendFailed(IngestError):
             f"{count} messages were refused, first because: {first}. Check that the topics exist and that no message "
             "is longer than the broker takes; sending all again doubles nothing in the lake"
         )
+
+
+class BrokerUnreachable(IngestError):
+    """No Kafka broker answers."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        super().__init__(
+            f"no Kafka broker answers at {bootstrap}: check the setting COHABIT_KAFKA__BOOTSTRAP and that the broker "
+            "runs and advertises an address this machine can reach"
+        )

@@ -1,9 +1,13 @@
 """What the nodes can do, as Kafka's topic `nodes` says by now: read to its end first, then kept up to date. An edge."""
 
+from contextlib import suppress
+
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import RetriableError
 
 from ingest.batch import message_batch
 from ingest.capacity import Capacities
+from ingest.connect import connect
 from ingest.landing import DEFAULT_CLUSTER, with_nodes
 from ingest.origin import Link
 from ingest.schema import NODES
@@ -17,8 +21,12 @@ class KafkaCapacities:
     def __init__(self, bootstrap: str, topic: str = NODES.name, *, cluster: str = DEFAULT_CLUSTER) -> None:
         self._cluster = cluster
         self._known = Capacities()
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","), auto_offset_reset="earliest", allow_auto_create_topics=False
+        self._consumer = connect(
+            KafkaConsumer,
+            bootstrap,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
         )
         self._places = [TopicPartition(topic, p) for p in self._consumer.partitions_for_topic(topic)]
         self._consumer.assign(self._places)
@@ -27,9 +35,10 @@ class KafkaCapacities:
             self._read(FIRST_READ_MS)
 
     def __call__(self) -> Capacities:
-        """What is known by now."""
+        """What is known by now; while the broker cannot be reached, what was known before."""
         if self._places:
-            self._read(0)
+            with suppress(RetriableError):
+                self._read(0)
         return self._known
 
     def close(self) -> None:

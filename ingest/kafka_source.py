@@ -5,15 +5,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
+import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from kafka.errors import IllegalStateError
+from kafka.errors import IllegalStateError, RetriableError
 
 from ingest.batch import Gap, MessageBatch, message_batch
+from ingest.connect import connect
 from ingest.errors import ChainAhead
 from ingest.origin import Link
 from ingest.sink import Position
 
 POLL_MS = 500
+RETRY_S = 0.5
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +51,8 @@ class ConsumerSettings:
 class KafkaSource:
     """A consumer of a group. Close it when done."""
 
-    pause_s = 0.0
-
     def __init__(self, settings: ConsumerSettings, position: Position) -> None:
+        self.pause_s = 0.0
         self._position = position
         self._settings = settings
         self._assigned = _Assigned()
@@ -67,12 +71,16 @@ class KafkaSource:
             _refuse_chain_ahead(place, starts[place], end)
 
     def poll(self) -> Sequence[MessageBatch | Gap]:
-        """One part for each partition that has news."""
-        polled = self._consumer.poll(timeout_ms=POLL_MS)
-        fresh = self._assigned.take()
-        parts: list[MessageBatch | Gap | None] = [self._begin(place) for place in sorted(fresh)]
-        parts += [self._part(place, records) for place, records in polled.items() if place not in fresh]
-        return [part for part in parts if part is not None]
+        """One part for each partition that has news; nothing while the broker cannot be reached."""
+        try:
+            parts = self._poll()
+        except RetriableError as error:
+            log.warning("the broker cannot be reached, trying again", error=str(error))
+            self._assigned.add(self._consumer.assignment())  # whatever was polled is not landed: begin anew
+            self.pause_s = RETRY_S
+            return []
+        self.pause_s = 0.0
+        return parts
 
     def rewind(self, topic: str, partition: int) -> None:
         """Begin the partition anew at the next poll."""
@@ -95,6 +103,13 @@ class KafkaSource:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close(autocommit=False)
+
+    def _poll(self) -> Sequence[MessageBatch | Gap]:
+        polled = self._consumer.poll(timeout_ms=POLL_MS)
+        fresh = self._assigned.take()
+        parts: list[MessageBatch | Gap | None] = [self._begin(place) for place in sorted(fresh)]
+        parts += [self._part(place, records) for place, records in polled.items() if place not in fresh]
+        return [part for part in parts if part is not None]
 
     def _begin(self, place: TopicPartition) -> Gap | None:
         """Go to the chain's end, or give the gap when the broker no longer holds what follows it."""
@@ -127,10 +142,10 @@ class KafkaSource:
         return max(position, after_last)
 
     def _at(self, place: TopicPartition) -> int:
-        """Where the consumer stands; 0 when it no longer owns the partition."""
+        """Where the consumer stands; 0 when that cannot be said: another owns the partition, or no broker answers."""
         try:
             return int(self._consumer.position(place, timeout_ms=POLL_MS) or 0)
-        except IllegalStateError:
+        except (IllegalStateError, RetriableError):
             return 0
 
     def _reached(self, place: TopicPartition, end: int) -> bool:
@@ -182,8 +197,9 @@ class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
 
 
 def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
-    return KafkaConsumer(
-        bootstrap_servers=settings.bootstrap.split(","),
+    return connect(
+        KafkaConsumer,
+        settings.bootstrap,
         group_id=settings.group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

@@ -10,6 +10,7 @@ from time import monotonic
 
 from kafka import KafkaProducer
 
+from ingest.connect import connect
 from ingest.errors import SendFailed
 from ingest.files import Message, read_messages, topic_path
 
@@ -42,8 +43,9 @@ class Sender:
 
     def __init__(self, bootstrap: str) -> None:
         self._failures: list[Exception] = []
-        self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap.split(","),
+        self._producer = connect(
+            KafkaProducer,
+            bootstrap,
             enable_idempotence=True,
             acks="all",
             compression_type="lz4",

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import Literal
 
-from ingest.consumer import DeadLetters, Formats, Landers, ingest
+from ingest.consumer import Formats, Landers, OnLanded, ignore, ingest
 from ingest.file_source import FileCapacities, FileSource
 from ingest.kafka_capacities import KafkaCapacities
 from ingest.kafka_source import ConsumerSettings, KafkaSource
@@ -29,7 +29,7 @@ def ingest_kafka(
     stop: Event,
     metrics: IngestMetrics,
     formats: Formats = NATIVE_FORMATS,
-    dead_letters: DeadLetters | None = None,
+    on_landed: OnLanded = ignore,
 ) -> int:
     """Land topics of Kafka as a member of a consumer group; how many messages were landed.
 
@@ -43,7 +43,7 @@ def ingest_kafka(
     ):
         if until == "end":
             source.stop_at_end()
-        landers = Landers(formats, capacities, dead_letters)
+        landers = Landers(formats, capacities, on_landed)
         return ingest(source, sink, landers, metrics, stop)
 
 
@@ -56,7 +56,7 @@ def ingest_files(
     stop: Event,
     metrics: IngestMetrics,
     formats: Formats = NATIVE_FORMATS,
-    dead_letters: DeadLetters | None = None,
+    on_landed: OnLanded = ignore,
 ) -> int:
     """Land stream files by the same loop; how many messages were landed.
 
@@ -70,5 +70,5 @@ def ingest_files(
     ):
         if until == "end":
             source.stop_at_end()
-        landers = Landers(formats, capacities, dead_letters)
+        landers = Landers(formats, capacities, on_landed)
         return ingest(source, sink, landers, metrics, stop)

@@ -19,6 +19,7 @@ from ingest.errors import BadLine, ChainAhead, UnwritableMessage
 from ingest.files import Message, TopicWriter, read_messages, topic_path, topics_in
 from ingest.kafka_source import ConsumerSettings
 from ingest.lake import Lake
+from ingest.landing import Landing
 from ingest.metrics import IngestMetrics
 from ingest.origin import Link
 from ingest.producer import Pace, Sender, replay
@@ -173,6 +174,35 @@ def test_records_that_the_broker_dropped_unread_make_an_explicit_gap(
     assert lake.read("usage")["container"].to_pylist() == ["u4", "u5"]
 
 
+def test_records_dropped_while_they_are_awaited_make_a_gap_too(
+    kafka: Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, lake, stop = new_topic("usage", 1), a_lake(tmp_path), Event()
+    settings = ConsumerSettings(kafka.bootstrap, (topic.name,), group=topic.name, max_wait_ms=1)
+    send(kafka, topic, usage("u0"), usage("u1"))
+
+    def land_the_rest(landing: Landing) -> None:
+        if landing.link.end == 6:
+            stop.set()
+            return
+        send(kafka, topic, *(usage(f"u{i}") for i in range(2, 5)))
+        with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+            admin.delete_records({TopicPartition(topic.name, 0): 5})
+        send(kafka, topic, usage("u5"))
+
+    ingest_kafka(
+        settings,
+        lake,
+        until="stopped",
+        stop=stop,
+        metrics=counters(),
+        formats=as_usage(topic, None),
+        on_landed=land_the_rest,
+    )
+
+    assert links(lake, topic.name) == [(0, 2, "batch"), (2, 5, "gap"), (5, 6, "batch")]
+
+
 def test_a_topic_made_anew_under_its_old_name_is_refused(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
     topic, lake = new_topic("usage", 1), a_lake(tmp_path)
     lake.commit(Link(topic.name, 0, 0, 10), ())
@@ -193,7 +223,7 @@ def test_dead_letters_can_also_be_sent_to_a_topic(tmp_path: Path) -> None:
         until="end",
         stop=Event(),
         metrics=counters(),
-        dead_letters=lambda rows: send_dead_letters(rows, lambda *letter: sent.append(letter)),
+        on_landed=lambda landing: send_dead_letters(landing.dead_letters, lambda *letter: sent.append(letter)),
     )
 
     assert [(topic, key) for topic, key, _ in sent] == [
