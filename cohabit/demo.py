@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
@@ -210,7 +211,8 @@ def _serve(demo: Demo, *, leave: bool) -> None:
     def ready(listening: "Listening") -> bool:
         with demo.stage("exchange"):
             _exchange(listening, serving.scorer.snapshot.nodes[:CANDIDATES] if serving.scorer else ())
-        print(json.dumps({"stage_seconds": demo.seconds, "total_seconds": round(sum(demo.seconds.values()), 2)}))
+        total = round(sum(demo.seconds.values()), 2)
+        sys.stdout.write(json.dumps({"stage_seconds": demo.seconds, "total_seconds": total}) + "\n")
         if not leave:
             console.print(f"serving on {listening.main} and {listening.scheduler}; Ctrl-C ends the demo")
         return not leave

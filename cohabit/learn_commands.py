@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from models.learn import Metrics
 
-METRICS = ("mae_log", "mape_ratio", "spearman", "coverage90")
+METRICS = ("mae_log", "spearman", "coverage90")
 
 
 def run_features(settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
@@ -36,7 +37,7 @@ def run_refresh(
     if folder is not None:
         refresh_from_files(folder, TOPICS, state, opened, how, published=_published)
         return
-    group = f"cohabit-refresh-{np.random.default_rng().integers(2**62):x}"
+    group = f"cohabit-refresh-{uuid4().hex}"
     consumer = ConsumerSettings(
         bootstrap=bootstrap or settings.kafka.bootstrap, topics=TOPICS, group=group, max_wait_ms=200
     )
