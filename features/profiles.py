@@ -26,7 +26,7 @@ def profile_app(state: pa.Table, labels: pa.Table, as_of_us: Ints) -> pa.Table:
     Returns:
         Table `profiles`. A demand nobody measured, and a sensitivity with fewer than MIN_WINDOWS labels, are null.
 
-    Source: ours, docs/decisions/0005-profiles.md.
+    Source: ours, docs/decisions/0006-profiles.md.
     """
     arrived = micros(state["arrived_at"])
     order = np.argsort(arrived, kind="stable")
