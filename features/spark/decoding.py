@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from ingest.batch import MessageBatch
-from ingest.capacity import Capacities
-from ingest.landing import land
 from pyspark.sql import DataFrame
 
 from features.spark.steps import spark_schema
+from ingest.batch import MessageBatch
+from ingest.capacity import Capacities
 from ingest.decode.native import decoder
+from ingest.landing import land
 from ingest.origin import Link
 from ingest.schema import TIMESTAMP, USAGE
 
