@@ -23,12 +23,14 @@ KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 
 @dataclass
 class LiveState:
-    """Newest usage, nodes and placements, as landed by the loop that also feeds the lake.
+    """Newest usage, nodes and placements of one cluster, as landed by the loop that also feeds the lake.
 
     Args:
+        cluster: whose rows are kept.
         begin: where to start reading a partition; None reads it whole.
     """
 
+    cluster: str
     begin: Callable[[str, int], int | None] = lambda _topic, _partition: None
     as_of_us: int = 0
     _tables: dict[str, pa.Table] = field(default_factory=lambda: {n: t.schema.empty_table() for n, t in LANDED.items()})
@@ -43,8 +45,9 @@ class LiveState:
         """Take up a batch."""
         with self._lock:
             self._ends[landing.link.topic, landing.link.partition] = landing.link.end
-            self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], landing.rows])
-            newest = pc.max(landing.rows["arrived_at"].cast(pa.int64())).as_py()
+            rows = landing.rows.filter(pc.equal(landing.rows["cluster"], self.cluster))
+            self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], rows])
+            newest = pc.max(rows["arrived_at"].cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
 
     def write_gap(self, link: Link) -> None:

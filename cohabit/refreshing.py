@@ -39,9 +39,11 @@ class Refresh:
     version: int
 
 
-def refresh_from_files(folder: Path, topics: Sequence[str], lake: Lake, how: Refresh, published: Published) -> None:
+def refresh_from_files(
+    folder: Path, topics: Sequence[str], state: LiveState, lake: Lake, how: Refresh, *, published: Published
+) -> None:
     """Read stream files to their end and publish one snapshot."""
-    state, formats = LiveState(), Formats()
+    formats = Formats()
     with (
         closing(FileCapacities(folder, formats.nodes_topic, cluster=formats.cluster)) as capacities,
         closing(FileSource(folder, topics, state.position)) as source,
@@ -52,7 +54,7 @@ def refresh_from_files(folder: Path, topics: Sequence[str], lake: Lake, how: Ref
 
 
 def refresh_from_kafka(
-    settings: ConsumerSettings, state: LiveState, lake: Lake, how: Refresh, published: Published, *, stop: Event
+    settings: ConsumerSettings, state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
 ) -> None:
     """Follow Kafka and publish a snapshot every few seconds until told to stop."""
     formats = Formats()

@@ -27,8 +27,8 @@ class Listening:
     scheduler: str
 
 
-Ready = Callable[[Listening], None]
-"""Told where the advisor listens, once it does."""
+Ready = Callable[[Listening], bool]
+"""Told where the advisor listens, once it does; whether it shall go on."""
 
 
 class _Server(uvicorn.Server):
@@ -68,7 +68,7 @@ def run(serving: Serving, *, port: int, scheduler_port: int, ready: Ready) -> No
         runner.run(_run(serving, apps, lambda: ready(listening)))
 
 
-async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], None]) -> None:
+async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], bool]) -> None:
     servers = [_Server(_config(app)) for app, _ in apps]
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, servers)
@@ -76,7 +76,8 @@ async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], read
     reload = asyncio.create_task(_keep_fresh(serving))
     while not all(server.started for server in servers) and not any(task.done() for task in tasks):
         await asyncio.sleep(0.01)
-    ready()
+    if not await asyncio.to_thread(ready):
+        _stop(servers)
     await asyncio.gather(*tasks)
     reload.cancel()
 

@@ -18,6 +18,9 @@ _PRESSURE = slice(0, len(PRESSURES))
 _SENSITIVITY = slice(RAW_NAMES.index(SENSITIVITIES[0]), RAW_NAMES.index(SENSITIVITIES[0]) + _R)
 _DEMAND = slice(RAW_NAMES.index(DEMANDS[0]), RAW_NAMES.index(DEMANDS[0]) + _R)
 
+FILLED = np.r_[_PRESSURE, _SENSITIVITY, _DEMAND]
+"""Raw columns that `complete` fills; the others keep what is missing."""
+
 
 def profile_matrix(profiles: pa.Table) -> Floats:
     """(n, len(PROFILE_COLUMNS)) profile rows; NaN where not known, 0 windows where there is no profile."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from features.arrow import floats, micros
 from features.catalog import FEATURES, RAW_NAMES
 from features.grouping import group_codes
-from features.placement import complete
+from features.placement import FILLED, complete
 from models.dataset import Dataset
 from models.placement import Placement
 
@@ -83,7 +83,10 @@ def read_rows(table: pa.Table) -> Rows:
 
 
 def with_fills(placement: Placement, fills: Floats) -> Placement:
-    """The model with the (len(RAW),) fills that serving completes raw features with."""
+    """The model with the (len(RAW),) fills that serving completes raw features with, where they are used at all.
+
+    A column that training left missing must stay missing: the trees learnt what its absence means.
+    """
     whole = placement.medians.copy()
-    whole[: len(fills)] = fills
+    whole[FILLED] = fills[FILLED]
     return replace(placement, medians=whole)
