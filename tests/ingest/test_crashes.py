@@ -160,6 +160,7 @@ def test_the_death_of_the_broker_is_waited_out(tmp_path: Path) -> None:
             process.terminate()
             assert process.wait(LIMIT_S) == 0
         again = a_lake(tmp_path / "again")
+        finish(broker, topic, lake)
         finish(broker, topic, again)
 
     assert_landed_once(lake, topic, 40)
