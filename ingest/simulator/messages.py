@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 
 from ingest.simulator.cluster import Records, State
-from ingest.simulator.law import PLATFORMS
+from ingest.simulator.law import PLATFORMS, Ints
 from ingest.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 
 
@@ -105,13 +105,17 @@ def describe_usage(
     *,
     cluster: str,
     faults: Faults,
+    seed: int,
     rng: np.random.Generator,
 ) -> list[Message]:
-    """Messages of topic `usage`, one a container, with faults; not sorted by arrival."""
+    """Messages of topic `usage`, one a container, with faults; not sorted by arrival.
+
+    `seed` decides which counters fail, since that holds for a whole minute of a node, over several intervals.
+    """
     n = len(records.containers)
     columns = {name: np.round(values, 6).tolist() for name, values in records.signals.items()}
     node = np.array([c.node for c in records.containers], np.int64)
-    unread = _unread(node, records.time_s, faults)
+    unread = _unread(node, records.time_s, faults, seed)
     skew_s = np.where(node % 11 == 5, faults.skew_s, 0.0)
     delay_s = np.where(rng.random(n) < faults.late, rng.uniform(20.0, 200.0, n), rng.uniform(0.5, 3.0, n))
     bad = rng.random(n) < faults.bad
@@ -136,10 +140,10 @@ def describe_usage(
     return messages + [messages[i] for i in repeated]
 
 
-def _unread(node: np.ndarray[tuple[int], np.dtype[np.int64]], time_s: float, faults: Faults) -> list[bool]:
+def _unread(node: Ints, time_s: float, faults: Faults, seed: int) -> list[bool]:
     """Whether each record's node could not read its perf counters in this minute."""
     minute = int(time_s // 60)
-    failing = {n: np.random.default_rng([n, minute]).random() < faults.missing for n in np.unique(node).tolist()}
+    failing = {n: np.random.default_rng([seed, n, minute]).random() < faults.missing for n in np.unique(node).tolist()}
     return [bool(failing[n]) for n in node.tolist()]
 
 

@@ -55,7 +55,15 @@ def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tu
         actions = fill(state, plan.per_node, rng) if number == 0 else churn(state, rate, rng)
         state, records, truth = step(state, actions, law=law, interval_s=plan.interval_s, rng=rng)
         sent += describe_events(records, plan.interval_s, best_effort, plan.cluster)
-        sent += describe_usage(records, plan.interval_s, best_effort, cluster=plan.cluster, faults=plan.faults, rng=rng)
+        sent += describe_usage(
+            records,
+            plan.interval_s,
+            best_effort,
+            cluster=plan.cluster,
+            faults=plan.faults,
+            seed=plan.seed,
+            rng=rng,
+        )
         for message in sent:
             heapq.heappush(waiting, (message.arrived_ms, count, message))
             count += 1
