@@ -11,7 +11,7 @@ from features.arrow import Floats, floats, micros, table
 from features.baseline import calm_rows, fit_curve, normal_at
 from features.catalog import PRESSURES
 from features.grouping import group_codes, group_means, group_starts
-from features.ridge import RIDGE, non_negative_ridge
+from features.ridge import non_negative_ridge
 from features.tables import LABELS
 from features.windows import LABEL_US, window_end
 from ingest.schema import TIMESTAMP
@@ -22,6 +22,8 @@ MIN_GATE_ROWS = 20
 MIN_SHARE = 0.5
 MIN_LEVEL_ROWS = 40
 LOWEST_LEVEL = 0.4
+LEVEL_RIDGE = 0.005
+"""Small, since what the penalty takes from the pressures goes to the level, and makes every label too small."""
 SATURATION = 0.3
 """Pressure at which harm that saturates has mostly set in; lets the fit bend between calm and none."""
 MAX_THROTTLED = 0.02
@@ -55,7 +57,7 @@ def label_windows(state: pa.Table) -> pa.Table:
         "arrived_at": pa.array(np.maximum.reduceat(micros(rows["arrived_at"]), starts), TIMESTAMP),
     }
     means = {
-        c: group_means(floats(rows[c]), weight, starts)
+        c: pa.array(group_means(floats(rows[c]), weight, starts), from_pandas=True)
         for c in (*SIGNALS.values(), "qps", "cpu_throttled_frac", *PRESSURES)
     }
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
@@ -129,7 +131,7 @@ def quiet_level(ratio: Floats, pressure: Floats) -> float:
         return 1.0
     known = columns[usable]
     x = np.column_stack([np.ones(len(known)), known, -np.expm1(-known / SATURATION)])
-    penalty = np.append([0.0], np.full(2 * columns.shape[1], RIDGE))
+    penalty = np.append([0.0], np.full(2 * columns.shape[1], LEVEL_RIDGE))
     return float(np.clip(non_negative_ridge(x, ratio[usable], penalty)[0], LOWEST_LEVEL, 1.0))
 
 
