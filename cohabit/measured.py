@@ -180,7 +180,7 @@ def _sources(lake: Lake, windows: pa.Table) -> Sources:
     starts = measured.window_starts(windows)
     shared = set(windows.filter(pc.equal(windows["kind"], "colo"))["window"].to_pylist())
     first_us = min(start for window, start in starts.items() if window in shared) * 1_000_000
-    profiles = profiles_of(state, LABELS.schema.empty_table(), np.array([first_us]))
+    profiles = profiles_of(state, np.array([first_us]))
     return Sources(state, facts.nodes, facts.placements, profiles)
 
 

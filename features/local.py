@@ -19,9 +19,9 @@ def labels_of(state: pa.Table) -> pa.Table:
     return pa.concat_tables([LABELS.schema.empty_table(), *parts])
 
 
-def profiles_of(state: pa.Table, labels: pa.Table, as_of_us: Ints) -> pa.Table:
+def profiles_of(state: pa.Table, as_of_us: Ints) -> pa.Table:
     """Profiles of every named app and platform in `node_state`, as of each time."""
-    parts = [profile_app(part, _same_app(labels, part), as_of_us) for part in _by_app(state)]
+    parts = [profile_app(part, as_of_us) for part in _by_app(state)]
     return pa.concat_tables([PROFILES.schema.empty_table(), *parts])
 
 
@@ -29,10 +29,6 @@ def _by_app(state: pa.Table) -> Iterator[pa.Table]:
     named = state.filter(pc.and_(pc.is_valid(state["app"]), pc.is_valid(state["platform"])))
     for key in named.group_by(list(APP_KEYS)).aggregate([]).sort_by([(c, "ascending") for c in APP_KEYS]).to_pylist():
         yield named.filter(_is(named, key))
-
-
-def _same_app(labels: pa.Table, part: pa.Table) -> pa.Table:
-    return labels.filter(_is(labels, {c: part[c][0].as_py() for c in APP_KEYS}))
 
 
 def _is(rows: pa.Table, key: dict[str, object]) -> pa.Array:

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from features.arrow import Floats, Ints, floats, micros, table
 from features.catalog import NAMES, SENSITIVITIES
-from features.labels import pressure_of
+from features.labels import label_app, label_windows, pressure_of
 from features.ridge import non_negative_ridge
 from features.tables import PROFILES
 from ingest.schema import TIMESTAMP
@@ -13,30 +13,29 @@ from ingest.schema import TIMESTAMP
 MEANS = (*(f"demand_{name}" for name in NAMES), "cpi", "llc_mpki", "qps")
 MIN_WINDOWS = 24
 """Label windows behind a sensitivity; fewer leave it unknown."""
+ORDER = ("arrived_at", "cluster", "node", "window_end", "container")
 
 
-def profile_app(state: pa.Table, labels: pa.Table, as_of_us: Ints) -> pa.Table:
+def profile_app(state: pa.Table, as_of_us: Ints) -> pa.Table:
     """Profiles of one app on one platform, one row for each time by which anything new was known.
 
     Args:
-        state: its rows of `node_state`.
-        labels: its rows of `labels`.
-        as_of_us: (t,) times; only rows that had arrived by then are in a profile.
+        state: its rows of `node_state`, at least one, any order.
+        as_of_us: (t,) times, rising; only rows that had arrived by then are in a profile.
 
     Returns:
         Table `profiles`. A demand nobody measured, and a sensitivity with fewer than MIN_WINDOWS labels, are null.
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
-    arrived = micros(state["arrived_at"])
-    order = np.argsort(arrived, kind="stable")
-    values = np.column_stack([floats(state[c]) for c in MEANS])[order]
-    counts = np.searchsorted(arrived[order], as_of_us, side="right")
+    ordered = state.sort_by([(c, "ascending") for c in ORDER]).combine_chunks()
+    counts = np.searchsorted(micros(ordered["arrived_at"]), as_of_us, side="right")
     known = np.diff(counts, prepend=0) > 0
+    values = np.column_stack([floats(ordered[c]) for c in MEANS])
     columns: dict[str, object] = dict(zip(MEANS, running_means(values, counts[known]).T, strict=True))
-    columns |= dict(zip(SENSITIVITIES, running_sensitivities(labels, as_of_us[known]).T, strict=True))
+    columns |= dict(zip(SENSITIVITIES, running_sensitivities(ordered, as_of_us[known]).T, strict=True))
     columns |= {
-        c: pa.array([state[c][0].as_py()] * int(known.sum()), pa.string()) for c in ("cluster", "app", "platform")
+        c: pa.array([ordered[c][0].as_py()] * int(known.sum()), pa.string()) for c in ("cluster", "app", "platform")
     }
     columns |= {"as_of": pa.array(as_of_us[known], TIMESTAMP), "windows": counts[known].astype(np.float64)}
     return table(columns, PROFILES.schema)
@@ -52,28 +51,46 @@ def running_means(values: Floats, counts: Ints) -> Floats:
     return means
 
 
-def running_sensitivities(labels: pa.Table, as_of_us: Ints) -> Floats:
-    """How the app suffers from each resource, from the labels known at each time.
+def running_sensitivities(state: pa.Table, as_of_us: Ints) -> Floats:
+    """How the app suffers from each resource, as could be told at each time.
 
     Args:
-        labels: rows of `labels`, any order.
+        state: rows of `node_state` of one app and platform, at least one, any order.
         as_of_us: (t,) times.
 
     Returns:
-        (t, resources) slowdown - 1 per share of the node, >= 0; NaN with fewer than MIN_WINDOWS labels, and for a
-        resource whose pressure was never measured.
+        (t, resources), as `sensitivities` of the label windows that had ended and arrived by each time. The app's
+        normal is fitted anew for each time: labels of the whole stretch would let the future into the past.
+
+    Source: ours, docs/decisions/0006-profiles.md.
+    """
+    windows = label_windows(state)
+    since = np.maximum(micros(windows["arrived_at"]), micros(windows["window_end"]))
+    result = np.full((len(as_of_us), len(NAMES)), np.nan)
+    for i, time_us in enumerate(as_of_us):
+        known = since <= time_us
+        if np.count_nonzero(known) >= MIN_WINDOWS:
+            result[i] = sensitivities(label_app(windows.filter(pa.array(known))))
+    return result
+
+
+def sensitivities(labels: pa.Table) -> Floats:
+    """How an app suffers from each resource.
+
+    Args:
+        labels: rows of `labels`.
+
+    Returns:
+        (resources,) slowdown - 1 per share of the node, >= 0; NaN with fewer than MIN_WINDOWS labels, and for a
+        resource that nobody ever pressed on or whose pressure was never measured.
 
     Source: ours; non-negative ridge regression of slowdown - 1 on pressures, linear in slowdown so that it adds up.
     """
     x = pressure_of(labels)[:, : len(NAMES)]
     y = np.expm1(floats(labels["log_slowdown"]))
-    measured = np.isfinite(x).any(axis=0) if len(x) else np.zeros(len(NAMES), np.bool_)
-    usable = np.isfinite(y) & np.isfinite(x[:, measured]).all(axis=1)
-    arrived = micros(labels["arrived_at"])[usable]
-    order = np.argsort(arrived, kind="stable")
-    x, y = x[usable][:, measured][order], y[usable][order]
-    result = np.full((len(as_of_us), len(NAMES)), np.nan)
-    for i, count in enumerate(np.searchsorted(arrived[order], as_of_us, side="right")):
-        if count >= MIN_WINDOWS:
-            result[i, measured] = non_negative_ridge(x[:count], y[:count])
+    pressed = (x > 0).any(axis=0)
+    usable = np.isfinite(y) & np.isfinite(x[:, pressed]).all(axis=1)
+    result = np.full(len(NAMES), np.nan)
+    if np.count_nonzero(usable) >= MIN_WINDOWS:
+        result[pressed] = non_negative_ridge(x[np.ix_(usable, pressed)], y[usable])
     return result

@@ -53,7 +53,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     labels = state.transform(with_labels).persist()
     _write(lake, "node_state", stretch, state, progress)
     _write(lake, "labels", stretch, labels, progress)
-    profiles = with_profiles(state, labels, profile_times(stretch)).toArrow()
+    profiles = with_profiles(state, profile_times(stretch)).toArrow()
     until = timedelta(microseconds=LATENESS_US)
     progress("profiles", lake.replace("profiles", *stretch.ends(until), JOB, profiles))
     _write(lake, "training", stretch, with_training(labels, state, facts, profiles), progress)

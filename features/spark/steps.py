@@ -1,6 +1,6 @@
 """Steps: DataFrame in, DataFrame out, each a thin wrapper that hands whole groups to a kernel. No reads, no actions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -73,18 +73,18 @@ def with_labels(state: DataFrame) -> DataFrame:
     return named.groupBy(*APP_KEYS).applyInArrow(kernel, spark_schema(LABELS.schema))
 
 
-def with_profiles(state: DataFrame, labels: DataFrame, as_of_us: Ints) -> DataFrame:
+def with_profiles(state: DataFrame, as_of_us: Ints) -> DataFrame:
     """Profiles of every app on every platform, as of each time.
 
-    In:  rows of node_state and of labels.
+    In:  rows of node_state.
     Out: rows of table profiles.
     """
     named = state.where("app is not null and platform is not null")
 
-    def kernel(left: pa.Table, right: pa.Table) -> pa.Table:
-        return profile_app(left.cast(NODE_STATE.schema), right.cast(LABELS.schema), as_of_us)
+    def kernel(rows: pa.Table) -> pa.Table:
+        return profile_app(rows.cast(NODE_STATE.schema), as_of_us)
 
-    return _cogroup(named, labels, APP_KEYS, kernel, spark_schema(PROFILES.schema))
+    return named.groupBy(*APP_KEYS).applyInArrow(kernel, spark_schema(PROFILES.schema))
 
 
 def with_training(labels: DataFrame, state: DataFrame, facts: Facts, profiles: pa.Table) -> DataFrame:
@@ -98,14 +98,5 @@ def with_training(labels: DataFrame, state: DataFrame, facts: Facts, profiles: p
         sources = Sources(right.cast(NODE_STATE.schema), facts.nodes, facts.placements, profiles)
         return training_rows(left.cast(LABELS.schema), sources)
 
-    return _cogroup(labels, state, NODE_KEYS, kernel, spark_schema(TRAINING.schema))
-
-
-def _cogroup(
-    left: DataFrame,
-    right: DataFrame,
-    keys: list[str],
-    kernel: Callable[[pa.Table, pa.Table], pa.Table],
-    schema: StructType,
-) -> DataFrame:
-    return left.groupBy(*keys).cogroup(right.groupBy(*keys)).applyInArrow(kernel, schema)
+    both = labels.groupBy(*NODE_KEYS).cogroup(state.groupBy(*NODE_KEYS))
+    return both.applyInArrow(kernel, spark_schema(TRAINING.schema))

@@ -66,7 +66,7 @@ def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(usage, facts)
     labels = labels_of(state)
-    profiles = profiles_of(state, labels, batch.profile_times(STRETCH))
+    profiles = profiles_of(state, batch.profile_times(STRETCH))
     training = training_rows(labels, Sources(state, facts.nodes, facts.placements, profiles))
     return {"node_state": state, "labels": labels, "profiles": profiles, "training": training}
 
