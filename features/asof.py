@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from features.errors import LengthMismatch
 
 Ints = NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
 
 
 def newest_known(left_key: Ints, left_time: Ints, right_key: Ints, right_time: Ints) -> Ints:
@@ -41,6 +42,34 @@ def newest_known(left_key: Ints, left_time: Ints, right_key: Ints, right_time: I
     slot = np.searchsorted(right, left, side="right") - 1
     found = order[np.maximum(slot, 0)]
     return np.where((slot >= 0) & (right_key[found] == left_key), found, -1)
+
+
+def stands_until(key: Ints, known: Ints) -> Ints:
+    """Until when each event was the newest one known of its key.
+
+    Args:
+        key: (n,) key codes, rows of a key together and in the order in which the events happened.
+        known: (n,) when each event was known, in microseconds; an event may be known after a later one.
+
+    Returns:
+        (n,) when the first later event of the key was known, exclusive; NEVER where none was. An event that was known
+        no sooner than a later one never stood: its end is not after its beginning.
+
+    Raises:
+        LengthMismatch: keys and times differ in length.
+
+    Source: ours; the smallest of all later times, from the last row to the first.
+    """
+    if len(key) != len(known):
+        raise LengthMismatch(key=len(key), known=len(known))
+    if not len(key):
+        return known
+    times, rank = np.unique(known, return_inverse=True)
+    group = np.cumsum(np.diff(key, prepend=key[0]) != 0)
+    placed = group * len(times) + rank
+    earliest = np.minimum.accumulate(placed[::-1])[::-1]
+    followed = np.append(group[1:] == group[:-1], [False])
+    return np.where(followed, times[np.append(earliest[1:], 0) % len(times)], NEVER)
 
 
 def key_codes(left: pa.Table, right: pa.Table, columns: list[str]) -> tuple[Ints, Ints]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.arrow import Floats, Ints, floats, micros, table
-from features.asof import key_codes, newest_known
+from features.asof import key_codes, newest_known, stands_until
 from features.catalog import NAMES, RESOURCES
 from features.grouping import group_codes, group_means, group_starts
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
@@ -20,6 +20,8 @@ from features.windows import LATENESS_US, WINDOW_US, in_time, once, window_end
 from ingest.schema import TIMESTAMP
 
 IDENTITY = ("app", "team", "qos")
+LANDED_IN = ("arrived_at", "topic", "partition", "offset")
+"""Tells events of the same time apart, the same way on every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def node_state(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_U
         Table `node_state`, sorted by cluster, node, window, container. Means are weighted by interval and leave out
         what is missing; a signal nobody measured stays missing. Shares of a capacity that is not known are missing.
 
-    Source: ours; the lateness and duplicate rules are the design's, section 2.
+    Source: ours; the lateness and duplicate rules are those of docs/decisions/0002-landing.md.
     """
     counted = once(in_time(samples, lateness_us))
     if not counted.num_rows:
@@ -104,7 +106,32 @@ def is_best_effort(qos: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def known_at(left: pa.Table, left_us: Ints, right: pa.Table, keys: list[str]) -> pa.Table:
-    """The newest right row of the same keys with `ts` not after each left row's time; all null where there is none."""
-    left_key, right_key = key_codes(left, right, keys)
-    found = newest_known(left_key, left_us, right_key, micros(right["ts"]))
-    return right.take(pa.array(found, mask=found < 0))
+    """The newest right row of the same keys with `ts` not after each left row's time; all null where there is none.
+
+    Of right rows with equal keys and `ts` the last one landed counts, whatever their order here.
+    """
+    ordered = right.sort_by([(c, "ascending") for c in ("ts", *LANDED_IN) if c in right.column_names]).combine_chunks()
+    left_key, right_key = key_codes(left, ordered, keys)
+    found = newest_known(left_key, left_us, right_key, micros(ordered["ts"]))
+    return ordered.take(pa.array(found, mask=found < 0))
+
+
+def known_by(left: pa.Table, left_us: Ints, right: pa.Table, keys: list[str]) -> pa.Table:
+    """As known_at, but a right row also must have arrived by each left row's time."""
+    ordered, since, until = standing(right, keys)
+    stood = np.flatnonzero(since < until)
+    left_key, right_key = key_codes(left, ordered, keys)
+    found = newest_known(left_key, left_us, right_key[stood], since[stood])
+    rows = np.append(stood, -1)[found]
+    return ordered.take(pa.array(rows, mask=rows < 0))
+
+
+def standing(events: pa.Table, keys: list[str]) -> tuple[pa.Table, Ints, Ints]:
+    """Landed events in the order in which they happened, key by key, and from when until when each stood.
+
+    Returns:
+        The rows, (n,) since when each was known to hold, and (n,) until when it was the newest of its key.
+    """
+    ordered = events.sort_by([(c, "ascending") for c in (*keys, "ts", *LANDED_IN)]).combine_chunks()
+    since = np.maximum(micros(ordered["ts"]), micros(ordered["arrived_at"]))
+    return ordered, since, stands_until(group_codes(ordered, keys), since)

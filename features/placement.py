@@ -94,7 +94,7 @@ def training_fills(raw: Floats) -> Floats:
         (len(RAW),) the median of a column; of a sensitivity or demand the mean, since an unknown app's expected harm
         is the mean sensitivity times the pressure; 0 for a column nobody ever measured.
 
-    Source: ours; the design's rule for missing pressures.
+    Source: ours, docs/decisions/0006-profiles.md.
     """
     known = np.isfinite(raw)
     ever = np.asarray(known.any(axis=0))

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from features.arrow import Floats, Ints, micros
-from features.asof import key_codes, row_of
+from features.asof import NEVER, key_codes, row_of
 from features.grouping import group_codes
-from features.node_state import capacities, known_at, resource_use
+from features.node_state import capacities, known_at, known_by, resource_use, standing
 from features.placement import PROFILE_COLUMNS, profile_matrix
 from features.windows import STALE_US, WINDOW_US
 
@@ -38,12 +39,12 @@ def residents(decisions: pa.Table, sources: Sources) -> pa.Table:
         sources.state with the container's newest own window, null where it has none fresh enough). Where a node has
         placements they say who is there; elsewhere whoever was seen within STALE_US.
 
-    Source: ours; the design's point-in-time rule, section 4.
+    Source: ours; a decision may use only what had arrived, docs/decisions/0007-point-in-time.md.
     """
     seen = _seen(decisions, sources.state)
     placed = _placed(decisions, sources.placements)
-    facts = pc.unique(placed["decision"]).to_pylist()
-    seen_only = seen.filter(pc.invert(pc.is_in(seen["decision"], pa.array(facts, pa.int64()))))
+    told = _told(decisions, sources.placements)
+    seen_only = seen.filter(pa.array(~told[np.asarray(seen["decision"], np.int64)]))
     with_state = _join_state(placed, seen)
     return pa.concat_tables([with_state, seen_only.select(with_state.column_names)])
 
@@ -62,7 +63,7 @@ def resident_use(found: pa.Table, decisions: pa.Table, sources: Sources) -> tupl
     """
     at = decisions.take(found["decision"])
     time_us = micros(at["time"])
-    node = known_at(at, time_us, sources.nodes, ["cluster", "node"])
+    node = known_by(at, time_us, sources.nodes, ["cluster", "node"])
     capacity = capacities(node)
     keys = pa.table({"cluster": at["cluster"], "app": found["app"], "platform": node["platform"]})
     typical = profile_matrix(newest_profile(keys, time_us, sources.profiles))[:, DEMAND] * capacity
@@ -113,8 +114,7 @@ def _newest(found: Ints, container: Ints) -> Ints:
 
 def _placed(decisions: pa.Table, placements: pa.Table) -> pa.Table:
     """Containers whose placement held at a decision and was known by then."""
-    events = placements.sort_by([(c, "ascending") for c in ("cluster", "container", "ts", "arrived_at")])
-    start, end = _validity(events)
+    events, start, end = standing(placements, ["cluster", "container"])
     alive = np.asarray(pc.not_equal(events["event"], "delete"))
     left_node, right_node = key_codes(decisions, events, ["cluster", "node"])
     time = micros(decisions["time"])
@@ -131,12 +131,12 @@ def _placed(decisions: pa.Table, placements: pa.Table) -> pa.Table:
     )
 
 
-def _validity(events: pa.Table) -> tuple[Ints, Ints]:
-    """From when each event was known, and until when it was the newest of its container; events sorted by both."""
-    start = np.maximum(micros(events["ts"]), micros(events["arrived_at"]))
-    code = group_codes(events, ["cluster", "container"])
-    has_next = np.append(code[1:] == code[:-1], [False])[: len(code)]
-    return start, np.where(has_next, np.append(start[1:], 0)[: len(start)], np.iinfo(np.int64).max)
+def _told(decisions: pa.Table, placements: pa.Table) -> NDArray[np.bool_]:
+    """(n,) whether any placement on a decision's node was known by then, be it that all have ended."""
+    left, right = key_codes(decisions, placements, ["cluster", "node"])
+    first = np.full(max(left.max(initial=-1), right.max(initial=-1)) + 1, NEVER)
+    np.minimum.at(first, right, np.maximum(micros(placements["ts"]), micros(placements["arrived_at"])))
+    return np.asarray(first[left] <= micros(decisions["time"]), np.bool_)
 
 
 def _join_state(placed: pa.Table, seen: pa.Table) -> pa.Table:

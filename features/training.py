@@ -8,7 +8,7 @@ from features.arrow import Floats, Ints, micros, table
 from features.asof import key_codes, row_of
 from features.catalog import RAW_NAMES
 from features.grouping import group_codes
-from features.node_state import capacities, is_best_effort, known_at
+from features.node_state import capacities, is_best_effort, known_by
 from features.placement import node_matrix, profile_matrix, raw_features
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
 from features.residents import Sources, newest_profile, resident_use, residents
@@ -28,7 +28,7 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     Returns:
         Table `training`, sorted by its key. Missing features are null.
 
-    Source: ours; the design's point-in-time rule, section 4.
+    Source: ours; a decision may use only what had arrived, docs/decisions/0007-point-in-time.md.
     """
     modelled = labels.filter(pc.is_valid(labels["log_slowdown"]))
     if not modelled.num_rows:
@@ -37,7 +37,7 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     decisions, decision = _decisions(rows)
     pressure = newcomer_pressure(rows, decisions, decision, sources)
     time_us = micros(rows["window_start"])
-    node = known_at(rows, time_us, sources.nodes, ["cluster", "node"])
+    node = known_by(rows, time_us, sources.nodes, ["cluster", "node"])
     keys = pa.table({"cluster": rows["cluster"], "app": rows["app"], "platform": node["platform"]})
     profile = profile_matrix(newest_profile(keys, time_us, sources.profiles))
     raw = raw_features(pressure, profile, node_matrix(node))
@@ -69,7 +69,7 @@ def newcomer_pressure(rows: pa.Table, decisions: pa.Table, decision: Ints, sourc
     )
     seat = _seat(rows, decision, found)
     newcomers = np.flatnonzero(seat < 0)
-    own = known_at(
+    own = known_by(
         rows.take(pa.array(newcomers)), micros(rows["window_start"])[newcomers], sources.nodes, ["cluster", "node"]
     )
     result = np.empty((rows.num_rows, len(PRESSURE_COLUMNS)))

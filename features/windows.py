@@ -26,7 +26,7 @@ def window_end(ts_us: Ints, length_us: int) -> Ints:
     Returns:
         (n,) window ends, microseconds since 1970.
 
-    Source: design, section 2.
+    Source: ours; half-open windows, their end inside, docs/architecture.md.
     """
     return ((ts_us - 1000) // length_us + 1) * length_us
 
