@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from advisor.build import build_snapshot
 from advisor.snapshot import Snapshot
 from features.live import live_view
-from features.node_state import Facts
+from features.node_state import LANDED_IN, Facts
 from features.windows import LATENESS_US, STALE_US, WINDOW_US
 from ingest.landing import Landing
 from ingest.origin import Link
@@ -55,6 +55,11 @@ class LiveState:
         with self._lock:
             self._ends[link.topic, link.partition] = link.end
 
+    def held(self) -> dict[str, int]:
+        """How many rows of each table are in memory."""
+        with self._lock:
+            return {name: table.num_rows for name, table in self._tables.items()}
+
     def snapshot(self, profiles: pa.Table, version: int) -> Snapshot:
         """Everything known by the newest message, packed for the scorer."""
         with self._lock:
@@ -65,17 +70,23 @@ class LiveState:
         return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
 
     def _forget(self) -> None:
-        """Drop usage that is too old, and all but the newest facts about each node and container."""
+        """Drop usage that is too old, facts that newer ones replaced, and containers that ended long ago."""
         oldest = pa.scalar(self.as_of_us - KEEP_US, TIMESTAMP)
         usage = self._tables["usage"]
         self._tables["usage"] = usage.filter(pc.greater_equal(usage["ts"], oldest)).combine_chunks()
+        now = pa.scalar(self.as_of_us, TIMESTAMP)
         for name, key in (("nodes", "node"), ("placements", "container")):
-            self._tables[name] = _newest(self._tables[name], ["cluster", key])
+            self._tables[name] = _standing(self._tables[name], ["cluster", key], now)
+        placed = self._tables["placements"]
+        ended = pc.and_(pc.equal(placed["event"], "delete"), pc.less(placed["ts"], oldest))
+        self._tables["placements"] = placed.filter(pc.invert(ended))
 
 
-def _newest(facts: pa.Table, keys: list[str]) -> pa.Table:
-    """The last row of each key by time."""
-    ordered = facts.sort_by([(c, "ascending") for c in (*keys, "ts", "arrived_at")]).combine_chunks()
-    numbered = ordered.append_column("_row", pa.array(np.arange(ordered.num_rows)))
+def _standing(facts: pa.Table, keys: list[str], now: pa.Scalar) -> pa.Table:
+    """The last row of each key by time, and those a clock that is ahead dated later than now: not in force yet."""
+    ordered = facts.sort_by([(c, "ascending") for c in (*keys, "ts", *LANDED_IN)]).combine_chunks()
+    later = pc.greater(ordered["ts"], now)
+    begun = ordered.filter(pc.invert(later))
+    numbered = begun.append_column("_row", pa.array(np.arange(begun.num_rows)))
     last = numbered.group_by(keys, use_threads=False).aggregate([("_row", "max")])["_row_max"]
-    return ordered.take(last)
+    return pa.concat_tables([begun.take(last), ordered.filter(later)])
