@@ -11,6 +11,7 @@ from models.placement import Placement
 from models.runtime import load_graph
 from models.table import Rows
 from models.train import TrainConfig, fit_residual, raw_score
+from models.trees import Forest, absorb_zero_flush
 
 Floats = NDArray[np.float64]
 SPECIAL = (np.nan, np.inf, -np.inf, 1e-36, -1e-36, 0.0, -0.0, 1e300)
@@ -34,30 +35,55 @@ def compare(rows: Rows, placement: Placement, config: TrainConfig) -> Equality:
         config: how it was trained.
 
     Returns:
-        Rows compared, half of them adversarial, over all of BATCHES.
+        Rows compared, more than half of them adversarial, over all of BATCHES.
     """
     fills = placement.medians[: rows.raw.shape[1]]
     known = rows.dataset(fills)
     known = known.with_features(impute(known.features, placement.medians))
     trees = fit_residual(known, placement.terms, replace(config, rounds=len(placement.residual.roots)))
     graph = load_graph(export_placement(placement)["mean"])
-    tested = np.concatenate([known.features[:5000], adversarial(known.features[:5000], placement)])
+    tested = np.concatenate(
+        [known.features[:5000], awkward(known.features[:5000]), on_thresholds(known.features, placement.residual)]
+    )
     expected = raw_score(trees, tested).view(np.int64)
-    differing = 0
+    compared = differing = 0
     for size in BATCHES:
         part = tested if size > 2 else tested[-200:]
         got = np.concatenate([graph.predict(part[i : i + size])["tree_raw"] for i in range(0, len(part), size)])
         differing += int((got.view(np.int64) != expected[-len(part) :]).sum())
-    return Equality(2 * len(tested) + 400, differing)
+        compared += len(part)
+    return Equality(compared, differing)
 
 
-def adversarial(features: Floats, placement: Placement) -> Floats:
-    """The rows with values moved onto and next to the trees' thresholds, and to values comparisons stumble over."""
+def awkward(features: Floats) -> Floats:
+    """The rows, each with one value moved to one that comparisons stumble over."""
     rng = np.random.default_rng(0)
     moved = features.copy()
-    for row in range(len(moved)):
-        node = rng.integers(len(placement.residual.threshold))
-        threshold = placement.residual.threshold[node]
-        near = (threshold, np.nextafter(threshold, -np.inf), np.nextafter(threshold, np.inf), *SPECIAL)
-        moved[row, placement.residual.feature[node]] = near[rng.integers(len(near))]
+    row = np.arange(len(moved))
+    moved[row, rng.integers(moved.shape[1], size=len(moved))] = rng.choice(SPECIAL, len(moved))
     return moved
+
+
+def on_thresholds(features: Floats, forest: Forest) -> Floats:
+    """For every split that any row reaches, such a row with the split's value on, just below and just above it."""
+    reached = reaching(features, forest)
+    split = np.flatnonzero(reached >= 0)
+    threshold = absorb_zero_flush(forest.threshold)[split]
+    near = [threshold, np.nextafter(threshold, -np.inf), np.nextafter(threshold, np.inf)]
+    rows = np.tile(features[reached[split]], (len(near), 1))
+    rows[np.arange(len(rows)), np.tile(forest.feature[split], len(near))] = np.concatenate(near)
+    return rows
+
+
+def reaching(features: Floats, forest: Forest) -> NDArray[np.int64]:
+    """(splits,) a row that comes by each split on its way through its tree; -1 where none does."""
+    found = np.full(len(forest.feature), -1)
+    threshold = absorb_zero_flush(forest.threshold)
+    at = np.tile(forest.roots[:, None], len(features))
+    while (under_way := at >= 0).any():
+        split, row = at[under_way], np.nonzero(under_way)[1]
+        found[split] = row
+        value = features[row, forest.feature[split]]
+        left = np.where(np.isnan(value), forest.nan_left[split], value <= threshold[split])
+        at[under_way] = np.where(left, forest.left[split], forest.right[split])
+    return found

@@ -7,8 +7,12 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from simulated import CONFIG, Simulated, simulated
 
 from models.dataset import Dataset
+from models.learn import fit, open_fitted
+from models.placement import Placement
+from models.predictor import Predictor
 from models.trees import ZERO_BAND, Forest
 
 Floats = NDArray[np.float64]
@@ -95,3 +99,21 @@ def placements() -> Callable[..., Dataset]:
         )
 
     return drawn
+
+
+@pytest.fixture(scope="session")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    """Three hours of a small simulated cluster, landed and derived."""
+    return simulated(tmp_path_factory.mktemp("simulated"))
+
+
+@pytest.fixture(scope="session")
+def placement(learnt: Simulated) -> Placement:
+    """A model of all its rows."""
+    return fit(learnt.rows, CONFIG)
+
+
+@pytest.fixture(scope="session")
+def served(placement: Placement) -> Predictor:
+    """The same model as serving opens it: the exported graphs."""
+    return open_fitted(placement)
