@@ -5,14 +5,16 @@ import pyarrow as pa
 
 from features.arrow import Floats, Ints, floats, micros, table
 from features.catalog import NAMES, SENSITIVITIES
-from features.labels import label_app, label_windows, pressure_of
-from features.ridge import non_negative_ridge
+from features.labels import MIN_LEVEL_ROWS, label_app, label_windows, pressure_of
+from features.ridge import RIDGE, non_negative_ridge
 from features.tables import PROFILES
 from ingest.schema import TIMESTAMP
 
 MEANS = (*(f"demand_{name}" for name in NAMES), "cpi", "llc_mpki", "qps")
-MIN_WINDOWS = 24
-"""Label windows behind a sensitivity; fewer leave it unknown."""
+MIN_WINDOWS = MIN_LEVEL_ROWS
+"""Label windows behind a sensitivity; fewer leave it unknown, and their level too."""
+DOUBT = 10.0
+"""How many windows' worth of evidence speak for no sensitivity at all, so that few windows claim little."""
 ORDER = ("arrived_at", "cluster", "node", "window_end", "container")
 
 
@@ -84,13 +86,14 @@ def sensitivities(labels: pa.Table) -> Floats:
         (resources,) slowdown - 1 per share of the node, >= 0; NaN with fewer than MIN_WINDOWS labels, and for a
         resource that nobody ever pressed on or whose pressure was never measured.
 
-    Source: ours; non-negative ridge regression of slowdown - 1 on pressures, linear in slowdown so that it adds up.
+    Source: ours, docs/decisions/0006-profiles.md; non-negative ridge regression of slowdown - 1 on pressures.
     """
     x = pressure_of(labels)[:, : len(NAMES)]
     y = np.expm1(floats(labels["log_slowdown"]))
     pressed = (x > 0).any(axis=0)
     usable = np.isfinite(y) & np.isfinite(x[:, pressed]).all(axis=1)
     result = np.full(len(NAMES), np.nan)
-    if np.count_nonzero(usable) >= MIN_WINDOWS:
-        result[pressed] = non_negative_ridge(x[np.ix_(usable, pressed)], y[usable])
+    count = np.count_nonzero(usable)
+    if count >= MIN_WINDOWS:
+        result[pressed] = non_negative_ridge(x[np.ix_(usable, pressed)], y[usable], RIDGE + DOUBT / count)
     return result

@@ -64,15 +64,18 @@ class SumOfPressure:
 
 @dataclass(frozen=True)
 class Ridge:
-    """A penalised straight line of log slowdown in all columns."""
+    """A penalised straight line of log slowdown in all columns, that goes no further than what was seen."""
 
     intercept: float
     centre: Floats
     coefficients: Floats
+    lowest: float
+    highest: float
 
     def predict(self, data: Dataset) -> Floats:
         """(n,) predicted log slowdown."""
-        return self.intercept + _deviation(data, self.centre) @ self.coefficients
+        line = self.intercept + _deviation(data, self.centre) @ self.coefficients
+        return np.clip(line, self.lowest, self.highest)
 
 
 def fit_constant(data: Dataset) -> Constant:
@@ -109,7 +112,8 @@ def fit_ridge(data: Dataset, penalty: float = 1e-2) -> Ridge:
     spread[spread == 0] = 1.0
     mean = _mean(data.log_slowdown, data.weight)
     pull = deviation.T @ (share * (data.log_slowdown - mean))
-    return Ridge(mean, centre, np.linalg.solve(covariance + penalty * np.diag(spread), pull))
+    coefficients = np.linalg.solve(covariance + penalty * np.diag(spread), pull)
+    return Ridge(mean, centre, coefficients, float(data.log_slowdown.min()), float(data.log_slowdown.max()))
 
 
 BASELINES: Mapping[str, Callable[[Dataset], Baseline]] = {
