@@ -112,7 +112,7 @@ def leave_kind_out(found: Configurations, rng: np.random.Generator, service: str
     for kind in every:
         test = np.array([kind in kinds for kinds in found.kinds])
         counts += test
-        for name, values in _predict(found, ~test, test).items():
+        for name, values in said_of_unseen(found, test).items():
             sums.setdefault(name, np.zeros(len(counts)))[test] += values
     judged = counts > 0
     predicted = {name: total[judged] / counts[judged] for name, total in sums.items()}
@@ -123,7 +123,9 @@ def leave_kind_out(found: Configurations, rng: np.random.Generator, service: str
     return Report(metrics, ceiling, int(judged.sum()), beside)
 
 
-def _predict(found: Configurations, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> dict[str, Floats]:
+def said_of_unseen(found: Configurations, test: NDArray[np.bool_]) -> dict[str, Floats]:
+    """What ours and every baseline, trained on the other configurations, say of the test ones, in log slowdown."""
+    train = ~test
     seen, unseen = found.rows.take(train), found.rows.take(test)
     placement = fit(seen, CONFIG)
     fills = placement.medians[: seen.raw.shape[1]]
