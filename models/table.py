@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.arrow import floats, micros
-from features.catalog import FEATURES, RAW_NAMES
+from features.catalog import DEMANDS, FEATURES, PRESSURES, RAW_NAMES, SENSITIVITIES
 from features.grouping import group_codes
 from features.placement import complete, training_medians
 from models.dataset import Dataset
@@ -69,9 +69,14 @@ def read_rows(table: pa.Table) -> Rows:
 
 
 def with_raw_medians(placement: Placement, medians: Floats) -> Placement:
-    """The model with the (len(RAW),) medians that serving fills raw features with."""
+    """The model with those of the (len(RAW),) medians that `complete` fills with.
+
+    What `complete` leaves missing was missing in training too: its trees have a side for it, which a median would
+    hide in serving.
+    """
     whole = placement.medians.copy()
-    whole[: len(medians)] = medians
+    filled = [RAW_NAMES.index(name) for name in (*PRESSURES, *SENSITIVITIES, *DEMANDS)]
+    whole[filled] = medians[filled]
     return replace(placement, medians=whole)
 
 
