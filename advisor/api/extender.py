@@ -13,8 +13,6 @@ from advisor.scoring import Newcomer
 from advisor.serving import Serving
 from ingest.identity import Owner, PodFacts, identify
 
-MAX_BODY_BYTES = 64 << 20
-
 
 class OwnerReference(msgspec.Struct):
     """The part of a pod's owner reference that is read."""
@@ -77,13 +75,17 @@ def prioritize(body: bytes, serving: Serving) -> bytes:
     Raises:
         BadRequest: the body is not ExtenderArgs.
     """
-    try:
-        args = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"not ExtenderArgs ({error})") from error
+    args = _arguments(body)
     names = offered(args)
     answer = serving.answer(newcomer_of(args.Pod or Object()), names)
     return _encode([HostPriority(name, score) for name, score in zip(names, answer.points.tolist(), strict=True)])
+
+
+def _arguments(body: bytes) -> ExtenderArgs:
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"not ExtenderArgs ({error})") from error
 
 
 def offered(args: ExtenderArgs) -> list[str]:
