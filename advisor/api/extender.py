@@ -19,6 +19,7 @@ class OwnerReference(msgspec.Struct):
 
     kind: str = ""
     name: str = ""
+    controller: bool | None = None
 
 
 class Metadata(msgspec.Struct):
@@ -98,7 +99,7 @@ def offered(args: ExtenderArgs) -> list[str]:
 def newcomer_of(pod: Object) -> Newcomer:
     """Who the pod is."""
     meta = pod.metadata
-    owners = [Owner(owner.kind, owner.name) for owner in meta.ownerReferences or []]
+    owners = [Owner(owner.kind, owner.name, bool(owner.controller)) for owner in meta.ownerReferences or []]
     identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
     return Newcomer(identity.app, identity.team, identity.best_effort)
 
