@@ -27,7 +27,7 @@ def neighbour_sum(use: Floats, group: Ints) -> Floats:
     Raises:
         LengthMismatch: the arrays differ in length.
 
-    Source: ours, docs/decisions/0004-missing-neighbours.md.
+    Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     if len(use) != len(group):
         raise LengthMismatch(use=len(use), group=len(group))
@@ -89,7 +89,7 @@ def core_pressure(cpu_cores: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats
     Raises:
         LengthMismatch: the arrays differ in length.
 
-    Source: ours, docs/decisions/0004-missing-neighbours.md.
+    Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     if len(cpu_cores) != len(allowed):
         raise LengthMismatch(cpu_cores=len(cpu_cores), allowed=len(allowed))

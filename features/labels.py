@@ -121,7 +121,7 @@ def quiet_level(ratio: Floats, pressure: Floats) -> float:
     Returns:
         The ratio at zero pressure, between LOWEST_LEVEL and 1; 1 with too few rows.
 
-    Source: ours, docs/decisions/0005-profiles.md; the intercept of a non-negative regression on the pressures.
+    Source: ours, docs/decisions/0006-profiles.md; the intercept of a non-negative regression on the pressures.
     """
     columns = pressure[:, np.isfinite(pressure).any(axis=0)]
     usable = np.isfinite(ratio) & np.isfinite(columns).all(axis=1)

@@ -18,6 +18,9 @@ _PRESSURE = slice(0, len(PRESSURES))
 _SENSITIVITY = slice(RAW_NAMES.index(SENSITIVITIES[0]), RAW_NAMES.index(SENSITIVITIES[0]) + _R)
 _DEMAND = slice(RAW_NAMES.index(DEMANDS[0]), RAW_NAMES.index(DEMANDS[0]) + _R)
 
+FILLED = np.r_[_PRESSURE, _SENSITIVITY, _DEMAND]
+"""Raw columns that `complete` fills; the others keep what is missing."""
+
 
 def profile_matrix(profiles: pa.Table) -> Floats:
     """(n, len(PROFILE_COLUMNS)) profile rows; NaN where not known, 0 windows where there is no profile."""
@@ -51,28 +54,28 @@ def raw_features(pressure: Floats, profile: Floats, node: Floats) -> Floats:
     return np.concatenate([pressure, profile, node], axis=1)
 
 
-def complete(raw: Floats, medians: Floats) -> Floats:
+def complete(raw: Floats, fills: Floats) -> Floats:
     """Model input from raw features: fill pressures, sensitivities and demands, add interactions and missing marks.
 
     Args:
         raw: (n, len(RAW)); NaN where missing.
-        medians: (len(RAW),) training medians, finite.
+        fills: (len(RAW),) from training_fills.
 
     Returns:
         (n, len(FEATURES)). Filled columns are finite; the other profile and node columns keep NaN.
 
     Raises:
-        LengthMismatch: raw or medians have another width than the catalogue.
+        LengthMismatch: raw or fills have another width than the catalogue.
 
     Source: ours; a missing pressure takes its training median and sets its mark.
     """
-    if raw.shape[1] != len(RAW_NAMES) or len(medians) != len(RAW_NAMES):
-        raise LengthMismatch(raw=raw.shape[1], medians=len(medians), catalogue=len(RAW_NAMES))
+    if raw.shape[1] != len(RAW_NAMES) or len(fills) != len(RAW_NAMES):
+        raise LengthMismatch(raw=raw.shape[1], fills=len(fills), catalogue=len(RAW_NAMES))
     result = np.empty((len(raw), len(FEATURE_NAMES)))
     own = result[:, : len(RAW_NAMES)]
     own[:] = raw
     for part in (_PRESSURE, _SENSITIVITY, _DEMAND):
-        own[:, part] = np.where(np.isfinite(raw[:, part]), raw[:, part], medians[part])
+        own[:, part] = np.where(np.isfinite(raw[:, part]), raw[:, part], fills[part])
     shared = own[:, :_R]
     at = len(RAW_NAMES)
     result[:, at : at + _R] = own[:, _SENSITIVITY] * shared
@@ -81,10 +84,24 @@ def complete(raw: Floats, medians: Floats) -> Floats:
     return result
 
 
-def training_medians(raw: Floats) -> Floats:
-    """(len(RAW),) median of each raw column over training rows; 0 for a column nobody ever measured."""
+def training_fills(raw: Floats) -> Floats:
+    """What stands in for a missing raw feature in training and serving.
+
+    Args:
+        raw: (n, len(RAW)) training rows; NaN where missing.
+
+    Returns:
+        (len(RAW),) the median of a column; of a sensitivity or demand the mean, since an unknown app's expected harm
+        is the mean sensitivity times the pressure; 0 for a column nobody ever measured.
+
+    Source: ours; the design's rule for missing pressures.
+    """
     known = np.isfinite(raw)
-    ever = known.any(axis=0)
-    medians = np.zeros(raw.shape[1])
-    medians[ever] = np.nanmedian(np.where(known, raw, np.nan)[:, ever], axis=0)
-    return medians
+    ever = np.asarray(known.any(axis=0))
+    fills = np.zeros(raw.shape[1])
+    fills[ever] = np.nanmedian(np.where(known, raw, np.nan)[:, ever], axis=0)
+    for part in (_SENSITIVITY, _DEMAND):
+        fills[part] = np.where(
+            ever[part], np.nansum(raw[:, part], axis=0) / np.maximum(np.count_nonzero(known[:, part], axis=0), 1), 0.0
+        )
+    return fills

@@ -53,7 +53,7 @@ def pressures(members: Members) -> Floats:
         (n, len(PRESSURE_COLUMNS)) shares of the node and counts of neighbours, in the order of PRESSURE_COLUMNS. NaN
         where a capacity is not known, or no neighbour's use is.
 
-    Source: ours, docs/decisions/0004-missing-neighbours.md.
+    Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     group = members.group
     by_resource = [

@@ -16,7 +16,7 @@ MIN_WINDOWS = 24
 
 
 def profile_app(state: pa.Table, labels: pa.Table, as_of_us: Ints) -> pa.Table:
-    """Profiles of one app on one platform, one row for each time at which anything was known.
+    """Profiles of one app on one platform, one row for each time by which anything new was known.
 
     Args:
         state: its rows of `node_state`.
@@ -26,13 +26,13 @@ def profile_app(state: pa.Table, labels: pa.Table, as_of_us: Ints) -> pa.Table:
     Returns:
         Table `profiles`. A demand nobody measured, and a sensitivity with fewer than MIN_WINDOWS labels, are null.
 
-    Source: ours, docs/decisions/0005-profiles.md.
+    Source: ours, docs/decisions/0006-profiles.md.
     """
     arrived = micros(state["arrived_at"])
     order = np.argsort(arrived, kind="stable")
     values = np.column_stack([floats(state[c]) for c in MEANS])[order]
     counts = np.searchsorted(arrived[order], as_of_us, side="right")
-    known = counts > 0
+    known = np.diff(counts, prepend=0) > 0
     columns: dict[str, object] = dict(zip(MEANS, running_means(values, counts[known]).T, strict=True))
     columns |= dict(zip(SENSITIVITIES, running_sensitivities(labels, as_of_us[known]).T, strict=True))
     columns |= {

@@ -20,6 +20,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 
 from ingest import supervise
+from ingest.connect import connect
 from ingest.errors import BrokerFailed
 from ingest.jars import jar_paths
 from ingest.java import java
@@ -146,7 +147,7 @@ def running_broker(folder: Path) -> Iterator[Broker]:
 
 def create_topics(bootstrap: str, topics: Iterable[Topic] = TOPICS.values()) -> None:
     """Create the topics that do not exist yet, and return once all of them take records."""
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap)) as admin:
         known = set(admin.list_topics())
         missing = {t.name: _creation(t) for t in topics if t.name not in known}
         if not missing:
@@ -214,8 +215,8 @@ def _await_answer(broker: Broker, process: subprocess.Popen[bytes], deadline: fl
         if monotonic() > deadline:
             raise BrokerFailed(broker.log, "it did not listen in time", _tail(broker.log))
     left_ms = max(deadline - monotonic(), 1) * 1000
-    probe = {"bootstrap_timeout_ms": left_ms, "request_timeout_ms": 1000, "reconnect_backoff_max_ms": 200}
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap, **probe)) as admin:
+    probe = connect(KafkaAdminClient, broker.bootstrap, bootstrap_timeout_ms=left_ms, request_timeout_ms=1000)
+    with closing(probe) as admin:
         answered = admin.describe_cluster()["cluster_id"]
     if f"cluster.id={answered}" not in (broker.folder / "data" / "meta.properties").read_text().split():
         raise BrokerFailed(broker.log, f"another broker answers on port {broker.client_port}", _tail(broker.log))

@@ -104,3 +104,58 @@ class BrokerFailed(IngestError):
             f"the embedded Kafka broker did not start: {reason}. Its log is {log}; free 1 GB of memory and 200 MB of "
             f"disk, or name a broker of your own in COHABIT_KAFKA__BOOTSTRAP. It last said:\n{tail}"
         )
+
+
+class BadLine(IngestError):
+    """A line of a stream file is not in the console consumer's form."""
+
+    def __init__(self, path: Path, number: int, line: bytes) -> None:
+        self.path, self.number, self.line = path, number, line
+        super().__init__(
+            f"{path} line {number + 1} is not 'CreateTime:<ms><TAB><key><TAB><message>' but {line[:60]!r}: write the "
+            "file with kafka-console-consumer --property print.timestamp=true --property print.key=true"
+        )
+
+
+class UnwritableMessage(IngestError):
+    """A message cannot stand on one line of a stream file."""
+
+    def __init__(self, key: bytes, value: bytes) -> None:
+        self.key, self.value = key, value
+        super().__init__(
+            f"message with key {key[:60]!r} holds a line feed, or its key a tab, and cannot stand on one line: "
+            "send it to Kafka, or encode it without them"
+        )
+
+
+class ChainAhead(IngestError):
+    """The lake holds more of a partition than the broker ever had."""
+
+    def __init__(self, topic: str, partition: int, position: int, end: int) -> None:
+        self.topic, self.partition, self.position, self.end = topic, partition, position, end
+        super().__init__(
+            f"{topic}[{partition}] was landed up to offset {position}, but the broker's newest is {end}: the topic was "
+            "made anew or its broker lost records; read it under a new topic name, or into a new lake"
+        )
+
+
+class SendFailed(IngestError):
+    """The broker refused messages for good."""
+
+    def __init__(self, count: int, first: str) -> None:
+        self.count, self.first = count, first
+        super().__init__(
+            f"{count} messages were refused, first because: {first}. Check that the topics exist and that no message "
+            "is longer than the broker takes; sending all again doubles nothing in the lake"
+        )
+
+
+class BrokerUnreachable(IngestError):
+    """No Kafka broker answers."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        super().__init__(
+            f"no Kafka broker answers at {bootstrap}: check the setting COHABIT_KAFKA__BOOTSTRAP and that the broker "
+            "runs and advertises an address this machine can reach"
+        )

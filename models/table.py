@@ -7,11 +7,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.arrow import floats, micros
-from features.catalog import DEMANDS, FEATURES, PRESSURES, RAW_NAMES, SENSITIVITIES
+from features.catalog import FEATURES, RAW_NAMES
 from features.grouping import group_codes
-from features.placement import complete, training_medians
+from features.placement import FILLED, complete
 from models.dataset import Dataset
 from models.placement import Placement
+
+PROFILE = [i for i, name in enumerate(RAW_NAMES) if name.startswith(("sensitivity_", "demand_", "profile_"))]
+"""Raw features that describe the newcomer's app."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,10 +44,21 @@ class Rows:
         """The chosen rows, (n,) flags."""
         return Rows(*(getattr(self, name)[chosen] for name in Rows.__dataclass_fields__))
 
-    def dataset(self, medians: Floats) -> Dataset:
-        """Complete rows; what is missing is filled with the given (len(RAW),) medians."""
+    def followed_by(self, other: "Rows") -> "Rows":
+        """These rows, then the others."""
+        return Rows(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in Rows.__dataclass_fields__))
+
+    def without_profile(self) -> "Rows":
+        """The same rows as if their apps had never run anywhere."""
+        raw = self.raw.copy()
+        raw[:, PROFILE] = np.nan
+        raw[:, RAW_NAMES.index("profile_windows")] = 0.0
+        return replace(self, raw=raw)
+
+    def dataset(self, fills: Floats) -> Dataset:
+        """Complete rows; what is missing is filled with (len(RAW),) fills, see features.placement."""
         return Dataset(
-            features=complete(self.raw, medians),
+            features=complete(self.raw, fills),
             names=tuple(f.name for f in FEATURES),
             signs=np.array([f.sign for f in FEATURES], np.int8),
             base=np.array([f.base for f in FEATURES], np.bool_),
@@ -68,16 +82,11 @@ def read_rows(table: pa.Table) -> Rows:
     )
 
 
-def with_raw_medians(placement: Placement, medians: Floats) -> Placement:
-    """The model with those of the (len(RAW),) medians that `complete` fills with.
+def with_fills(placement: Placement, fills: Floats) -> Placement:
+    """The model with the (len(RAW),) fills that serving completes raw features with, where they are used at all.
 
-    What `complete` leaves missing was missing in training too: its trees have a side for it, which a median would
-    hide in serving.
+    A column that training left missing must stay missing: the trees learnt what its absence means.
     """
     whole = placement.medians.copy()
-    filled = [RAW_NAMES.index(name) for name in (*PRESSURES, *SENSITIVITIES, *DEMANDS)]
-    whole[filled] = medians[filled]
+    whole[FILLED] = fills[FILLED]
     return replace(placement, medians=whole)
-
-
-__all__ = ["Rows", "read_rows", "training_medians", "with_raw_medians"]

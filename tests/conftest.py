@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ingest.broker import Broker, create_topics, running_broker
 from ingest.topics import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +31,12 @@ def new_topic(kafka: Broker) -> Callable[[str, int], Topic]:
         return topic
 
     return create
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """One Spark session for the whole run."""
+    from features.spark.session import spark_session
+
+    with spark_session() as session:
+        yield session

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from features.arrow import Ints
 from features.node_state import Facts
+from features.spark.decoding import decoded_usage
 from features.spark.steps import node_windows, spark_schema, with_labels, with_node_state, with_profiles, with_training
 from features.windows import LABEL_US, LATENESS_US
 from ingest.lake import Lake
@@ -32,22 +33,23 @@ class Stretch:
     end: datetime
 
     def ends(self, until: timedelta = timedelta(0)) -> tuple[datetime, datetime]:
-        """The half-open range of the ends of its windows, which lie in (start, end + until]."""
+        """The half-open range that holds all times in (start, end + until], as its samples and windows end."""
         tick = timedelta(microseconds=1)
         return self.start + tick, self.end + until + tick
 
 
-def run_batch(spark: SparkSession, lake: Lake, stretch: Stretch, progress: Progress) -> None:
+def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress) -> None:
     """Rebuild every derived table of a stretch of time; running it again gives the same tables.
 
     Args:
-        spark: the session.
-        lake: where usage, nodes and placements lie, and where the tables go.
+        usage: rows of usage, from landed_usage or kafka_usage.
+        lake: where nodes and placements lie, and where the tables go.
         stretch: what to rebuild.
         progress: told of each table written.
     """
     facts = Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
-    state = read_usage(spark, lake, stretch).transform(node_windows).transform(with_node_state, facts).persist()
+    inside = (F.col("ts") > F.lit(stretch.start)) & (F.col("ts") <= F.lit(stretch.end))
+    state = usage.where(inside).transform(node_windows).transform(with_node_state, facts).persist()
     labels = state.transform(with_labels).persist()
     _write(lake, "node_state", stretch, state, progress)
     _write(lake, "labels", stretch, labels, progress)
@@ -59,12 +61,18 @@ def run_batch(spark: SparkSession, lake: Lake, stretch: Stretch, progress: Progr
     state.unpersist()
 
 
-def read_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
-    """Usage rows whose windows lie in the stretch; duplicates and late rows still in."""
-    files = lake.files("usage", stretch.start, stretch.end)
+def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
+    """Usage rows landed for the stretch; duplicates and late rows still in."""
+    files = lake.files("usage", *stretch.ends())
     schema = spark_schema(USAGE.schema)
-    usage = spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
-    return usage.where((F.col("ts") > F.lit(stretch.start)) & (F.col("ts") <= F.lit(stretch.end)))
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+
+
+def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -> DataFrame:
+    """All usage rows that a broker holds, through the decoder that ingest uses."""
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
+    messages = spark.read.format("kafka").options(**options).load()
+    return decoded_usage(messages, lake.read("nodes"), cluster)
 
 
 def profile_times(stretch: Stretch) -> Ints:

@@ -36,10 +36,7 @@ def node_windows(usage: DataFrame) -> DataFrame:
     """
     seconds = WINDOW_US // 1_000_000
     window = F.window("ts", f"{seconds} seconds", startTime="1 millisecond")
-    return (
-        usage.groupBy("cluster", "node", window)
-        .agg(F.collect_list(F.struct(*USAGE.schema.names)).alias("samples"))
-    )
+    return usage.groupBy("cluster", "node", window).agg(F.collect_list(F.struct(*USAGE.schema.names)).alias("samples"))
 
 
 def with_node_state(windows: DataFrame, facts: Facts) -> DataFrame:

@@ -74,6 +74,8 @@ def follow(usage: DataFrame, lake: Lake, how: Follow, progress: Progress) -> Str
         progress(batch, lake.batch_rows("node_state", JOB, batch))
 
     windows = usage.withWatermark("ts", WATERMARK).transform(node_windows)
-    writer = windows.writeStream.outputMode("append").foreachBatch(write).option("checkpointLocation", str(how.checkpoint))
+    writer = (
+        windows.writeStream.outputMode("append").foreachBatch(write).option("checkpointLocation", str(how.checkpoint))
+    )
     timed = writer.trigger(processingTime=how.every) if how.every else writer.trigger(availableNow=True)
     return timed.start()

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from advisor.snapshot import Snapshot
 from features.arrow import table
 from features.catalog import NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
-from features.placement import PROFILE_COLUMNS, training_medians
+from features.placement import PROFILE_COLUMNS
 from features.tables import TRAINING
 from models.bundle import write_bundle
 from models.export import export_placement
+from models.learn import fit
 from models.manifest import Manifest, ModelEntry
 from models.placement import Placement
-from models.table import read_rows, with_raw_medians
-from models.train import TrainConfig, fit_placement
+from models.table import read_rows
+from models.train import TrainConfig
 
 Floats = NDArray[np.float64]
 
@@ -128,9 +129,7 @@ def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
 
 def trained() -> Placement:
     """A small model, trained as the real one is."""
-    rows = read_rows(training_table())
-    medians = training_medians(rows.raw)
-    return with_raw_medians(fit_placement(rows.dataset(medians), CONFIG), medians)
+    return fit(read_rows(training_table()), CONFIG)
 
 
 def manifest_of(placement: Placement, model: str = "placement") -> Manifest:

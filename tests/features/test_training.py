@@ -64,7 +64,7 @@ def test_signals_older_than_three_minutes_are_stale() -> None:
 
 
 def test_placements_say_who_is_there_and_profiles_what_they_use_when_nothing_was_measured() -> None:
-    placed = [
+    placed: list[dict[str, object]] = [
         {"container": "b", "app": "batch"},
         {"container": "gone", "app": "batch"},
         {"container": "gone", "ts": 100, "event": "delete"},

@@ -10,12 +10,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from ingest import supervise
-from ingest.broker import Broker, create_topics, running_broker
-from ingest.errors import BrokerFailed
-from ingest.topics import NODES, Topic
+from ingest.broker import Broker, create_topics, free_ports
+from ingest.connect import connect
+from ingest.errors import BrokerFailed, BrokerUnreachable
+from ingest.topics import Topic
 
 
 def send(broker: Broker, topic: str, *values: bytes) -> None:
@@ -46,16 +47,13 @@ def test_a_record_with_an_old_timestamp_is_taken_and_read_back(
     assert received(kafka, topic.name, 2) == [b"a", b"b"]
 
 
-def test_records_survive_the_death_of_the_broker(tmp_path: Path) -> None:
-    with running_broker(tmp_path / "kafka") as broker:
-        create_topics(broker.bootstrap, [NODES])
-        create_topics(broker.bootstrap, [NODES])
-        send(broker, NODES.name, b"a")
+def test_topics_that_exist_are_left_alone(kafka: Broker, new_topic: Callable[[str, int], Topic]) -> None:
+    topic = new_topic("again", 1)
+    send(kafka, topic.name, b"a")
 
-        broker.kill()
-        broker.start()
+    create_topics(kafka.bootstrap, [topic])
 
-        assert received(broker, NODES.name, 1) == [b"a"]
+    assert received(kafka, topic.name, 1) == [b"a"]
 
 
 def test_a_broker_that_cannot_start_says_where_its_log_is(kafka: Broker, tmp_path: Path) -> None:
@@ -63,6 +61,13 @@ def test_a_broker_that_cannot_start_says_where_its_log_is(kafka: Broker, tmp_pat
 
     with pytest.raises(BrokerFailed, match=r"broker\.log"):
         second.start()
+
+
+def test_a_broker_that_does_not_answer_is_named_with_what_to_check() -> None:
+    (port,) = free_ports(1)
+
+    with pytest.raises(BrokerUnreachable, match=f"{port}.*COHABIT_KAFKA__BOOTSTRAP"):
+        connect(KafkaAdminClient, f"127.0.0.1:{port}", bootstrap_timeout_ms=300)
 
 
 PARENT = """

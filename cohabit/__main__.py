@@ -1,0 +1,5 @@
+"""`python -m cohabit`."""
+
+from cohabit.cli import main
+
+main()

@@ -1,0 +1,211 @@
+"""`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, ParamSpec, TypeVar
+
+import typer
+
+from cohabit.console import console
+from cohabit.logs import set_up_logs
+from cohabit.settings import BadSettings, Settings, read_settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="""Who slows whom down on a shared node, how much, and where the next container should go.
+
+    The main job, step by step, each usable alone: [bold]broker[/] or your own Kafka, [bold]simulate[/] and
+    [bold]replay[/] or your own metrics, then [bold]ingest[/] -> [bold]features[/] -> [bold]evaluate[/] /
+    [bold]train[/] -> [bold]refresh[/] -> [bold]serve[/]. [bold]demo[/] runs all of it in a minute.
+
+    Settings are COHABIT_* variables, two underscores for a branch: COHABIT_LAKE=/data/lake,
+    COHABIT_KAFKA__BOOTSTRAP=kafka:9092. Options go before them.
+    """,
+    rich_markup_mode="rich",
+    epilog="Start with: cohabit demo",
+)
+
+Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
+LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
+RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
+Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
+
+
+def main() -> None:
+    """Run the command line; known errors become one line that says what to do."""
+    app()
+
+
+def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the errors that our packages raise into one red line and exit code 1."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from advisor.errors import AdvisorError
+        from features.errors import FeaturesError
+        from ingest.errors import IngestError
+        from models.errors import ModelsError
+
+        set_up_logs("WARNING")
+        try:
+            return command(*args, **kwargs)
+        except (IngestError, FeaturesError, ModelsError, AdvisorError, BadSettings) as error:
+            console.print(f"[bold red]error:[/] {error}", soft_wrap=True)
+            raise typer.Exit(1) from error
+
+    return run
+
+
+def settings() -> Settings:
+    """Settings from the environment."""
+    return read_settings(os.environ)
+
+
+@app.command()
+@told_plainly
+def broker(
+    folder: Annotated[Path, typer.Option(help="Where the broker keeps its records.")] = Path("cohabit-data/broker"),
+    port: Annotated[int, typer.Option(help="Loopback port clients begin with; 0 takes a free one.")] = 9092,
+) -> None:
+    """Run a real single-node Kafka on loopback until Ctrl-C, with Cohabit's topics.
+
+    Jars are fetched once, each checked against its digest; Java is found, or comes with the environment.
+    """
+    from cohabit.stream_commands import run_broker
+
+    run_broker(folder, port)
+
+
+@app.command()
+@told_plainly
+def simulate(
+    folder: Annotated[Path, typer.Argument(help="Gets <topic>.log files; must not hold any yet.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes, three platforms in turn.")] = 24,
+    apps: Annotated[int, typer.Option(min=3, help="Apps, every third best effort.")] = 24,
+    hours: Annotated[float, typer.Option(min=0.1, help="Hours of metrics, one record per container every 30 s.")] = 6.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same stream.")] = 1,
+    truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; keep from training.")] = None,
+) -> None:
+    """Write the metrics of a cluster that does not exist, with late, doubled, skewed and broken records."""
+    from cohabit.stream_commands import run_simulate
+
+    run_simulate(folder, nodes=nodes, apps=apps, hours=hours, seed=seed, truth=truth)
+
+
+@app.command()
+@told_plainly
+def replay(
+    folder: Folder,
+    bootstrap: Bootstrap = None,
+    speed: Annotated[float, typer.Option(min=0, help="1 is as it happened, 60 an hour a minute, 0 at once.")] = 0.0,
+) -> None:
+    """Send stream files to Kafka, with the times and keys they carry.
+
+    A folder of your own topics works too: kafka-console-consumer --property print.timestamp=true
+    --property print.key=true --topic usage > folder/usage.log
+    """
+    from cohabit.stream_commands import run_replay
+
+    run_replay(folder, bootstrap or settings().kafka.bootstrap, speed)
+
+
+@app.command()
+@told_plainly
+def ingest(
+    folder: Annotated[Path | None, typer.Argument(help="Stream files to land; from Kafka when left out.")] = None,
+    lake: LakeOption = None,
+    bootstrap: Bootstrap = None,
+    until_end: Annotated[bool, typer.Option("--until-end", help="Kafka: stop at what is there now.")] = False,
+) -> None:
+    """Land metrics in the lake; what cannot be used becomes a dead letter with its reason.
+
+    Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains.
+    """
+    from cohabit.stream_commands import run_ingest
+
+    run_ingest(settings(), folder, lake=lake, bootstrap=bootstrap, until_end=until_end)
+
+
+@app.command()
+@told_plainly
+def features(
+    lake: LakeOption = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep going: node state of finished minutes.")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Read usage straight from Kafka, not from the lake.")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Compute features with Spark: node state, labels, profiles and training rows as of each decision.
+
+    Without --follow all derived tables are rebuilt for the time that the lake covers.
+    """
+    from cohabit.learn_commands import run_features
+
+    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka)
+
+
+@app.command()
+@told_plainly
+def evaluate(lake: LakeOption = None) -> None:
+    """Measure the model where it counts: tomorrow, apps it never saw, apps that never ran; beside baselines."""
+    from cohabit.learn_commands import run_evaluate
+
+    run_evaluate(settings(), lake=lake)
+
+
+@app.command()
+@told_plainly
+def train(lake: LakeOption = None, registry: RegistryOption = None) -> None:
+    """Evaluate and train the placement model, export it to ONNX, and make the bundle current."""
+    from cohabit.learn_commands import run_train
+
+    run_train(settings(), lake=lake, registry=registry)
+
+
+@app.command()
+@told_plainly
+def refresh(
+    folder: Annotated[Path | None, typer.Argument(help="Stream files to read once; else follows Kafka.")] = None,
+    lake: LakeOption = None,
+    snapshots: Snapshots = None,
+    bootstrap: Bootstrap = None,
+    cluster: Annotated[str | None, typer.Option(help="Which cluster [COHABIT_CLUSTER].")] = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between snapshots.")] = 5.0,
+) -> None:
+    """Keep the live state of a cluster and publish snapshots of it for `serve`."""
+    from cohabit.serve_commands import run_refresh
+
+    run_refresh(settings(), folder, lake=lake, snapshots=snapshots, bootstrap=bootstrap, cluster=cluster, every_s=every)
+
+
+@app.command()
+@told_plainly
+def serve(
+    registry: RegistryOption = None,
+    snapshots: Snapshots = None,
+    port: Annotated[int | None, typer.Option(help="Main listener; the next free port if taken.")] = None,
+    scheduler_port: Annotated[int | None, typer.Option(help="Listener for schedulers.")] = None,
+) -> None:
+    """Answer schedulers and people on loopback; neutral, with the reason, when nothing honest can be said."""
+    from cohabit.serve_commands import run_serve
+
+    run_serve(settings(), registry=registry, snapshots=snapshots, port=port, scheduler_port=scheduler_port)
+
+
+@app.command()
+@told_plainly
+def demo(
+    kafka: Annotated[bool, typer.Option("--kafka", help="Through a real broker and Spark's Kafka source.")] = False,
+    leave: Annotated[bool, typer.Option("--exit", help="Return after the report instead of serving on.")] = False,
+    hours: Annotated[float, typer.Option(min=1.0, help="Hours of metrics to simulate.")] = 4.0,
+) -> None:
+    """Run the whole job on embedded defaults: metrics in, advice out."""
+    from cohabit.demo import run_demo
+
+    run_demo(kafka=kafka, leave=leave, hours=hours)

@@ -1,0 +1,39 @@
+"""What people see: one console, tables, and bars for work of known length."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+console = Console(highlight=False)
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; all columns but the first are figures."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+class Bar:
+    """A bar that is told how far the work is."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def reach(self, done: int, total: int | None = None) -> None:
+        """Show that much as done."""
+        self._progress.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Bar]:
+    """Show a bar while working."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield Bar(progress, progress.add_task(what, total=None))

@@ -1,0 +1,95 @@
+"""The commands of features and models: features, evaluate, train."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cohabit.command_parts import open_lake, stop_on_signals
+from cohabit.console import console, show_table
+from cohabit.settings import Settings
+from ingest.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from models.learn import Metrics
+
+METRICS = ("mae_log", "spearman", "coverage90")
+
+
+def run_features(settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool) -> None:
+    """See `cohabit features`."""
+    from features.spark.session import spark_session
+
+    opened = open_lake(settings, lake)
+    broker = (bootstrap or settings.kafka.bootstrap) if kafka else None
+    with spark_session(settings.spark.master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
+        if follow:
+            _follow(spark, opened, broker, settings.cluster)
+        else:
+            _rebuild(spark, opened, broker, settings.cluster)
+
+
+def _rebuild(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
+    from features.spark import batch
+
+    stretch = batch.whole_stretch(lake)
+    if stretch is None:
+        console.print(f"no usage in {lake.root} yet: run `cohabit ingest` first")
+        return
+    usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
+    with console.status("computing features"):
+        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,} rows"))
+
+
+def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
+    from features.spark import stream
+
+    usage: DataFrame = stream.kafka_usage(spark, lake, broker, cluster) if broker else stream.landed_usage(spark, lake)
+    stop = stop_on_signals()
+    how = stream.Follow(lake.root / "checkpoints" / "follow")
+    query = stream.follow(usage, lake, how, lambda batch, rows: console.print(f"  batch {batch}: {rows:,} rows"))
+    console.print("following; Ctrl-C stops")
+    while query.isActive and not stop.wait(1.0):
+        pass
+    query.stop()
+
+
+def run_evaluate(settings: Settings, *, lake: str | None) -> None:
+    """See `cohabit evaluate`."""
+    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, training_table
+    from models.table import read_rows
+
+    rows = read_rows(training_table(open_lake(settings, lake)))
+    with console.status("evaluating") as status:
+        metrics = evaluate_rows(rows, DEFAULT_EFFORT, status.update)
+    for name, found in metrics.items():
+        show_metrics(name, found)
+
+
+def show_metrics(title: str, metrics: "Metrics") -> None:
+    """Print one question's figures, ours first, each with its 95 % interval."""
+    from cohabit.learning import metric_lines
+
+    rows = [
+        (who, *(f"{e.value:.3f} ({e.low:.3f}-{e.high:.3f})" if (e := values.get(n)) else "" for n in METRICS))
+        for who, values in metric_lines(metrics)
+    ]
+    show_table(title, ("predictor", *METRICS), rows)
+
+
+def run_train(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
+    """See `cohabit train`."""
+    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, train_bundle, training_table
+    from models.registry import Registry
+    from models.table import read_rows
+
+    table = training_table(open_lake(settings, lake))
+    shelf = Registry(registry or settings.registry)
+    with console.status("evaluating") as status:
+        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update)
+        status.update("training")
+        train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT)
+    for name, found in metrics.items():
+        show_metrics(name, found)
+    console.print(f"bundle {shelf.current()} is current; next: cohabit refresh, cohabit serve")

@@ -1,0 +1,81 @@
+"""Live state: the sink that keeps the last minutes of a cluster in memory, for the refresher. An edge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.build import build_snapshot
+from advisor.snapshot import Snapshot
+from features.live import live_view
+from features.node_state import Facts
+from features.windows import LATENESS_US, STALE_US, WINDOW_US
+from ingest.landing import Landing
+from ingest.origin import Link
+from ingest.schema import LANDED, TIMESTAMP
+
+KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
+"""Usage older than this cannot matter to a snapshot any more."""
+
+
+@dataclass
+class LiveState:
+    """Newest usage, nodes and placements of one cluster, as landed by the loop that also feeds the lake.
+
+    Args:
+        cluster: whose rows are kept.
+        begin: where to start reading a partition; None reads it whole.
+    """
+
+    cluster: str
+    begin: Callable[[str, int], int | None] = lambda _topic, _partition: None
+    as_of_us: int = 0
+    _tables: dict[str, pa.Table] = field(default_factory=lambda: {n: t.schema.empty_table() for n, t in LANDED.items()})
+    _ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """The next offset to read."""
+        return self._ends.get((topic, partition), self.begin(topic, partition))
+
+    def write(self, landing: Landing) -> None:
+        """Take up a batch."""
+        with self._lock:
+            self._ends[landing.link.topic, landing.link.partition] = landing.link.end
+            rows = landing.rows.filter(pc.equal(landing.rows["cluster"], self.cluster))
+            self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], rows])
+            newest = pc.max(rows["arrived_at"].cast(pa.int64())).as_py()
+            self.as_of_us = max(self.as_of_us, newest or 0)
+
+    def write_gap(self, link: Link) -> None:
+        """Go on behind a lost stretch."""
+        with self._lock:
+            self._ends[link.topic, link.partition] = link.end
+
+    def snapshot(self, profiles: pa.Table, version: int) -> Snapshot:
+        """Everything known by the newest message, packed for the scorer."""
+        with self._lock:
+            self._forget()
+            tables, as_of_us = dict(self._tables), self.as_of_us
+        facts = Facts(tables["nodes"], tables["placements"])
+        view = live_view(as_of_us, tables["usage"], facts, profiles)
+        return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
+
+    def _forget(self) -> None:
+        """Drop usage that is too old, and all but the newest facts about each node and container."""
+        oldest = pa.scalar(self.as_of_us - KEEP_US, TIMESTAMP)
+        usage = self._tables["usage"]
+        self._tables["usage"] = usage.filter(pc.greater_equal(usage["ts"], oldest)).combine_chunks()
+        for name, key in (("nodes", "node"), ("placements", "container")):
+            self._tables[name] = _newest(self._tables[name], ["cluster", key])
+
+
+def _newest(facts: pa.Table, keys: list[str]) -> pa.Table:
+    """The last row of each key by time."""
+    ordered = facts.sort_by([(c, "ascending") for c in (*keys, "ts", "arrived_at")]).combine_chunks()
+    numbered = ordered.append_column("_row", pa.array(np.arange(ordered.num_rows)))
+    last = numbered.group_by(keys, use_threads=False).aggregate([("_row", "max")])["_row_max"]
+    return ordered.take(last)

@@ -1,0 +1,84 @@
+"""The commands of the advisor: refresh, serve."""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from prometheus_client import CollectorRegistry
+
+from cohabit.command_parts import TOPICS, open_lake, stop_on_signals
+from cohabit.console import console
+from cohabit.settings import Settings
+
+if TYPE_CHECKING:
+    from advisor.serving import Serving
+
+
+def run_refresh(
+    settings: Settings,
+    folder: Path | None,
+    *,
+    lake: str | None,
+    snapshots: Path | None,
+    bootstrap: str | None,
+    cluster: str | None,
+    every_s: float,
+) -> None:
+    """See `cohabit refresh`."""
+    from cohabit.live_state import LiveState
+    from cohabit.refreshing import Refresh, refresh_from_files, refresh_from_kafka
+    from ingest.kafka_source import ConsumerSettings
+
+    opened, target = open_lake(settings, lake), snapshots or settings.snapshots
+    how = Refresh(target, every_s, version=time_ns() // 1_000_000)
+    state = LiveState(cluster or settings.cluster)
+    if folder is not None:
+        refresh_from_files(folder, TOPICS, state, opened, how, published=_published)
+        return
+    group = f"cohabit-refresh-{uuid4().hex}"
+    consumer = ConsumerSettings(
+        bootstrap=bootstrap or settings.kafka.bootstrap, topics=TOPICS, group=group, max_wait_ms=200
+    )
+    refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop_on_signals())
+
+
+def _published(version: int, nodes: int, residents: int) -> None:
+    console.print(f"  snapshot {version}: {nodes:,} nodes, {residents:,} containers")
+
+
+def open_serving(settings: Settings, registry: Path, snapshots: Path, now_us: Callable[[], int]) -> "Serving":
+    """What the listeners answer from, loaded once."""
+    from advisor.serving import Serving
+    from models.registry import Registry
+
+    metrics = CollectorRegistry()
+    serving = Serving(snapshots, Registry(registry), settings.advisor.max_feature_age_s, now_us, metrics)
+    serving.reload()
+    return serving
+
+
+def run_serve(
+    settings: Settings, *, registry: Path | None, snapshots: Path | None, port: int | None, scheduler_port: int | None
+) -> None:
+    """See `cohabit serve`."""
+    from cohabit.serving import Listening, run
+
+    serving = open_serving(
+        settings, registry or settings.registry, snapshots or settings.snapshots, lambda: time_ns() // 1000
+    )
+
+    def ready(listening: Listening) -> bool:
+        console.print(f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops")
+        if problem := serving.problem():
+            console.print(f"answers are neutral for now: {problem}")
+        return True
+
+    own = settings.advisor
+    run(
+        serving,
+        port=own.port if port is None else port,
+        scheduler_port=own.scheduler_port if scheduler_port is None else scheduler_port,
+        ready=ready,
+    )

@@ -1,0 +1,102 @@
+"""Serve: the two listeners in one process, reloading what the refresher and the trainer publish. An edge."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from advisor.api.app import create_app, create_scheduler_app
+from advisor.serving import Serving
+
+HOST = "127.0.0.1"
+RELOAD_EVERY_S = 1.0
+PORTS_TRIED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the advisor listens."""
+
+    main: str
+    scheduler: str
+
+
+Ready = Callable[[Listening], bool]
+"""Told where the advisor listens, once it does; whether it shall go on."""
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to whoever runs several."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def free_socket(port: int) -> socket.socket:
+    """A bound loopback socket on the port, or on the next one that is free; 0 takes any.
+
+    Raises:
+        OSError: none of the next PORTS_TRIED ports is free.
+    """
+    for candidate in range(port, port + PORTS_TRIED):
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((HOST, candidate))
+        except OSError:
+            bound.close()
+            if candidate == port + PORTS_TRIED - 1:
+                raise
+        else:
+            return bound
+    raise AssertionError
+
+
+def run(serving: Serving, *, port: int, scheduler_port: int, ready: Ready) -> None:
+    """Serve until SIGINT or SIGTERM, then drain."""
+    main, scheduler = free_socket(port), free_socket(scheduler_port)
+    listening = Listening(_address(main), _address(scheduler))
+    apps = [(create_app(serving), main), (create_scheduler_app(serving), scheduler)]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(serving, apps, lambda: ready(listening)))
+
+
+async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], bool]) -> None:
+    servers = [_Server(_config(app)) for app, _ in apps]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, _stop, servers)
+    tasks = [asyncio.create_task(s.serve(sockets=[bound])) for s, (_, bound) in zip(servers, apps, strict=True)]
+    reload = asyncio.create_task(_keep_fresh(serving))
+    while not all(server.started for server in servers) and not any(task.done() for task in tasks):
+        await asyncio.sleep(0.01)
+    if not await asyncio.to_thread(ready):
+        _stop(servers)
+    await asyncio.gather(*tasks)
+    reload.cancel()
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools")
+
+
+async def _keep_fresh(serving: Serving) -> None:
+    while True:
+        await asyncio.to_thread(serving.reload)
+        await asyncio.sleep(RELOAD_EVERY_S)
+
+
+def _stop(servers: list[_Server]) -> None:
+    for server in servers:
+        server.should_exit = True
+
+
+def _address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()
+    return f"http://{host}:{port}"

@@ -1,0 +1,52 @@
+"""Simulate into stream files: what a cluster would send, and apart from it what was true."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.files import Message, TopicWriter
+from ingest.schema import TIMESTAMP
+from ingest.simulator.cluster import Truth
+from ingest.simulator.run import Plan, built_in, simulate
+
+TRUTH = pa.schema([("ts", TIMESTAMP), ("container", pa.string()), ("slowdown_ratio", pa.float64())])
+
+Progress = Callable[[int, int], None]
+"""Told how many intervals of how many are simulated."""
+
+
+def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path | None = None) -> int:
+    """Write a simulated run as stream files.
+
+    Args:
+        folder: gets `<topic>.log` for each topic.
+        plan: what to simulate.
+        progress: told after each interval.
+        truth: where true slowdowns go, in parquet; nowhere when None. Keep it away from training.
+
+    Returns:
+        How many messages were written.
+    """
+    count = 0
+    true: list[pa.Table] = []
+    for number, (messages, happened) in enumerate(simulate(plan, *built_in(plan)), 1):
+        by_topic: dict[str, list[Message]] = defaultdict(list)
+        for message in messages:
+            by_topic[message.topic].append(Message(message.arrived_ms, message.key, message.value))
+        for topic, sent in by_topic.items():
+            TopicWriter(folder, topic).write(sent)
+        count += len(messages)
+        true.append(_truth_rows(happened))
+        progress(number, plan.steps)
+    if truth is not None:
+        pq.write_table(pa.concat_tables(true), truth)
+    return count
+
+
+def _truth_rows(happened: Truth) -> pa.Table:
+    n = len(happened.containers)
+    columns = [[round(happened.time_s * 1e6)] * n, [c.uid for c in happened.containers], happened.slowdown.tolist()]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, TRUTH, strict=True)], schema=TRUTH)

@@ -1,0 +1,93 @@
+"""The commands of the stream: broker, simulate, replay, ingest."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from cohabit.command_parts import TOPICS, open_lake, stop_on_signals
+from cohabit.console import bar, console, show_table
+from cohabit.settings import Settings
+from ingest.lake import Lake
+
+if TYPE_CHECKING:
+    from ingest.streams import Until
+
+
+def run_broker(folder: Path, port: int) -> None:
+    """See `cohabit broker`."""
+    from ingest.broker import Broker, create_topics, free_ports
+    from ingest.jars import fetch_jars
+
+    fetch_jars(lambda done, total, name: console.print(f"  jar {done} of {total}: {name}"))
+    stop = stop_on_signals()
+    client, controller = free_ports(2)
+    broker = Broker(folder, port or client, controller)
+    with console.status("starting Kafka"):
+        broker.start()
+        create_topics(broker.bootstrap)
+    console.print(f"Kafka listens on [bold]{broker.bootstrap}[/], log in {broker.log}. Ctrl-C stops it.")
+    try:
+        stop.wait()
+    finally:
+        broker.stop()
+
+
+def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, truth: Path | None) -> None:
+    """See `cohabit simulate`."""
+    from cohabit.simulation import simulate_into
+    from ingest.simulator.run import Plan
+
+    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed)
+    with bar("simulating") as shown:
+        count = simulate_into(folder, plan, shown.reach, truth=truth)
+    console.print(f"{count:,} messages of cluster {plan.cluster} in {folder}; next: cohabit ingest {folder}")
+
+
+def run_replay(folder: Path, bootstrap: str, speed: float) -> None:
+    """See `cohabit replay`."""
+    from ingest.broker import create_topics
+    from ingest.files import topics_in
+    from ingest.producer import Pace, replay
+
+    stop = stop_on_signals()
+    create_topics(bootstrap)
+    with bar("replaying") as shown:
+        sent = replay(folder, topics_in(folder), bootstrap, pace=Pace(speed=speed), progress=shown.reach, stop=stop)
+    console.print(f"{sent:,} messages sent to {bootstrap}; next: cohabit ingest --bootstrap {bootstrap}")
+
+
+def run_ingest(
+    settings: Settings, folder: Path | None, *, lake: str | None, bootstrap: str | None, until_end: bool
+) -> None:
+    """See `cohabit ingest`."""
+    from ingest.kafka_source import ConsumerSettings
+    from ingest.metrics import IngestMetrics
+    from ingest.streams import ingest_files, ingest_kafka
+
+    opened, stop = open_lake(settings, lake), stop_on_signals()
+    metrics = IngestMetrics.on(CollectorRegistry())
+    with console.status("landing; Ctrl-C stops after the batch at hand"):
+        if folder is not None:
+            count = ingest_files(folder, TOPICS, opened, until="end", stop=stop, metrics=metrics)
+        else:
+            consumer = ConsumerSettings(
+                bootstrap=bootstrap or settings.kafka.bootstrap,
+                topics=TOPICS,
+                group=settings.kafka.group,
+                session_timeout_ms=settings.kafka.session_timeout_ms,
+            )
+            until: Until = "end" if until_end else "stopped"
+            count = ingest_kafka(consumer, opened, until=until, stop=stop, metrics=metrics)
+    console.print(f"{count:,} messages landed in {opened.root}")
+    show_lake(opened)
+
+
+def show_lake(lake: Lake) -> None:
+    """Print what the lake holds, and why records were set aside."""
+    counts = [(table, f"{lake.read(table, columns=[]).num_rows:,}") for table in (*TOPICS, "dead_letters")]
+    show_table("lake", ("table", "rows"), counts)
+    reasons = lake.read("dead_letters", columns=["reason"])["reason"].value_counts().to_pylist()
+    if reasons:
+        rows = [(r["values"], f"{r['counts']:,}") for r in sorted(reasons, key=lambda r: -r["counts"])]
+        show_table("set aside", ("reason", "items"), rows)

@@ -1,0 +1,124 @@
+"""Learn: train a placement model from training rows, and measure it honestly on apps and times it never saw."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.catalog import RAW_NAMES
+from features.placement import training_fills
+from models.baselines import BASELINES
+from models.dataset import Dataset
+from models.evaluate import Estimate, coverage, evaluate
+from models.export import export_placement
+from models.impute import impute
+from models.placement import Placement
+from models.predictor import Predictor, predictor_of
+from models.splits import Split, leave_group_out, time_forward
+from models.table import Rows, with_fills
+from models.train import TrainConfig, fit_placement
+
+Floats = NDArray[np.float64]
+OURS = "ours"
+EMBARGO_US = 600 * 1_000_000
+"""Twice a label window: nothing that began before the origin is judged."""
+
+Metrics = dict[str, dict[str, Estimate]]
+"""By predictor and metric."""
+Progress = Callable[[str], None]
+"""Told which model is being trained."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What models that never saw the rows say of them, (n,) each, in log slowdown; `ours` and every baseline."""
+
+    rows: Rows
+    predicted: dict[str, Floats]
+    upper: Floats
+
+    def metrics(self, rng: np.random.Generator) -> Metrics:
+        """Errors of every predictor, and the coverage and width of our bound, with 95 % intervals over groups."""
+        truth, cluster = self.rows.log_slowdown, self.rows.group
+        found = evaluate(truth, self.predicted, cluster, rng=rng)
+        found[OURS]["coverage90"] = coverage(truth, self.upper, cluster, rng=rng)
+        return found
+
+
+def fit(rows: Rows, config: TrainConfig) -> Placement:
+    """Train on all rows; serving completes raw features with these rows' fills."""
+    fills = training_fills(rows.raw)
+    return with_fills(fit_placement(rows.dataset(fills), config), fills)
+
+
+def open_fitted(placement: Placement) -> Predictor:
+    """The predictor that serving would use: the exported graphs, not the trainer's trees."""
+    graphs = export_placement(placement)
+    return predictor_of(placement.medians, graphs["mean"], graphs["spread"])
+
+
+@dataclass(frozen=True)
+class Question:
+    """One way to ask how good the model is.
+
+    Args:
+        splits: what to learn from and what to judge.
+        cold: whether the judged apps have never run anywhere, so that nothing but the node is known.
+    """
+
+    splits: list[Split]
+    cold: bool = False
+
+
+def judge(rows: Rows, question: Question, config: TrainConfig, progress: Progress) -> Outcome:
+    """Train on each split's first part and predict its second; ours through the exported graphs.
+
+    Args:
+        rows: all rows.
+        question: what to learn from and what to judge.
+        config: how to train.
+        progress: told of each split.
+
+    Returns:
+        The judged rows of all splits, one after the other.
+    """
+    parts = []
+    for number, split in enumerate(question.splits, 1):
+        progress(f"split {number} of {len(question.splits)}")
+        unseen = rows.take(split.test)
+        parts.append(_judge_one(rows.take(split.train), unseen.without_profile() if question.cold else unseen, config))
+    names = parts[0].predicted
+    return Outcome(
+        rows=reduce(Rows.followed_by, (p.rows for p in parts)),
+        predicted={name: np.concatenate([p.predicted[name] for p in parts]) for name in names},
+        upper=np.concatenate([p.upper for p in parts]),
+    )
+
+
+def _judge_one(seen: Rows, unseen: Rows, config: TrainConfig) -> Outcome:
+    placement = fit(seen, config)
+    fills = placement.medians[: len(RAW_NAMES)]
+    test = unseen.dataset(fills)
+    said = open_fitted(placement).predict(test.features)
+    new = ~np.isin(unseen.group, seen.group)
+    margin = np.where(new, placement.calibration.hierarchical, placement.calibration.pooled)
+    predicted = {OURS: said.log_mean, **_baselines(seen.dataset(fills), test, placement.medians)}
+    return Outcome(unseen, predicted, said.log_mean + margin * said.spread)
+
+
+def _baselines(seen: Dataset, unseen: Dataset, medians: Floats) -> dict[str, Floats]:
+    train = seen.with_features(impute(seen.features, medians))
+    test = unseen.with_features(impute(unseen.features, medians))
+    return {name: fit_baseline(train).predict(test) for name, fit_baseline in BASELINES.items()}
+
+
+def standard_questions(rows: Rows, *, folds: int, origins: int) -> dict[str, Question]:
+    """What every report answers: tomorrow, apps the model never saw, and apps that never ran anywhere."""
+    apps = leave_group_out(rows.group, folds=folds)
+    return {
+        "time_forward": Question(time_forward(rows.time, origins=origins, embargo_us=EMBARGO_US)),
+        "leave_app_out": Question(apps),
+        "cold_app": Question(apps, cold=True),
+    }

@@ -1,0 +1,167 @@
+"""Batch, stream and live give the same numbers, also with late, doubled, skewed and broken records."""
+
+from contextlib import closing
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from prometheus_client import CollectorRegistry
+from pyspark.sql import SparkSession
+
+from cohabit.command_parts import TOPICS
+from cohabit.live_state import LiveState
+from cohabit.simulation import simulate_into
+from features.local import labels_of, profiles_of
+from features.node_state import Facts, node_state
+from features.residents import Sources
+from features.spark import batch, stream
+from features.spark.stream import Follow, follow
+from features.tables import TABLES
+from features.training import training_rows
+from ingest.broker import Broker, create_topics
+from ingest.consumer import Formats, Landers
+from ingest.consumer import ingest as ingest_loop
+from ingest.file_source import FileCapacities, FileSource
+from ingest.files import TopicWriter, read_messages, topic_path
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.producer import Pace, replay
+from ingest.simulator.messages import Faults
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+
+PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
+STRETCH = batch.Stretch(PLAN.start, PLAN.start + timedelta(hours=1))
+
+
+def metrics() -> IngestMetrics:
+    return IngestMetrics.on(CollectorRegistry())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An hour of a small cluster with ten times the usual faults, as stream files."""
+    folder = tmp_path_factory.mktemp("stream")
+    simulate_into(folder, PLAN, lambda _done, _of: None)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lake(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The same hour, landed."""
+    lake = Lake.open(tmp_path_factory.mktemp("lake"), TABLES)
+    ingest_files(files, TOPICS, lake, until="end", stop=Event(), metrics=metrics())
+    return lake
+
+
+@pytest.fixture(scope="module")
+def by_kernel(lake: Lake) -> dict[str, pa.Table]:
+    """Every derived table, by plain calls of the kernels."""
+    usage = lake.read("usage", *STRETCH.ends())
+    facts = Facts(lake.read("nodes"), lake.read("placements"))
+    state = node_state(usage, facts)
+    labels = labels_of(state)
+    profiles = profiles_of(state, labels, batch.profile_times(STRETCH))
+    training = training_rows(labels, Sources(state, facts.nodes, facts.placements, profiles))
+    return {"node_state": state, "labels": labels, "profiles": profiles, "training": training}
+
+
+@pytest.fixture(scope="module")
+def by_batch(spark: SparkSession, lake: Lake) -> Lake:
+    """The lake after the batch job."""
+    batch.run_batch(batch.landed_usage(spark, lake, STRETCH), lake, STRETCH, lambda _table, _rows: None)
+    return lake
+
+
+def assert_same(found: pa.Table, expected: pa.Table, key: tuple[str, ...]) -> None:
+    """Equal to the last bit, whatever the order of rows; keys and types too."""
+    order = [(column, "ascending") for column in key]
+    left, right = found.sort_by(order).combine_chunks(), expected.sort_by(order).combine_chunks()
+    assert left.num_rows == right.num_rows > 0
+    differing = [name for name in right.column_names if not left[name].cast(right[name].type).equals(right[name])]
+    assert differing == []
+
+
+@pytest.mark.parametrize("table", ["node_state", "labels", "profiles", "training"])
+def test_the_batch_job_writes_what_the_kernels_say(table: str, by_batch: Lake, by_kernel: dict[str, pa.Table]) -> None:
+    assert_same(by_batch.read(table), by_kernel[table], TABLES[table].key)
+
+
+def test_running_the_batch_job_again_changes_nothing(spark: SparkSession, by_batch: Lake) -> None:
+    before = by_batch.read("training")
+
+    batch.run_batch(batch.landed_usage(spark, by_batch, STRETCH), by_batch, STRETCH, lambda _table, _rows: None)
+
+    assert by_batch.read("training").equals(before)
+
+
+def test_the_stream_writes_what_the_kernels_say_of_every_finished_minute(
+    spark: SparkSession, files: Path, tmp_path: Path, by_kernel: dict[str, pa.Table]
+) -> None:
+    growing, streamed = tmp_path / "growing", Lake.open(tmp_path / "lake", TABLES)
+    how = Follow(tmp_path / "checkpoint", every=None)
+    cuts_ms = [0, *(round((PLAN.start + timedelta(minutes=m)).timestamp() * 1000) for m in (20, 40)), 2**62]
+    for since_ms, until_ms in pairwise(cuts_ms):
+        for topic in TOPICS:
+            messages = read_messages(topic_path(files, topic))
+            TopicWriter(growing, topic).write([m for m in messages if since_ms <= m.arrived_ms < until_ms])
+        ingest_files(growing, TOPICS, streamed, until="end", stop=Event(), metrics=metrics())
+        follow(stream.landed_usage(spark, streamed), streamed, how, lambda _batch, _rows: None).awaitTermination()
+
+    found, expected = streamed.read("node_state"), by_kernel["node_state"]
+    finished = pc.less_equal(expected["window_end"], pc.max(found["window_end"]))
+    assert pc.max(found["window_end"]).as_py() > PLAN.start + timedelta(minutes=40)
+    assert_same(found, expected.filter(finished), TABLES["node_state"].key)
+
+
+def test_spark_reads_from_kafka_what_the_kernels_say(
+    spark: SparkSession, kafka: Broker, files: Path, lake: Lake, by_kernel: dict[str, pa.Table], tmp_path: Path
+) -> None:
+    create_topics(kafka.bootstrap)
+    replay(files, TOPICS, kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
+    streamed = Lake.open(tmp_path / "lake", TABLES)
+    ingest_files(files, ("nodes", "placements"), streamed, until="end", stop=Event(), metrics=metrics())
+
+    usage = batch.kafka_usage(spark, streamed, kafka.bootstrap, "default")
+    batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
+    how = Follow(tmp_path / "checkpoint", every=None)
+    follow(
+        stream.kafka_usage(spark, streamed, kafka.bootstrap, "default"), streamed, how, lambda _batch, _rows: None
+    ).awaitTermination()
+
+    assert_same(streamed.read("training"), by_kernel["training"], TABLES["training"].key)
+    assert_same(streamed.read("node_state"), by_kernel["node_state"], TABLES["node_state"].key)
+
+
+def test_live_residents_use_what_the_kernels_say_of_their_last_minute(
+    files: Path, by_kernel: dict[str, pa.Table]
+) -> None:
+    state = LiveState(PLAN.cluster)
+    with (
+        closing(FileCapacities(files, Formats().nodes_topic)) as capacities,
+        closing(FileSource(files, TOPICS, state.position)) as source,
+    ):
+        source.stop_at_end()
+        ingest_loop(source, state, Landers(Formats(), capacities), metrics(), Event())
+    snapshot = state.snapshot(by_kernel["profiles"], version=1)
+
+    truth = by_kernel["node_state"]
+    newest = {
+        (row["node"], row["container"]): row["cpu_cores"]
+        for row in truth.sort_by([("window_end", "ascending")]).to_pylist()
+        if row["arrived_at"].timestamp() * 1e6 <= snapshot.as_of_us
+    }
+    node = np.repeat(np.arange(len(snapshot.nodes)), np.diff(snapshot.first))
+    found = {
+        (snapshot.nodes[n], c): use
+        for n, c, use in zip(node, snapshot.containers, snapshot.resident_use[:, 0], strict=True)
+    }
+    shared = found.keys() & newest.keys()
+    equal = sum(found[key] == newest[key] for key in shared)
+    assert len(shared) >= 20
+    assert equal >= 0.9 * len(shared)
