@@ -217,9 +217,7 @@ class Lake:
         wanted = list(columns) if columns is not None else kind.schema.names
         wanted_rows = condition(kind, start, end, nodes=nodes, as_of=as_of)
         needed = needed_schema(kind, wanted)
-        parts = [
-            self._read_part(part, kind, wanted_rows).select(needed.names) for part in self._parts(table, start, end)
-        ]
+        parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self._parts(table, start, end)]
         return each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from advisor.snapshot import Snapshot
 from features.arrow import table
 from features.catalog import NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
-from features.placement import PROFILE_COLUMNS
+from features.placement import PROFILE_COLUMNS, training_fills
 from features.tables import TRAINING
 from models.bundle import write_bundle
 from models.export import export_placement
-from models.learn import fit
 from models.manifest import Manifest, ModelEntry
 from models.placement import Placement
-from models.table import read_rows
-from models.train import TrainConfig
+from models.table import read_rows, with_fills
+from models.train import TrainConfig, fit_placement
 
 Floats = NDArray[np.float64]
 
@@ -129,7 +128,9 @@ def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
 
 def trained() -> Placement:
     """A small model, trained as the real one is."""
-    return fit(read_rows(training_table()), CONFIG)
+    rows = read_rows(training_table())
+    medians = training_fills(rows.raw)
+    return with_fills(fit_placement(rows.dataset(medians), CONFIG), medians)
 
 
 def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
