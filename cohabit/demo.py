@@ -93,7 +93,7 @@ def _simulate(demo: Demo) -> None:
         if topic_path(MEASURED, topic).exists():
             TopicWriter(demo.stream, topic).write(list(read_messages(topic_path(MEASURED, topic))))
     with bar("simulating") as shown:
-        count = simulate_into(demo.stream, demo.plan, shown.reach, truth=demo.folder / "truth.parquet")
+        count = simulate_into(demo.stream, demo.plan, shown.reach)
     console.print(
         f"{count:,} messages of {demo.plan.nodes} nodes over {demo.plan.hours:g} hours, and our measured runs"
     )

@@ -12,6 +12,7 @@ died, and is never read. Layout below the root:
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -149,6 +150,14 @@ class Lake:
     def partitions(self) -> list[tuple[str, int]]:
         """Every (topic, partition) that has a chain."""
         return sorted((p.parent.name, int(p.name)) for p in (self.root / "links").glob("*/*") if p.is_dir())
+
+    def unknown_fields(self) -> Counter[str]:
+        """How often each field outside the catalogue was seen in all that was landed."""
+        seen: Counter[str] = Counter()
+        for topic, partition in self.partitions():
+            for _, facts in self.chain(topic, partition):
+                seen.update(facts.unknown_fields)
+        return seen
 
     def batch_path(self, table: str, job: str, batch_id: int) -> Path:
         """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
