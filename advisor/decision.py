@@ -27,7 +27,7 @@ def cost(scores: Scores, *, best_effort: bool, resident_best_effort: NDArray[np.
         (n,) weighted slowdown - 1, summed; NaN where nothing is known. A candidate's cost does not depend on the
         others in the request, to the bit.
 
-    Source: the design, section 6.
+    Source: ours; harm counted in both directions.
     """
     own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.mean - 1.0, 0.0)
     weight = np.where(resident_best_effort[scores.harm.resident], BE_WEIGHT, LS_WEIGHT)

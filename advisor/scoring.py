@@ -96,7 +96,7 @@ class ModelScorer:
             nodes: (n,) rows of the snapshot's nodes; the same one may be asked for twice.
             now_us: the time, for the age.
 
-        Source: the design, section 6; harm counted in both directions.
+        Source: ours; harm counted in both directions.
         """
         home, seats = _home(self.snapshot, nodes), _seats(self.snapshot, newcomer, nodes)
         count = len(home.members.group)

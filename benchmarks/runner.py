@@ -1,6 +1,7 @@
 """Runner: a benchmark several times over, as a table for people and one line of JSON for programs."""
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ def main(benchmarks: Sequence[Benchmark], arguments: Sequence[str] | None = None
     parsed = parser_of(benchmarks).parse_args(arguments)
     benchmark = next(b for b in benchmarks if b.name == parsed.name)
     result = measure(benchmark, parsed)
-    show(benchmark, result, Console())
+    show(benchmark, result, Console(width=None if sys.stdout.isatty() else 160))
     print(json_line(result))
 
 

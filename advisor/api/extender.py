@@ -4,6 +4,8 @@ Keys are Go field names because the Go types carry no JSON tags. A score must be
 decode into int64, and the scheduler then drops the whole reply in silence.
 """
 
+from asyncio import to_thread
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 
@@ -112,6 +114,7 @@ def extender_routes(serving: Serving) -> APIRouter:
     @allowed("scheduler")
     async def prioritize_route(request: Request) -> Response:
         """Scores 0 to 10 for the offered nodes, as kube-scheduler's HTTP extender protocol has it."""
-        return Response(prioritize(await request.body(), serving), media_type="application/json")
+        body = await request.body()
+        return Response(await to_thread(prioritize, body, serving), media_type="application/json")
 
     return router
