@@ -219,9 +219,11 @@ def test_a_body_declared_too_long_is_refused_unread(client: TestClient) -> None:
 
 
 def test_a_body_without_length_is_read_no_further_than_the_limit(narrow: TestClient) -> None:
-    sent, replies = [], []
+    sent: list[bytes] = []
+    replies: list[Message] = []
 
     async def endless() -> Message:
+        assert len(sent) < 100, "the body is read on and on"
         sent.append(b" " * 100)
         return {"type": "http.request", "body": sent[-1], "more_body": True}
 

@@ -149,6 +149,17 @@ def test_nobody_is_better_off_for_the_newcomer_and_bounds_lie_above_means(
     assert np.isfinite(scores.node_bound).all()
 
 
+def test_a_newcomer_that_lowers_the_guess_for_an_unmeasured_neighbour_does_nobody_good(scorer_of: ScorerOf) -> None:
+    """The unmeasured resident counts as the mean of the measured ones, which a light newcomer brings down."""
+    view = snapshot(1, nodes=1, residents=(3, 3))
+    use = np.array([[0.1], [np.nan], [0.5]]) * view.node_capacity[0]
+    light = view.profile.copy()
+    light[:, :, DEMAND] = 1e-6
+    guessed = Snapshot(**{**vars(view), "resident_app": np.full(3, -1), "resident_use": use, "profile": light})
+
+    assert ratios(score(scorer_of(guessed), every(guessed)), 0)[0] == 1.0
+
+
 def test_an_empty_node_harms_nobody(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(emptied(snapshot(1)))
 

@@ -1,6 +1,7 @@
 """Serving: what is answered when a part is missing, old or damaged, and what is taken up when."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -245,3 +246,29 @@ def test_a_graph_this_runtime_cannot_read_leaves_the_last_good_bundle(process: P
 
     assert ask(process).reason == ""
     assert "no_bundle" in process.serving.refused
+
+
+def test_answers_stay_whole_while_snapshots_and_bundles_change(process: Process) -> None:
+    ready(process)
+    done = threading.Event()
+
+    def change_everything() -> None:
+        for version in range(2, 30):
+            process.publish(snapshot(version, nodes=1 + version % 9, version=version))
+            if version % 5 == 0:
+                process.promote(f"bundle-{version}")
+            process.serving.reload()
+        done.set()
+
+    changer = threading.Thread(target=change_everything)
+    changer.start()
+    versions = set()
+    while not done.is_set():
+        answer = process.serving.answer(WEB, None)
+        assert answer.scored is not None
+        assert list(answer.names) == list(answer.scored.scorer.snapshot.nodes)
+        assert len(answer.points) == len(answer.scored.scores.mean) == len(answer.names)
+        versions.add(answer.scored.scores.version)
+    changer.join()
+
+    assert len(versions) > 3
