@@ -31,6 +31,7 @@ ARRAYS = {
     "node_capacity": "float64",
     "node_facts": "float64",
     "node_seen_us": "int64",
+    "node_known": "bool",
     "first": "int64",
     "resident_app": "int64",
     "resident_best_effort": "bool",
@@ -62,6 +63,7 @@ class Snapshot:
         node_capacity: (n, resources) what each node has; NaN where not known.
         node_facts: (n, 4) as features.placement.node_matrix gives them.
         node_seen_us: (n,) end of the newest window of each node, 0 where it was never seen.
+        node_known: (n,) whether it is known who lives there; a silent node is not taken for an empty one.
         first: (n + 1,) residents of node i are rows first[i] to first[i + 1].
         resident_app: (m,) app of each resident, -1 where not known.
         resident_best_effort: (m,) whether it is BE.
@@ -81,6 +83,7 @@ class Snapshot:
     node_capacity: Floats
     node_facts: Floats
     node_seen_us: Ints
+    node_known: NDArray[np.bool_]
     first: Ints
     resident_app: Ints
     resident_best_effort: NDArray[np.bool_]
@@ -98,8 +101,9 @@ class Snapshot:
         return {name: i for i, name in enumerate(self.apps)}
 
     def indices(self, names: Sequence[str]) -> NDArray[np.int32]:
-        """(k,) rows of the named nodes, -1 for a node the snapshot does not hold."""
-        return np.array([self.node_index.get(name, -1) for name in names], np.int32)
+        """(k,) rows of the named nodes, -1 for a node the snapshot does not hold or knows nobody of."""
+        rows = np.array([self.node_index.get(name, -1) for name in names], np.int32)
+        return np.where((rows >= 0) & self.node_known[rows], rows, -1).astype(np.int32) if len(self.nodes) else rows
 
 
 def publish(folder: Path, snapshot: Snapshot) -> Path:

@@ -36,6 +36,7 @@ def cluster(nodes: int, residents: int, rng: np.random.Generator) -> Snapshot:
         node_capacity=np.tile(CAPACITY, (nodes, 1)),
         node_facts=np.tile(FACTS, (nodes, 1)),
         node_seen_us=np.full(nodes, NOW_US),
+        node_known=np.ones(nodes, np.bool_),
         first=np.arange(nodes + 1) * residents,
         resident_app=rng.integers(0, len(APPS), total),
         resident_best_effort=rng.random(total) < 0.4,

@@ -61,6 +61,7 @@ def snapshot(
         node_capacity=capacity,
         node_facts=np.array([FACTS[PLATFORMS[p]] for p in platform]).reshape(nodes, 4),
         node_seen_us=np.full(nodes, NOW_US),
+        node_known=np.ones(nodes, np.bool_),
         first=np.append(0, np.cumsum(counts)),
         resident_app=rng.integers(-1, len(APPS), total),
         resident_best_effort=rng.random(total) < 0.4,

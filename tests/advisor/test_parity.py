@@ -82,7 +82,8 @@ def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
 
     trained_on = training_rows(labels(app), Sources(node_state(seen, facts), facts.nodes, facts.placements, known))
     snapshot = build_snapshot(live_view(now_us, seen, facts, known), known, version=1, as_of_us=now_us)
-    served = scorer_of(snapshot).newcomer_features(Newcomer(app), snapshot.indices(trained_on["node"].to_pylist()))
+    rows = np.array([snapshot.node_index[node] for node in trained_on["node"].to_pylist()], np.int32)
+    served = scorer_of(snapshot).newcomer_features(Newcomer(app), rows)
 
     expected = np.column_stack([floats(trained_on[name]) for name in RAW_NAMES])
     assert np.isfinite(expected[:, :3]).any()
