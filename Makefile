@@ -12,10 +12,10 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check lock clean wheel crash
+.PHONY: help setup demo test check lock clean wheel wheel-serve crash
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(JARS) ## create the environment and fetch the jars; nothing is needed before but Python >= 3.11
 
@@ -36,6 +36,9 @@ lock: $(STAMP) ## resolve the locks again (needs uv in the environment, installe
 
 wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+wheel-serve: $(STAMP) ## install the wheel with [serve] alone into an empty environment and let it serve
+	scripts/check_serve_extra.sh $(BIN) $(PYTHON)
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -44,6 +44,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         node_capacity=view.capacity,
         node_facts=view.facts,
         node_seen_us=view.seen_us,
+        node_known=view.known,
         first=np.append(0, np.cumsum(counts)).astype(np.int64),
         resident_app=_index(view.residents["app"], apps),
         resident_best_effort=is_best_effort(view.residents["qos"]),

@@ -24,14 +24,15 @@ def cost(scores: Scores, *, best_effort: bool, resident_best_effort: NDArray[np.
         resident_best_effort: (m,) class of the snapshot's residents.
 
     Returns:
-        (n,) weighted slowdown - 1, summed; NaN where nothing is known.
+        (n,) weighted slowdown - 1, summed; NaN where nothing is known. A candidate's cost does not depend on the
+        others in the request, to the bit.
 
-    Source: the design, section 6.
+    Source: ours; harm counted in both directions.
     """
     own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.mean - 1.0, 0.0)
     weight = np.where(resident_best_effort[scores.harm.resident], BE_WEIGHT, LS_WEIGHT)
-    added = np.append(0.0, np.cumsum(weight * (scores.harm.ratio - 1.0)))
-    total: Floats = own + added[scores.harm.offsets[1:]] - added[scores.harm.offsets[:-1]]
+    candidate = np.repeat(np.arange(len(own)), np.diff(scores.harm.offsets))
+    total: Floats = own + np.bincount(candidate, weight * (scores.harm.ratio - 1.0), minlength=len(own))
     return total
 
 
@@ -50,9 +51,9 @@ def points(costs: Floats, node_bound: Floats, *, best_effort: bool) -> NDArray[n
 
     Source: ours; absolute, so that a cluster without a good node shows as one.
     """
-    value = np.rint(HIGHEST * np.exp(-np.maximum(np.nan_to_num(costs), 0.0))).astype(np.int64)
-    known = np.isfinite(costs)
+    known = ~np.isnan(costs)
+    value = np.rint(HIGHEST * np.exp(-np.maximum(np.where(known, costs, 0.0), 0.0))).astype(np.int64)
     if not best_effort:
-        value = np.where(np.nan_to_num(node_bound) > VETO_SLOWDOWN, 0, value)
+        value = np.where(node_bound > VETO_SLOWDOWN, 0, value)
     middle = int(np.sort(value[known])[(known.sum() - 1) // 2]) if known.any() else 0
     return np.where(known, value, middle)

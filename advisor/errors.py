@@ -15,6 +15,30 @@ class NoSnapshot(AdvisorError):
         super().__init__(f"no usable snapshot in {folder}: {reason}; is `cohabit refresh` running and writing there?")
 
 
+class VersionTaken(AdvisorError):
+    """A snapshot of that version exists already; snapshots never change."""
+
+    def __init__(self, folder: Path, version: int) -> None:
+        self.folder, self.version = folder, version
+        super().__init__(f"{folder} holds a snapshot of version {version}: publish under next_version(folder)")
+
+
+class NoBundle(AdvisorError):
+    """There is no bundle to score with."""
+
+    def __init__(self, registry: Path) -> None:
+        self.registry = registry
+        super().__init__(f"no bundle is promoted in {registry}: train one, or point COHABIT_REGISTRY at one")
+
+
+class UnusableBundle(AdvisorError):
+    """A bundle is intact, but placement cannot be scored with it."""
+
+    def __init__(self, bundle: Path, reason: str) -> None:
+        self.bundle, self.reason = bundle, reason
+        super().__init__(f"bundle {bundle} cannot score placements: {reason}; roll the registry back, or train again")
+
+
 class UnknownNode(AdvisorError):
     """A node that the snapshot does not hold."""
 
@@ -29,6 +53,17 @@ class BadRequest(AdvisorError):
     def __init__(self, what: str) -> None:
         self.what = what
         super().__init__(f"cannot read the request: {what}")
+
+
+class BodyTooLarge(AdvisorError):
+    """A request body beyond what is read."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"the request body is longer than {limit_bytes} bytes: "
+            "send node names instead of whole nodes (nodeCacheCapable: true), or fewer candidates"
+        )
 
 
 class RouteWithoutRole(AdvisorError):

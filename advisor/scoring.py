@@ -1,7 +1,7 @@
 """Scoring: what a newcomer would suffer on each candidate node, and what it would do to its residents. Kernel."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from features.catalog import NAMES, RAW_NAMES
 from features.placement import complete, raw_features
 from features.pressure import Members, pressures
 from features.residents import DEMAND
+from features.training import joining_pressure
 from models.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
@@ -92,45 +93,49 @@ class ModelScorer:
 
         Args:
             newcomer: what is to be placed.
-            nodes: (n,) rows of the snapshot's nodes.
+            nodes: (n,) rows of the snapshot's nodes; the same one may be asked for twice.
             now_us: the time, for the age.
 
-        Source: the design, section 6; harm counted in both directions.
+        Source: ours; harm counted in both directions.
         """
-        crowd = _crowd(self.snapshot, newcomer, nodes)
-        home = np.flatnonzero(crowd.resident >= 0)
-        asked = self._predict(crowd, np.arange(len(crowd.group)))
-        alone = self._predict(crowd, home)
-        mine = crowd.resident < 0
+        home, seats = _home(self.snapshot, nodes), _seats(self.snapshot, newcomer, nodes)
+        count = len(home.members.group)
+        crowded = home.raw(pressures(_joined(home.members, seats.members))[:count])
+        asked = self._predict(np.concatenate([crowded, _joining(home, seats)]))
+        before = self._predict(home.raw(pressures(home.members)))
         worst = np.full(len(nodes), -np.inf)
-        np.maximum.at(worst, crowd.group, asked.log_mean + self.node * asked.spread)
-        counts = np.bincount(crowd.group[home], minlength=len(nodes))
+        group = np.append(home.members.group, seats.members.group)
+        np.maximum.at(worst, group, asked.log_mean + self.node * asked.spread)
+        counts = np.bincount(home.members.group, minlength=len(nodes))
         return Scores(
-            mean=np.exp(asked.log_mean[mine]),
-            upper=np.exp(asked.log_mean + self.upper * asked.spread)[mine],
+            mean=asked.ratio()[count:],
+            upper=asked.upper(self.upper)[count:],
             node_bound=np.exp(worst),
             harm=Harm(
                 offsets=np.append(0, np.cumsum(counts)).astype(np.int32),
-                resident=crowd.resident[home].astype(np.int32),
-                ratio=np.maximum(np.exp(asked.log_mean[home] - alone.log_mean), 1.0),
+                resident=home.resident.astype(np.int32),
+                ratio=np.maximum(np.exp(asked.log_mean[:count] - before.log_mean), 1.0),
             ),
             source="model",
             version=self.snapshot.version,
             age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
         )
 
+    def is_of(self, snapshot: Snapshot, predictor: Predictor) -> bool:
+        """Whether it scores with these very parts."""
+        return self.snapshot is snapshot and self.predictor is predictor
+
+    def newcomer_features(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+        """(n, raw features) of the newcomer on each node; the bits that features.training computes for a label."""
+        return _joining(_home(self.snapshot, nodes), _seats(self.snapshot, newcomer, nodes))
+
     def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
         """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
-        crowd = _crowd(self.snapshot, newcomer, nodes)
-        raw = crowd.raw(np.arange(len(crowd.group)))[crowd.resident < 0]
-        whole = self._predict_raw(raw).ratio()
-        return np.column_stack([whole - self._predict_raw(_relieved(raw, name)).ratio() for name in NAMES])
+        raw = self.newcomer_features(newcomer, nodes)
+        whole = self._predict(raw).ratio()
+        return np.column_stack([whole - self._predict(_relieved(raw, name)).ratio() for name in NAMES])
 
-    def _predict(self, crowd: "_Crowd", rows: Ints) -> Prediction:
-        """What the model says of some of the crowd when only these are there."""
-        return self._predict_raw(crowd.raw(rows))
-
-    def _predict_raw(self, raw: Floats) -> Prediction:
+    def _predict(self, raw: Floats) -> Prediction:
         return self.predictor.predict(complete(raw, self.predictor.medians[: len(RAW_NAMES)]))
 
 
@@ -143,67 +148,70 @@ def _relieved(raw: Floats, resource: str) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Crowd:
-    """Everybody on the candidate nodes, candidate after candidate; `resident` is -1 for the newcomer, last on each."""
+    """Containers on the candidate nodes, candidate after candidate; `resident` is -1 for a newcomer."""
 
-    group: Ints
+    members: Members
     resident: Ints
-    use: Floats
-    capacity: Floats
-    best_effort: NDArray[np.bool_]
-    cpuset: list[str | None]
     profile: Floats
     facts: Floats
 
-    def raw(self, rows: Ints) -> Floats:
-        """(len(rows), raw features) of some of the crowd when only these are there."""
-        cpuset = [self.cpuset[row] for row in rows]
-        present = Members(self.group[rows], self.use[rows], self.capacity[rows], self.best_effort[rows], cpuset)
-        return raw_features(pressures(present), self.profile[rows], self.facts[rows])
+    def raw(self, pressure: Floats) -> Floats:
+        """(n, raw features) under the given pressures."""
+        return raw_features(pressure, self.profile, self.facts)
 
 
-def _crowd(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> _Crowd:
-    start, end = snapshot.first[nodes], snapshot.first[nodes + 1]
-    counts = end - start + 1
+def _home(snapshot: Snapshot, nodes: NDArray[np.int32]) -> _Crowd:
+    """The residents of each candidate."""
+    start, counts = snapshot.first[nodes], snapshot.first[nodes + 1] - snapshot.first[nodes]
     group = np.repeat(np.arange(len(nodes)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    resident = np.where(within < np.repeat(counts - 1, counts), np.repeat(start, counts) + within, -1)
-    node = nodes[group]
-    app = np.where(resident < 0, snapshot.app_index.get(newcomer.app, -1), _known(snapshot.resident_app, resident, -1))
-    profile = _profiles(snapshot, app, snapshot.node_platform[node])
-    capacity = snapshot.node_capacity[node]
-    own = _known(snapshot.resident_use, resident, np.nan)
-    return _Crowd(
+    resident = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
+    profile, capacity = _profiles(snapshot, snapshot.resident_app[resident], nodes[group])
+    own = snapshot.resident_use[resident]
+    members = Members(
         group=group,
-        resident=resident,
         use=np.where(np.isfinite(own), own, profile[:, DEMAND] * capacity),
         capacity=capacity,
-        best_effort=np.where(
-            resident < 0, newcomer.best_effort, _known(snapshot.resident_best_effort, resident, fill=False)
-        ),
-        cpuset=[None if row < 0 else snapshot.cpusets[row] for row in resident],
-        profile=profile,
-        facts=snapshot.node_facts[node],
+        best_effort=snapshot.resident_best_effort[resident],
+        cpuset=[snapshot.cpusets[row] for row in resident],
+    )
+    return _Crowd(members, resident, profile, snapshot.node_facts[nodes[group]])
+
+
+def _seats(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> _Crowd:
+    """The newcomer, once on each candidate."""
+    app = np.full(len(nodes), snapshot.app_index.get(newcomer.app, -1))
+    profile, capacity = _profiles(snapshot, app, nodes)
+    members = Members(
+        group=np.arange(len(nodes)),
+        use=profile[:, DEMAND] * capacity,
+        capacity=capacity,
+        best_effort=np.full(len(nodes), newcomer.best_effort),
+        cpuset=[None] * len(nodes),
+    )
+    return _Crowd(members, np.full(len(nodes), -1), profile, snapshot.node_facts[nodes])
+
+
+def _joining(home: _Crowd, seats: _Crowd) -> Floats:
+    """Raw features of the newcomer on each candidate. Its own use stays out of the sums, as in training."""
+    return seats.raw(joining_pressure(home.members, seats.members.group, seats.members.capacity))
+
+
+def _joined(home: Members, seats: Members) -> Members:
+    return Members(
+        group=np.concatenate([home.group, seats.group]),
+        use=np.concatenate([home.use, seats.use]),
+        capacity=np.concatenate([home.capacity, seats.capacity]),
+        best_effort=np.concatenate([home.best_effort, seats.best_effort]),
+        cpuset=[*home.cpuset, *seats.cpuset],
     )
 
 
-def _profiles(snapshot: Snapshot, app: Ints, platform: Ints) -> Floats:
-    """Profiles of apps on platforms; all missing, 0 windows, where there is none."""
+def _profiles(snapshot: Snapshot, app: Ints, nodes: NDArray[np.int32]) -> tuple[Floats, Floats]:
+    """Profiles of apps on the nodes' platforms, all missing with 0 windows where there is none; and capacities."""
     apps, platforms, width = snapshot.profile.shape
-    code = np.where((app >= 0) & (platform >= 0), app * platforms + platform, -1)
-    profile = _known(snapshot.profile.reshape(apps * platforms, width), code, np.nan)
-    profile[:, -1] = np.nan_to_num(profile[:, -1])
-    return profile
-
-
-def _known(values: NDArray[Any], row: Ints, fill: float) -> NDArray[Any]:
-    """Rows of an array, or the fill where the row is negative."""
-    result = np.full((len(row), *values.shape[1:]), fill, values.dtype)
-    result[row >= 0] = values[row[row >= 0]]
-    return result
-
-
-def neutral(nodes: int, *, version: int = 0, age_s: float = 0.0) -> Scores:
-    """The answer that favours nobody: slowdown not known, no harm known."""
-    unknown = np.full(nodes, np.nan)
-    harm = Harm(np.zeros(nodes + 1, np.int32), np.zeros(0, np.int32), np.zeros(0))
-    return Scores(unknown, unknown, unknown, harm, "neutral", version, age_s)
+    platform = snapshot.node_platform[nodes]
+    profile = np.full((len(app), width), np.nan)
+    profile[:, -1] = 0.0
+    known = (app >= 0) & (platform >= 0)
+    profile[known] = snapshot.profile.reshape(apps * platforms, width)[app[known] * platforms + platform[known]]
+    return profile, snapshot.node_capacity[nodes]

@@ -1,7 +1,7 @@
 """Serving: the newest snapshot and bundle, and what to answer when one of them is missing or old. An edge."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,39 +10,53 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.decision import cost, points
-from advisor.errors import NoSnapshot
-from advisor.scoring import ModelScorer, Newcomer, Scores, neutral
-from advisor.snapshot import current_version, load_current
-from features.catalog import catalogue_hash
-from models.bundle import load_bundle
+from advisor.errors import AdvisorError, NoBundle
+from advisor.model import Model, open_model
+from advisor.scoring import ModelScorer, Newcomer, Scores
+from advisor.snapshot import Snapshot, current_version, directory_name, load_current
 from models.errors import ModelsError
-from models.predictor import open_predictor
 from models.registry import Registry
 
 log = structlog.get_logger()
-MODEL = "placement"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What was scored, and by whom.
+
+    Args:
+        scorer: who scored; `rows` are rows of its snapshot.
+        known: (k,) positions among the offered nodes of those the snapshot holds.
+        rows: (k,) their rows.
+        scores: (k) their scores.
+    """
+
+    scorer: ModelScorer
+    known: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    scores: Scores
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Scores of the offered nodes and the points made of them.
+    """Points of the offered nodes.
 
     Args:
-        scores: of the known nodes.
-        known: (k,) positions of the known nodes among those offered.
-        points: (n,) 0 to 10 for each offered node, in the order offered.
+        names: (n) the offered nodes.
+        points: (n,) 0 to 10 for each, all 0 when the answer is neutral.
         reason: why the answer is neutral; empty otherwise.
+        scored: what the points were made of; None when the answer is neutral.
     """
 
-    scores: Scores
-    known: NDArray[np.int64]
+    names: Sequence[str]
     points: NDArray[np.int64]
     reason: str
+    scored: Scored | None
 
 
 @dataclass
 class Serving:
-    """Holds what is current and answers from it.
+    """Holds what is current and answers from it. One thread reloads; any number answer meanwhile.
 
     Args:
         snapshots: folder that the refresher publishes to.
@@ -58,66 +72,100 @@ class Serving:
     now_us: Callable[[], int]
     metrics: CollectorRegistry
     scorer: ModelScorer | None = field(default=None, init=False)
-    reason: str = field(default="not_loaded", init=False)
-    _loaded: tuple[str | None, Path | None] = field(default=(None, None), init=False)
+    refused: dict[str, str] = field(default_factory=dict, init=False)
+    """What the last reload could not take up: `no_bundle` or `no_snapshot`, and the error."""
+    _model: Model | None = field(default=None, init=False)
+    _snapshot: Snapshot | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.answers = Counter(
-            "cohabit_answers_total", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
+            "cohabit_answers", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
+        )
+        self.refusals = Counter(
+            "cohabit_reloads_refused", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
         )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)
 
     def reload(self) -> None:
-        """Take up a newer snapshot or bundle; what cannot be read leaves the old one in place, and says why."""
-        wanted = (current_version(self.snapshots), self.registry.current())
-        if wanted == self._loaded:
-            return
-        try:
-            self.scorer = self._open(wanted[1])
-        except (NoSnapshot, ModelsError) as error:
-            self.reason = "no_snapshot" if isinstance(error, NoSnapshot) else "no_bundle"
-            log.warning("kept what was loaded", reason=self.reason, error=str(error))
-        else:
-            self.reason = "" if self.scorer else "no_bundle"
-            self._loaded = wanted
+        """Take up a newer bundle and a newer snapshot, each for itself; what cannot be read leaves the old in place."""
+        refused = {"no_bundle": self._take(self._take_bundle), "no_snapshot": self._take(self._take_snapshot)}
+        for reason, error in refused.items():
+            if error:
+                self.refusals.labels(reason).inc()
+            if error and self.refused.get(reason) != error:
+                log.warning("kept what was loaded", reason=reason, error=error)
+        self.refused = {reason: error for reason, error in refused.items() if error}
+        model, snapshot = self._model, self._snapshot
+        if model and snapshot and not (self.scorer and self.scorer.is_of(snapshot, model.predictor)):
+            self.scorer = ModelScorer(snapshot, model.predictor, model.upper, model.node)
 
-    def _open(self, bundle: Path | None) -> ModelScorer | None:
-        if bundle is None:
-            return None
-        verified = load_bundle(bundle, catalogue_hash())
-        margins = verified.manifest.models[MODEL].calibration
-        snapshot = load_current(self.snapshots)
-        return ModelScorer(snapshot, open_predictor(verified, MODEL), margins.hierarchical, margins.node)
+    def _take(self, part: Callable[[], None]) -> str:
+        """Why the part was not taken up; empty when it was."""
+        try:
+            part()
+        except (AdvisorError, ModelsError, OSError) as error:
+            return str(error)
+        return ""
+
+    def _take_bundle(self) -> None:
+        wanted = self.registry.current()
+        if wanted is None:
+            raise NoBundle(self.registry.root)
+        if self._model is None or self._model.bundle != wanted:
+            self._model = open_model(wanted)
+
+    def _take_snapshot(self) -> None:
+        if self._snapshot is None or current_version(self.snapshots) != directory_name(self._snapshot.version):
+            self._snapshot = load_current(self.snapshots)
 
     def age_s(self) -> float:
         """Seconds since the newest message behind the snapshot; infinite without one."""
-        return float("inf") if self.scorer is None else (self.now_us() - self.scorer.snapshot.as_of_us) / 1e6
+        scorer = self.scorer
+        return float("inf") if scorer is None else self._age_of(scorer)
 
     def problem(self) -> str:
         """Why the next answer will be neutral; empty when it will not."""
-        if self.scorer is None:
-            return self.reason
-        return "stale" if self.age_s() > self.max_age_s else ""
+        return self._problem_of(self.scorer)
 
-    def answer(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
-        """Score the offered nodes; neutral, with the reason, when that cannot be done honestly."""
-        reason = self.problem()
-        rows = self.scorer.snapshot.indices(names) if self.scorer else np.zeros(0, np.int32)
+    def answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
+        """Score the offered nodes, or all when None; neutral, with the reason, when that cannot be done honestly."""
+        scorer = self.scorer
+        offered = names if names is not None else scorer.snapshot.nodes if scorer else ()
+        reason = self._problem_of(scorer)
+        if scorer is None or reason:
+            return self._neutral(offered, reason)
+        rows = scorer.snapshot.indices(offered)
         known = np.flatnonzero(rows >= 0)
-        if not reason and not len(known) and len(names):
-            reason = "unknown_nodes"
-        if reason or self.scorer is None:
-            self.answers.labels("neutral", reason).inc()
-            return Answer(neutral(0), known[:0], np.zeros(len(names), np.int64), reason)
-        scores = self.scorer.score(newcomer, rows[known], now_us=self.now_us())
-        self.answers.labels(scores.source, "").inc()
-        return Answer(scores, known, self._points(scores, newcomer, known, len(names)), "")
+        if len(offered) and not len(known):
+            return self._neutral(offered, "unknown_nodes")
+        scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
+        return Answer(offered, _points(scored, newcomer, len(offered)), "", scored)
 
-    def _points(self, scores: Scores, newcomer: Newcomer, known: NDArray[np.int64], offered: int) -> NDArray[np.int64]:
-        assert self.scorer is not None  # noqa: S101
-        costs, bounds = np.full(offered, np.nan), np.full(offered, np.nan)
-        residents = self.scorer.snapshot.resident_best_effort
-        costs[known] = cost(scores, best_effort=newcomer.best_effort, resident_best_effort=residents)
-        bounds[known] = scores.node_bound
-        return points(costs, bounds, best_effort=newcomer.best_effort)
+    def _neutral(self, offered: Sequence[str], reason: str) -> Answer:
+        self.answers.labels("neutral", reason).inc()
+        return Answer(offered, np.zeros(len(offered), np.int64), reason, None)
+
+    def _scores(self, scorer: ModelScorer, newcomer: Newcomer, rows: NDArray[np.int32]) -> Scores:
+        """Scores, named `last_good` while something newer was refused."""
+        scores = scorer.score(newcomer, rows, now_us=self.now_us())
+        reason = next(iter(self.refused), "")
+        named = replace(scores, source="last_good") if reason else scores
+        self.answers.labels(named.source, reason).inc()
+        return named
+
+    def _age_of(self, scorer: ModelScorer) -> float:
+        return (self.now_us() - scorer.snapshot.as_of_us) / 1e6
+
+    def _problem_of(self, scorer: ModelScorer | None) -> str:
+        if scorer is None:
+            return next(iter(self.refused), "not_loaded")
+        return "stale" if self._age_of(scorer) > self.max_age_s else ""
+
+
+def _points(scored: Scored, newcomer: Newcomer, offered: int) -> NDArray[np.int64]:
+    costs, bounds = np.full(offered, np.nan), np.full(offered, np.nan)
+    residents = scored.scorer.snapshot.resident_best_effort
+    costs[scored.known] = cost(scored.scores, best_effort=newcomer.best_effort, resident_best_effort=residents)
+    bounds[scored.known] = scored.scores.node_bound
+    return points(costs, bounds, best_effort=newcomer.best_effort)

@@ -3,7 +3,11 @@
 A snapshot directory holds one .npy file per array and names.json; `current` beside the directories names the newest.
 """
 
+import io
 import json
+import os
+import shutil
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,25 +16,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
-from advisor.errors import NoSnapshot
+from advisor.errors import NoSnapshot, VersionTaken
+from features.catalog import RESOURCES
+from features.placement import NODE_COLUMNS, PROFILE_COLUMNS
 from ingest.atomic import replace_atomically
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ARRAYS = (
-    "node_platform",
-    "node_capacity",
-    "node_facts",
-    "node_seen_us",
-    "first",
-    "resident_app",
-    "resident_best_effort",
-    "resident_use",
-    "profile",
-)
+ARRAYS = {
+    "node_platform": "int64",
+    "node_capacity": "float64",
+    "node_facts": "float64",
+    "node_seen_us": "int64",
+    "node_known": "bool",
+    "first": "int64",
+    "resident_app": "int64",
+    "resident_best_effort": "bool",
+    "resident_use": "float64",
+    "profile": "float64",
+}
+"""Each array and its type."""
+NAMES_FILE = "names.json"
+BUILDING = ".building."
+"""Prefix of a directory that is still being written."""
 KEPT = 3
+"""Snapshots left on disk, so that a reader that has just looked up a name still finds it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,7 @@ class Snapshot:
         node_capacity: (n, resources) what each node has; NaN where not known.
         node_facts: (n, 4) as features.placement.node_matrix gives them.
         node_seen_us: (n,) end of the newest window of each node, 0 where it was never seen.
+        node_known: (n,) whether it is known who lives there; a silent node is not taken for an empty one.
         first: (n + 1,) residents of node i are rows first[i] to first[i + 1].
         resident_app: (m,) app of each resident, -1 where not known.
         resident_best_effort: (m,) whether it is BE.
@@ -69,6 +83,7 @@ class Snapshot:
     node_capacity: Floats
     node_facts: Floats
     node_seen_us: Ints
+    node_known: NDArray[np.bool_]
     first: Ints
     resident_app: Ints
     resident_best_effort: NDArray[np.bool_]
@@ -86,28 +101,48 @@ class Snapshot:
         return {name: i for i, name in enumerate(self.apps)}
 
     def indices(self, names: Sequence[str]) -> NDArray[np.int32]:
-        """(k,) rows of the named nodes, -1 for a node the snapshot does not hold."""
-        return np.array([self.node_index.get(name, -1) for name in names], np.int32)
+        """(k,) rows of the named nodes, -1 for a node the snapshot does not hold or knows nobody of."""
+        rows = np.array([self.node_index.get(name, -1) for name in names], np.int32)
+        return np.where((rows >= 0) & self.node_known[rows], rows, -1).astype(np.int32) if len(self.nodes) else rows
 
 
 def publish(folder: Path, snapshot: Snapshot) -> Path:
-    """Write a snapshot and make it the current one; older ones are removed but for the last few."""
-    target = folder / f"{snapshot.version:012d}"
-    target.mkdir(parents=True)
+    """Write a snapshot and make it the current one; older ones are removed but for the last few.
+
+    Raises:
+        VersionTaken: a snapshot of that version was published before; `next_version` gives a free one.
+    """
+    target = folder / directory_name(snapshot.version)
+    if target.exists():
+        raise VersionTaken(folder, snapshot.version)
+    building = folder / f"{BUILDING}{target.name}.{uuid.uuid4().hex}"
+    building.mkdir(parents=True)
     for name in ARRAYS:
-        np.save(target / f"{name}.npy", np.ascontiguousarray(getattr(snapshot, name)))
-    names = {name: getattr(snapshot, name) for name in Snapshot.__dataclass_fields__ if name not in ARRAYS}
-    (target / "names.json").write_text(json.dumps(names))
+        _write_synced(building / f"{name}.npy", _npy(getattr(snapshot, name)))
+    names = {name: getattr(snapshot, name) for name in _Names.model_fields}
+    _write_synced(building / NAMES_FILE, json.dumps(names).encode())
+    building.rename(target)
     replace_atomically(folder / "current", target.name.encode())
-    for old in sorted(folder.glob("[0-9]*"))[:-KEPT]:
-        _remove(old)
+    _prune(folder, target.name)
     return target
+
+
+def next_version(folder: Path) -> int:
+    """A version above every snapshot in the folder, also those of a refresher that died."""
+    return 1 + max((int(d.name) for d in _published(folder)), default=0)
+
+
+def directory_name(version: int) -> str:
+    """Directory of a version; names sort as versions do."""
+    return f"{version:018d}"
 
 
 def current_version(folder: Path) -> str | None:
     """Name of the current snapshot; None where there is none."""
-    pointer = folder / "current"
-    return pointer.read_text() if pointer.is_file() else None
+    try:
+        return (folder / "current").read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return None
 
 
 def load_current(folder: Path) -> Snapshot:
@@ -117,18 +152,89 @@ def load_current(folder: Path) -> Snapshot:
         NoSnapshot: there is none, or it cannot be read.
     """
     name = current_version(folder)
-    if name is None:
-        raise NoSnapshot(folder, "there is no `current` in it")
-    try:
-        names = json.loads((folder / name / "names.json").read_bytes())
-        arrays = {array: np.load(folder / name / f"{array}.npy", mmap_mode="r") for array in ARRAYS}
-    except (OSError, ValueError) as error:
-        raise NoSnapshot(folder, f"{name} cannot be read ({error})") from error
-    listed: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in names.items()}
-    return Snapshot(**listed, **arrays)
+    while True:
+        if name is None:
+            raise NoSnapshot(folder, "there is no `current` in it")
+        try:
+            return _load(folder / name)
+        except (OSError, ValueError, EOFError) as error:
+            tried, name = name, current_version(folder)
+            if name == tried:
+                raise NoSnapshot(folder, f"{name!r} cannot be read ({error})") from error
 
 
-def _remove(old: Path) -> None:
-    for file in old.iterdir():
-        file.unlink()
-    old.rmdir()
+def _load(directory: Path) -> Snapshot:
+    names = _Names.model_validate_json((directory / NAMES_FILE).read_bytes())
+    arrays = {array: np.load(directory / f"{array}.npy", mmap_mode="r") for array in ARRAYS}
+    snapshot = Snapshot(**names.model_dump(), **arrays)
+    _refuse_contradictions(snapshot, directory.name)
+    return snapshot
+
+
+class _Names(BaseModel):
+    """Everything of a snapshot that is not an array, as names.json holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int
+    as_of_us: int
+    cluster: str
+    nodes: tuple[str, ...]
+    platforms: tuple[str, ...]
+    apps: tuple[str, ...]
+    containers: tuple[str, ...]
+    cpusets: tuple[str | None, ...]
+
+
+def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
+    """Raise ValueError where arrays and names do not belong together: scoring would fail on them later."""
+    n, m = len(snapshot.nodes), len(snapshot.containers)
+    a, p, r = len(snapshot.apps), len(snapshot.platforms), len(RESOURCES)
+    shapes = {
+        "node_platform": (n,),
+        "node_capacity": (n, r),
+        "node_facts": (n, len(NODE_COLUMNS)),
+        "node_seen_us": (n,),
+        "first": (n + 1,),
+        "resident_app": (m,),
+        "resident_best_effort": (m,),
+        "resident_use": (m, r),
+        "profile": (a, p, len(PROFILE_COLUMNS)),
+    }
+    for array, shape in shapes.items():
+        found = getattr(snapshot, array)
+        if (found.shape, found.dtype) != (shape, np.dtype(ARRAYS[array])):
+            raise ValueError(f"{array} is {found.dtype}{found.shape}, not {ARRAYS[array]}{shape}")
+    first, codes = snapshot.first, {"resident_app": a, "node_platform": p}
+    if first[0] != 0 or first[-1] != m or (np.diff(first) < 0).any():
+        raise ValueError("first does not divide the residents")
+    for array, size in codes.items():
+        code = getattr(snapshot, array)
+        if ((code < -1) | (code >= size)).any():
+            raise ValueError(f"{array} points outside its names")
+    if len(snapshot.cpusets) != m or directory_name(snapshot.version) != name:
+        raise ValueError(f"names.json describes version {snapshot.version} with {len(snapshot.cpusets)} cpusets")
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(array))
+    return buffer.getvalue()
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _published(folder: Path) -> list[Path]:
+    """Snapshots on disk, oldest first."""
+    return sorted((d for d in folder.glob("[0-9]*") if d.name.isdecimal()), key=lambda d: int(d.name))
+
+
+def _prune(folder: Path, current: str) -> None:
+    others = [d for d in _published(folder) if d.name != current]
+    for old in [*others[: 1 - KEPT], *(d for d in folder.glob(f"{BUILDING}*") if d.is_dir())]:
+        shutil.rmtree(old, ignore_errors=True)

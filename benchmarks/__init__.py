@@ -1,1 +1,1 @@
-"""Speed, memory and accuracy figures: `python -m benchmarks NAME`."""
+"""Benchmarks: `python -m benchmarks NAME` measures one thing, beside its baselines."""

@@ -93,7 +93,7 @@ def _simulate(demo: Demo) -> None:
         if topic_path(MEASURED, topic).exists():
             TopicWriter(demo.stream, topic).write(list(read_messages(topic_path(MEASURED, topic))))
     with bar("simulating") as shown:
-        count = simulate_into(demo.stream, demo.plan, shown.reach, truth=demo.folder / "truth.parquet")
+        count = simulate_into(demo.stream, demo.plan, shown.reach)
     console.print(
         f"{count:,} messages of {demo.plan.nodes} nodes over {demo.plan.hours:g} hours, and our measured runs"
     )
@@ -210,7 +210,7 @@ def _serve(demo: Demo, *, leave: bool) -> None:
 
     def ready(listening: "Listening") -> bool:
         with demo.stage("exchange"):
-            _exchange(listening, serving.scorer.snapshot.nodes[:CANDIDATES] if serving.scorer else ())
+            _exchange(listening, _spread(serving.scorer.snapshot.nodes) if serving.scorer else ())
         total = round(sum(demo.seconds.values()), 2)
         sys.stdout.write(json.dumps({"stage_seconds": demo.seconds, "total_seconds": total}) + "\n")
         if not leave:
@@ -243,6 +243,11 @@ def _exchange(listening: "Listening", nodes: tuple[str, ...]) -> None:
         for n in sorted(why["nodes"], key=lambda n: -n["score"])
     ]
     show_table("the same, with reasons", ("node", "score", "slowdown", "bound", "node bound", "mostly"), rows)
+
+
+def _spread(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """A few candidates from the emptiest node to the most crowded: the simulator numbers them so."""
+    return nodes[:: max(1, len(nodes) // CANDIDATES)]
 
 
 def _worst(node: dict[str, dict[str, float]]) -> str:

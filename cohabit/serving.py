@@ -7,12 +7,15 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import structlog
 import uvicorn
 import uvloop
 from fastapi import FastAPI
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.serving import Serving
+
+log = structlog.get_logger(__name__)
 
 HOST = "127.0.0.1"
 RELOAD_EVERY_S = 1.0
@@ -88,7 +91,9 @@ def _config(app: FastAPI) -> uvicorn.Config:
 
 async def _keep_fresh(serving: Serving) -> None:
     while True:
-        await asyncio.to_thread(serving.reload)
+        [failed] = await asyncio.gather(asyncio.to_thread(serving.reload), return_exceptions=True)
+        if failed is not None:
+            log.error("reload failed; what was loaded stays", error=repr(failed))
         await asyncio.sleep(RELOAD_EVERY_S)
 
 

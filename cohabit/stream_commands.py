@@ -13,6 +13,8 @@ from ingest.lake import Lake
 if TYPE_CHECKING:
     from ingest.streams import Until
 
+MOST_UNKNOWN = 10
+
 
 def run_broker(folder: Path, port: int) -> None:
     """See `cohabit broker`."""
@@ -84,10 +86,13 @@ def run_ingest(
 
 
 def show_lake(lake: Lake) -> None:
-    """Print what the lake holds, and why records were set aside."""
+    """Print what the lake holds, why records were set aside, and which fields nobody asked for."""
     counts = [(table, f"{lake.read(table, columns=[]).num_rows:,}") for table in (*TOPICS, "dead_letters")]
     show_table("lake", ("table", "rows"), counts)
     reasons = lake.read("dead_letters", columns=["reason"])["reason"].value_counts().to_pylist()
     if reasons:
         rows = [(r["values"], f"{r['counts']:,}") for r in sorted(reasons, key=lambda r: -r["counts"])]
         show_table("set aside", ("reason", "items"), rows)
+    unknown = lake.unknown_fields().most_common(MOST_UNKNOWN)
+    if unknown:
+        show_table("fields outside the catalogue, kept out", ("field", "times"), [(n, f"{c:,}") for n, c in unknown])

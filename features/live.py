@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from features.arrow import Floats, Ints, micros
 from features.grouping import group_codes
 from features.node_state import Facts, capacities, known_at, node_state
 from features.placement import node_matrix
 from features.residents import Sources, resident_use, residents
+from features.windows import STALE_US, WINDOW_US
 from ingest.schema import TIMESTAMP
 
 
@@ -23,6 +25,7 @@ class LiveView:
         capacity: (n, resources).
         facts: (n, 4) from features.placement.node_matrix.
         seen_us: (n,) newest window end, 0 where there is none.
+        known: (n,) whether it is known who lives there: placements say so, or the node was seen of late.
         residents: decision (row of `nodes`), container, app, qos, cpuset; sorted.
         use: (m, resources) of the residents.
     """
@@ -31,6 +34,7 @@ class LiveView:
     capacity: Floats
     facts: Floats
     seen_us: Ints
+    known: NDArray[np.bool_]
     residents: pa.Table
     use: Floats
 
@@ -58,11 +62,13 @@ def live_view(now_us: int, usage: pa.Table, facts: Facts, profiles: pa.Table) ->
     sources = Sources(state, facts.nodes, facts.placements, profiles)
     found = residents(at, sources).sort_by([("decision", "ascending"), ("container", "ascending")])
     use, _ = resident_use(found, at, sources)
+    seen_us = _newest_window(names, state)
     return LiveView(
         nodes=names.append_column("platform", newest["platform"]),
         capacity=capacities(newest),
         facts=node_matrix(newest),
-        seen_us=_newest_window(names, state),
+        seen_us=seen_us,
+        known=(now_us - seen_us <= STALE_US + WINDOW_US) | bool(facts.placements.num_rows),
         residents=found,
         use=use,
     )

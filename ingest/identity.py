@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 APP_LABELS = ("cohabit.io/app", "app.kubernetes.io/name", "app")
 TEAM_LABELS = ("cohabit.io/team", "team")
 QOS_LABELS = ("cohabit.io/qos", "koordinator.sh/qosClass")
+HASH_LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
 BEST_EFFORT_CLASSES = ("BE", "BESTEFFORT")
 _SCHEDULED_JOB = re.compile(r"-\d{8,10}$")
 
@@ -17,6 +18,7 @@ class Owner:
 
     kind: str
     name: str
+    controller: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,12 @@ def identify(pod: PodFacts) -> Identity:
     """App, team and class of a pod.
 
     The app is its label if it carries one (cohabit.io/app, app.kubernetes.io/name, app), else the name of the
-    workload that owns it: a Deployment behind its ReplicaSet, a CronJob behind its Job; else the pod's own name. The
-    team is its label (cohabit.io/team, team), else the namespace. BE only if a class label says so.
+    workload that owns it, the controlling one first: a Deployment behind its ReplicaSet, a CronJob behind its Job;
+    else the pod's own name, for a static pod without the node's. The team is its label (cohabit.io/team, team), else
+    the namespace. BE only if a class label says so.
 
-    Source: Kubernetes naming of ReplicaSets (name-hash, the hash in label pod-template-hash) and of scheduled Jobs.
+    Source: Kubernetes naming of ReplicaSets (name-hash, the hash in label pod-template-hash), of scheduled Jobs (name-
+    minute) and of static pods (name-node).
     """
     app = _first(pod.labels, APP_LABELS) or _workload(pod)
     qos = _first(pod.labels, QOS_LABELS) or ""
@@ -53,11 +57,13 @@ def identify(pod: PodFacts) -> Identity:
 
 
 def _workload(pod: PodFacts) -> str:
-    if not pod.owners:
+    owner = min(pod.owners, key=lambda owner: not owner.controller, default=None)
+    if owner is None:
         return pod.name
-    owner = pod.owners[0]
+    if owner.kind == "Node":
+        return pod.name.removesuffix("-" + owner.name)
     if owner.kind == "ReplicaSet":
-        return owner.name.removesuffix("-" + pod.labels.get("pod-template-hash", ""))
+        return owner.name.removesuffix("-" + (_first(pod.labels, HASH_LABELS) or ""))
     return _SCHEDULED_JOB.sub("", owner.name) if owner.kind == "Job" else owner.name
 
 

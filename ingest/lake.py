@@ -12,9 +12,10 @@ died, and is never read. Layout below the root:
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -26,10 +27,8 @@ import pyarrow.parquet as pq
 from ingest.atomic import create_exclusively
 from ingest.errors import BrokenChain, LinkTaken, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.origin import BatchId, Link, checked_name
-from ingest.schema import LANDING, TIMESTAMP, Table
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+from ingest.schema import TIMESTAMP, Table
+from ingest.selection import EPOCH, FOREVER, between, condition, each_key_once, microseconds, needed_schema, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +151,14 @@ class Lake:
         """Every (topic, partition) that has a chain."""
         return sorted((p.parent.name, int(p.name)) for p in (self.root / "links").glob("*/*") if p.is_dir())
 
+    def unknown_fields(self) -> Counter[str]:
+        """How often each field outside the catalogue was seen in all that was landed."""
+        seen: Counter[str] = Counter()
+        for topic, partition in self.partitions():
+            for _, facts in self.chain(topic, partition):
+                seen.update(facts.unknown_fields)
+        return seen
+
     def batch_path(self, table: str, job: str, batch_id: int) -> Path:
         """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
         return self.root / "batches" / self.table(table).name / checked_name(job) / f"{batch_id:012d}"
@@ -184,11 +191,11 @@ class Lake:
         kind = self.table(table)
         own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
         rows = ds.dataset(own, schema=kind.schema)
-        count, inside = rows.count_rows(), rows.count_rows(filter=_within(kind.time, start, end))
+        count, inside = rows.count_rows(), rows.count_rows(filter=within(kind.time, start, end))
         if count != inside:
             raise RowsOutsideRange(table, count - inside)
         paths = self._staged_files(batch) if isinstance(batch, Path) else self._new_files(table, rows.to_table(), job)
-        while not self._swap_range(table, job, _Part(paths, _microseconds(start), _microseconds(end))):
+        while not self._swap_range(table, job, _Part(paths, microseconds(start), microseconds(end))):
             pass
         return int(count)
 
@@ -217,10 +224,10 @@ class Lake:
         """
         kind = self.table(table)
         wanted = list(columns) if columns is not None else kind.schema.names
-        condition = _condition(kind, start, end, nodes=nodes, as_of=as_of)
-        needed = _needed_schema(kind, wanted)
-        parts = [self._read_part(part, kind, condition).select(needed.names) for part in self._parts(table, start, end)]
-        return _each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
+        wanted_rows = condition(kind, start, end, nodes=nodes, as_of=as_of)
+        needed = needed_schema(kind, wanted)
+        parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self._parts(table, start, end)]
+        return each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""
@@ -241,7 +248,7 @@ class Lake:
 
     def _parts(self, table: str, start: datetime, end: datetime) -> Iterator["_Part"]:
         """Every set of files that counts, newest kind first: ranges, then batches, then landed links."""
-        low, high = _microseconds(start), _microseconds(end)
+        low, high = microseconds(start), microseconds(end)
         for job in sorted(self._folders("ranges", table)):
             for entry in self._ranges(job)[1]:
                 if entry.start_us < high and entry.end_us > low and entry.paths:
@@ -263,10 +270,10 @@ class Lake:
         names = marker.split() if marker else [path.name for path in sorted(folder.glob("*.parquet"))]
         return tuple(str((folder / name).relative_to(self.root)) for name in names)
 
-    def _read_part(self, part: "_Part", kind: Table, condition: ds.Expression) -> pa.Table:
+    def _read_part(self, part: "_Part", kind: Table, wanted: ds.Expression, columns: Sequence[str]) -> pa.Table:
         paths = [str(self.root / path) for path in part.paths]
-        span = _between(kind.time, part.start_us, part.end_us)
-        return ds.dataset(paths, schema=kind.schema).to_table(filter=condition & span)
+        span = between(kind.time, part.start_us, part.end_us)
+        return ds.dataset(paths, schema=kind.schema).to_table(list(columns), filter=wanted & span)
 
     def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
         kind = self.table(table)
@@ -353,44 +360,6 @@ class _Part:
             yield _Part(self.paths, self.start_us, min(self.end_us, start_us))
         if max(self.start_us, end_us) < self.end_us:
             yield _Part(self.paths, max(self.start_us, end_us), self.end_us)
-
-
-def _condition(
-    kind: Table, start: datetime, end: datetime, *, nodes: Sequence[str] | None, as_of: datetime | None
-) -> ds.Expression:
-    condition = _within(kind.time, start, end)
-    if nodes is not None:
-        condition &= pc.field("node").isin(list(nodes))
-    if as_of is not None:
-        condition &= pc.field("arrived_at") <= pa.scalar(as_of, TIMESTAMP)
-    return condition
-
-
-def _within(time: str, start: datetime, end: datetime) -> ds.Expression:
-    return _between(time, _microseconds(start), _microseconds(end))
-
-
-def _between(time: str, start_us: int, end_us: int) -> ds.Expression:
-    return (pc.field(time) >= pa.scalar(start_us, TIMESTAMP)) & (pc.field(time) < pa.scalar(end_us, TIMESTAMP))
-
-
-def _needed_schema(kind: Table, wanted: Sequence[str]) -> pa.Schema:
-    landing = [c.name for c in LANDING if c.name in kind.by_name]
-    names = dict.fromkeys([*wanted, *kind.key, kind.time, *landing])
-    return pa.schema([kind.schema.field(name) for name in names])
-
-
-def _each_key_once(rows: pa.Table, kind: Table) -> pa.Table:
-    origin = [(name, "ascending") for name in ("topic", "partition", "offset") if name in kind.by_name]
-    ordered = rows.sort_by(origin) if origin else rows
-    numbered = ordered.append_column("_row", pa.array(range(ordered.num_rows), pa.int64()))
-    first = numbered.group_by(list(kind.key), use_threads=False).aggregate([("_row", "min")])["_row_min"]
-    by_time = [(name, "ascending") for name in dict.fromkeys([kind.time, *kind.key])]
-    return ordered.take(first).sort_by(by_time)
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def _local_folder(uri: str) -> Path:

@@ -94,7 +94,7 @@ def _verified(directory: Path, name: str, digest: str) -> bytes:
 def _read(directory: Path, name: str) -> bytes:
     try:
         return (directory / name).read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a name no file can have
         raise BundleCorrupt(directory, name, "is missing") from error
 
 

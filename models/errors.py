@@ -26,6 +26,16 @@ class WrongFeatures(ModelsError):
         )
 
 
+class GraphUnreadable(ModelsError):
+    """A graph that this process's runtime cannot open."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"onnxruntime cannot open the graph: {reason}; was it exported by a newer version? Upgrade, or roll back"
+        )
+
+
 class InconsistentDataset(ModelsError):
     """Training data contradict themselves; nothing can be learnt from them as they are."""
 

@@ -62,6 +62,6 @@ class Registry:
 
     def _promoted(self) -> list[str]:
         try:
-            return (self.root / POINTER).read_text().splitlines()
+            return (self.root / POINTER).read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return []

@@ -9,10 +9,20 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
+from onnxruntime.capi import onnxruntime_pybind11_state as refusals
 
-from models.errors import WrongFeatures
+from models.errors import GraphUnreadable, WrongFeatures
 
 Floats = NDArray[np.float64]
+REFUSALS = (
+    refusals.Fail,
+    refusals.InvalidArgument,
+    refusals.InvalidGraph,
+    refusals.InvalidProtobuf,
+    refusals.NoSuchFile,
+    refusals.NotImplemented,
+)
+"""What onnxruntime raises on a graph it cannot run; they share no class of their own."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +58,16 @@ class Graph:
 
 
 def load_graph(model: bytes | Path) -> Graph:
-    """Open an exported graph from its bytes or its file."""
+    """Open an exported graph from its bytes or its file.
+
+    Raises:
+        GraphUnreadable: it is not a graph, or one of a newer version than this runtime.
+    """
     source = model if isinstance(model, bytes) else str(model)
-    session = ort.InferenceSession(source, _options(), providers=["CPUExecutionProvider"])
+    try:
+        session = ort.InferenceSession(source, _options(), providers=["CPUExecutionProvider"])
+    except REFUSALS as error:
+        raise GraphUnreadable(str(error)) from error
     outputs = tuple(output.name for output in session.get_outputs())
     return Graph(session, session.get_inputs()[0].shape[1], outputs)
 

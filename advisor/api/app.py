@@ -1,9 +1,12 @@
 """The two applications: one listener for schedulers, one for all else. Errors become status codes here."""
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from advisor.api.extender import extender_routes
+from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
@@ -11,19 +14,29 @@ from advisor.errors import AdvisorError, BadRequest, UnknownNode
 from advisor.serving import Serving
 
 STATUS: dict[type[AdvisorError], int] = {BadRequest: 400, UnknownNode: 404}
+MAX_SCHEDULER_BODY_BYTES = 64 << 20
+"""Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
+MAX_BODY_BYTES = 4 << 20
+"""10,000 names of 253 characters take 2.6 MB."""
+MOST_PROBLEMS = 5
 
 
 def create_scheduler_app(serving: Serving) -> FastAPI:
     """The listener for scheduler protocols."""
-    return _app("Cohabit for schedulers", extender_routes(serving))
+    return assembled("Cohabit for schedulers", [extender_routes(serving)], max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 
 
 def create_app(serving: Serving) -> FastAPI:
     """The listener for everything else."""
-    return _app("Cohabit", score_routes(serving), ops_routes(serving))
+    return assembled("Cohabit", [score_routes(serving), ops_routes(serving)], max_body_bytes=MAX_BODY_BYTES)
 
 
-def _app(title: str, *routers: APIRouter) -> FastAPI:
+def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> FastAPI:
+    """An application of some routers.
+
+    Raises:
+        RouteWithoutRole: a route does not say who may call it.
+    """
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
     for router in routers:
         app.include_router(router)
@@ -34,10 +47,24 @@ def _app(title: str, *routers: APIRouter) -> FastAPI:
         """The interface as OpenAPI."""
         return JSONResponse(app.openapi())
 
-    app.add_exception_handler(AdvisorError, _as_status)
+    app.add_middleware(BodyLimit, limit_bytes=max_body_bytes)
+    app.exception_handler(AdvisorError)(_advisor_error)
+    app.exception_handler(HTTPException)(_http_error)
+    app.exception_handler(RequestValidationError)(_validation_error)
     roles_of(app)
     return app
 
 
-def _as_status(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": str(error)}, STATUS.get(type(error), 500))  # type: ignore[arg-type]
+def _advisor_error(_: Request, error: AdvisorError) -> JSONResponse:
+    return JSONResponse({"error": str(error)}, STATUS.get(type(error), 500))
+
+
+def _http_error(_: Request, error: HTTPException) -> JSONResponse:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _validation_error(_: Request, error: RequestValidationError) -> JSONResponse:
+    """Where and what, without echoing the request."""
+    problems = [f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors()]
+    more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
+    return JSONResponse({"error": "; ".join(problems[:MOST_PROBLEMS] + more)}, 422)

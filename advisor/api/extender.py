@@ -4,6 +4,8 @@ Keys are Go field names because the Go types carry no JSON tags. A score must be
 decode into int64, and the scheduler then drops the whole reply in silence.
 """
 
+from asyncio import to_thread
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 
@@ -13,14 +15,13 @@ from advisor.scoring import Newcomer
 from advisor.serving import Serving
 from ingest.identity import Owner, PodFacts, identify
 
-MAX_BODY_BYTES = 64 << 20
-
 
 class OwnerReference(msgspec.Struct):
     """The part of a pod's owner reference that is read."""
 
     kind: str = ""
     name: str = ""
+    controller: bool | None = None
 
 
 class Metadata(msgspec.Struct):
@@ -77,13 +78,17 @@ def prioritize(body: bytes, serving: Serving) -> bytes:
     Raises:
         BadRequest: the body is not ExtenderArgs.
     """
-    try:
-        args = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"not ExtenderArgs ({error})") from error
+    args = _arguments(body)
     names = offered(args)
     answer = serving.answer(newcomer_of(args.Pod or Object()), names)
     return _encode([HostPriority(name, score) for name, score in zip(names, answer.points.tolist(), strict=True)])
+
+
+def _arguments(body: bytes) -> ExtenderArgs:
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"not ExtenderArgs ({error})") from error
 
 
 def offered(args: ExtenderArgs) -> list[str]:
@@ -96,7 +101,7 @@ def offered(args: ExtenderArgs) -> list[str]:
 def newcomer_of(pod: Object) -> Newcomer:
     """Who the pod is."""
     meta = pod.metadata
-    owners = [Owner(owner.kind, owner.name) for owner in meta.ownerReferences or []]
+    owners = [Owner(owner.kind, owner.name, bool(owner.controller)) for owner in meta.ownerReferences or []]
     identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
     return Newcomer(identity.app, identity.team, identity.best_effort)
 
@@ -109,6 +114,7 @@ def extender_routes(serving: Serving) -> APIRouter:
     @allowed("scheduler")
     async def prioritize_route(request: Request) -> Response:
         """Scores 0 to 10 for the offered nodes, as kube-scheduler's HTTP extender protocol has it."""
-        return Response(prioritize(await request.body(), serving), media_type="application/json")
+        body = await request.body()
+        return Response(await to_thread(prioritize, body, serving), media_type="application/json")
 
     return router

@@ -19,11 +19,14 @@ def ops_routes(serving: Serving) -> APIRouter:
 
     @router.get("/readyz")
     @allowed("anyone")
-    def readyz(response: Response) -> dict[str, str | float]:
-        """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral."""
-        reason = serving.problem()
+    def readyz(response: Response) -> dict[str, str]:
+        """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral.
+
+        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old.
+        """
+        reason, kept = serving.problem(), next(iter(serving.refused), "")
         response.status_code = 503 if reason else 200
-        return {"status": "neutral" if reason else "ready", "reason": reason}
+        return {"status": "neutral" if reason else "last_good" if kept else "ready", "reason": reason or kept}
 
     @router.get("/metrics")
     @allowed("anyone")

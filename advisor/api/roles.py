@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
 from advisor.errors import RouteWithoutRole
@@ -23,15 +24,16 @@ def allowed(*roles: Role) -> Callable[[F], F]:
 
 
 def roles_of(app: FastAPI) -> dict[str, tuple[Role, ...]]:
-    """Who may call each path.
+    """Who may call each method and path, as in "GET /healthz".
 
     Raises:
         RouteWithoutRole: a route does not say.
     """
     found: dict[str, tuple[Role, ...]] = {}
-    for route in app.routes:
-        roles = getattr(route.endpoint, "roles", ()) if isinstance(route, Route) else ()
+    for context in iter_route_contexts(app.routes):
+        path = context.path or repr(context.route)
+        roles = getattr(context.endpoint, "roles", ()) if isinstance(context.original_route, Route) else ()
         if not roles:
-            raise RouteWithoutRole(getattr(route, "path", str(route)))
-        found[getattr(route, "path", "")] = roles
+            raise RouteWithoutRole(path)
+        found |= {f"{method} {path}": roles for method in context.methods or ()}
     return found

@@ -6,8 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from advisor.api.roles import allowed
 from advisor.errors import UnknownNode
-from advisor.scoring import Newcomer
-from advisor.serving import Answer, Serving
+from advisor.scoring import Harm, Newcomer
+from advisor.serving import Answer, Scored, Serving
+from advisor.snapshot import Snapshot
 from features.catalog import NAMES
 
 MOST_HARMED = 5
@@ -81,41 +82,43 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
         UnknownNode: a named node is not in the snapshot.
     """
     newcomer = Newcomer(ask.app, ask.team, ask.best_effort)
-    every = serving.scorer.snapshot.nodes if serving.scorer else ()
-    names = every if ask.nodes is None else ask.nodes
-    answer = serving.answer(newcomer, names)
-    if answer.reason not in {"", "unknown_nodes"}:
+    answer = serving.answer(newcomer, ask.nodes)
+    if answer.reason == "unknown_nodes":
+        raise UnknownNode(answer.names[0])
+    scored = answer.scored
+    if scored is None:
         return ScoreReply(source="neutral", reason=answer.reason, snapshot_version=0, age_s=0.0, nodes=[])
-    for position, name in enumerate(names):
-        if position not in answer.known:
-            raise UnknownNode(name)
-    scores = answer.scores
-    nodes = _node_replies(answer, newcomer, names, serving)
-    return ScoreReply(source=scores.source, reason="", snapshot_version=scores.version, age_s=scores.age_s, nodes=nodes)
+    missing = np.setdiff1d(np.arange(len(answer.names)), scored.known)
+    if len(missing):
+        raise UnknownNode(answer.names[missing[0]])
+    return ScoreReply(
+        source=scored.scores.source,
+        reason="",
+        snapshot_version=scored.scores.version,
+        age_s=scored.scores.age_s,
+        nodes=_node_replies(answer, scored, newcomer),
+    )
 
 
-def _node_replies(answer: Answer, newcomer: Newcomer, names: tuple[str, ...], serving: Serving) -> list[NodeReply]:
-    assert serving.scorer is not None  # noqa: S101
-    rows = serving.scorer.snapshot.indices(names)
-    factors = serving.scorer.factors(newcomer, rows)
+def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> list[NodeReply]:
+    factors = scored.scorer.factors(newcomer, scored.rows)
+    scores = scored.scores
     return [
         NodeReply(
             node=name,
             score=int(answer.points[i]),
-            slowdown_ratio=float(answer.scores.mean[i]),
-            slowdown_upper=float(answer.scores.upper[i]),
-            node_bound=float(answer.scores.node_bound[i]),
-            harm=_most_harmed(answer, i, serving),
+            slowdown_ratio=float(scores.mean[i]),
+            slowdown_upper=float(scores.upper[i]),
+            node_bound=float(scores.node_bound[i]),
+            harm=_most_harmed(scored.scorer.snapshot, scores.harm, i),
             factors={resource: round(float(part), 6) for resource, part in zip(NAMES, factors[i], strict=True)},
         )
-        for i, name in enumerate(names)
+        for i, name in enumerate(answer.names)
     ]
 
 
-def _most_harmed(answer: Answer, i: int, serving: Serving) -> list[HarmReply]:
-    assert serving.scorer is not None  # noqa: S101
-    snapshot, harm = serving.scorer.snapshot, answer.scores.harm
-    rows = np.arange(harm.offsets[i], harm.offsets[i + 1])
+def _most_harmed(snapshot: Snapshot, harm: Harm, candidate: int) -> list[HarmReply]:
+    rows = np.arange(harm.offsets[candidate], harm.offsets[candidate + 1])
     worst = rows[np.argsort(-harm.ratio[rows], kind="stable")][:MOST_HARMED]
     return [
         HarmReply(

@@ -33,7 +33,7 @@ class Stretch:
     end: datetime
 
     def ends(self, until: timedelta = timedelta(0)) -> tuple[datetime, datetime]:
-        """The half-open range of the ends of its windows, which lie in (start, end + until]."""
+        """The half-open range that holds all times in (start, end + until], as its samples and windows end."""
         tick = timedelta(microseconds=1)
         return self.start + tick, self.end + until + tick
 
@@ -63,7 +63,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
     """Usage rows landed for the stretch; duplicates and late rows still in."""
-    files = lake.files("usage", stretch.start, stretch.end)
+    files = lake.files("usage", *stretch.ends())
     schema = spark_schema(USAGE.schema)
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 

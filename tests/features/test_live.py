@@ -41,3 +41,16 @@ def test_a_node_that_went_silent_has_no_residents_but_those_placed() -> None:
     assert view.residents["container"].to_pylist() == ["p"]
     assert np.isnan(view.use).all()
     assert view.nodes["node"].to_pylist() == ["m", "n"]
+
+
+def test_a_silent_node_is_not_taken_for_an_empty_one() -> None:
+    seen = usage({"container": "a", "ts": 60, "cpu_cores": 1.0})
+    both = nodes({"node": "n"}, {"node": "never-seen"})
+
+    def known(second: float, *placed: dict[str, object]) -> list[bool]:
+        view = live_view(now(second), seen, Facts(both, placements(*placed)), NO_PROFILES)
+        return [bool(known) for known in view.known]
+
+    assert known(100) == [True, False]
+    assert known(600) == [False, False]
+    assert known(600, {"container": "p", "node": "n"}) == [True, True]

@@ -36,7 +36,7 @@ from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
 
 PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
-STRETCH = batch.Stretch(PLAN.start, PLAN.start + timedelta(hours=1, minutes=5))
+STRETCH = batch.Stretch(PLAN.start, PLAN.start + timedelta(hours=1))
 
 
 def metrics() -> IngestMetrics:
@@ -62,7 +62,7 @@ def lake(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture(scope="module")
 def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     """Every derived table, by plain calls of the kernels."""
-    usage = lake.read("usage", STRETCH.start + timedelta(microseconds=1), STRETCH.end + timedelta(microseconds=1))
+    usage = lake.read("usage", *STRETCH.ends())
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(usage, facts)
     labels = labels_of(state)

@@ -1,6 +1,7 @@
 """The crash laws, with real processes: whatever dies, stops or comes back, the lake holds each record exactly once."""
 
 import json
+import os
 import random
 import select
 import signal
@@ -49,8 +50,8 @@ def send(broker: Broker, topic: Topic, numbers: range) -> None:
 
 
 @contextmanager
-def consumer(broker: Broker, topic: Topic, lake: Lake) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, str(PROGRAM), broker.bootstrap, topic.name, str(lake.root)]
+def consumer(broker: Broker, topic: Topic, lake: Lake, *fault: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, str(PROGRAM), broker.bootstrap, topic.name, str(lake.root), *fault]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
         try:
             yield process
@@ -108,6 +109,51 @@ def test_kill_9_at_any_moment_loses_and_doubles_nothing(kafka: Broker, new_topic
     finish(kafka, topic, lake)
 
     assert_landed_once(lake, topic, 1000)
+
+
+def orphans(lake: Lake) -> int:
+    """Files of usage that were written and do not count."""
+    return len(list(lake.landed_folder("usage").rglob("*.parquet"))) - len(lake.files("usage"))
+
+
+def await_all(process: subprocess.Popen[bytes], lake: Lake, topic: Topic, records: int) -> None:
+    """Wait until everything sent so far is landed, by whomever."""
+    while sum(lake.position(topic.name, p) or 0 for p in range(PARTITIONS)) < records:
+        await_landed(process, 1)
+
+
+@pytest.mark.parametrize(("point", "left_behind"), [("written", 1), ("landed", 0)])
+def test_kill_9_between_files_and_link_and_after_the_link(
+    kafka: Broker, new_topic: NewTopic, tmp_path: Path, *, point: str, left_behind: int
+) -> None:
+    topic, lake = new_topic(f"killed-{point}", PARTITIONS), a_lake(tmp_path)
+    send(kafka, topic, range(100))
+
+    with consumer(kafka, topic, lake, "SIGKILL", point, "3") as process:
+        assert process.wait(LIMIT_S) == -signal.SIGKILL
+    assert orphans(lake) == left_behind
+    finish(kafka, topic, lake)
+
+    assert_landed_once(lake, topic, 100)
+
+
+def test_a_zombie_with_a_written_batch_in_its_hands_lands_nothing(
+    kafka: Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, lake = new_topic("in-flight", PARTITIONS), a_lake(tmp_path)
+    send(kafka, topic, range(100))
+
+    with consumer(kafka, topic, lake, "SIGSTOP", "written", "3") as zombie:
+        assert os.WIFSTOPPED(os.waitpid(zombie.pid, os.WUNTRACED)[1])
+        finish(kafka, topic, lake)
+        zombie.send_signal(signal.SIGCONT)
+        send(kafka, topic, range(100, 200))
+        await_all(zombie, lake, topic, 200)
+        zombie.terminate()
+        assert zombie.wait(LIMIT_S) == 0
+
+    assert orphans(lake) >= 1
+    assert_landed_once(lake, topic, 200)
 
 
 def test_a_stopped_consumer_that_comes_back_lands_nothing_twice(

@@ -167,3 +167,10 @@ def test_replaced_ranges_hold_the_newest_value_of_every_moment(
     values = lake.read("usage")["cpu_cores"].to_pylist()
 
     assert values == [expected[second] for second in sorted(expected)]
+
+
+def test_fields_outside_the_catalogue_are_counted_by_name(lake: Lake) -> None:
+    lake.commit(Link("usage", 0, 0, 2), (), unknown_fields={"colour": 2})
+    lake.commit(Link("usage", 1, 0, 2), (), unknown_fields={"colour": 1, "shape": 1})
+
+    assert lake.unknown_fields() == {"colour": 3, "shape": 1}

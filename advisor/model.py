@@ -1,0 +1,52 @@
+"""Model: the placement model of a bundle, opened and tried once before anybody relies on it. An edge."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from advisor.errors import UnusableBundle
+from features.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
+from features.placement import complete
+from models.bundle import load_bundle
+from models.predictor import Predictor, open_predictor
+
+MODEL = "placement"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A placement model ready to score with.
+
+    Args:
+        bundle: where it came from.
+        predictor: rows in, slowdown out.
+        upper: multiplier of spread for one container's bound.
+        node: multiplier of spread for the bound on everybody of a node.
+    """
+
+    bundle: Path
+    predictor: Predictor
+    upper: float
+    node: float
+
+
+def open_model(bundle: Path) -> Model:
+    """Open the placement model of a bundle and try it on a row of which nothing is known.
+
+    Raises:
+        ModelsError: the bundle is corrupt or of another catalogue.
+        UnusableBundle: it holds no placement model, or one that says nothing of such a row.
+    """
+    verified = load_bundle(bundle, catalogue_hash())
+    entry = verified.manifest.models.get(MODEL)
+    if entry is None:
+        raise UnusableBundle(bundle, f"it has no model {MODEL!r}")
+    if entry.features != FEATURE_NAMES:
+        raise UnusableBundle(bundle, "its columns are not the catalogue's")
+    predictor = open_predictor(verified, MODEL)
+    unknown = complete(np.full((1, len(RAW_NAMES)), np.nan), predictor.medians[: len(RAW_NAMES)])
+    said = predictor.predict(unknown)
+    if not (np.isfinite(said.log_mean).all() and np.isfinite(said.spread).all()):
+        raise UnusableBundle(bundle, "it lacks medians for what is not measured")
+    return Model(bundle, predictor, entry.calibration.hierarchical, entry.calibration.node)

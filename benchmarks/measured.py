@@ -1,0 +1,53 @@
+"""Measured: antagonist kinds that no model saw, on our own runs; accuracy beside the baselines, and the ceiling."""
+
+import tempfile
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
+from cohabit.command_parts import TOPICS
+from cohabit.measured import Report, leave_kind_out, read_configurations
+from features.tables import TABLES
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.streams import ingest_files
+from models.evaluate import Estimate
+
+FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The folder may be another of the same form."""
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="CSVs and stream files of measured runs")
+
+
+def run(arguments: Namespace, rng: np.random.Generator) -> Result:
+    """Land the records, compute features by the kernels, leave each antagonist kind out."""
+    with tempfile.TemporaryDirectory(prefix="cohabit-measured-") as folder:
+        lake = Lake.open(Path(folder), TABLES)
+        metrics = IngestMetrics.on(CollectorRegistry())
+        ingest_files(arguments.folder, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+        report = leave_kind_out(read_configurations(arguments.folder, lake), rng)
+    return figures(report)
+
+
+def figures(report: Report) -> Result:
+    """Figures by method; `ceiling_spearman` is how well one round ranks the other."""
+    found = {method: _flat(estimates) for method, estimates in report.metrics.items()}
+    ceiling = {"ceiling_spearman": report.ceiling, "configurations": float(report.rows)}
+    return {**found, OURS: {**found[OURS], **{name + end: v for name, v in ceiling.items() for end in ("", LOW, HIGH)}}}
+
+
+def _flat(estimates: dict[str, Estimate]) -> Figures:
+    return {
+        name + end: value
+        for name, e in estimates.items()
+        for end, value in (("", e.value), (LOW, e.low), (HIGH, e.high))
+    }
+
+
+BENCHMARK = Benchmark("measured", "antagonist kinds left out, on our own measured runs", run, 1, add_arguments)

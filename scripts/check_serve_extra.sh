@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The [serve] extra alone serves a bundle: scripts/check_serve_extra.sh BIN [PYTHON]. BIN is the full environment's bin
+# folder, which builds the wheel and a tiny bundle; PYTHON makes the empty environment. Everything else is temporary.
+set -euo pipefail
+bin=$(realpath "$1") python=${2:-python3} root=$(realpath "$(dirname "$0")/..")
+work=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+echo "building the wheel, a tiny bundle and a snapshot" >&2
+"$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" "$root" >"$work/build.log"
+PYTHONPATH="$root:$root/tests/advisor" "$bin/python" - "$work" <<'PYTHON'
+import sys
+from dataclasses import replace
+from pathlib import Path
+from time import time_ns
+
+from clusters import snapshot, trained, write
+
+from advisor.snapshot import publish
+from models.registry import Registry
+
+work = Path(sys.argv[1])
+write(trained(), work / "registry" / "tiny")
+Registry(work / "registry").promote("tiny")
+publish(work / "snapshots", replace(snapshot(11), as_of_us=time_ns() // 1000))
+PYTHON
+
+echo "installing requirements/serve.lock and the wheel into an empty environment" >&2
+"$python" -m venv "$work/venv"
+pip=("$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5)
+"${pip[@]}" --require-hashes --only-binary :all: -r "$root/requirements/serve.lock"
+"${pip[@]}" --no-deps --no-index "$work"/dist/*.whl
+for heavy in pyspark kafka lightgbm sklearn scipy pandas polars duckdb numba highspy ortools matplotlib onnx; do
+  if "$work/venv/bin/python" -c "import $heavy" 2>/dev/null; then
+    echo "requirements/serve.lock brings $heavy: take it out of the serve extra" >&2
+    exit 1
+  fi
+done
+
+echo "serving" >&2
+cd "$work"
+env -i PATH=/usr/bin:/bin HOME="$work" COLUMNS=200 "$work/venv/bin/cohabit" serve --registry "$work/registry" \
+  --snapshots "$work/snapshots" --port 0 --scheduler-port 0 >"$work/serve.log" 2>&1 &
+server=$!
+"$work/venv/bin/python" - "$work/serve.log" "$root/tests/golden/prioritize-names.request.json" <<'PYTHON'
+import json
+import re
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+log, golden = Path(sys.argv[1]), Path(sys.argv[2])
+
+
+def found() -> list[str]:
+    for _ in range(300):
+        urls = re.findall(r"http://[0-9.:]+", log.read_text())
+        if len(urls) >= 2:
+            return urls
+        time.sleep(0.1)
+    sys.exit(f"cohabit serve did not say where it listens within 30 s:\n{log.read_text()}")
+
+
+def fetched(url: str, body: bytes | None = None) -> str:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        return str(reply.read().decode())
+
+
+main, scheduler = found()[:2]
+ready = json.loads(fetched(f"{main}/readyz"))
+scores = json.loads(fetched(f"{scheduler}/extender/prioritize", golden.read_bytes()))
+offered = json.loads(golden.read_bytes())["NodeNames"]
+assert ready["status"] == "ready", ready
+assert [entry["Host"] for entry in scores] == offered, scores
+assert len({entry["Score"] for entry in scores}) > 2, scores
+print(f"the serve extra alone answers: {json.dumps(scores)}")
+PYTHON

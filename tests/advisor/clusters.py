@@ -1,0 +1,161 @@
+"""Small clusters and a small training table: real snapshots and a really trained bundle, nothing pretended."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from advisor.snapshot import Snapshot
+from features.arrow import table
+from features.catalog import NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
+from features.placement import PROFILE_COLUMNS, training_fills
+from features.tables import TRAINING
+from models.bundle import write_bundle
+from models.export import export_placement
+from models.manifest import Manifest, ModelEntry
+from models.placement import Placement
+from models.table import read_rows, with_fills
+from models.train import TrainConfig, fit_placement
+
+Floats = NDArray[np.float64]
+
+NOW_US = 1_772_323_200_000_000
+"""2026-03-01T00:00:00Z."""
+APPS = ("batch", "cache", "db", "web")
+PLATFORMS = ("big", "small")
+CAPACITY = {"big": [32.0, 6.4e7, 2e11, 2.56e11, 2e9, 1e5, 3e9], "small": [8.0, 1.6e7, 5e10, 3.2e10, 5e8, 2e4, 1e9]}
+FACTS = {"big": [32.0, 2.4, 2e6, 6.25e9], "small": [8.0, 3.1, 2e6, 6.25e9]}
+CONFIG = TrainConfig(rounds=40, spread_rounds=10, leaves=5, min_rows_in_leaf=10, folds=3)
+
+
+def snapshot(
+    seed: int = 0,
+    *,
+    nodes: int = 6,
+    residents: tuple[int, int] = (0, 4),
+    missing: float = 0.15,
+    pinned: float = 0.0,
+    version: int = 1,
+) -> Snapshot:
+    """A random cluster: residents from .. to on each node, a share of values missing, a share of containers pinned."""
+    rng = np.random.default_rng(seed)
+    platform = rng.integers(0, len(PLATFORMS), nodes)
+    counts = rng.integers(residents[0], residents[1] + 1, nodes)
+    total = int(counts.sum())
+    capacity = np.array([CAPACITY[PLATFORMS[p]] for p in platform]).reshape(nodes, len(NAMES))
+    use = rng.uniform(0, 0.12, (total, len(NAMES))) * np.repeat(capacity, counts, axis=0)
+    use[rng.random(use.shape) < missing] = np.nan
+    return Snapshot(
+        version=version,
+        as_of_us=NOW_US,
+        cluster="c",
+        nodes=tuple(f"n{i}" for i in range(nodes)),
+        platforms=PLATFORMS,
+        apps=APPS,
+        containers=tuple(f"uid-{i}" for i in range(total)),
+        cpusets=tuple("0-3" if rng.random() < pinned else None for _ in range(total)),
+        node_platform=platform,
+        node_capacity=capacity,
+        node_facts=np.array([FACTS[PLATFORMS[p]] for p in platform]).reshape(nodes, 4),
+        node_seen_us=np.full(nodes, NOW_US),
+        node_known=np.ones(nodes, np.bool_),
+        first=np.append(0, np.cumsum(counts)),
+        resident_app=rng.integers(-1, len(APPS), total),
+        resident_best_effort=rng.random(total) < 0.4,
+        resident_use=use,
+        profile=_profiles(rng),
+    )
+
+
+def _profiles(rng: np.random.Generator) -> Floats:
+    """Profiles of every app on every platform, but for `db` on `small`."""
+    width = len(PROFILE_COLUMNS)
+    cube = rng.uniform(0.02, 0.4, (len(APPS), len(PLATFORMS), width))
+    cube[:, :, -1] = 60.0
+    cube[APPS.index("db"), PLATFORMS.index("small")] = [*[np.nan] * (width - 1), 0.0]
+    return cube
+
+
+def busier(of: Snapshot, resident: int, resource: int, factor: float) -> Snapshot:
+    """The same cluster, one resident using more of one resource."""
+    use = of.resident_use.copy()
+    use[resident, resource] *= factor
+    return replace(of, resident_use=use)
+
+
+def emptied(of: Snapshot) -> Snapshot:
+    """The same nodes with nobody on them."""
+    none = np.zeros(0, np.int64)
+    return replace(
+        of,
+        containers=(),
+        cpusets=(),
+        first=np.zeros(len(of.nodes) + 1, np.int64),
+        resident_app=none,
+        resident_best_effort=none.astype(np.bool_),
+        resident_use=of.resident_use[:0],
+    )
+
+
+def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
+    """Training rows in the catalogue's columns: slowdown follows sensitivity times pressure; a tenth is missing."""
+    rng = np.random.default_rng(5)
+    raw = {name: rng.gamma(1.5, 0.2, rows) for name in RAW_NAMES}
+    raw |= {name: rng.integers(0, 8, rows).astype(float) for name in ("neighbours", "neighbours_be")}
+    raw |= {"node_cores": rng.choice([8.0, 32.0], rows), "profile_windows": rng.integers(0, 90, rows).astype(float)}
+    felt = sum(raw[s] * raw[p] for s, p in zip(SENSITIVITIES, PRESSURES, strict=False))
+    log_slowdown = np.log1p(np.asarray(felt)) + 0.02 * rng.normal(size=rows)
+    for name in RAW_NAMES:
+        raw[name] = np.where(rng.random(rows) < 0.1, np.nan, raw[name])
+    end = np.arange(rows) * 300_000_000 + NOW_US
+    return table(
+        {
+            **{c: pa.array([c] * rows) for c in ("cluster", "team", "qos", "platform")},
+            "node": pa.array([f"n{i % 5}" for i in range(rows)]),
+            "container": pa.array([f"uid-{i}" for i in range(rows)]),
+            "app": pa.array([f"app-{i % apps}" for i in range(rows)]),
+            "window_end": end,
+            "as_of": end - 300_000_000,
+            **raw,
+            "log_slowdown": log_slowdown,
+            "weight": np.ones(rows),
+        },
+        TRAINING.schema,
+    )
+
+
+def trained() -> Placement:
+    """A small model, trained as the real one is."""
+    rows = read_rows(training_table())
+    medians = training_fills(rows.raw)
+    return with_fills(fit_placement(rows.dataset(medians), CONFIG), medians)
+
+
+def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
+    """What the bundle of a small model says of itself."""
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    entry = ModelEntry(
+        files={"mean": f"{model}-mean.onnx", "spread": f"{model}-spread.onnx"},
+        features=placement.names,
+        signs=tuple(placement.signs.tolist()),
+        medians=placement.known_medians(),
+        calibration=placement.calibration,
+    )
+    return Manifest(
+        created_at=start,
+        models={model: entry},
+        catalogue_hash=catalogue_hash(),
+        training_window=(start, start),
+        data_fingerprint="synthetic",
+        platforms=PLATFORMS,
+    )
+
+
+def write(placement: Placement, directory: Path, model: str = "placement") -> Path:
+    """The model as a bundle on disk."""
+    graphs = export_placement(placement)
+    write_bundle(directory, manifest_of(placement, model), {f"{model}-{role}.onnx": graphs[role] for role in graphs})
+    return directory

@@ -1,0 +1,39 @@
+"""One small trained bundle for all tests of the advisor, and a serving process over temporary folders."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clusters import trained, write
+from processes import Process, new_process
+
+from advisor.scoring import ModelScorer
+from advisor.snapshot import Snapshot
+from features.catalog import catalogue_hash
+from models.bundle import load_bundle
+from models.placement import Placement
+from models.predictor import open_predictor
+
+
+@pytest.fixture(scope="session")
+def placement() -> Placement:
+    return trained()
+
+
+@pytest.fixture(scope="session")
+def bundle(placement: Placement, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(placement, tmp_path_factory.mktemp("bundles") / "small")
+
+
+@pytest.fixture(scope="session")
+def scorer_of(bundle: Path) -> Callable[[Snapshot], ModelScorer]:
+    loaded = load_bundle(bundle, catalogue_hash())
+    predictor = open_predictor(loaded, "placement")
+    margins = loaded.manifest.models["placement"].calibration
+    return lambda snapshot: ModelScorer(snapshot, predictor, margins.hierarchical, margins.node)
+
+
+@pytest.fixture
+def process(bundle: Path, tmp_path: Path) -> Process:
+    """Nothing published and nothing promoted yet."""
+    return new_process(bundle, tmp_path)

@@ -1,0 +1,250 @@
+"""Scoring: the vectorised scorer against a plain loop, and the laws it must keep."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from clusters import APPS, NOW_US, busier, emptied, snapshot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from advisor.scoring import ModelScorer, Newcomer, Scores
+from advisor.snapshot import Snapshot
+from features.catalog import NAMES, RAW_NAMES
+from features.placement import complete
+from features.residents import DEMAND
+
+Floats = NDArray[np.float64]
+ScorerOf = Callable[[Snapshot], ModelScorer]
+
+
+def every(snapshot: Snapshot) -> NDArray[np.int32]:
+    return np.arange(len(snapshot.nodes), dtype=np.int32)
+
+
+def score(scorer: ModelScorer, nodes: NDArray[np.int32], app: str = "web") -> Scores:
+    return scorer.score(Newcomer(app), nodes, now_us=NOW_US)
+
+
+def ratios(scores: Scores, node: int) -> list[float]:
+    return list(scores.harm.ratio[scores.harm.offsets[node] : scores.harm.offsets[node + 1]])
+
+
+def plain_use(snapshot: Snapshot, app: int, node: int, own: Floats | None) -> list[float]:
+    """What one container uses of each resource, its profile filling what was not measured."""
+    typical = plain_profile(snapshot, app, node)[DEMAND] * snapshot.node_capacity[node]
+    measured = typical if own is None else own
+    return [float(m) if np.isfinite(m) else float(t) for m, t in zip(measured, typical, strict=True)]
+
+
+def plain_profile(snapshot: Snapshot, app: int, node: int) -> Floats:
+    profile: Floats = np.full(snapshot.profile.shape[2], np.nan)
+    profile[-1] = 0.0
+    if app >= 0 and snapshot.node_platform[node] >= 0:
+        profile = snapshot.profile[app, snapshot.node_platform[node]].copy()
+    return profile
+
+
+def plain_pressure(others: list[list[float]], capacity: Floats, best_effort: list[bool]) -> list[float]:
+    """Pressure of the others on one container, resource by resource; what is not known counts as the others' mean."""
+
+    def total(values: list[float]) -> float:
+        known = [v for v in values if np.isfinite(v)]
+        if not values:
+            return 0.0
+        return sum(known) / len(known) * len(values) if known else np.nan
+
+    shares = [total([o[r] for o in others]) / capacity[r] for r in range(len(NAMES))]
+    cpu = [o[0] for o in others if np.isfinite(o[0])]
+    busiest = (max(cpu) if cpu else (np.nan if others else 0.0)) / capacity[0]
+    return [*shares, 0.0, float(len(others)), float(sum(best_effort)), busiest]
+
+
+def plain_log(scorer: ModelScorer, pressure: list[float], profile: Floats, node: int) -> tuple[float, float]:
+    raw = np.concatenate([pressure, profile, scorer.snapshot.node_facts[node]])[None, :]
+    said = scorer.predictor.predict(complete(raw, scorer.predictor.medians[: len(RAW_NAMES)]))
+    return float(said.log_mean[0]), float(said.spread[0])
+
+
+def plain_score(scorer: ModelScorer, app: str, node: int) -> tuple[float, float, float, list[float]]:
+    """Mean, upper, node bound and harm of one candidate, one container after the other."""
+    view = scorer.snapshot
+    residents = range(int(view.first[node]), int(view.first[node + 1]))
+    mine = view.apps.index(app) if app in view.apps else -1
+    capacity = view.node_capacity[node]
+    use = {r: plain_use(view, int(view.resident_app[r]), node, view.resident_use[r]) for r in residents}
+    own = plain_use(view, mine, node, None)
+    kind = {r: bool(view.resident_best_effort[r]) for r in residents}
+    pressed = plain_pressure([*use.values()], capacity, [*kind.values()])
+    log_mean, spread = plain_log(scorer, pressed, plain_profile(view, mine, node), node)
+    bounds, harm = [log_mean + scorer.node * spread], []
+    for r in residents:
+        profile = plain_profile(view, int(view.resident_app[r]), node)
+        others, kinds = [use[o] for o in residents if o != r], [kind[o] for o in residents if o != r]
+        before, _ = plain_log(scorer, plain_pressure(others, capacity, kinds), profile, node)
+        after, wide = plain_log(scorer, plain_pressure([*others, own], capacity, [*kinds, False]), profile, node)
+        bounds.append(after + scorer.node * wide)
+        harm.append(max(1.0, float(np.exp(after - before))))
+    return float(np.exp(log_mean)), float(np.exp(log_mean + scorer.upper * spread)), float(np.exp(max(bounds))), harm
+
+
+@pytest.mark.parametrize("app", [*APPS, "never-seen"])
+@pytest.mark.parametrize("seed", range(4))
+def test_all_candidates_at_once_score_as_one_after_the_other(scorer_of: ScorerOf, seed: int, app: str) -> None:
+    scorer = scorer_of(snapshot(seed))
+
+    scores = score(scorer, every(scorer.snapshot), app)
+
+    for node in range(len(scorer.snapshot.nodes)):
+        mean, upper, bound, harm = plain_score(scorer, app, node)
+        assert scores.mean[node] == pytest.approx(mean, rel=1e-12)
+        assert scores.upper[node] == pytest.approx(upper, rel=1e-12)
+        assert scores.node_bound[node] == pytest.approx(bound, rel=1e-12)
+        assert ratios(scores, node) == pytest.approx(harm, rel=1e-12)
+
+
+@given(order=st.permutations(range(6)), seed=st.integers(0, 20))
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_candidates_changes_no_bit(scorer_of: ScorerOf, order: list[int], seed: int) -> None:
+    scorer = scorer_of(snapshot(seed, pinned=0.3))
+    straight, mixed = score(scorer, every(scorer.snapshot)), score(scorer, np.array(order, np.int32))
+
+    for name in ("mean", "upper", "node_bound"):
+        assert getattr(mixed, name).tolist() == getattr(straight, name)[order].tolist()
+    assert [ratios(mixed, i) for i in range(6)] == [ratios(straight, node) for node in order]
+
+
+@given(seed=st.integers(0, 20), resource=st.integers(0, len(NAMES) - 1), factor=st.floats(1, 50))
+@settings(max_examples=40, deadline=None)
+def test_a_busier_resident_never_makes_a_node_look_better(
+    scorer_of: ScorerOf, seed: int, resource: int, factor: float
+) -> None:
+    calm = snapshot(seed, nodes=3, residents=(1, 5), pinned=0.2)
+    resident = seed % len(calm.containers)
+
+    before = score(scorer_of(calm), every(calm))
+    after = score(scorer_of(busier(calm, resident, resource, factor)), every(calm))
+
+    for name in ("mean", "upper", "node_bound"):
+        assert (getattr(after, name) >= getattr(before, name) * (1 - 1e-12)).all()
+
+
+def test_a_much_busier_resident_raises_the_newcomers_slowdown(scorer_of: ScorerOf) -> None:
+    calm = snapshot(3, nodes=1, residents=(5, 5), missing=0.0)
+    busy = busier(calm, 0, NAMES.index("llc"), 30.0)
+
+    assert score(scorer_of(busy), every(busy)).mean[0] > score(scorer_of(calm), every(calm)).mean[0] + 0.1
+
+
+@given(seed=st.integers(0, 50), app=st.sampled_from([*APPS, "never-seen"]))
+@settings(max_examples=30, deadline=None)
+def test_nobody_is_better_off_for_the_newcomer_and_bounds_lie_above_means(
+    scorer_of: ScorerOf, seed: int, app: str
+) -> None:
+    scores = score(scorer_of(snapshot(seed, pinned=0.3)), np.arange(6, dtype=np.int32), app)
+
+    assert (scores.harm.ratio >= 1.0).all()
+    assert (scores.upper >= scores.mean).all()
+    assert np.isfinite(scores.node_bound).all()
+
+
+def test_a_newcomer_that_lowers_the_guess_for_an_unmeasured_neighbour_does_nobody_good(scorer_of: ScorerOf) -> None:
+    """The unmeasured resident counts as the mean of the measured ones, which a light newcomer brings down."""
+    view = snapshot(1, nodes=1, residents=(3, 3))
+    use = np.array([[0.1], [np.nan], [0.5]]) * view.node_capacity[0]
+    light = view.profile.copy()
+    light[:, :, DEMAND] = 1e-6
+    guessed = Snapshot(**{**vars(view), "resident_app": np.full(3, -1), "resident_use": use, "profile": light})
+
+    assert ratios(score(scorer_of(guessed), every(guessed)), 0)[0] == 1.0
+
+
+def test_an_empty_node_harms_nobody(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(emptied(snapshot(1)))
+
+    scores = score(scorer, every(scorer.snapshot))
+
+    assert scores.harm.offsets.tolist() == [0] * 7
+    assert np.isfinite(scores.mean).all()
+
+
+def test_empty_nodes_among_full_ones_keep_their_place(scorer_of: ScorerOf) -> None:
+    full = snapshot(0)
+    counts = np.diff(full.first)
+    assert 0 in counts.tolist()
+
+    scores = score(scorer_of(full), every(full))
+
+    assert np.diff(scores.harm.offsets).tolist() == counts.tolist()
+    assert scores.harm.resident.tolist() == list(range(len(full.containers)))
+
+
+def test_no_candidates_give_no_scores(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(0))
+
+    scores = score(scorer, np.zeros(0, np.int32))
+
+    assert len(scores.mean) == len(scores.node_bound) == len(scores.harm.ratio) == 0
+    assert scores.harm.offsets.tolist() == [0]
+    assert scorer.factors(Newcomer("web"), np.zeros(0, np.int32)).shape == (0, len(NAMES))
+
+
+def test_a_candidate_named_twice_is_answered_twice(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(2))
+
+    once, twice = score(scorer, np.array([4], np.int32)), score(scorer, np.array([4, 1, 4], np.int32))
+
+    assert twice.mean[[0, 2]].tolist() == [once.mean[0]] * 2
+    assert ratios(twice, 0) == ratios(twice, 2) == ratios(once, 0)
+
+
+def test_nodes_of_an_unknown_platform_are_scored_as_nodes_without_profiles(scorer_of: ScorerOf) -> None:
+    view = snapshot(1)
+    unknown = Snapshot(**{**vars(view), "node_platform": np.full(6, -1)})
+
+    scores = score(scorer_of(unknown), every(unknown))
+
+    assert np.isfinite(scores.mean).all()
+    assert np.isfinite(scores.node_bound).all()
+
+
+def test_a_node_of_unknown_size_is_scored_with_typical_pressure(scorer_of: ScorerOf) -> None:
+    view = snapshot(1)
+    unknown = Snapshot(**{**vars(view), "node_capacity": np.full_like(view.node_capacity, np.nan)})
+
+    assert np.isfinite(score(scorer_of(unknown), every(unknown)).mean).all()
+
+
+def test_a_resident_pinned_to_other_cores_presses_on_a_pinned_one_less(scorer_of: ScorerOf) -> None:
+    view = Snapshot(**{**vars(snapshot(9, nodes=1, residents=(2, 2), missing=0.0)), "cpusets": ("0-1", "0-1")})
+    apart = Snapshot(**{**vars(view), "cpusets": ("0-1", "2-3")})
+
+    together, alone = score(scorer_of(view), every(view)), score(scorer_of(apart), every(view))
+
+    assert alone.node_bound[0] <= together.node_bound[0]
+    assert alone.mean[0] == together.mean[0]
+
+
+def test_factors_name_the_resource_that_hurts(scorer_of: ScorerOf) -> None:
+    calm = snapshot(3, nodes=1, residents=(5, 5), missing=0.0)
+    busy = scorer_of(busier(calm, 0, NAMES.index("llc"), 40.0))
+
+    factors = busy.factors(Newcomer("web"), np.array([0], np.int32))
+
+    assert (factors >= -1e-12).all()
+    assert NAMES[int(factors[0].argmax())] == "llc"
+
+
+def test_an_empty_node_has_no_factors(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(emptied(snapshot(1)))
+
+    assert (scorer.factors(Newcomer("web"), every(scorer.snapshot)) == 0).all()
+
+
+def test_age_is_that_of_the_newest_message_and_never_negative(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(0))
+    nobody = np.zeros(0, np.int32)
+
+    assert scorer.score(Newcomer("web"), nobody, now_us=NOW_US + 2_500_000).age_s == 2.5
+    assert scorer.score(Newcomer("web"), nobody, now_us=NOW_US - 1).age_s == 0.0

@@ -1,0 +1,153 @@
+"""Contracts: what others build on, pinned in tests/golden/contract-*.json and compared with the code.
+
+`python tests/test_contracts.py` writes the files again, once a decision record says why.
+"""
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel
+
+from advisor import scoring
+from advisor.api.scores import ScoreReply, ScoreRequest
+from advisor.snapshot import ARRAYS, NAMES_FILE, Snapshot, directory_name
+from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
+from features.pressure import PRESSURE_COLUMNS
+from features.tables import TABLES
+from ingest.decode import types as decode
+from ingest.schema import Column
+from ingest.topics import TOPICS
+from models.manifest import Manifest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def column(of: Column) -> str:
+    """One column in one line: name, type, unit, range, required or not."""
+    return f"{of.name}: {of.type} [{of.unit}] {of.low}..{of.high}{' required' if of.required else ''}"
+
+
+def tables() -> object:
+    return {
+        table.name: {
+            "version": table.version,
+            "key": table.key,
+            "time": table.time,
+            "columns": [column(of) for of in table.columns],
+        }
+        for table in TABLES.values()
+    }
+
+
+def topics() -> object:
+    return {
+        topic.name: {"key": topic.key, "partitions": topic.partitions, "compacted": topic.compacted}
+        for topic in TOPICS.values()
+    }
+
+
+def arrow(schema: pa.Schema) -> object:
+    return [f"{field.name}: {field.type}{'' if field.nullable else ' required'}" for field in schema]
+
+
+def shape(of: type[BaseModel]) -> object:
+    """JSON schema without its prose."""
+
+    def bare(part: object) -> object:
+        if isinstance(part, dict):
+            return {key: bare(value) for key, value in part.items() if key != "description"}
+        return [bare(item) for item in part] if isinstance(part, list) else part
+
+    return bare(of.model_json_schema())
+
+
+def decoding() -> object:
+    return {
+        "parameters": list(inspect.signature(decode.Decode.__call__).parameters)[1:],
+        "context": [field.name for field in fields(decode.Context)],
+        "decoded": [field.name for field in fields(decode.Decoded)],
+        "rejects": arrow(decode.REJECTS),
+        "reasons": decode.REASONS,
+        "rows_of_usage": arrow(decode.rows_schema(TABLES["usage"])),
+    }
+
+
+def snapshot() -> object:
+    return {
+        "arrays": ARRAYS,
+        "names": {"file": NAMES_FILE, "fields": [f.name for f in fields(Snapshot) if f.name not in ARRAYS]},
+        "directory_of_version_7": directory_name(7),
+    }
+
+
+def scorer() -> object:
+    return {
+        "score": list(inspect.signature(scoring.Scorer.score).parameters)[1:],
+        "newcomer": [field.name for field in fields(scoring.Newcomer)],
+        "scores": [field.name for field in fields(scoring.Scores)],
+        "harm": [field.name for field in fields(scoring.Harm)],
+        "source": get_args(scoring.Source),
+    }
+
+
+def features() -> object:
+    return {
+        "hash": catalogue_hash(),
+        "raw": len(RAW_NAMES),
+        "resources": [{"name": r.name, "usage": r.usage, "capacity": r.capacity} for r in RESOURCES],
+        "pressure_columns": PRESSURE_COLUMNS,
+        "features": [f"{f.name} [{f.unit}] sign {f.sign}{' base' if f.base else ''}" for f in FEATURES],
+    }
+
+
+CONTRACTS: dict[str, Callable[[], object]] = {
+    "tables": tables,
+    "topics": topics,
+    "decode": decoding,
+    "snapshot": snapshot,
+    "bundle-manifest": lambda: shape(Manifest),
+    "score-request": lambda: shape(ScoreRequest),
+    "score-reply": lambda: shape(ScoreReply),
+    "scorer": scorer,
+    "features": features,
+}
+
+
+def file_of(name: str) -> Path:
+    return GOLDEN / f"contract-{name}.json"
+
+
+def as_json(contract: object) -> str:
+    return json.dumps(contract, indent=2) + "\n"
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_the_code_keeps_its_contracts(name: str) -> None:
+    assert json.loads(as_json(CONTRACTS[name]())) == json.loads(file_of(name).read_text()), (
+        f"the contract {name!r} differs from tests/golden/contract-{name}.json, which others build on. Changing this "
+        "needs a decision record in docs/decisions/ (and a new version of the table or schema where there is one); "
+        "then write the file again with `python tests/test_contracts.py`"
+    )
+
+
+def test_every_golden_contract_is_compared() -> None:
+    assert {path.name for path in GOLDEN.glob("contract-*.json")} == {file_of(name).name for name in CONTRACTS}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_keyed_and_timed_by_columns_of_their_own(name: str) -> None:
+    table = TABLES[name]
+
+    assert {*table.key, table.time} <= table.by_name.keys()
+    assert len(table.by_name) == len(table.columns)
+
+
+if __name__ == "__main__":
+    for written, contract in CONTRACTS.items():
+        file_of(written).write_text(as_json(contract()))

@@ -1,0 +1,53 @@
+"""Serving and help stay light: nothing that trains, streams or plots is imported by them."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "duckdb",
+    "highspy",
+    "kafka",
+    "lightgbm",
+    "matplotlib",
+    "numba",
+    "onnx",
+    "ortools",
+    "pandas",
+    "polars",
+    "pyspark",
+    "scipy",
+    "sklearn",
+}
+MODULES = ["cohabit.settings", "cohabit.cli", "cohabit.serving", "advisor.api.app", "advisor.serving", "advisor.model"]
+HELP = """
+import runpy, sys
+sys.argv = ["cohabit", *{arguments}]
+try:
+    runpy.run_module("cohabit", run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+
+def imported_by(code: str) -> set[str]:
+    """Top-level modules in a fresh interpreter after the code has run."""
+    ending = "\nimport sys; print('modules:', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code + ending], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    listed = done.stdout.splitlines()[-1].removeprefix("modules: ").split()
+    return {name.partition(".")[0] for name in listed}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_importing_it_imports_nothing_heavy(module: str) -> None:
+    assert not imported_by(f"import {module}") & HEAVY
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["demo", "--help"]], ids=" ".join)
+def test_help_imports_nothing_heavy_and_no_server(arguments: list[str]) -> None:
+    found = imported_by(HELP.format(arguments=arguments))
+
+    assert "typer" in found
+    assert not found & (HEAVY | {"fastapi", "onnxruntime", "uvicorn", "pyarrow", "numpy"})
