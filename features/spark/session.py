@@ -4,10 +4,13 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from ingest.atomic import replace_atomically
+from ingest.cache import cache_folder
 from ingest.jars import jar_paths
 from ingest.java import java_home
 
@@ -27,8 +30,18 @@ ALWAYS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-    "spark.log.level": "ERROR",
 }
+
+QUIET_LOGS = """rootLogger.level = error
+rootLogger.appenderRef.err.ref = err
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = spark: %d{ISO8601} %p %c{1}: %m%n
+"""
 
 
 @contextmanager
@@ -44,6 +57,7 @@ def spark_session(master: str = "local[2]", settings: Mapping[str, str] | None =
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("cohabit")
     chosen = {**ALWAYS, **(LOCAL if master.startswith("local") else {}), **(settings or {})}
+    chosen.setdefault("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_log_settings()}")
     chosen["spark.jars"] = ",".join(str(path) for path in jar_paths("spark"))
     for name, value in chosen.items():
         builder = builder.config(name, value)
@@ -52,3 +66,10 @@ def spark_session(master: str = "local[2]", settings: Mapping[str, str] | None =
         yield session
     finally:
         session.stop()
+
+
+def _log_settings() -> Path:
+    """File that lets Spark's own logs through from errors on."""
+    path = cache_folder() / "spark-log4j2.properties"
+    replace_atomically(path, QUIET_LOGS.encode())
+    return path
