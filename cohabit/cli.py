@@ -8,9 +8,10 @@ from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
-from cohabit.console import console
+from cohabit.console import show_error
+from cohabit.errors import CohabitError, UnusablePath
 from cohabit.logs import set_up_logs
-from cohabit.settings import BadSettings, Settings, read_settings
+from cohabit.settings import Settings, read_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,8 +57,13 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
         set_up_logs("WARNING")
         try:
             return command(*args, **kwargs)
-        except (IngestError, FeaturesError, ModelsError, AdvisorError, BadSettings) as error:
-            console.print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        except (IngestError, FeaturesError, ModelsError, AdvisorError, CohabitError) as error:
+            show_error(error)
+            raise typer.Exit(1) from error
+        except OSError as error:
+            if error.filename is None:
+                raise
+            show_error(UnusablePath(error))
             raise typer.Exit(1) from error
 
     return run
@@ -90,7 +96,7 @@ def simulate(
     nodes: Annotated[int, typer.Option(min=1, help="Nodes, three platforms in turn.")] = 24,
     apps: Annotated[int, typer.Option(min=3, help="Apps, every third best effort.")] = 24,
     hours: Annotated[float, typer.Option(min=0.1, help="Hours of metrics, one record per container every 30 s.")] = 6.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same stream.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same stream.")] = 1,
     truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; keep from training.")] = None,
 ) -> None:
     """Write the metrics of a cluster that does not exist, with late, doubled, skewed and broken records."""

@@ -1,10 +1,13 @@
 """What every command needs: the lake that is meant, topics, and an event that signals set."""
 
 import signal
+from pathlib import Path
 from threading import Event
 
+from cohabit.errors import NoStream
 from cohabit.settings import Settings
 from features.tables import TABLES
+from ingest.files import topics_in
 from ingest.lake import Lake
 from ingest.topics import NODES, PLACEMENTS, USAGE
 
@@ -15,6 +18,17 @@ TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name)
 def open_lake(settings: Settings, lake: str | None) -> Lake:
     """The lake an option or the settings name."""
     return Lake.open(lake or settings.lake, TABLES)
+
+
+def stream_in(folder: Path) -> Path:
+    """The folder, which holds at least one of TOPICS.
+
+    Raises:
+        NoStream: it does not.
+    """
+    if not set(TOPICS) & set(topics_in(folder)):
+        raise NoStream(folder, TOPICS)
+    return folder
 
 
 def stop_on_signals() -> Event:

@@ -4,10 +4,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 console = Console(highlight=False)
+complaints = Console(stderr=True, highlight=False)
+
+
+def show_error(error: Exception) -> None:
+    """Print an error that tells its reader what to do, as it is: square brackets in it are no markup."""
+    complaints.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

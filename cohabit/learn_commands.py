@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from cohabit.command_parts import open_lake, stop_on_signals
 from cohabit.console import console, show_table
+from cohabit.errors import EmptyLake
 from cohabit.settings import Settings
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from features.spark.batch import Stretch
     from models.learn import Metrics
 
 METRICS = ("mae_log", "spearman", "coverage90")
@@ -19,24 +21,24 @@ METRICS = ("mae_log", "spearman", "coverage90")
 
 def run_features(settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool) -> None:
     """See `cohabit features`."""
+    from features.spark.batch import whole_stretch
     from features.spark.session import spark_session
 
     opened = open_lake(settings, lake)
+    stretch = None if follow else whole_stretch(opened)
+    if stretch is None and not follow:
+        raise EmptyLake(opened.root)
     broker = (bootstrap or settings.kafka.bootstrap) if kafka else None
     with spark_session(settings.spark.master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
-        if follow:
+        if stretch is None:
             _follow(spark, opened, broker, settings.cluster)
         else:
-            _rebuild(spark, opened, broker, settings.cluster)
+            _rebuild(spark, opened, stretch, broker, settings.cluster)
 
 
-def _rebuild(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
+def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: str | None, cluster: str) -> None:
     from features.spark import batch
 
-    stretch = batch.whole_stretch(lake)
-    if stretch is None:
-        console.print(f"no usage in {lake.root} yet: run `cohabit ingest` first")
-        return
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
     with console.status("computing features"):
         batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,} rows"))

@@ -1,10 +1,12 @@
 """Refresh: keep live state from a stream and publish snapshots of it. An edge."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -19,6 +21,8 @@ from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 
 log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 0.1
 
 Published = Callable[[int, int, int], None]
 """Told version, nodes and residents of each snapshot."""
@@ -56,23 +60,67 @@ def refresh_from_files(
 def refresh_from_kafka(
     settings: ConsumerSettings, state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
 ) -> None:
-    """Follow Kafka and publish a snapshot every few seconds until told to stop."""
+    """Follow Kafka and publish a snapshot every few seconds until told to stop.
+
+    Raises:
+        IngestError: what ended the reading; nothing goes on being published from a stream that nobody reads.
+    """
     formats = Formats()
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
         closing(KafkaSource(settings, state.position)) as source,
     ):
-        reader = Thread(
-            target=ingest, args=(source, state, Landers(formats, capacities), _metrics(), stop), daemon=True
-        )
-        reader.start()
-        version = how.version
-        while reader.is_alive() and not stop.wait(how.every_s):
-            if state.as_of_us:
-                _publish(state, lake, how, version, published)
-                version += 1
-        stop.set()
-        reader.join()
+        source.stop_at_end()
+        following = _Following(source)
+        with ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(ingest, following, state, Landers(formats, capacities), _metrics(), stop)
+            try:
+                _wait(following.caught_up.is_set, reader, stop)
+                _publish_regularly(reader, state, lake, how, published=published, stop=stop)
+            finally:
+                stop.set()
+        reader.result()
+
+
+class _Following:
+    """A source that never finishes, and tells once it has read everything that was there at the start.
+
+    A snapshot before that would show nodes emptier than they are.
+    """
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+        self.poll, self.rewind, self.landed = source.poll, source.rewind, source.landed
+        self.caught_up = Event()
+
+    @property
+    def pause_s(self) -> float:
+        """See ingest.consumer.Source."""
+        return self._source.pause_s
+
+    def finished(self) -> bool:
+        """Never."""
+        if not self.caught_up.is_set() and self._source.finished():
+            self.caught_up.set()
+        return False
+
+
+def _publish_regularly(
+    reader: Future[int], state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
+) -> None:
+    """Publish while the reader reads and nobody says stop."""
+    for version in count(how.version):
+        _wait(lambda: state.as_of_us > 0, reader, stop)
+        if reader.done() or stop.is_set():
+            return
+        _publish(state, lake, how, version, published)
+        stop.wait(how.every_s)
+
+
+def _wait(until: Callable[[], bool], reader: Future[int], stop: Event) -> None:
+    """Wait for something, the reader's end, or the word to stop."""
+    while not until() and not reader.done() and not stop.wait(LOOK_EVERY_S):
+        pass
 
 
 def _publish(state: LiveState, lake: Lake, how: Refresh, version: int, published: Published) -> None:

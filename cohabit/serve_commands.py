@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
-from cohabit.command_parts import TOPICS, open_lake, stop_on_signals
+from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import console
 from cohabit.settings import Settings
 
@@ -35,7 +35,7 @@ def run_refresh(
     how = Refresh(target, every_s, version=time_ns() // 1_000_000)
     state = LiveState(cluster or settings.cluster)
     if folder is not None:
-        refresh_from_files(folder, TOPICS, state, opened, how, published=_published)
+        refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
         return
     group = f"cohabit-refresh-{uuid4().hex}"
     consumer = ConsumerSettings(

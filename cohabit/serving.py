@@ -14,12 +14,14 @@ from fastapi import FastAPI
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.serving import Serving
+from cohabit.errors import NoFreePort
 
 log = structlog.get_logger(__name__)
 
 HOST = "127.0.0.1"
 RELOAD_EVERY_S = 1.0
 PORTS_TRIED = 20
+LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +45,40 @@ class _Server(uvicorn.Server):
 
 
 def free_socket(port: int) -> socket.socket:
-    """A bound loopback socket on the port, or on the next one that is free; 0 takes any.
+    """A listening loopback socket on the port, or on the next one that is free; 0 takes any.
+
+    It listens at once: sockets that are merely bound do not keep each other from a port.
 
     Raises:
-        OSError: none of the next PORTS_TRIED ports is free.
+        NoFreePort: none of the next PORTS_TRIED ports is free.
     """
-    for candidate in range(port, port + PORTS_TRIED):
+    last = min(port + PORTS_TRIED - 1, LAST_PORT) if port else 0
+    reason = ""
+    for candidate in range(port, last + 1):
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((HOST, candidate))
-        except OSError:
+            bound.listen()
+        except OSError as error:
             bound.close()
-            if candidate == port + PORTS_TRIED - 1:
-                raise
+            reason = error.strerror or str(error)
         else:
             return bound
-    raise AssertionError
+    raise NoFreePort(port, last, reason)
 
 
 def run(serving: Serving, *, port: int, scheduler_port: int, ready: Ready) -> None:
-    """Serve until SIGINT or SIGTERM, then drain."""
-    main, scheduler = free_socket(port), free_socket(scheduler_port)
-    listening = Listening(_address(main), _address(scheduler))
-    apps = [(create_app(serving), main), (create_scheduler_app(serving), scheduler)]
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(serving, apps, lambda: ready(listening)))
+    """Serve until SIGINT or SIGTERM, then drain.
+
+    Raises:
+        NoFreePort: one of the listeners finds no port.
+    """
+    with free_socket(port) as main, free_socket(scheduler_port) as scheduler:
+        listening = Listening(_address(main), _address(scheduler))
+        apps = [(create_app(serving), main), (create_scheduler_app(serving), scheduler)]
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(serving, apps, lambda: ready(listening)))
 
 
 async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], bool]) -> None:

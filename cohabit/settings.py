@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from cohabit.errors import BadSettings
 
 PREFIX = "COHABIT_"
 OUTSIDE = ("COHABIT_CACHE",)
@@ -54,10 +57,6 @@ class Settings(Branch):
     advisor: AdvisorSettings = AdvisorSettings()
 
 
-class BadSettings(Exception):
-    """A COHABIT_* variable that does not fit; the message names it."""
-
-
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Settings from environment variables.
 
@@ -71,8 +70,18 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:
-        lines = [f"{PREFIX}{'__'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
-        raise BadSettings("; ".join(lines)) from error
+        raise BadSettings("; ".join(map(_complaint, error.errors()))) from error
+
+
+def _complaint(error: ErrorDetails) -> str:
+    name = f"{PREFIX}{'__'.join(map(str, error['loc'])).upper()}"
+    if error["type"] != "extra_forbidden":
+        return f"{name}={error['input']!r}: {error['msg']}"
+    branch: type[BaseModel] = Settings
+    for step in error["loc"][:-1]:
+        branch = type(getattr(Settings(), str(step)))
+    beside = name.rpartition("__")[0] + "__" if "__" in name else PREFIX
+    return f"{name} is no setting; there are {', '.join(beside + known.upper() for known in branch.model_fields)}"
 
 
 def _put(tree: dict[str, object], path: list[str], value: str) -> None:

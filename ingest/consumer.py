@@ -39,8 +39,9 @@ def ignore(_landing: Landing) -> None:
 class Source(Protocol):
     """A stream that is read in batches, each of one partition, and can be read again from any position."""
 
-    pause_s: float
-    """How long to wait after a poll that brought nothing; 0 where poll itself waits."""
+    @property
+    def pause_s(self) -> float:
+        """How long to wait after a poll that brought nothing; 0 where poll itself waits."""
 
     def poll(self) -> Sequence[MessageBatch | Gap]:
         """What came since, at most one part of each partition; empty when nothing did within a short while."""

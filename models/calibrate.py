@@ -46,7 +46,7 @@ def calibrate(scores: Floats, group: Ints, node_window: Ints, *, level: float) -
     Raises:
         ValueError: no rows.
 
-    Source: Lei et al., JASA 2018 (scaled residuals); Dunn et al., JASA 2023 (groups); reference/evaluation.md 5.3.
+    Source: Lei et al., JASA 2018 (scaled residuals); Dunn et al., JASA 2023 (groups).
     """
     per_group = np.array([conformal_quantile(part, level) for part in _by(group, scores)])
     per_node = np.array([part.max() for part in _by(node_window, scores)])

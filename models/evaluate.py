@@ -60,7 +60,7 @@ def evaluate(
     Raises:
         ValueError: lengths differ, or there are no rows.
 
-    Source: percentile cluster bootstrap, Cameron et al., REStat 2008; metrics reference/evaluation.md 2.3.
+    Source: percentile cluster bootstrap, Cameron et al., REStat 2008.
     """
     draws = _draws(cluster, rng, resamples)
     return {

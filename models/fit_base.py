@@ -36,7 +36,7 @@ def fit_base(
     Raises:
         Nothing.
 
-    Source: ours, DESIGN section 5; Huber, AMS 1964; bounded L-BFGS, Byrd et al., SISC 1995.
+    Source: ours, docs/decisions/0008-model-form.md; Huber, AMS 1964; bounded L-BFGS, Byrd et al., SISC 1995.
     """
     pressure = features[:, base_columns]
     share = weight / weight.sum()

@@ -25,7 +25,7 @@ def training_medians(features: Floats, columns: Flags) -> Floats:
     Raises:
         InconsistentDataset: an imputed column is missing in every row.
 
-    Source: ours, DESIGN section 5.
+    Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     unknown = columns & np.isnan(features).all(axis=0)
     if unknown.any():
@@ -50,6 +50,6 @@ def impute(features: Floats, medians: Floats) -> Floats:
     Raises:
         Nothing.
 
-    Source: ours, DESIGN section 5.
+    Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     return np.where(np.isnan(features), medians, features)

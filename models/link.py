@@ -19,7 +19,7 @@ def log_mean(base_sum: Floats, tree_raw: Floats) -> Floats:
     Raises:
         Nothing; a base of -1 or less gives -inf or NaN as NumPy does.
 
-    Source: ours, DESIGN section 5 (additive in slowdown, so that it extrapolates).
+    Source: ours, docs/decisions/0008-model-form.md: additive in slowdown, so that it extrapolates.
     """
     return np.log1p(base_sum) + tree_raw
 

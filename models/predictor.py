@@ -54,7 +54,7 @@ class Predictor:
         Raises:
             WrongFeatures: features are not (n, d).
 
-        Source: ours, DESIGN section 5.
+        Source: ours, docs/decisions/0008-model-form.md.
         """
         self.mean.refuse_other_widths(features)
         rows = impute(features, self.medians)

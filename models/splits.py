@@ -34,7 +34,7 @@ def time_forward(time: NDArray[np.int64], *, origins: int, embargo_us: int) -> l
     Raises:
         InconsistentDataset: a split has no rows to learn from or to judge on.
 
-    Source: reference/evaluation.md 2.2, split S1.
+    Source: rolling origin evaluation, Tashman, Int. J. Forecasting 2000, with a gap after each origin.
     """
     edges = np.linspace(time.min(), time.max() + 1, origins + 2).astype(np.int64)
     splits = [
@@ -60,7 +60,7 @@ def leave_group_out(group: Ints, *, folds: int) -> list[Split]:
     Raises:
         InconsistentDataset: fewer than two groups.
 
-    Source: reference/evaluation.md 2.2, split S2.
+    Source: leave-group-out cross-validation, Roberts et al., Ecography 2017.
     """
     names, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
     if len(names) < 2:

@@ -68,7 +68,7 @@ def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
         InconsistentDataset: one group only, or an imputed column is never known.
         NotExactlyExportable: the trained trees could not be served exactly.
 
-    Source: reference/evaluation.md 5.1 and 5.3.
+    Source: ours, docs/decisions/0008-model-form.md; Friedman, Annals of Statistics 2001 (boosting).
     """
     medians = training_medians(data.features, data.base | (data.signs > 0))
     known = data.with_features(impute(data.features, medians))
@@ -137,7 +137,7 @@ def fit_residual(known: Dataset, terms: BaseTerms, config: TrainConfig) -> lgb.B
     Raises:
         lightgbm.basic.LightGBMError: the data cannot be binned.
 
-    Source: reference/evaluation.md 5.1; the monotone method is "basic", see docs/decisions/0004-monotone-basic.md.
+    Source: ours, docs/decisions/0008-model-form.md; the monotone method is "basic", 0004-monotone-basic.md beside it.
     """
     start = np.log1p(base_sum(known.features, terms))
     train = lgb.Dataset(known.features, known.log_slowdown, weight=known.weight, init_score=start)
@@ -160,7 +160,7 @@ def fit_spread(known: Dataset, error: Floats, config: TrainConfig) -> lgb.Booste
     Raises:
         lightgbm.basic.LightGBMError: the data cannot be binned.
 
-    Source: reference/evaluation.md 5.1.
+    Source: ours, docs/decisions/0008-model-form.md; scaled residuals, Lei et al., JASA 2018.
     """
     size = np.maximum(np.abs(error), config.smallest_residual)
     train = lgb.Dataset(known.features, size, weight=known.weight)

@@ -1,0 +1,62 @@
+"""Errors of the command line and the long-running processes, one class per action a caller can take."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class CohabitError(Exception):
+    """A command cannot go on; the message says what to do."""
+
+
+class BadSettings(CohabitError):
+    """A COHABIT_* variable that does not fit; the message names it."""
+
+
+class StreamExists(CohabitError):
+    """A folder that is to get a stream holds one already."""
+
+    def __init__(self, folder: Path, topics: Sequence[str]) -> None:
+        self.folder, self.topics = folder, tuple(topics)
+        super().__init__(
+            f"{folder} already holds {', '.join(f'{topic}.log' for topic in topics)}: name another folder, or remove "
+            "those files; a second run is never appended to a first"
+        )
+
+
+class NoStream(CohabitError):
+    """A folder that is to be read holds no stream."""
+
+    def __init__(self, folder: Path, topics: Sequence[str]) -> None:
+        self.folder, self.topics = folder, tuple(topics)
+        names = ", ".join(f"{topic}.log" for topic in topics)
+        super().__init__(
+            f"{folder} holds none of {names}: make a stream with `cohabit simulate {folder}`, or print a topic "
+            "into such a file with kafka-console-consumer"
+        )
+
+
+class EmptyLake(CohabitError):
+    """The lake holds no usage to compute features of."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        super().__init__(f"the lake {root} holds no usage: run `cohabit ingest` first, or name another lake")
+
+
+class NoFreePort(CohabitError):
+    """No port of a range is free."""
+
+    def __init__(self, first: int, last: int, reason: str) -> None:
+        self.first, self.last, self.reason = first, last, reason
+        super().__init__(
+            f"no port from {first} to {last} can be listened on ({reason}): end what holds them, choose another with "
+            "--port, --scheduler-port or COHABIT_ADVISOR__PORT, COHABIT_ADVISOR__SCHEDULER_PORT, or give 0 for any"
+        )
+
+
+class UnusablePath(CohabitError):
+    """The system refused a file or folder."""
+
+    def __init__(self, refusal: OSError) -> None:
+        self.path, self.reason = refusal.filename, refusal.strerror
+        super().__init__(f"{refusal.filename}: {refusal.strerror}; check the path, who may write there, and free space")

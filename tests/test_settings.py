@@ -1,0 +1,79 @@
+"""Settings: variables of the environment become one tree, and what does not fit is named."""
+
+from pathlib import Path
+
+import pytest
+
+from cohabit.errors import BadSettings
+from cohabit.settings import Settings, read_settings
+
+
+def test_without_variables_everything_has_a_default() -> None:
+    assert read_settings({"PATH": "/bin", "LAKE": "x"}) == Settings()
+
+
+def test_two_underscores_step_into_a_branch() -> None:
+    given = {
+        "COHABIT_LAKE": "/data/lake",
+        "COHABIT_REGISTRY": "/data/models",
+        "COHABIT_KAFKA__BOOTSTRAP": "kafka:9092",
+        "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "9000",
+        "COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e3",
+    }
+
+    found = read_settings(given)
+
+    assert (found.lake, found.registry) == ("/data/lake", Path("/data/models"))
+    assert (found.kafka.bootstrap, found.kafka.session_timeout_ms) == ("kafka:9092", 9000)
+    assert found.advisor.max_feature_age_s == 1000.0
+    assert found.kafka.group == Settings().kafka.group
+
+
+def test_where_downloads_are_kept_is_no_setting() -> None:
+    assert read_settings({"COHABIT_CACHE": "/var/cache"}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "there_is"),
+    [
+        ("COHABIT_LAEK", "COHABIT_LAKE"),
+        ("COHABIT_KAFKA__BOOTSTRAPS", "COHABIT_KAFKA__BOOTSTRAP"),
+        ("COHABIT_KAFKA__", "COHABIT_KAFKA__GROUP"),
+    ],
+)
+def test_an_unknown_name_is_an_error_that_names_it_and_those_there_are(name: str, there_is: str) -> None:
+    with pytest.raises(BadSettings) as raised:
+        read_settings({name: "x"})
+
+    assert str(raised.value).startswith(f"{name} is no setting")
+    assert there_is in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COHABIT_ADVISOR__PORT", "eighty"),
+        ("COHABIT_ADVISOR__PORT", "65536"),
+        ("COHABIT_ADVISOR__MAX_FEATURE_AGE_S", "0"),
+        ("COHABIT_KAFKA__SESSION_TIMEOUT_MS", "1"),
+        ("COHABIT_KAFKA", "kafka:9092"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_an_error_that_names_variable_and_value(name: str, value: str) -> None:
+    with pytest.raises(BadSettings) as raised:
+        read_settings({name: value})
+
+    assert str(raised.value).startswith(f"{name}={value!r}: ")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_name_that_is_both_a_value_and_a_branch_is_an_error(order: int) -> None:
+    given = [("COHABIT_KAFKA", "kafka:9092"), ("COHABIT_KAFKA__GROUP", "g")][::order]
+
+    with pytest.raises(BadSettings, match="COHABIT_KAFKA"):
+        read_settings(dict(given))
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    with pytest.raises(BadSettings, match=r"COHABIT_X is no setting.*COHABIT_ADVISOR__PORT='a'|COHABIT_ADVISOR.*_X"):
+        read_settings({"COHABIT_X": "1", "COHABIT_ADVISOR__PORT": "a"})
