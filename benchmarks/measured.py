@@ -1,4 +1,4 @@
-"""Measured: antagonist kinds that no model saw, on our own runs; accuracy beside the baselines, and the ceiling."""
+"""Measured: antagonist kinds that no model saw, on our own runs; accuracy beside the baselines."""
 
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -36,10 +36,10 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
 
 
 def figures(report: Report) -> Result:
-    """Figures by method; `ceiling_spearman` is how well one round ranks the other."""
+    """Figures by method; `round_to_round_spearman` is how well one round ranks the other."""
     found = {method: _flat(estimates) for method, estimates in report.metrics.items()}
-    ceiling = {"ceiling_spearman": report.ceiling, "configurations": float(report.rows)}
-    return {**found, OURS: {**found[OURS], **{name + end: v for name, v in ceiling.items() for end in ("", LOW, HIGH)}}}
+    rounds = {"round_to_round_spearman": report.round_to_round, "configurations": float(report.rows)}
+    return {**found, OURS: {**found[OURS], **{name + end: v for name, v in rounds.items() for end in ("", LOW, HIGH)}}}
 
 
 def _flat(estimates: dict[str, Estimate]) -> Figures:

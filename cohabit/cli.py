@@ -78,7 +78,7 @@ def settings() -> Settings:
 @told_plainly
 def broker(
     folder: Annotated[Path, typer.Option(help="Where the broker keeps its records.")] = Path("cohabit-data/broker"),
-    port: Annotated[int, typer.Option(help="Loopback port clients begin with; 0 takes a free one.")] = 9092,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 takes a free one.")] = 9092,
 ) -> None:
     """Run a real single-node Kafka on loopback until Ctrl-C, with Cohabit's topics.
 
@@ -195,8 +195,8 @@ def refresh(
 def serve(
     registry: RegistryOption = None,
     snapshots: Snapshots = None,
-    port: Annotated[int | None, typer.Option(help="Main listener; the next free port if taken.")] = None,
-    scheduler_port: Annotated[int | None, typer.Option(help="Listener for schedulers.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="For people; the next free one if taken.")] = None,
+    scheduler_port: Annotated[int | None, typer.Option(min=0, max=65535, help="For schedulers; never moves.")] = None,
 ) -> None:
     """Answer schedulers and people on loopback; neutral, with the reason, when nothing honest can be said."""
     from cohabit.serve_commands import run_serve

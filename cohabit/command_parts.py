@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 from threading import Event
 
+from cohabit.console import console
 from cohabit.errors import NoStream
 from cohabit.settings import Settings
 from features.tables import TABLES
@@ -28,6 +29,8 @@ def stream_in(folder: Path) -> Path:
     """
     if not set(TOPICS) & set(topics_in(folder)):
         raise NoStream(folder, TOPICS)
+    if others := sorted(set(topics_in(folder)) - set(TOPICS)):
+        console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(TOPICS)})")
     return folder
 
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS
 from cohabit.console import bar, console, show_table
-from cohabit.learn_commands import show_metrics
+from cohabit.learn_commands import LEGEND, show_metrics
 from cohabit.serve_commands import open_serving
 from cohabit.settings import read_settings
 from cohabit.stream_commands import show_lake
@@ -138,7 +138,7 @@ def _features(demo: Demo) -> None:
             usage = batch.kafka_usage(spark, lake, demo.bootstrap, demo.plan.cluster)
         else:
             usage = batch.landed_usage(spark, lake, stretch)
-        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,} rows"))
+        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,}"))
 
 
 def _learn(demo: Demo) -> None:
@@ -158,6 +158,7 @@ def _learn(demo: Demo) -> None:
         equality = compare(rows, placement, DEFAULT_EFFORT.config)
     for name, found in metrics.items():
         show_metrics(name, found)
+    console.print(LEGEND)
     batches = ", ".join(map(str, BATCHES))
     console.print(
         f"ONNX against LightGBM: {equality.differing} of {equality.rows:,} rows differ in any bit (batches {batches})"
@@ -173,7 +174,7 @@ def _measured(demo: Demo) -> None:
     with console.status("predicting kinds of antagonists never seen"):
         report = leave_kind_out(read_configurations(MEASURED, demo.lake()), np.random.default_rng(0))
     show_metrics(f"measured runs, {report.rows} configurations, antagonist kind left out", report.metrics)
-    console.print(f"one round ranks the other at {report.ceiling:.3f}: no model can be expected to rank better")
+    console.print(f"for comparison, one round of the same measurements ranks the other at {report.round_to_round:.3f}")
     rows = [(kind, f"{predicted:.2f}", f"{measured:.2f}") for kind, (predicted, measured) in report.beside.items()]
     show_table("beside redis, worst predicted first (mean slowdown)", ("antagonist", "predicted", "measured"), rows)
     console.print(f"avoid beside redis: [bold]{next(iter(report.beside))}[/]")
@@ -197,7 +198,7 @@ def _refresh(demo: Demo) -> None:
 
 def _serve(demo: Demo, *, leave: bool) -> None:
     from advisor.snapshot import load_current
-    from cohabit.serving import run
+    from cohabit.serving import PORTS_TRIED, run
 
     snapshots = demo.folder / "snapshots"
     as_of_us = load_current(snapshots).as_of_us
@@ -217,7 +218,13 @@ def _serve(demo: Demo, *, leave: bool) -> None:
             console.print(f"serving on {listening.main} and {listening.scheduler}; Ctrl-C ends the demo")
         return not leave
 
-    run(serving, port=settings.advisor.port, scheduler_port=settings.advisor.scheduler_port, ready=ready)
+    run(
+        serving,
+        port=settings.advisor.port,
+        scheduler_port=settings.advisor.scheduler_port,
+        scheduler_tries=PORTS_TRIED,
+        ready=ready,
+    )
 
 
 def _exchange(listening: "Listening", nodes: tuple[str, ...]) -> None:

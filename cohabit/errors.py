@@ -1,6 +1,6 @@
 """Errors of the command line and the long-running processes, one class per action a caller can take."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 
@@ -60,3 +60,12 @@ class UnusablePath(CohabitError):
     def __init__(self, refusal: OSError) -> None:
         self.path, self.reason = refusal.filename, refusal.strerror
         super().__init__(f"{refusal.filename}: {refusal.strerror}; check the path, who may write there, and free space")
+
+
+class NoSuchCluster(CohabitError):
+    """A stream without any record of the cluster that was asked for."""
+
+    def __init__(self, cluster: str, seen: Collection[str]) -> None:
+        self.cluster, self.seen = cluster, seen
+        there = ", ".join(sorted(seen)) or "no cluster at all"
+        super().__init__(f"no record of cluster {cluster!r}; seen: {there}. Name it with --cluster or COHABIT_CLUSTER")

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from models.learn import Metrics
 
 METRICS = ("mae_log", "spearman", "coverage90")
+LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; spearman: rank correlation, higher is
+better; coverage90: share of cases below our bound, 0.9 is promised; in brackets 95 % intervals over apps."""
+QUESTIONS = {
+    "time_forward": "tomorrow: trained on the past, judged on what came after",
+    "leave_app_out": "unseen apps: judged on apps the model was not trained on",
+    "cold_app": "cold apps: judged on apps that never ran anywhere",
+}
+NO_TRAINING = """no training rows: a label needs an app with latency, CPI beside latency, or CPU time per request, on a
+described platform, and at least 8 calm five-minute windows; give it some hours of several apps on nodes of differing
+load"""
 
 
 def run_features(settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool) -> None:
@@ -41,7 +51,9 @@ def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: str 
 
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
     with console.status("computing features"):
-        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,} rows"))
+        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,}"))
+    if not lake.read("training", columns=[]).num_rows:
+        console.print(NO_TRAINING)
 
 
 def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
@@ -50,11 +62,17 @@ def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str)
     usage: DataFrame = stream.kafka_usage(spark, lake, broker, cluster) if broker else stream.landed_usage(spark, lake)
     stop = stop_on_signals()
     how = stream.Follow(lake.root / "checkpoints" / "follow")
-    query = stream.follow(usage, lake, how, lambda batch, rows: console.print(f"  batch {batch}: {rows:,} rows"))
-    console.print("following; Ctrl-C stops")
+    query = stream.follow(usage, lake, how, _told)
+    console.print(f"following {broker or lake.root}; rows of a minute appear once it is final, {stream.WATERMARK} on")
+    console.print("Ctrl-C stops")
     while query.isActive and not stop.wait(1.0):
         pass
     query.stop()
+
+
+def _told(batch: int, rows: int) -> None:
+    if rows:
+        console.print(f"  node_state: {rows:,} rows more (batch {batch})")
 
 
 def run_evaluate(settings: Settings, *, lake: str | None) -> None:
@@ -67,6 +85,7 @@ def run_evaluate(settings: Settings, *, lake: str | None) -> None:
         metrics = evaluate_rows(rows, DEFAULT_EFFORT, status.update)
     for name, found in metrics.items():
         show_metrics(name, found)
+    console.print(LEGEND)
 
 
 def show_metrics(title: str, metrics: "Metrics") -> None:
@@ -77,7 +96,12 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
         (who, *(f"{e.value:.3f} ({e.low:.3f}-{e.high:.3f})" if (e := values.get(n)) else "" for n in METRICS))
         for who, values in metric_lines(metrics)
     ]
-    show_table(title, ("predictor", *METRICS), rows)
+    shown = [name for i, name in enumerate(METRICS) if any(row[i + 1] for row in rows)]
+    kept = [(row[0], *(row[1 + METRICS.index(name)] for name in shown)) for row in rows]
+    show_table(QUESTIONS.get(title, title), ("predictor", *shown), kept)
+    ours, best = metrics["ours"]["mae_log"], min((v["mae_log"].value, k) for k, v in metrics.items() if k != "ours")
+    if best[0] <= ours.value:
+        console.print(f"ours is no better than {best[1]} here")
 
 
 def run_train(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
@@ -94,4 +118,5 @@ def run_train(settings: Settings, *, lake: str | None, registry: Path | None) ->
         train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT)
     for name, found in metrics.items():
         show_metrics(name, found)
+    console.print(LEGEND)
     console.print(f"bundle {shelf.current()} is current; next: cohabit refresh, cohabit serve")

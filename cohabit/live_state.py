@@ -33,6 +33,8 @@ class LiveState:
     cluster: str
     begin: Callable[[str, int], int | None] = lambda _topic, _partition: None
     as_of_us: int = 0
+    others: set[str] = field(default_factory=set)
+    """Clusters whose rows were passed over."""
     _tables: dict[str, pa.Table] = field(default_factory=lambda: {n: t.schema.empty_table() for n, t in LANDED.items()})
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -46,6 +48,7 @@ class LiveState:
         with self._lock:
             self._ends[landing.link.topic, landing.link.partition] = landing.link.end
             rows = landing.rows.filter(pc.equal(landing.rows["cluster"], self.cluster))
+            self.others |= set(pc.unique(landing.rows["cluster"]).to_pylist()) - {self.cluster}
             self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], rows])
             newest = pc.max(rows["arrived_at"].cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)

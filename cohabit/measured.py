@@ -70,13 +70,13 @@ class Report:
 
     Args:
         metrics: ours and every baseline on kinds left out, with intervals over configurations of one kind.
-        ceiling: rank correlation of one round with the other.
+        round_to_round: rank correlation of one round with the other; labels average both and are better than one.
         rows: how many configurations were judged.
         beside: antagonist kind -> (predicted, measured) mean slowdown of one service beside it.
     """
 
     metrics: Metrics
-    ceiling: float
+    round_to_round: float
     rows: int
     beside: dict[str, tuple[float, float]]
 
@@ -118,9 +118,9 @@ def leave_kind_out(found: Configurations, rng: np.random.Generator, service: str
     predicted = {name: total[judged] / counts[judged] for name, total in sums.items()}
     truth = found.rows.log_slowdown[judged]
     metrics = evaluate(truth, predicted, found.rows.group[judged], rng=rng)
-    ceiling = spearman(found.rounds[:, 0], found.rounds[:, 1])
+    round_to_round = spearman(found.rounds[:, 0], found.rounds[:, 1])
     beside = _beside(found, np.flatnonzero(judged), predicted[OURS], service)
-    return Report(metrics, ceiling, int(judged.sum()), beside)
+    return Report(metrics, round_to_round, int(judged.sum()), beside)
 
 
 def said_of_unseen(found: Configurations, test: NDArray[np.bool_]) -> dict[str, Floats]:

@@ -12,6 +12,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from advisor.snapshot import publish
+from cohabit.errors import NoSuchCluster
 from cohabit.live_state import LiveState
 from ingest.consumer import Formats, Landers, ingest
 from ingest.file_source import FileCapacities, FileSource
@@ -46,7 +47,11 @@ class Refresh:
 def refresh_from_files(
     folder: Path, topics: Sequence[str], state: LiveState, lake: Lake, how: Refresh, *, published: Published
 ) -> None:
-    """Read stream files to their end and publish one snapshot."""
+    """Read stream files to their end and publish one snapshot.
+
+    Raises:
+        NoSuchCluster: no record is of the state's cluster.
+    """
     formats = Formats()
     with (
         closing(FileCapacities(folder, formats.nodes_topic, cluster=formats.cluster)) as capacities,
@@ -54,6 +59,8 @@ def refresh_from_files(
     ):
         source.stop_at_end()
         ingest(source, state, Landers(formats, capacities), _metrics(), Event())
+    if not state.as_of_us:
+        raise NoSuchCluster(state.cluster, state.others)
     _publish(state, lake, how, how.version, published)
 
 

@@ -37,6 +37,7 @@ def run_refresh(
     if folder is not None:
         refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
         return
+    console.print(f"following cluster {state.cluster} on {bootstrap or settings.kafka.bootstrap}")
     group = f"cohabit-refresh-{uuid4().hex}"
     consumer = ConsumerSettings(
         bootstrap=bootstrap or settings.kafka.bootstrap, topics=TOPICS, group=group, max_wait_ms=200
@@ -46,6 +47,11 @@ def run_refresh(
 
 def _published(version: int, nodes: int, residents: int) -> None:
     console.print(f"  snapshot {version}: {nodes:,} nodes, {residents:,} containers")
+
+
+def _why(serving: "Serving") -> str:
+    age, limit = f"{serving.age_s():,.0f} s", f"{serving.max_age_s:,.0f} s"
+    return f", the newest message is {age} old (limit {limit}, COHABIT_ADVISOR__MAX_FEATURE_AGE_S)"
 
 
 def open_serving(settings: Settings, registry: Path, snapshots: Path, now_us: Callable[[], int]) -> "Serving":
@@ -72,7 +78,7 @@ def run_serve(
     def ready(listening: Listening) -> bool:
         console.print(f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops")
         if problem := serving.problem():
-            console.print(f"answers are neutral for now: {problem}")
+            console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
 
     own = settings.advisor
@@ -80,5 +86,6 @@ def run_serve(
         serving,
         port=own.port if port is None else port,
         scheduler_port=own.scheduler_port if scheduler_port is None else scheduler_port,
+        scheduler_tries=1,
         ready=ready,
     )

@@ -44,15 +44,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-def free_socket(port: int) -> socket.socket:
-    """A listening loopback socket on the port, or on the next one that is free; 0 takes any.
+def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
+    """A listening loopback socket on the port, or on one of the next ones; 0 takes any.
 
     It listens at once: sockets that are merely bound do not keep each other from a port.
 
     Raises:
-        NoFreePort: none of the next PORTS_TRIED ports is free.
+        NoFreePort: none of so many ports is free.
     """
-    last = min(port + PORTS_TRIED - 1, LAST_PORT) if port else 0
+    last = min(port + tries - 1, LAST_PORT) if port else 0
     reason = ""
     for candidate in range(port, last + 1):
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -68,13 +68,15 @@ def free_socket(port: int) -> socket.socket:
     raise NoFreePort(port, last, reason)
 
 
-def run(serving: Serving, *, port: int, scheduler_port: int, ready: Ready) -> None:
+def run(serving: Serving, *, port: int, scheduler_port: int, scheduler_tries: int, ready: Ready) -> None:
     """Serve until SIGINT or SIGTERM, then drain.
+
+    Schedulers are configured with a fixed address: with `scheduler_tries` 1 their listener never moves.
 
     Raises:
         NoFreePort: one of the listeners finds no port.
     """
-    with free_socket(port) as main, free_socket(scheduler_port) as scheduler:
+    with free_socket(port) as main, free_socket(scheduler_port, scheduler_tries) as scheduler:
         listening = Listening(_address(main), _address(scheduler))
         apps = [(create_app(serving), main), (create_scheduler_app(serving), scheduler)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

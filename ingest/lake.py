@@ -151,6 +151,10 @@ class Lake:
         """Every (topic, partition) that has a chain."""
         return sorted((p.parent.name, int(p.name)) for p in (self.root / "links").glob("*/*") if p.is_dir())
 
+    def landed_rows(self, table: str) -> int:
+        """Rows of a table that were landed, duplicates included."""
+        return sum(file.rows for file in self._landed(table))
+
     def unknown_fields(self) -> Counter[str]:
         """How often each field outside the catalogue was seen in all that was landed."""
         seen: Counter[str] = Counter()

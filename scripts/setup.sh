@@ -18,6 +18,7 @@ retry() {
   return 1
 }
 
+echo "making $venv and installing $(grep -c "^[a-z].*==" requirements/all.lock) packages, about a minute" >&2
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip=("$venv/bin/python" -m pip install --quiet --retries 5)
 retry "${pip[@]}" --require-hashes -r requirements/build.lock

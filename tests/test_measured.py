@@ -162,7 +162,7 @@ def test_the_report_has_every_predictor_and_names_who_to_avoid(found: Configurat
     assert report.rows == 148
     assert set(report.metrics) == {"ours", "constant", "group_mean", "sum_of_pressure", "ridge"}
     assert report.metrics["ours"]["spearman"].value > 0.2
-    assert 0.5 < report.ceiling < 1
+    assert 0.5 < report.round_to_round < 1
     predicted = [p for p, _ in report.beside.values()]
     assert predicted == sorted(predicted, reverse=True)
     assert {"cache", "stream"} <= report.beside.keys()

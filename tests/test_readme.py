@@ -40,9 +40,9 @@ def shell(commands: str, folder: Path) -> str:
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[str, str]]:
     """`cohabit serve` over what the steps left; its two addresses."""
-    names = {"COHABIT_REGISTRY": "try/registry", "COHABIT_SNAPSHOTS": "try/snapshots"}
     command = [str(BIN / "cohabit"), "serve", "--port", "0", "--scheduler-port", "0"]
-    settings = {**environment(), **names, "COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e12", "COLUMNS": "200"}
+    exported = dict(re.findall(r"(COHABIT_\w+)=(\S+)", block("runs as a test")))
+    settings = {**environment(), **exported, "COLUMNS": "200"}
     with subprocess.Popen(command, cwd=folder, env=settings, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

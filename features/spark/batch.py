@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from features.arrow import Ints
@@ -22,7 +22,7 @@ JOB = "features"
 PROFILE_EVERY_US = 1800 * 1_000_000
 
 Progress = Callable[[str, int], None]
-"""Called with a table's name and its rows when it is written."""
+"""Called with a table's name and its rows when it is written, and with what else was counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,27 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     """
     facts = Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
     inside = (F.col("ts") > F.lit(stretch.start)) & (F.col("ts") <= F.lit(stretch.end))
-    state = usage.where(inside).transform(node_windows).transform(with_node_state, facts).persist()
+    seen = Observation()
+    late = F.expr(f"arrived_at - ts > interval {LATENESS_US} microseconds")
+    counted = usage.where(inside).observe(seen, F.count(F.when(late, 1)).alias("late"))
+    state = counted.transform(node_windows).transform(with_node_state, facts).persist()
     labels = state.transform(with_labels).persist()
     _write(lake, "node_state", stretch, state, progress)
+    progress(f"samples left out, later than {LATENESS_US // 1_000_000} s after their time", seen.get["late"])
     _write(lake, "labels", stretch, labels, progress)
+    progress("labels of apps that are modelled", modelled(lake, stretch))
     profiles = with_profiles(state, profile_times(stretch)).toArrow()
     until = timedelta(microseconds=LATENESS_US)
     progress("profiles", lake.replace("profiles", *stretch.ends(until), JOB, profiles))
     _write(lake, "training", stretch, with_training(labels, state, facts, profiles), progress)
     labels.unpersist()
     state.unpersist()
+
+
+def modelled(lake: Lake, stretch: Stretch) -> int:
+    """How many label windows of a stretch have a slowdown; the others count as 1.0."""
+    slowdown = lake.read("labels", *stretch.ends(), ["log_slowdown"])["log_slowdown"]
+    return int(len(slowdown) - slowdown.null_count)
 
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ingest.atomic import replace_atomically
 from ingest.cache import cache_folder
 from ingest.jars import jar_paths
-from ingest.java import java_home
+from ingest.java import quiet_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def spark_session(master: str = "local[2]", settings: Mapping[str, str] | None =
         settings: Spark settings that go before the defaults.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("JAVA_HOME", str(java_home()))
+    os.environ["JAVA_HOME"] = str(quiet_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("cohabit")
     chosen = {**ALWAYS, **(LOCAL if master.startswith("local") else {}), **(settings or {})}
