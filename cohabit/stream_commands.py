@@ -101,7 +101,9 @@ def run_ingest(
 
 def show_lake(lake: Lake) -> None:
     """Print what the lake holds so far, why records were set aside, and which fields nobody asked for."""
-    show_table("in the lake so far", ("table", "rows", "duplicates"), [_counts(lake, table) for table in TOPICS])
+    show_table(
+        "in the lake so far", ("table", "rows", "duplicates"), [_counts(lake, t) for t in (*TOPICS, "dead_letters")]
+    )
     letters = lake.read("dead_letters", columns=["reason", "detail"])
     reasons = letters["reason"].value_counts().to_pylist()
     if reasons:
