@@ -19,6 +19,9 @@ from models.registry import Registry
 
 log = structlog.get_logger()
 
+MOST_AHEAD_S = 300.0
+"""A snapshot dated further into the future would never grow stale."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -142,6 +145,14 @@ class Serving:
         scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
         return Answer(offered, _points(scored, newcomer, len(offered)), "", scored)
 
+    def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
+        """As `answer`, but neutral whatever goes wrong: a scheduler is never left without an answer."""
+        try:
+            return self.answer(newcomer, names)
+        except Exception:
+            log.exception("scoring failed; answered neutrally")
+            return self._neutral(names, "error")
+
     def _neutral(self, offered: Sequence[str], reason: str) -> Answer:
         self.answers.labels("neutral", reason).inc()
         return Answer(offered, np.zeros(len(offered), np.int64), reason, None)
@@ -160,7 +171,8 @@ class Serving:
     def _problem_of(self, scorer: ModelScorer | None) -> str:
         if scorer is None:
             return next(iter(self.refused), "not_loaded")
-        return "stale" if self._age_of(scorer) > self.max_age_s else ""
+        age_s = self._age_of(scorer)
+        return "stale" if age_s > self.max_age_s else "ahead" if age_s < -MOST_AHEAD_S else ""
 
 
 def _points(scored: Scored, newcomer: Newcomer, offered: int) -> NDArray[np.int64]:

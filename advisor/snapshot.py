@@ -195,6 +195,7 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
         "node_capacity": (n, r),
         "node_facts": (n, len(NODE_COLUMNS)),
         "node_seen_us": (n,),
+        "node_known": (n,),
         "first": (n + 1,),
         "resident_app": (m,),
         "resident_best_effort": (m,),

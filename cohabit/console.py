@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)
+"""No markup: what is printed may come from records."""
 complaints = Console(stderr=True, highlight=False)
 
 
@@ -23,7 +24,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*("".join(c if c.isprintable() else "?" for c in cell) for cell in row))
     console.print(table)
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING
 
 import numpy as np
 from prometheus_client import CollectorRegistry
+from rich.text import Text
 
 from cohabit.command_parts import TOPICS
 from cohabit.console import bar, console, show_table
@@ -55,7 +56,7 @@ class Demo:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage and name it."""
-        console.rule(f"[bold]{name}", align="left")
+        console.rule(Text(name, "bold"), align="left")
         began = perf_counter()
         yield
         self.seconds[name] = round(perf_counter() - began, 2)
@@ -177,7 +178,7 @@ def _measured(demo: Demo) -> None:
     console.print(f"for comparison, one round of the same measurements ranks the other at {report.round_to_round:.3f}")
     rows = [(kind, f"{predicted:.2f}", f"{measured:.2f}") for kind, (predicted, measured) in report.beside.items()]
     show_table("beside redis, worst predicted first (mean slowdown)", ("antagonist", "predicted", "measured"), rows)
-    console.print(f"avoid beside redis: [bold]{next(iter(report.beside))}[/]")
+    console.print(f"avoid beside redis: {next(iter(report.beside))}", style="bold")
 
 
 def _refresh(demo: Demo) -> None:
@@ -185,7 +186,7 @@ def _refresh(demo: Demo) -> None:
     from cohabit.refreshing import Refresh, refresh_from_files
 
     how = Refresh(demo.folder / "snapshots", every_s=1.0, version=1)
-    state = LiveState(demo.plan.cluster)
+    state = LiveState(demo.plan.cluster, lambda: time_ns() // 1000)
     refresh_from_files(
         demo.stream,
         TOPICS,

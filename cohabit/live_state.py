@@ -20,6 +20,9 @@ from ingest.schema import LANDED, TIMESTAMP
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""
 
+AHEAD_US = 60 * 1_000_000
+"""A producer's clock may be ahead of ours by so much."""
+
 
 @dataclass
 class LiveState:
@@ -27,10 +30,12 @@ class LiveState:
 
     Args:
         cluster: whose rows are kept.
+        now_us: the clock; what a producer dates more than AHEAD_US later is passed over, or it would age all the rest.
         begin: where to start reading a partition; None reads it whole.
     """
 
     cluster: str
+    now_us: Callable[[], int]
     begin: Callable[[str, int], int | None] = lambda _topic, _partition: None
     as_of_us: int = 0
     others: set[str] = field(default_factory=set)
@@ -47,7 +52,9 @@ class LiveState:
         """Take up a batch."""
         with self._lock:
             self._ends[landing.link.topic, landing.link.partition] = landing.link.end
-            rows = landing.rows.filter(pc.equal(landing.rows["cluster"], self.cluster))
+            latest = pa.scalar(self.now_us() + AHEAD_US, TIMESTAMP)
+            dated = landing.rows.filter(pc.less_equal(landing.rows["arrived_at"], latest))
+            rows = dated.filter(pc.equal(dated["cluster"], self.cluster))
             self.others |= set(pc.unique(landing.rows["cluster"]).to_pylist()) - {self.cluster}
             self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], rows])
             newest = pc.max(rows["arrived_at"].cast(pa.int64())).as_py()

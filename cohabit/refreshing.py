@@ -15,6 +15,7 @@ from advisor.snapshot import publish
 from cohabit.errors import NoSuchCluster
 from cohabit.live_state import LiveState
 from ingest.consumer import Formats, Landers, ingest
+from ingest.errors import IngestError
 from ingest.file_source import FileCapacities, FileSource
 from ingest.kafka_capacities import KafkaCapacities
 from ingest.kafka_source import ConsumerSettings, KafkaSource
@@ -120,7 +121,10 @@ def _publish_regularly(
         _wait(lambda: state.as_of_us > 0, reader, stop)
         if reader.done() or stop.is_set():
             return
-        _publish(state, lake, how, version, published)
+        try:
+            _publish(state, lake, how, version, published)
+        except IngestError as error:
+            log.warning("no snapshot this time; trying again", error=str(error))
         stop.wait(how.every_s)
 
 

@@ -33,7 +33,7 @@ def run_refresh(
 
     opened, target = open_lake(settings, lake), snapshots or settings.snapshots
     how = Refresh(target, every_s, version=time_ns() // 1_000_000)
-    state = LiveState(cluster or settings.cluster)
+    state = LiveState(cluster or settings.cluster, lambda: time_ns() // 1000)
     if folder is not None:
         refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
         return

@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 HOST = "127.0.0.1"
 RELOAD_EVERY_S = 1.0
+DRAIN_S = 3
+"""How long requests in flight may take after the word to stop; a slow client holds nobody up."""
 PORTS_TRIED = 20
 LAST_PORT = 65535
 
@@ -98,7 +100,9 @@ async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], read
 
 
 def _config(app: FastAPI) -> uvicorn.Config:
-    return uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools")
+    return uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", http="httptools", timeout_graceful_shutdown=DRAIN_S
+    )
 
 
 async def _keep_fresh(serving: Serving) -> None:

@@ -76,7 +76,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 def _complaint(error: ErrorDetails) -> str:
     name = f"{PREFIX}{'__'.join(map(str, error['loc'])).upper()}"
     if error["type"] != "extra_forbidden":
-        return f"{name}={error['input']!r}: {error['msg']}"
+        given = "what it is set to" if "@" in str(error["input"]) else repr(error["input"])
+        return f"{name}={given}: {error['msg']}"
     branch: type[BaseModel] = Settings
     for step in error["loc"][:-1]:
         branch = type(getattr(Settings(), str(step)))

@@ -34,7 +34,7 @@ def run_broker(folder: Path, port: int) -> None:
     with console.status("starting Kafka"):
         broker.start()
         create_topics(broker.bootstrap)
-    console.print(f"Kafka listens on [bold]{broker.bootstrap}[/], log in {broker.log}. Ctrl-C stops it.")
+    console.print(f"Kafka listens on {broker.bootstrap}, log in {broker.log}. Ctrl-C stops it.")
     try:
         stop.wait()
     finally:

@@ -11,11 +11,3 @@ class LengthMismatch(FeaturesError):
     def __init__(self, **lengths: int) -> None:
         self.lengths = lengths
         super().__init__(f"columns of the same rows differ in length: {lengths}")
-
-
-class BadCpuset(FeaturesError):
-    """A cpuset list that does not name cores."""
-
-    def __init__(self, cpuset: str) -> None:
-        self.cpuset = cpuset
-        super().__init__(f"cpuset {cpuset!r} does not read as cores, like 0-3,8")

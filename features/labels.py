@@ -26,6 +26,8 @@ LEVEL_RIDGE = 0.005
 """Small, since what the penalty takes from the pressures goes to the level, and makes every label too small."""
 SATURATION = 0.3
 """Pressure at which harm that saturates has mostly set in; lets the fit bend between calm and none."""
+MOST_LOG = 7.0
+"""A signal a thousand times its normal, or less than a thousandth, is an error of measurement."""
 MAX_THROTTLED = 0.02
 """Windows throttled longer than this by the container's own limit say nothing about its neighbours."""
 
@@ -99,7 +101,7 @@ def log_ratio(signal: Floats, load: Floats, pressure: Floats) -> Floats:
         pressure: (n, p) pressures, to tell the calm rows.
 
     Returns:
-        (n,) log ratios; NaN where the signal is missing or not positive, where the load lies outside the calm
+        (n,) log ratios; NaN where the signal is missing, not positive or absurd, where the load lies outside the calm
         windows' loads, and everywhere when there are too few calm windows.
 
     Source: ours; matched load, so that busy hours are not taken for interference.
@@ -110,7 +112,9 @@ def log_ratio(signal: Floats, load: Floats, pressure: Floats) -> Floats:
     if curve is None:
         return np.full(len(signal), np.nan)
     ratio = positive / normal_at(curve, load)
-    return np.log(ratio / quiet_level(ratio, pressure))
+    with np.errstate(divide="ignore"):
+        log = np.log(ratio / quiet_level(ratio, pressure))
+    return np.where(np.abs(log) <= MOST_LOG, log, np.nan)
 
 
 def quiet_level(ratio: Floats, pressure: Floats) -> float:

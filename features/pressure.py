@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from features.arrow import Floats, Ints
 from features.catalog import NAMES
 from features.contention import core_pressure, neighbour_max, neighbour_sum
-from features.cpuset import membership
+from ingest.cpuset import membership
 
 CPU = NAMES.index("cpu")
 PRESSURE_COLUMNS = (

@@ -3,14 +3,20 @@
 from base64 import b64encode
 from collections.abc import Callable
 
+import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.batch import MessageBatch
+from ingest.decode.rejects import Reject, rejects_table
 from ingest.schema import DEAD_LETTERS
 from ingest.topics import DEAD_LETTERS as TOPIC
 from ingest.topics import message_key
 
+MAX_ITEMS = 100
+REST = "…"
+"""Item of the row that counts what was left out."""
 MAX_PAYLOAD_BYTES = 1 << 16
 """Of a longer message the beginning is kept: the broker still has all of it at the same offset."""
 
@@ -19,9 +25,17 @@ Send = Callable[[str, bytes, bytes], None]
 
 
 def dead_letters(batch: MessageBatch, rejects: pa.Table) -> pa.Table:
-    """Rejects of a batch as rows of the dead-letter table, one for each (topic, partition, offset, item)."""
+    """Rejects of a batch as rows of the dead-letter table, one for each (topic, partition, offset, item).
+
+    The message itself stands in the first row about it only: a message with a thousand faults is not kept a thousand
+    times. Of a message with more than MAX_ITEMS faults the rest become one row that counts them.
+    """
+    rejects = bounded(rejects)
     at = rejects["message"].combine_chunks()
-    payload = pa.array([_beginning(batch.values[i].as_py()) for i in at.to_pylist()], pa.binary())
+    numbers = at.to_pylist()
+    is_first = [i == 0 or numbers[i - 1] != number for i, number in enumerate(numbers)]
+    shown = zip(numbers, is_first, strict=True)
+    payload = pa.array([_beginning(batch.values[n].as_py()) if first else None for n, first in shown], pa.binary())
     columns = {
         "item": rejects["item"],
         "reason": rejects["reason"],
@@ -30,6 +44,22 @@ def dead_letters(batch: MessageBatch, rejects: pa.Table) -> pa.Table:
         **origin_columns(batch, at),
     }
     return pa.Table.from_arrays([columns[name] for name in DEAD_LETTERS.schema.names], schema=DEAD_LETTERS.schema)
+
+
+def bounded(rejects: pa.Table) -> pa.Table:
+    """Rejects by message, at most MAX_ITEMS of each and one more that says how many were left out."""
+    ordered = rejects.take(pc.sort_indices(rejects, [("message", "ascending")]))
+    message = ordered["message"].to_numpy()
+    _, start, count = np.unique(message, return_index=True, return_counts=True)
+    place = np.arange(len(message)) - np.repeat(start, count)
+    kept = ordered.filter(pa.array(place < MAX_ITEMS))
+    crowded = count > MAX_ITEMS
+    more = [
+        Reject(int(message[row]), REST, ordered["reason"][int(row + MAX_ITEMS)].as_py(), f"{n - MAX_ITEMS} more items")
+        for row, n in zip(start[crowded].tolist(), count[crowded].tolist(), strict=True)
+    ]
+    both = pa.concat_tables([kept, rejects_table(more)])
+    return both.take(pc.sort_indices(both, [("message", "ascending")]))
 
 
 def origin_columns(batch: MessageBatch, message: pa.Int32Array) -> dict[str, pa.Array]:

@@ -159,3 +159,21 @@ class BrokerUnreachable(IngestError):
             f"no Kafka broker answers at {bootstrap}: check the setting COHABIT_KAFKA__BOOTSTRAP and that the broker "
             "runs and advertises an address this machine can reach"
         )
+
+
+class BadCpuset(IngestError):
+    """A cpuset list that does not name cores."""
+
+    def __init__(self, cpuset: str) -> None:
+        self.cpuset = cpuset
+        super().__init__(f"cpuset {cpuset!r} does not read as cores, like 0-3,8")
+
+
+class DamagedLake(IngestError):
+    """A file that counts cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"{path} cannot be read ({reason}): restore it from a copy; nothing else of the lake is harmed"
+        )

@@ -25,7 +25,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ingest.atomic import create_exclusively
-from ingest.errors import BrokenChain, LinkTaken, RowsOutsideRange, UnknownTable, UnsupportedLake
+from ingest.errors import BrokenChain, DamagedLake, LinkTaken, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.origin import BatchId, Link, checked_name
 from ingest.schema import TIMESTAMP, Table
 from ingest.selection import EPOCH, FOREVER, between, condition, each_key_once, microseconds, needed_schema, within
@@ -277,7 +277,10 @@ class Lake:
     def _read_part(self, part: "_Part", kind: Table, wanted: ds.Expression, columns: Sequence[str]) -> pa.Table:
         paths = [str(self.root / path) for path in part.paths]
         span = between(kind.time, part.start_us, part.end_us)
-        return ds.dataset(paths, schema=kind.schema).to_table(list(columns), filter=wanted & span)
+        try:
+            return ds.dataset(paths, schema=kind.schema).to_table(list(columns), filter=wanted & span)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamagedLake(self.root, str(error)) from error
 
     def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
         kind = self.table(table)
@@ -325,8 +328,11 @@ class Lake:
         newest = max(folder.glob("[0-9]*.json"), default=None)
         if newest is None:
             return 0, []
-        entries = json.loads(newest.read_bytes())
-        return int(newest.stem), [_Part(tuple(e["paths"]), e["start_us"], e["end_us"]) for e in entries]
+        try:
+            entries = json.loads(newest.read_bytes())
+            return int(newest.stem), [_Part(tuple(e["paths"]), e["start_us"], e["end_us"]) for e in entries]
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedLake(newest, repr(error)) from error
 
     def _folders(self, kind: str, table: str) -> Iterator[Path]:
         return (path for path in (self.root / kind / table).glob("*") if path.is_dir())
@@ -336,7 +342,10 @@ class Lake:
 
     def _link(self, path: Path) -> LinkFacts:
         if path not in self._links:
-            self._links[path] = LinkFacts.parse(path.read_bytes())
+            try:
+                self._links[path] = LinkFacts.parse(path.read_bytes())
+            except (ValueError, TypeError, KeyError) as error:
+                raise DamagedLake(path, repr(error)) from error
         return self._links[path]
 
     def _refuse_unless_exclusive(self, uri: str) -> None:

@@ -251,7 +251,7 @@ def test_a_refresh_that_cannot_publish_ends_with_an_error(sent: Broker, tmp_path
 
 def test_a_refresh_that_cannot_read_ends_with_an_error(sent: Broker, tmp_path: Path) -> None:
     settings = ConsumerSettings(sent.bootstrap, TOPICS, group="ahead")
-    state, how = LiveState("cli", begin=lambda _topic, _partition: 10**6), Refresh(tmp_path, 0.1, 1)
+    state, how = LiveState("cli", lambda: 2**60, begin=lambda _topic, _partition: 10**6), Refresh(tmp_path, 0.1, 1)
 
     with pytest.raises(ChainAhead):
         refresh_from_kafka(

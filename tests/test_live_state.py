@@ -25,7 +25,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.state = LiveState("c")
+        self.state = LiveState("c", lambda: (START_S + 86_400) * 1_000_000)
 
     def send(self, topic: str, second: int, record: Record, *, arrived: int | None = None) -> None:
         value = {"cluster": "c", "node": "n", "ts": START_S + second, **record}
@@ -89,3 +89,14 @@ def test_a_container_that_ended_is_gone_and_forgotten_in_time(cluster: Cluster) 
     assert cluster.snapshot().containers == ()
 
     assert cluster.state.held()["placements"] == 0
+
+
+def test_a_producers_clock_ahead_of_ours_does_not_age_everybody_else(cluster: Cluster) -> None:
+    before = cluster.snapshot()
+    far = 86_400 + 3600
+    cluster.send("usage", far, {"container": "late", "interval_s": 30, "cpu_cores": 1.0}, arrived=far)
+
+    after = cluster.snapshot()
+
+    assert after.as_of_us == before.as_of_us
+    assert after.containers == before.containers

@@ -109,7 +109,8 @@ class Served:
 def serving(folder: Path, *words: str) -> Iterator[Served]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
     folders = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
-    command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", "0", *words]
+    command = [sys.executable, "-m", "cohabit", "serve", *(() if "--port" in words else ("--port", "0"))]
+    command += [*(() if "--scheduler-port" in words else ("--scheduler-port", "0")), *words]
     with subprocess.Popen(
         command, cwd=ROOT, env={**kept, **folders, "COLUMNS": "200"}, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -162,6 +163,16 @@ def test_serve_answers_the_extender_and_takes_up_what_is_new_while_it_runs(tmp_p
     assert code == 0
 
 
+def test_a_slow_client_does_not_hold_up_a_restart(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path) as served,
+        socket.create_connection((HOST, int(served.scheduler.rpartition(":")[2]))) as slow,
+    ):
+        slow.sendall(b"POST /extender/prioritize HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+
+        assert served.stop() == 0
+
+
 def until(served: Served, holds: Callable[[dict[str, object]], bool]) -> dict[str, object]:
     """The first scores for which something holds; the reloader has a few seconds."""
     deadline = monotonic() + 10
@@ -177,12 +188,18 @@ def slowest(found: dict[str, object]) -> float:
     return max(float(node["slowdown_ratio"]) for node in found["nodes"])
 
 
-def test_two_servers_asked_for_the_same_port_both_start(tmp_path: Path) -> None:
-    first = stretch_of_free_ports(4)
-    same = ("--port", str(first), "--scheduler-port", str(first))
+def test_a_listener_for_people_moves_on_and_one_for_schedulers_never_does(tmp_path: Path) -> None:
+    first = stretch_of_free_ports(3)
+    kept = str(first + 2)
 
-    with serving(tmp_path, *same) as one, serving(tmp_path, *same) as other:
-        addresses = [one.main, one.scheduler, other.main, other.scheduler]
-        assert (one.stop(), other.stop()) == (0, 0)
+    with serving(tmp_path, "--port", str(first), "--scheduler-port", kept) as one:
+        with serving(tmp_path, "--port", str(first)) as other:
+            mains = [one.main, other.main]
+            assert other.stop() == 0
+        command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", kept]
+        refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
+        assert one.stop() == 0
 
-    assert addresses == [f"http://{HOST}:{first + i}" for i in range(4)]
+    assert mains == [f"http://{HOST}:{first}", f"http://{HOST}:{first + 1}"]
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert kept in refused.stderr

@@ -80,8 +80,10 @@ def prioritize(body: bytes, serving: Serving) -> bytes:
     """
     args = _arguments(body)
     names = offered(args)
-    answer = serving.answer(newcomer_of(args.Pod or Object()), names)
-    return _encode([HostPriority(name, score) for name, score in zip(names, answer.points.tolist(), strict=True)])
+    unique = list(dict.fromkeys(names))
+    answer = serving.answer_anyway(newcomer_of(args.Pod or Object()), unique)
+    score = dict(zip(unique, answer.points.tolist(), strict=True))
+    return _encode([HostPriority(name, score[name]) for name in names])
 
 
 def _arguments(body: bytes) -> ExtenderArgs:

@@ -13,7 +13,7 @@ def ops_routes(serving: Serving) -> APIRouter:
 
     @router.get("/healthz")
     @allowed("anyone")
-    def healthz() -> dict[str, str]:
+    async def healthz() -> dict[str, str]:
         """The process is alive; says nothing about its answers."""
         return {"status": "alive"}
 

@@ -23,7 +23,7 @@ class ScoreRequest(BaseModel):
     team: str | None = Field(default=None, max_length=253)
     best_effort: bool = False
     nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
-    """Names of the candidates; all nodes when left out."""
+    """Names of the candidates; all nodes when left out. One named twice is scored once and told twice."""
 
 
 class HarmReply(BaseModel):
@@ -82,7 +82,7 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
         UnknownNode: a named node is not in the snapshot.
     """
     newcomer = Newcomer(ask.app, ask.team, ask.best_effort)
-    answer = serving.answer(newcomer, ask.nodes)
+    answer = serving.answer(newcomer, None if ask.nodes is None else tuple(dict.fromkeys(ask.nodes)))
     if answer.reason == "unknown_nodes":
         raise UnknownNode(answer.names[0])
     scored = answer.scored
@@ -96,8 +96,13 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
         reason="",
         snapshot_version=scored.scores.version,
         age_s=scored.scores.age_s,
-        nodes=_node_replies(answer, scored, newcomer),
+        nodes=_in_order(ask.nodes, _node_replies(answer, scored, newcomer)),
     )
+
+
+def _in_order(asked: tuple[str, ...] | None, replies: list[NodeReply]) -> list[NodeReply]:
+    by_name = {reply.node: reply for reply in replies}
+    return replies if asked is None else [by_name[name] for name in asked]
 
 
 def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> list[NodeReply]:

@@ -14,9 +14,9 @@ from features.arrow import Ints
 from features.node_state import Facts
 from features.spark.decoding import decoded_usage
 from features.spark.steps import node_windows, spark_schema, with_labels, with_node_state, with_profiles, with_training
-from features.windows import LABEL_US, LATENESS_US
+from features.windows import LABEL_US, LATENESS_US, window_end
 from ingest.lake import Lake
-from ingest.schema import USAGE
+from ingest.schema import TIMESTAMP, USAGE
 
 JOB = "features"
 PROFILE_EVERY_US = 1800 * 1_000_000
@@ -33,9 +33,13 @@ class Stretch:
     end: datetime
 
     def ends(self, until: timedelta = timedelta(0)) -> tuple[datetime, datetime]:
-        """The half-open range that holds all times in (start, end + until], as its samples and windows end."""
+        """The half-open range that holds the ends of its windows, those in (start, end + until]."""
         tick = timedelta(microseconds=1)
         return self.start + tick, self.end + until + tick
+
+    def samples(self) -> tuple[datetime, datetime]:
+        """The half-open range of the times of its samples: a window holds those whose time less 1 ms lies in it."""
+        return self.start + timedelta(milliseconds=1), self.end + timedelta(milliseconds=1)
 
 
 def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress) -> None:
@@ -48,7 +52,8 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
         progress: told of each table written.
     """
     facts = Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
-    inside = (F.col("ts") > F.lit(stretch.start)) & (F.col("ts") <= F.lit(stretch.end))
+    first, last = stretch.samples()
+    inside = (F.col("ts") >= F.lit(first)) & (F.col("ts") < F.lit(last))
     seen = Observation()
     late = F.expr(f"arrived_at - ts > interval {LATENESS_US} microseconds")
     counted = usage.where(inside).observe(seen, F.count(F.when(late, 1)).alias("late"))
@@ -74,7 +79,7 @@ def modelled(lake: Lake, stretch: Stretch) -> int:
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
     """Usage rows landed for the stretch; duplicates and late rows still in."""
-    files = lake.files("usage", *stretch.ends())
+    files = lake.files("usage", *stretch.samples())
     schema = spark_schema(USAGE.schema)
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 
@@ -99,8 +104,8 @@ def whole_stretch(lake: Lake) -> Stretch | None:
     if not len(ts):
         return None
     span = pc.min_max(ts.cast(pa.int64()))
-    start, end = (span["min"].as_py() - 1) // LABEL_US * LABEL_US, -(-span["max"].as_py() // LABEL_US) * LABEL_US
-    return Stretch(*(pa.scalar(us, pa.timestamp("us", tz="UTC")).as_py() for us in (start, end)))
+    first, last = window_end(np.array([span["min"].as_py(), span["max"].as_py()]), LABEL_US).tolist()
+    return Stretch(*(pa.scalar(us, TIMESTAMP).as_py() for us in (first - LABEL_US, last)))
 
 
 def _write(lake: Lake, table: str, stretch: Stretch, rows: DataFrame, progress: Progress) -> None:

@@ -21,6 +21,8 @@ from ingest.schema import USAGE
 JOB = "follow"
 WATERMARK = "10 minutes"
 """Lateness limit, plus clocks up to five minutes ahead, plus partitions that are read unevenly."""
+AHEAD = "5 minutes"
+"""What a producer dates later than that is left out: it would carry the watermark past everything else."""
 MAX_FILES = 200
 
 Progress = Callable[[int, int], None]
@@ -73,7 +75,8 @@ def follow(usage: DataFrame, lake: Lake, how: Follow, progress: Progress) -> Str
         windows.transform(with_node_state, facts).write.mode("overwrite").parquet(str(target))
         progress(batch, lake.batch_rows("node_state", JOB, batch))
 
-    windows = usage.withWatermark("ts", WATERMARK).transform(node_windows)
+    dated = usage.where(f"arrived_at <= current_timestamp() + interval {AHEAD}")
+    windows = dated.withWatermark("ts", WATERMARK).transform(node_windows)
     writer = (
         windows.writeStream.outputMode("append").foreachBatch(write).option("checkpointLocation", str(how.checkpoint))
     )

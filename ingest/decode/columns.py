@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingest.cpuset import is_cpuset
 from ingest.decode.types import BAD_TIMESTAMP, FUTURE_TIMESTAMP, NEGATIVE, OUT_OF_RANGE, WRONG_TYPE
 from ingest.schema import PLACEMENT_EVENTS, QOS_VALUES, TIMESTAMP, Column
 
@@ -137,6 +138,10 @@ def _check_integers(column: Column, values: Values) -> Checked:
 def _check_texts(column: Column, values: Values) -> Checked:
     typed, faults = _only(values, frozenset({str}), "text")
     choices = CHOICES.get(column.name)
+    if column.name == "cpuset":
+        unreadable = [i for i, v in enumerate(typed) if isinstance(v, str) and not is_cpuset(v)]
+        faults += [Fault(i, OUT_OF_RANGE, f"{short(typed[i])} does not read as cores, like 0-3,8") for i in unreadable]
+        typed = [None if i in set(unreadable) else v for i, v in enumerate(typed)]
     if choices is None:
         return Checked(pa.array(typed, pa.string()), faults)
     known = {None, *choices}

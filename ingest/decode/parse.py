@@ -18,6 +18,8 @@ from ingest.decode.types import UNDECODABLE
 from ingest.schema import MAX_MESSAGE_BYTES
 
 Record = dict[str, object]
+MAX_RECORDS = 10_000
+"""Of a message with more records only the first are read; a megabyte holds no more honest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,9 @@ def _add(records: Records, value: Record, message: int, index: int) -> None:
 
 def _add_list(records: Records, parsed: list[object], message: int) -> list[Reject]:
     rejects = []
-    for index, value in enumerate(parsed):
+    if len(parsed) > MAX_RECORDS:
+        rejects.append(Reject(message, str(MAX_RECORDS), UNDECODABLE, f"{len(parsed)} records; the rest is not read"))
+    for index, value in enumerate(parsed[:MAX_RECORDS]):
         if isinstance(value, dict):
             _add(records, value, message, index)
         else:

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -272,3 +273,22 @@ def test_answers_stay_whole_while_snapshots_and_bundles_change(process: Process)
     changer.join()
 
     assert len(versions) > 3
+
+
+def test_a_snapshot_dated_far_ahead_is_not_believed_for_ever(process: Process) -> None:
+    ready(process)
+    process.now_us = NOW_US - 3600 * 1_000_000
+
+    assert ask(process).reason == process.serving.problem() == "ahead"
+
+
+def test_whatever_fails_a_scheduler_is_answered_neutrally(process: Process) -> None:
+    ready(process)
+    scorer = process.serving.scorer
+    assert scorer is not None
+    process.serving.scorer = replace(scorer, snapshot=replace(scorer.snapshot, node_capacity=np.zeros((0, 0))))
+
+    answer = process.serving.answer_anyway(WEB, ["n0", "n1"])
+
+    assert (answer.reason, answer.points.tolist()) == ("error", [0, 0])
+    assert process.counted("cohabit_answers_total", source="neutral", reason="error") == 1

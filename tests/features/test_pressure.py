@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.catalog import NAMES
-from features.cpuset import cores_of, membership
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
+from ingest.cpuset import cores_of, membership
 
 CORES = 4
 CAPACITY = np.array([CORES, 1e7, 1e10, 1e9, 1e8, 1e4, 1e9])

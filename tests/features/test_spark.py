@@ -62,7 +62,7 @@ def lake(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture(scope="module")
 def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     """Every derived table, by plain calls of the kernels."""
-    usage = lake.read("usage", *STRETCH.ends())
+    usage = lake.read("usage", *STRETCH.samples())
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(usage, facts)
     labels = labels_of(state)
@@ -141,7 +141,7 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
 def test_live_residents_use_what_the_kernels_say_of_their_last_minute(
     files: Path, by_kernel: dict[str, pa.Table]
 ) -> None:
-    state = LiveState(PLAN.cluster)
+    state = LiveState(PLAN.cluster, lambda: 2**60)
     with (
         closing(FileCapacities(files, Formats().nodes_topic)) as capacities,
         closing(FileSource(files, TOPICS, state.position)) as source,

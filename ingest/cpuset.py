@@ -5,7 +5,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from features.errors import BadCpuset
+from ingest.errors import BadCpuset
 
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 MAX_CORES = 8192
@@ -31,11 +31,21 @@ def cores_of(cpuset: str) -> tuple[int, ...]:
     return tuple(sorted(cores))
 
 
+def is_cpuset(cpuset: str) -> bool:
+    """Whether it reads as a cpuset list."""
+    try:
+        cores_of(cpuset)
+    except BadCpuset:
+        return False
+    return True
+
+
 def membership(cpusets: list[str | None], node_cores: int) -> NDArray[np.bool_]:
     """Which cores each container may use.
 
     Args:
-        cpusets: (k,) cpuset lists; None, or a list that names none of the node's cores, means every core.
+        cpusets: (k,) cpuset lists; None, a list that names none of the node's cores, or one that does not read as
+            cores (landed before that was checked) means every core.
         node_cores: number of cores of the node, >= 1.
 
     Returns:
@@ -43,7 +53,7 @@ def membership(cpusets: list[str | None], node_cores: int) -> NDArray[np.bool_]:
     """
     allowed = np.ones((len(cpusets), node_cores), np.bool_)
     for row, cpuset in enumerate(cpusets):
-        own = [core for core in cores_of(cpuset) if core < node_cores] if cpuset else []
+        own = [core for core in cores_of(cpuset) if core < node_cores] if cpuset and is_cpuset(cpuset) else []
         if own:
             allowed[row] = False
             allowed[row, own] = True

@@ -1,0 +1,149 @@
+"""What was sent to us wrong, or landed before it was checked, does not stop the line."""
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from cohabit import console as shown
+from cohabit.console import show_table
+from features.labels import log_ratio
+from features.spark.batch import whole_stretch
+from features.tables import TABLES
+from features.windows import LABEL_US, window_end
+from ingest.batch import message_batch
+from ingest.capacity import Capacities
+from ingest.cpuset import membership
+from ingest.dead_letters import MAX_ITEMS, REST
+from ingest.decode.native import decoder
+from ingest.decode.parse import MAX_RECORDS
+from ingest.decode.types import Context
+from ingest.errors import DamagedLake
+from ingest.lake import Lake
+from ingest.landing import Landing, land
+from ingest.origin import Link
+from ingest.schema import PLACEMENTS, TIMESTAMP, USAGE
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOON_S = int(NOON.timestamp())
+
+
+def landed(*values: bytes) -> Landing:
+    batch = message_batch(
+        Link("usage", 0, 0, len(values)), [*range(len(values))], [NOON_S * 1000] * len(values), [*values]
+    )
+    return land(batch, decoder(USAGE), Capacities())
+
+
+def usage_at(us: int) -> pa.Table:
+    time = pa.array([us], TIMESTAMP)
+    row = {"cluster": ["c"], "ts": time, "interval_s": [30.0], "node": ["n"], "container": ["a"], "topic": ["usage"]}
+    row |= {"partition": [0], "offset": [0], "arrived_at": time}
+    arrays = [pa.array(row[f.name], f.type) if f.name in row else pa.nulls(1, f.type) for f in USAGE.schema]
+    return pa.Table.from_arrays(arrays, schema=USAGE.schema)
+
+
+@pytest.mark.parametrize("cpuset", ["all", "none", "0-99999999", "3-1", "0x3"])
+def test_a_cpuset_that_names_no_cores_is_set_aside_and_never_pins(cpuset: str) -> None:
+    record = {"ts": NOON_S, "event": "add", "node": "n", "container": "a", "cpuset": cpuset}
+    context = Context(pa.array([NOON_S * 1_000_000], TIMESTAMP))
+
+    decoded = decoder(PLACEMENTS)(pa.array([orjson.dumps(record)], pa.binary()), context)
+
+    assert decoded.rows["cpuset"].to_pylist() == [None]
+    assert decoded.rejects.select(["item", "reason"]).to_pylist() == [{"item": "0.cpuset", "reason": "out_of_range"}]
+    assert membership([cpuset], 4).all()
+
+
+def test_a_message_of_faults_is_kept_once_and_its_faults_are_counted() -> None:
+    message = b"[" + b",".join([b"7"] * 500) + b"]"
+
+    letters = landed(message, b"not json").dead_letters
+
+    assert letters.num_rows == MAX_ITEMS + 2
+    assert [p for p in letters["payload"].to_pylist() if p is not None] == [message, b"not json"]
+    assert letters.filter(pa.array([i == REST for i in letters["item"].to_pylist()]))["detail"].to_pylist() == [
+        "400 more items"
+    ]
+    keys = list(zip(letters["offset"].to_pylist(), letters["item"].to_pylist(), strict=True))
+    assert len(keys) == len(set(keys))
+
+
+def test_of_a_message_with_countless_records_only_the_first_are_read() -> None:
+    letters = landed(b"[" + b",".join([b"7"] * (MAX_RECORDS + 5)) + b"]").dead_letters
+
+    assert letters.num_rows == MAX_ITEMS + 1
+    assert letters["detail"][0].as_py() == f"{MAX_RECORDS + 5} records; the rest is not read"
+
+
+@pytest.mark.parametrize("offset_us", [0, 1, 500, 999, 1000, 1001, 299_999_999])
+def test_the_stretch_of_a_lake_holds_the_window_of_every_sample(tmp_path: Path, offset_us: int) -> None:
+    lake = Lake.open(tmp_path, TABLES)
+    us = NOON_S * 1_000_000 + offset_us
+    link = Link("usage", 0, 0, 1)
+    lake.commit(link, lake.append("usage", usage_at(us), link))
+
+    stretch = whole_stretch(lake)
+
+    assert stretch is not None
+    end = datetime.fromtimestamp(int(window_end(np.array([us]), LABEL_US)[0]) / 1e6, UTC)
+    assert stretch.ends()[0] <= end < stretch.ends()[1]
+    assert stretch.samples()[0] <= NOON + timedelta(microseconds=offset_us) < stretch.samples()[1]
+
+
+def test_an_absurd_signal_gives_no_label() -> None:
+    latency = np.append(np.full(99, 5.0), 5e-324)
+    pressure = np.linspace(0, 1, 100)[:, None]
+
+    log = log_ratio(latency, np.full(100, np.nan), pressure)
+
+    assert np.isnan(log[-1])
+    assert np.isfinite(log[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"end": 1, "kind": "batch", "files": [], "unknown_fields": {}, "x": 1}']
+)
+def test_a_damaged_link_is_named(tmp_path: Path, content: bytes) -> None:
+    lake = Lake.open(tmp_path, TABLES)
+    lake.commit(Link("usage", 0, 0, 1), ())
+    path = next(tmp_path.rglob("links/**/*.json"))
+    path.write_bytes(content)
+
+    with pytest.raises(DamagedLake, match=path.name):
+        Lake.open(tmp_path, TABLES).read("usage")
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    lake = Lake.open(tmp_path, TABLES)
+    link = Link("usage", 0, 0, 1)
+    lake.commit(link, lake.append("usage", usage_at(NOON_S * 1_000_000), link))
+    path = next(tmp_path.rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:100])
+
+    with pytest.raises(DamagedLake, match=path.name):
+        lake.read("usage")
+
+
+def test_a_field_name_is_printed_as_it_is_and_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.StringIO()
+    monkeypatch.setattr(shown, "console", Console(file=printed, markup=False, width=80))
+
+    show_table("fields", ("field", "times"), [("[/x]", "1"), ("a\x1b]0;title\x07", "1")])
+
+    assert "[/x]" in printed.getvalue()
+    assert "\x1b" not in printed.getvalue()
+
+
+def test_json_of_the_examples_is_what_readme_says() -> None:
+    """README's records decode without a reject."""
+    text = (Path(__file__).parent.parent / "README.md").read_text().split("```json\n")
+    usage = json.loads(text[1].split("```")[0])
+
+    assert landed(orjson.dumps({**usage, "ts": NOON_S})).dead_letters.num_rows == 0
