@@ -5,12 +5,17 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from ingest.broker import Broker, create_topics, running_broker
 from ingest.topics import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+settings.register_profile("cohabit", derandomize=True, deadline=None)
+settings.load_profile("cohabit")
 
 
 @pytest.fixture(scope="session")
