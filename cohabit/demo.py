@@ -208,7 +208,7 @@ def _serve(demo: Demo, *, leave: bool) -> None:
     serving = open_serving(
         settings, demo.folder / "registry", snapshots, lambda: as_of_us + int((perf_counter() - began) * 1e6)
     )
-    serving.max_age_s = float("inf")
+    serving.max_age_s = float("inf")  # the simulated day is long past, and nothing will follow it
 
     def ready(listening: "Listening") -> bool:
         with demo.stage("exchange"):

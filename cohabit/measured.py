@@ -23,7 +23,7 @@ from ingest.lake import Lake
 from ingest.schema import TIMESTAMP
 from ingest.traces import measured
 from models.baselines import BASELINES
-from models.evaluate import Estimate, evaluate, spearman
+from models.evaluate import evaluate, spearman
 from models.learn import OURS, Metrics, fit, open_fitted
 from models.table import Rows, read_rows
 from models.train import TrainConfig
@@ -196,8 +196,3 @@ def _grouped(rows: Rows, names: list[str]) -> Rows:
 
 def _with_group(rows: Rows, group: NDArray[np.int64]) -> Rows:
     return Rows(rows.raw, rows.log_slowdown, rows.weight, group, rows.node_window, rows.time)
-
-
-def estimate_text(estimate: Estimate) -> str:
-    """A figure and its interval, for people."""
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

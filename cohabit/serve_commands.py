@@ -27,12 +27,13 @@ def run_refresh(
     every_s: float,
 ) -> None:
     """See `cohabit refresh`."""
+    from advisor.snapshot import next_version
     from cohabit.live_state import LiveState
     from cohabit.refreshing import Refresh, refresh_from_files, refresh_from_kafka
     from ingest.kafka_source import ConsumerSettings
 
     opened, target = open_lake(settings, lake), snapshots or settings.snapshots
-    how = Refresh(target, every_s, version=time_ns() // 1_000_000)
+    how = Refresh(target, every_s, version=next_version(target))
     state = LiveState(cluster or settings.cluster, lambda: time_ns() // 1000)
     if folder is not None:
         refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)

@@ -24,11 +24,6 @@ def log_mean(base_sum: Floats, tree_raw: Floats) -> Floats:
     return np.log1p(base_sum) + tree_raw
 
 
-def mean_ratio(base_sum: Floats, tree_raw: Floats) -> Floats:
-    """Expected slowdown as a ratio: exp of `log_mean`, same arguments and rules."""
-    return np.exp(log_mean(base_sum, tree_raw))
-
-
 def spread(tree_raw: Floats) -> Floats:
     """Typical size of the error of `log_mean`, from the raw output of the spread model, (n,) -> (n,) > 0."""
     return np.exp(tree_raw)
