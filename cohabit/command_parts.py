@@ -10,9 +10,9 @@ from cohabit.settings import Settings
 from features.tables import TABLES
 from ingest.files import topics_in
 from ingest.lake import Lake
-from ingest.topics import NODES, PLACEMENTS, USAGE
+from ingest.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 
-TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name)
+TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name, SAMPLES.name, NODE_USAGE.name)
 """What is landed, in this order where it matters."""
 
 

@@ -20,12 +20,12 @@ from ingest.errors import LinkTaken
 from ingest.landing import DEFAULT_CLUSTER, Landing, land
 from ingest.metrics import IngestMetrics
 from ingest.origin import Link
-from ingest.schema import NODES, PLACEMENTS, USAGE
+from ingest.schema import LANDED, NODES
 from ingest.sink import Sink
 
 log = structlog.get_logger(__name__)
 
-NATIVE: Mapping[str, Decode] = {table.name: decoder(table) for table in (NODES, PLACEMENTS, USAGE)}
+NATIVE: Mapping[str, Decode] = {name: decoder(table) for name, table in LANDED.items()}
 """Our own topics and their format."""
 
 OnLanded = Callable[[Landing], None]

@@ -147,22 +147,45 @@ USAGE = Table(
     ),
 )
 
+WHOLE_NODE = "/"
+"""Container of samples that describe the node itself: the name of the root cgroup."""
+
+INGREDIENTS = (
+    _number("cycles_s", "1/s", "CPU cycles; with instructions_s gives cpi"),
+    _number("instructions_s", "1/s", "instructions retired"),
+    _number("llc_misses_s", "1/s", "last-level cache misses; with instructions_s gives llc_mpki"),
+    _number("run_queue_frac", "s/s", "time runnable but waiting, throttled time still in; gives run_delay_frac"),
+    _number("rt_s", "s/s", "response time of all requests together; with qps gives rt_mean_ms"),
+    _number("disk_io_s", "s/s", "time of all block I/O together; with disk_ios_s gives disk_await_ms"),
+)
+"""Metrics of `samples` that are no column of `usage`; `ingest.rates` makes columns of them."""
+
+KIND_VALUES = ("gauge", "counter")
+
 SAMPLES = Table(
     "samples",
-    1,
-    ("cluster", "node", "container", "metric", "ts"),
+    2,
+    ("cluster", "node", "container", "part", "metric", "series", "ts"),
     "ts",
     (
         CLUSTER,
         TS,
         NODE,
-        CONTAINER,
+        Column(
+            "container",
+            pa.string(),
+            "",
+            "uid of the pod; namespace/name where the format does not tell the uid; / for the node itself",
+            required=True,
+        ),
+        _text("part", "container inside the pod; null: the pod's own cgroup"),
         APP,
         TEAM,
         QOS,
-        _key("metric", "catalogue name of the metric"),
-        _number("value", "", "value of the metric, in the catalogue's unit", -inf),
-        _text("kind", "gauge or counter"),
+        _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` passes it over"),
+        _text("series", "what else tells series of the metric apart, such as a disk; they are added up; null: nothing"),
+        _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
+        _text("kind", "gauge or counter; a counter's rate per second is the column"),
         *LANDING,
     ),
 )
@@ -203,9 +226,31 @@ NODES = Table(
     ),
 )
 
+NODE_USAGE = Table(
+    "node_usage",
+    1,
+    ("cluster", "node", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        TS,
+        Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True),
+        NODE,
+        _number("cpu_frac", "share of the node", "CPU in use", 0, 1.5),
+        _number("memory_frac", "share of the node", "memory in use", 0, 1.5),
+        _number("memory_bandwidth_frac", "share of the node", "memory bandwidth in use", 0, 1.5),
+        _number("net_rx_frac", "share of the node", "network line rate received", 0, 1.5),
+        _number("net_tx_frac", "share of the node", "network line rate sent", 0, 1.5),
+        _number("disk_busy_frac", "s/s", "time the disks were busy", 0, 1),
+        *SIGNALS,
+        *LANDING,
+    ),
+)
+"""What is measured of a whole node in one interval, its system's own use included."""
+
 PLACEMENTS = Table(
     "placements",
-    1,
+    2,
     ("cluster", "container", "ts", "event"),
     "ts",
     (
@@ -216,6 +261,7 @@ PLACEMENTS = Table(
         NODE,
         CONTAINER,
         _text("namespace", "namespace of the container"),
+        _text("name", "name of the pod: how formats without a uid call it, together with its namespace"),
         _text("owner", "top of the owner chain, kind/name"),
         APP,
         TEAM,
@@ -225,6 +271,7 @@ PLACEMENTS = Table(
         _number("cpu_limit_cores", "cores", "CPU limit", 0, 4096),
         _number("memory_request_bytes", "bytes", "memory requested", 0, 1e15),
         _number("memory_limit_bytes", "bytes", "memory limit", 0, 1e15),
+        _number("gpu_request", "GPUs", "GPUs requested, in fractions where they are shared", 0, 1024),
         _count("priority", "", "scheduling priority", -(2**31), 2**31),
         _text("cpuset", "cores the container is pinned to, as in 0-3,8; null: the whole node"),
         _count("numa_node", "", "NUMA node the container is bound to"),
@@ -259,5 +306,5 @@ DEAD_LETTERS = Table(
     ),
 )
 
-LANDED = {t.name: t for t in (USAGE, SAMPLES, NODES, PLACEMENTS)}
+LANDED = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS)}
 """Tables that messages turn into."""

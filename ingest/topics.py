@@ -15,12 +15,13 @@ class Topic:
 
 USAGE = Topic("usage", ("cluster", "node"), 4)
 SAMPLES = Topic("samples", ("cluster", "node"), 4)
+NODE_USAGE = Topic("node_usage", ("cluster", "node"), 4)
 NODES = Topic("nodes", ("cluster", "node"), 1, compacted=True)
 PLACEMENTS = Topic("placements", ("cluster", "container"), 1)
 NODE_STATE = Topic("node_state", ("cluster", "node"), 4, compacted=True)
 DEAD_LETTERS = Topic("dead_letters", ("topic", "partition", "offset"), 1)
 
-TOPICS = {t.name: t for t in (USAGE, SAMPLES, NODES, PLACEMENTS, NODE_STATE, DEAD_LETTERS)}
+TOPICS = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, NODE_STATE, DEAD_LETTERS)}
 
 
 def message_key(topic: Topic, record: dict[str, object]) -> bytes:

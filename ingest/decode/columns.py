@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from ingest.cpuset import is_cpuset
 from ingest.decode.types import BAD_TIMESTAMP, FUTURE_TIMESTAMP, NEGATIVE, OUT_OF_RANGE, WRONG_TYPE
-from ingest.schema import PLACEMENT_EVENTS, QOS_VALUES, TIMESTAMP, Column
+from ingest.schema import KIND_VALUES, PLACEMENT_EVENTS, QOS_VALUES, TIMESTAMP, Column
 
 Values = Sequence[object]
 Micros = NDArray[np.int64]
 
-CHOICES = {"qos": QOS_VALUES, "event": PLACEMENT_EVENTS}
+CHOICES = {"qos": QOS_VALUES, "event": PLACEMENT_EVENTS, "kind": KIND_VALUES}
 """Columns that hold one of a few words."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
