@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 NOW_US = 1_772_323_200_000_000
 APPS = tuple(f"app-{i:03d}" for i in range(100))
 PLATFORMS = ("p0", "p1", "p2")
-CAPACITY = np.array([64.0, 6.4e7, 2e11, 2.56e11, 2e9, 1e5, 3e9])
+CAPACITY = np.array([64.0, 6.4e7, 2e11, 2.56e11, 2e9, 1e5, 3e9, 8.0, 2e11, 5e10])
 FACTS = np.array([64.0, 2.6, 1e6, 3e9])
 
 

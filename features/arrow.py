@@ -1,6 +1,6 @@
 """Arrow columns to NumPy and back, with one missing-value rule: null there, NaN here. Kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,14 @@ Ints = NDArray[np.int64]
 
 def floats(column: pa.ChunkedArray | pa.Array) -> Floats:
     """(n,) float64; null becomes NaN."""
-    return np.asarray(pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(), np.float64)
+    numbers = column.cast(pa.float64())
+    filled = pc.fill_null(numbers, np.nan) if numbers.null_count else numbers
+    return np.asarray(filled.to_numpy(), np.float64)
+
+
+def side_by_side(columns: Sequence[Floats]) -> Floats:
+    """(n, k) of k columns (n,), each in one piece of memory, since kernels work column by column."""
+    return np.stack(columns).T
 
 
 def micros(column: pa.ChunkedArray | pa.Array) -> Ints:
@@ -32,5 +39,11 @@ def _column(values: object, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array):
         return values.cast(kind)
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return pa.array(values, kind, from_pandas=True)
+        return numbers(values).cast(kind)
     return pa.array(values, kind)
+
+
+def numbers(values: Floats) -> pa.Array:
+    """(n,) float64 array; NaN becomes null."""
+    missing = np.isnan(values)
+    return pa.array(np.ascontiguousarray(values), mask=missing if missing.any() else None)

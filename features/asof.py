@@ -2,10 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.errors import LengthMismatch
+from features.order import dense, joint, ranks
 
 Ints = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
@@ -79,11 +79,7 @@ def key_codes(left: pa.Table, right: pa.Table, columns: list[str]) -> tuple[Ints
         (n,) codes of the left rows and (m,) codes of the right rows.
     """
     both = pa.concat_tables([left.select(columns), right.select(columns)], promote_options="default")
-    codes = np.zeros(both.num_rows, np.int64)
-    for column in columns:
-        encoded = pc.dictionary_encode(both[column].combine_chunks(), null_encoding="encode")
-        values = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        codes = np.unique(codes * (len(encoded.dictionary) + 1) + values, return_inverse=True)[1].astype(np.int64)
+    codes = dense(joint([ranks(both[column]) for column in columns]))
     return codes[: left.num_rows], codes[left.num_rows :]
 
 

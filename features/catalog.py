@@ -26,6 +26,9 @@ RESOURCES = (
     Resource("disk", ("disk_read_bytes_s", "disk_write_bytes_s"), "disk_bytes_s"),
     Resource("disk_ios", ("disk_ios_s",), "disk_ios_s"),
     Resource("net", ("net_rx_bytes_s", "net_tx_bytes_s"), "nic_bytes_s"),
+    Resource("gpu", ("gpu_sm_frac",), "gpus"),
+    Resource("pcie", ("pcie_bytes_s",), "pcie_bytes_s"),
+    Resource("rdma", ("rdma_bytes_s",), "rdma_bytes_s"),
 )
 NAMES = tuple(r.name for r in RESOURCES)
 

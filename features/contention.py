@@ -34,11 +34,14 @@ def neighbour_sum(use: Floats, group: Ints) -> Floats:
     if not len(use):
         return use
     known = np.isfinite(use)
-    own = np.where(known, use, 0.0)
-    others = np.bincount(group, own)[group] - own
-    others = np.maximum(others, 0.0)
-    others_known = np.bincount(group, known)[group] - known
     others_all = np.bincount(group)[group] - 1
+    if not known.any():
+        return np.where(others_all == 0, 0.0, np.nan)
+    own = np.where(known, use, 0.0)
+    others = np.maximum(np.bincount(group, own)[group] - own, 0.0)
+    if known.all():
+        return others
+    others_known = np.bincount(group, known)[group] - known
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = others * np.where(others_known == others_all, 1.0, others_all / others_known)
     return np.where(others_all == 0, 0.0, np.where(others_known == 0, np.nan, scaled))
@@ -63,14 +66,20 @@ def neighbour_max(use: Floats, group: Ints) -> Floats:
         raise LengthMismatch(use=len(use), group=len(group))
     if not len(use):
         return use
-    value = np.where(np.isfinite(use), use, -np.inf)
-    order = np.lexsort((value, group))
-    ends = np.cumsum(np.bincount(group)) - 1
-    top = order[ends]
-    second = np.where(np.bincount(group) > 1, value[order[np.maximum(ends - 1, 0)]], -np.inf)
-    best = np.where(np.arange(len(use)) == top[group], second[group], value[top][group])
-    alone = np.bincount(group)[group] == 1
-    return np.where(alone, 0.0, np.where(np.isfinite(best), best, np.nan))
+    count = np.bincount(group)[group]
+    if not np.isfinite(use).any():
+        return np.where(count == 1, 0.0, np.nan)
+    order = np.arange(len(use)) if (np.diff(group) >= 0).all() else np.argsort(group, kind="stable")
+    value = np.where(np.isfinite(use), use, -np.inf)[order]
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    top = np.maximum.reduceat(value, starts)
+    run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(use))))
+    is_top = value == top[run]
+    below = np.maximum.reduceat(np.where(is_top, -np.inf, value), starts)
+    second = np.where(np.add.reduceat(is_top.astype(np.int64), starts) > 1, top, below)
+    best = np.empty(len(use))
+    best[order] = np.where(is_top, second[run], top[run])
+    return np.where(count == 1, 0.0, np.where(np.isfinite(best), best, np.nan))
 
 
 def core_pressure(cpu_cores: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats, Floats]:

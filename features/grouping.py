@@ -32,6 +32,8 @@ def group_means(values: Floats, weight: Floats, starts: Ints) -> Floats:
     """
     by_row = weight if values.ndim == 1 else weight[:, None]
     known = np.isfinite(values)
+    if not known.any():
+        return np.full((len(starts), *values.shape[1:]), np.nan)
     total = np.add.reduceat(np.where(known, values * by_row, 0.0), starts)
     support = np.add.reduceat(np.where(known, by_row, 0.0), starts)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -10,16 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.arrow import Floats, Ints, floats, micros, table
+from features.arrow import Floats, Ints, floats, micros, side_by_side, table
 from features.asof import key_codes, newest_known, stands_until
 from features.catalog import NAMES, RESOURCES
-from features.grouping import group_codes, group_means, group_starts
+from features.composition import COMPOSITION, Details, composition
+from features.container_windows import IDENTITY, ContainerWindows, container_windows, demand_columns
+from features.grouping import group_codes, group_starts
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
-from features.tables import NODE_STATE, SIGNAL_NAMES
-from features.windows import LATENESS_US, WINDOW_US, in_time, once, window_end
-from ingest.schema import TIMESTAMP
+from features.tables import NODE_STATE
+from features.windows import LATENESS_US, in_time, once
 
-IDENTITY = ("app", "team", "qos")
+NODE_FACTS = ["platform", "smt", "numa_nodes", *dict.fromkeys(r.capacity for r in RESOURCES)]
 LANDED_IN = ("arrived_at", "topic", "partition", "offset")
 """Tells events of the same time apart, the same way on every run."""
 
@@ -49,54 +50,59 @@ def node_state(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_U
     counted = once(in_time(samples, lateness_us))
     if not counted.num_rows:
         return NODE_STATE.schema.empty_table()
-    ends = window_end(micros(counted["ts"]), WINDOW_US)
-    by_row = counted.append_column("window_end", pa.array(ends, TIMESTAMP))
-    ordered = by_row.sort_by([(c, "ascending") for c in ("cluster", "node", "window_end", "container", "ts")])
-    containers = _container_windows(ordered)
-    return _with_pressure(containers, facts)
+    return _with_features(container_windows(counted), facts)
 
 
-def _container_windows(ordered: pa.Table) -> pa.Table:
-    """One row per container and window, of samples sorted by both."""
-    starts = group_starts(group_codes(ordered, ["cluster", "node", "window_end", "container"]))
-    counts = np.diff(np.append(starts, ordered.num_rows))
-    last = ordered.take(pa.array(starts + counts - 1))
-    columns = {c: last[c] for c in ("cluster", "node", "window_end", "container", *IDENTITY)}
-    arrived = np.maximum.reduceat(micros(ordered["arrived_at"]), starts)
-    weight = floats(ordered["interval_s"])
-    means = {c: group_means(floats(ordered[c]), weight, starts) for c in SIGNAL_NAMES}
-    numbers = {"samples": pa.array(counts), "arrived_at": pa.array(arrived, TIMESTAMP)}
-    return pa.table({**columns, **numbers, **{c: pa.array(v, from_pandas=True) for c, v in means.items()}})
-
-
-def _with_pressure(containers: pa.Table, facts: Facts) -> pa.Table:
-    ends = micros(containers["window_end"])
-    node = known_at(containers, ends, facts.nodes, ["cluster", "node"])
-    placed = known_at(containers, ends, facts.placements, ["cluster", "container"])
-    identity = {c: pc.coalesce(containers[c], placed[c]) for c in IDENTITY}
+def _with_features(windows: ContainerWindows, facts: Facts) -> pa.Table:
+    """Table `node_state`, of containers' own windows."""
+    rows, group = windows.rows, windows.group
+    node = _nodes_at(rows, group, facts.nodes)
+    placed = known_at(rows, micros(rows["window_end"]), facts.placements, ["cluster", "container"])
+    identity = {c: pc.coalesce(rows[c], placed[c]) for c in IDENTITY}
     members = Members(
-        group=group_codes(containers, ["cluster", "node", "window_end"]),
-        use=resource_use(containers),
+        group=group,
+        use=windows.use,
         capacity=capacities(node),
         best_effort=is_best_effort(identity["qos"]),
         cpuset=placed["cpuset"].to_pylist(),
     )
-    columns: dict[str, object] = {c: containers[c] for c in containers.column_names}
+    details = Details(
+        peak=windows.peak,
+        run_delay=floats(rows["run_delay_frac"]),
+        smt=floats(node["smt"]),
+        numa_nodes=floats(node["numa_nodes"]),
+        numa_node=floats(placed["numa_node"]),
+    )
+    pressure = pressures(members)
+    columns: dict[str, object] = {c: rows[c] for c in rows.column_names}
     columns |= {**identity, "platform": node["platform"]}
-    demand = members.use / members.capacity
-    columns |= {f"demand_{name}": demand[:, i] for i, name in enumerate(NAMES)}
-    columns |= dict(zip(PRESSURE_COLUMNS, pressures(members).T, strict=True))
-    return table(columns, NODE_STATE.schema)
+    columns |= demand_columns(members.use, details.peak, members.capacity)
+    columns |= dict(zip(PRESSURE_COLUMNS, pressure.T, strict=True))
+    by_resource = pressure[:, : len(NAMES)]
+    columns |= dict(zip(COMPOSITION, composition(members, by_resource, details).T, strict=True))
+    return table({**columns, "missing": missing_mask(by_resource)}, NODE_STATE.schema)
+
+
+def missing_mask(pressure: Floats) -> Ints:
+    """(n,) bit i is set where the pressure of the catalogue's resource i is not known."""
+    return np.asarray(np.isnan(pressure) @ (1 << np.arange(pressure.shape[1])), np.int64)
+
+
+def _nodes_at(rows: pa.Table, group: Ints, nodes: pa.Table) -> pa.Table:
+    """The node of each row as described by its window's end, found once for each node-window."""
+    first = rows.take(pa.array(group_starts(group))).select(["cluster", "node", "window_end"])
+    found = known_at(first, micros(first["window_end"]), nodes, ["cluster", "node"])
+    return found.select(NODE_FACTS).take(pa.array(group))
 
 
 def resource_use(rows: pa.Table) -> Floats:
     """(n, resources) use of each resource in absolute units; NaN where a usage column behind it is missing."""
-    return np.column_stack([np.sum([floats(rows[c]) for c in r.usage], axis=0) for r in RESOURCES])
+    return side_by_side([np.sum([floats(rows[c]) for c in r.usage], axis=0) for r in RESOURCES])
 
 
 def capacities(nodes: pa.Table) -> Floats:
     """(n, resources) what each node has of each resource; NaN where not known, or zero."""
-    known = np.column_stack([floats(nodes[r.capacity]) for r in RESOURCES])
+    known = side_by_side([floats(nodes[r.capacity]) for r in RESOURCES])
     return np.where(known > 0, known, np.nan)
 
 

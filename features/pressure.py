@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.arrow import Floats, Ints
+from features.arrow import Floats, Ints, side_by_side
 from features.catalog import NAMES
 from features.contention import core_pressure, neighbour_max, neighbour_sum
 from ingest.cpuset import membership
@@ -62,7 +62,7 @@ def pressures(members: Members) -> Floats:
     ones = np.ones(len(group))
     counts = [neighbour_sum(ones, group), neighbour_sum(members.best_effort.astype(np.float64), group)]
     busiest = neighbour_max(members.use[:, CPU], group) / members.capacity[:, CPU]
-    columns = np.column_stack([*by_resource, np.zeros(len(group)), *counts, busiest])
+    columns = side_by_side([*by_resource, np.zeros(len(group)), *counts, busiest])
     _pin(columns, members)
     return columns
 

@@ -39,6 +39,8 @@ def profile_app(state: pa.Table, as_of_us: Ints) -> pa.Table:
     columns |= {
         c: pa.array([ordered[c][0].as_py()] * int(known.sum()), pa.string()) for c in ("cluster", "app", "platform")
     }
+    peak = np.fmax.accumulate(floats(ordered["qps"]))
+    columns |= {"qps_peak": peak[counts[known] - 1]}
     columns |= {"as_of": pa.array(as_of_us[known], TIMESTAMP), "windows": counts[known].astype(np.float64)}
     return table(columns, PROFILES.schema)
 

@@ -1,8 +1,9 @@
-"""Tables the feature jobs write: node state, labels, profiles, training rows. Facts."""
+"""Tables the feature jobs write: node state, contention, antagonists, labels, profiles, training rows. Facts."""
 
 import pyarrow as pa
 
 from features.catalog import NAMES, PRESSURES, RAW, SENSITIVITIES
+from features.composition import COMPOSITION
 from ingest.schema import (
     APP,
     CLUSTER,
@@ -30,10 +31,18 @@ def _time(name: str, meaning: str) -> Column:
 SIGNAL_NAMES = tuple(c.name for c in SIGNALS)
 PLATFORM = Column("platform", pa.string(), "", "CPU model of the node; null where the node is not described")
 ARRIVED_AT = _time("arrived_at", "when the last sample behind the row had arrived")
+PRESSURE_COUNTS = (
+    _float("neighbours", "containers", "other containers on the node"),
+    _float("neighbours_be", "containers", "other best-effort containers on the node"),
+    _float("max_neighbour_cpu", "share of the node", "CPU use of the busiest neighbour"),
+)
+COMPOSITIONS = tuple(
+    _float(name, "see features.composition", "which neighbours press, and how") for name in COMPOSITION
+)
 
 NODE_STATE = Table(
     "node_state",
-    1,
+    2,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -50,9 +59,62 @@ NODE_STATE = Table(
         *(Column(c.name, c.type, c.unit, f"mean over the window: {c.meaning}") for c in SIGNALS),
         *(_float(f"demand_{name}", "share of the node", f"own use of {name}") for name in NAMES),
         *(_float(name, "share of the node", "neighbours' use") for name in PRESSURES),
-        _float("neighbours", "containers", "other containers on the node"),
-        _float("neighbours_be", "containers", "other best-effort containers on the node"),
-        _float("max_neighbour_cpu", "share of the node", "CPU use of the busiest neighbour"),
+        *PRESSURE_COUNTS,
+        *COMPOSITIONS,
+        _float("age_s", "s", "from the last sample to the window's end"),
+        Column(
+            "missing", pa.int64(), "bits", "bit i is set where the pressure of the catalogue's resource i is unknown"
+        ),
+        *(_float(f"peak_{name}", "share of the node", f"largest sample of own use of {name}") for name in NAMES),
+    ),
+)
+
+CONTENTION = Table(
+    "contention",
+    1,
+    ("cluster", "node", "window_end", "container"),
+    "window_end",
+    (
+        CLUSTER,
+        NODE,
+        _time("window_start", "start of the five-minute window"),
+        _time("window_end", "end of the five-minute window"),
+        CONTAINER,
+        APP,
+        TEAM,
+        QOS,
+        PLATFORM,
+        Column("minutes", pa.int64(), "minutes", "one-minute windows behind the row: its support", required=True),
+        Column("samples", pa.int64(), "", "samples behind the row", required=True),
+        _float("age_s", "s", "from the last sample to the window's end"),
+        Column("missing", pa.int64(), "bits", "bit i is set where resource i's pressure was unknown in some minute"),
+        ARRIVED_AT,
+        *(_float(name, "share of the node", "mean of the minutes' neighbours' use") for name in PRESSURES),
+        *(_float(f"{name}_max", "share of the node", "largest minute's neighbours' use") for name in PRESSURES),
+        *PRESSURE_COUNTS,
+        *COMPOSITIONS,
+        _float("load_of_peak", "ratio", "own load over the app's largest known before the window; null without load"),
+    ),
+)
+
+ANTAGONISTS = Table(
+    "antagonists",
+    1,
+    ("cluster", "node", "window_end", "container", "rank"),
+    "window_end",
+    (
+        CLUSTER,
+        NODE,
+        _time("window_end", "end of the half hour looked at"),
+        CONTAINER,
+        APP,
+        Column("rank", pa.int64(), "", "1 is the neighbour whose use goes along most with the container's signal"),
+        Column("signal", pa.string(), "", "the container's signal that was compared", required=True),
+        Column("antagonist", pa.string(), "", "the neighbour", required=True),
+        Column("antagonist_app", pa.string(), "", "its app"),
+        Column("resource", pa.string(), "", "what it used when the signal rose", required=True),
+        _float("correlation", "", "of the signal with that use, minute by minute; a hint, not a proof"),
+        Column("minutes", pa.int64(), "minutes", "in which both were measured", required=True),
     ),
 )
 
@@ -83,7 +145,7 @@ LABELS = Table(
 
 PROFILES = Table(
     "profiles",
-    1,
+    2,
     ("cluster", "app", "platform", "as_of"),
     "as_of",
     (
@@ -100,6 +162,7 @@ PROFILES = Table(
         _float("cpi", "cycles/instruction", "typical CPI"),
         _float("llc_mpki", "1/1000 instructions", "typical cache misses"),
         _float("qps", "1/s", "typical load of one container"),
+        _float("qps_peak", "1/s", "largest load of one container in a minute so far"),
     ),
 )
 
@@ -124,6 +187,6 @@ TRAINING = Table(
     ),
 )
 
-DERIVED = {t.name: t for t in (NODE_STATE, LABELS, PROFILES, TRAINING)}
+DERIVED = {t.name: t for t in (NODE_STATE, CONTENTION, ANTAGONISTS, LABELS, PROFILES, TRAINING)}
 TABLES = {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS, **DERIVED}
 """Every table of the lake."""

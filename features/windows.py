@@ -2,10 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from features.arrow import Ints, micros
-from features.grouping import group_codes
+from features.order import joint, ranks, rising
 
 SECOND_US = 1_000_000
 WINDOW_US = 60 * SECOND_US
@@ -38,8 +37,15 @@ def in_time(samples: pa.Table, lateness_us: int = LATENESS_US) -> pa.Table:
 
 
 def once(samples: pa.Table) -> pa.Table:
-    """Each (cluster, container, ts) once: of duplicates the one with the lowest topic, partition and offset."""
-    origin = [(name, "ascending") for name in ("topic", "partition", "offset")]
-    ordered = samples.take(pc.sort_indices(samples, sort_keys=origin)).combine_chunks()
-    first = np.sort(np.unique(group_codes(ordered, ["cluster", "container", "ts"]), return_index=True)[1])
-    return ordered.take(pa.array(first))
+    """Each (cluster, node, container, ts) once: of duplicates the one with the lowest topic, partition and offset.
+
+    The node is in the key, since every runner sees the samples of one node together and no others.
+    """
+    key = joint([ranks(samples[name]) for name in ("cluster", "node", "container")])
+    order = rising(key, micros(samples["ts"]))
+    repeated = (np.diff(key[order]) == 0) & (np.diff(micros(samples["ts"])[order]) == 0)
+    if not repeated.any():
+        return samples
+    origin = (ranks(samples[name]) for name in ("topic", "partition", "offset"))
+    order = rising(key, micros(samples["ts"]), *origin)
+    return samples.take(pa.array(np.sort(order[np.append([True], ~repeated)])))

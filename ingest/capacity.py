@@ -24,6 +24,8 @@ CAPACITY_OF = {
     "disk_read_bytes_s": "disk_bytes_s",
     "disk_write_bytes_s": "disk_bytes_s",
     "disk_ios_s": "disk_ios_s",
+    "gpu_sm_frac": "gpus",
+    "pcie_bytes_s": "pcie_bytes_s",
     "rdma_bytes_s": "rdma_bytes_s",
 }
 """Usage column -> the node's column that bounds it, in the same unit."""

@@ -192,7 +192,7 @@ SAMPLES = Table(
 
 NODES = Table(
     "nodes",
-    1,
+    2,
     ("cluster", "node", "ts"),
     "ts",
     (
@@ -209,6 +209,7 @@ NODES = Table(
         _number("disk_bytes_s", "bytes/s", "disk throughput", 0, 1e13),
         _number("disk_ios_s", "1/s", "disk operations", 0, 1e9),
         _number("gpus", "", "GPUs", 0, 1024),
+        _number("pcie_bytes_s", "bytes/s", "PCIe throughput to all devices together", 0, 1e13),
         _number("rdma_bytes_s", "bytes/s", "RDMA line rate", 0, 1e13),
         _number("fpgas", "", "FPGAs (allocation only)", 0, 1024),
         _count("smt", "", "hardware threads per core", 1, 16),

@@ -26,7 +26,10 @@ NOW_US = 1_772_323_200_000_000
 """2026-03-01T00:00:00Z."""
 APPS = ("batch", "cache", "db", "web")
 PLATFORMS = ("big", "small")
-CAPACITY = {"big": [32.0, 6.4e7, 2e11, 2.56e11, 2e9, 1e5, 3e9], "small": [8.0, 1.6e7, 5e10, 3.2e10, 5e8, 2e4, 1e9]}
+CAPACITY = {
+    "big": [32.0, 6.4e7, 2e11, 2.56e11, 2e9, 1e5, 3e9, 8.0, 2e11, 5e10],
+    "small": [8.0, 1.6e7, 5e10, 3.2e10, 5e8, 2e4, 1e9, 2.0, 5e10, 1e10],
+}
 FACTS = {"big": [32.0, 2.4, 2e6, 6.25e9], "small": [8.0, 3.1, 2e6, 6.25e9]}
 CONFIG = TrainConfig(rounds=40, spread_rounds=10, leaves=5, min_rows_in_leaf=10, folds=3)
 

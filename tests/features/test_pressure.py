@@ -10,7 +10,7 @@ from features.pressure import PRESSURE_COLUMNS, Members, pressures
 from ingest.cpuset import cores_of, membership
 
 CORES = 4
-CAPACITY = np.array([CORES, 1e7, 1e10, 1e9, 1e8, 1e4, 1e9])
+CAPACITY = np.array([CORES, 1e7, 1e10, 1e9, 1e8, 1e4, 1e9, 8.0, 1e11, 1e10])
 
 
 def home(seed: int, *, gaps: float, pins: float) -> Members:

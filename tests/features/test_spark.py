@@ -27,7 +27,7 @@ from ingest.broker import Broker, create_topics
 from ingest.consumer import Formats, Landers
 from ingest.consumer import ingest as ingest_loop
 from ingest.file_source import FileCapacities, FileSource
-from ingest.files import TopicWriter, read_messages, topic_path
+from ingest.files import TopicWriter, read_messages, topic_path, topics_in
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 from ingest.producer import Pace, replay
@@ -107,7 +107,7 @@ def test_the_stream_writes_what_the_kernels_say_of_every_finished_minute(
     how = Follow(tmp_path / "checkpoint", every=None)
     cuts_ms = [0, *(round((PLAN.start + timedelta(minutes=m)).timestamp() * 1000) for m in (20, 40)), 2**62]
     for since_ms, until_ms in pairwise(cuts_ms):
-        for topic in TOPICS:
+        for topic in topics_in(files):
             messages = read_messages(topic_path(files, topic))
             TopicWriter(growing, topic).write([m for m in messages if since_ms <= m.arrived_ms < until_ms])
         ingest_files(growing, TOPICS, streamed, until="end", stop=Event(), metrics=metrics())
@@ -123,7 +123,7 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     spark: SparkSession, kafka: Broker, files: Path, lake: Lake, by_kernel: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     create_topics(kafka.bootstrap)
-    replay(files, TOPICS, kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
+    replay(files, topics_in(files), kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
     streamed = Lake.open(tmp_path / "lake", TABLES)
     ingest_files(files, ("nodes", "placements"), streamed, until="end", stop=Event(), metrics=metrics())
 

@@ -58,7 +58,8 @@ def test_one_threshold_moved_by_one_unit_in_the_last_place_is_found(
 
 def test_one_leaf_moved_by_one_unit_in_the_last_place_is_found(learnt: Simulated, forest_of_many: Placement) -> None:
     leaves = forest_of_many.residual.leaf_value.copy()
-    leaves[5] = np.nextafter(leaves[5], np.inf)
+    largest = np.abs(leaves).argmax()
+    leaves[largest] = np.nextafter(leaves[largest], np.inf)
 
     moved = replace(forest_of_many, residual=replace(forest_of_many.residual, leaf_value=leaves))
 

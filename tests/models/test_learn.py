@@ -131,11 +131,12 @@ def situations(
     np.add.at(counts, (row, beside[row, column]), load[row])
     calm = np.ones(len(row))
     shown = law.signals(beside[row, column], load[row], calm, platform[row], rng=Noiseless(0))
+    unknown = np.full(len(row), np.nan)
     nodes = learnt.sources.nodes
     where = nodes.take([nodes["platform"].to_pylist().index(PLATFORMS[p].name) for p in platform])
     home = Members(
         group=row,
-        use=np.column_stack([np.sum([shown[c] for c in r.usage], axis=0) for r in RESOURCES]),
+        use=np.column_stack([np.sum([shown.get(c, unknown) for c in r.usage], axis=0) for r in RESOURCES]),
         capacity=capacities(where)[row],
         best_effort=law.apps.best_effort[beside[row, column]],
         cpuset=[None] * len(row),
