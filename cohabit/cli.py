@@ -146,14 +146,17 @@ def features(
     follow: Annotated[bool, typer.Option("--follow", help="Keep going: node state of finished minutes.")] = False,
     kafka: Annotated[bool, typer.Option("--kafka", help="Read usage straight from Kafka, not from the lake.")] = False,
     bootstrap: Bootstrap = None,
+    spark: Annotated[bool, typer.Option("--spark", help="With Spark, however little there is.")] = False,
 ) -> None:
-    """Compute features with Spark: node state, labels, profiles and training rows as of each decision.
+    """Compute features: node state, contention, antagonists, labels, profiles, training rows as of each decision.
 
-    Without --follow all derived tables are rebuilt for the time that the lake covers.
+    Without --follow all derived tables are rebuilt for the time that the lake covers, up to 20 million samples in this
+    process, more with Spark. --spark, --follow, --kafka or a COHABIT_SPARK__MASTER always mean Spark; the tables are
+    the same to the last bit.
     """
     from cohabit.learn_commands import run_features
 
-    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka)
+    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark)
 
 
 @app.command()

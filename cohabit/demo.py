@@ -127,12 +127,13 @@ def _ingest(demo: Demo) -> None:
 
 
 def _features(demo: Demo) -> None:
+    from features.job import Stretch
     from features.spark import batch
     from features.spark.session import spark_session
 
     lake = demo.lake()
     end = demo.plan.start + timedelta(hours=demo.plan.hours)
-    stretch = batch.Stretch(demo.plan.start, end)
+    stretch = Stretch(demo.plan.start, end)
     with console.status("starting Spark") as status, spark_session() as spark:
         status.update("computing features")
         if demo.bootstrap:

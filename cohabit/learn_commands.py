@@ -13,7 +13,7 @@ from ingest.lake import Lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from features.spark.batch import Stretch
+    from features.job import Stretch
     from models.learn import Metrics
 
 METRICS = ("mae_log", "spearman", "coverage90")
@@ -29,21 +29,44 @@ described platform, and at least 8 calm five-minute windows; give it some hours 
 load"""
 
 
-def run_features(settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool) -> None:
+def run_features(
+    settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool, spark: bool
+) -> None:
     """See `cohabit features`."""
-    from features.spark.batch import whole_stretch
-    from features.spark.session import spark_session
+    from features.job import whole_stretch
+    from features.local import MOST_ROWS
 
     opened = open_lake(settings, lake)
     stretch = None if follow else whole_stretch(opened)
     if stretch is None and not follow:
         raise EmptyLake(opened.root)
     broker = (bootstrap or settings.kafka.bootstrap) if kafka else None
-    with spark_session(settings.spark.master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
+    asked = spark or broker is not None or settings.spark.master is not None
+    if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MOST_ROWS:
+        _compute_here(opened, stretch)
+    else:
+        _compute_with_spark(settings, opened, stretch, broker)
+
+
+def _compute_here(lake: Lake, stretch: "Stretch") -> None:
+    from features.local import run_local
+
+    console.print("in this process; --spark or COHABIT_SPARK__MASTER gives it to Spark")
+    with console.status("computing features"):
+        run_local(lake, stretch, _told_of_table)
+    _warn_without_training(lake)
+
+
+def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None", broker: str | None) -> None:
+    from features.spark.session import LOCAL_MASTER, spark_session
+
+    master = settings.spark.master or LOCAL_MASTER
+    console.print(f"with Spark on {master}")
+    with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
         if stretch is None:
-            _follow(spark, opened, broker, settings.cluster)
+            _follow(spark, lake, broker, settings.cluster)
         else:
-            _rebuild(spark, opened, stretch, broker, settings.cluster)
+            _rebuild(spark, lake, stretch, broker, settings.cluster)
 
 
 def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: str | None, cluster: str) -> None:
@@ -51,7 +74,15 @@ def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: str 
 
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
     with console.status("computing features"):
-        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,}"))
+        batch.run_batch(usage, lake, stretch, _told_of_table)
+    _warn_without_training(lake)
+
+
+def _told_of_table(table: str, rows: int) -> None:
+    console.print(f"  {table}: {rows:,}")
+
+
+def _warn_without_training(lake: Lake) -> None:
     if not lake.read("training", columns=[]).num_rows:
         console.print(NO_TRAINING)
 

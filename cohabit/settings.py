@@ -31,9 +31,9 @@ class KafkaSettings(Branch):
 
 
 class SparkSettings(Branch):
-    """COHABIT_SPARK__*: where features are computed."""
+    """COHABIT_SPARK__*: where features are computed. Without a master small lakes are computed in one process."""
 
-    master: str = "local[2]"
+    master: str | None = None
     driver_memory: str = "2g"
 
 

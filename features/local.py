@@ -1,36 +1,120 @@
-"""The feature steps in one process, without Java: the same kernels, app by app. An edge-free runner for small data."""
+"""The feature job in one process, without Java: the kernels that Spark runs, over chunks of time. An edge.
+
+Two passes: minutes of containers chunk by chunk, of which the columns that later steps need stay in memory; then
+labels, profiles, contention and training rows.
+"""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from features import antagonists, labels, profiles
 from features.arrow import Ints
-from features.labels import label_app, label_windows
-from features.profiles import profile_app
-from features.tables import LABELS, PROFILES
+from features.catalog import PRESSURES, RESOURCES
+from features.grouping import group_starts
+from features.job import JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
+from features.node_state import node_state
+from features.order import joint, ranks, rising
+from features.residents import Sources
+from features.spans import contention
+from features.tables import LABELS, NODE_STATE, PROFILES
+from features.training import training_rows
+from features.windows import LABEL_US, in_time
+from ingest.lake import Lake
 
 APP_KEYS = ("cluster", "app", "platform")
+KEPT = sorted(
+    {"cluster", "node", "container", "app", "team", "qos", "platform", "window_end", "arrived_at", "samples"}
+    | {"qps", "cpu_throttled_frac", *labels.SIGNALS.values(), *PRESSURES}
+    | {*profiles.MEANS, *antagonists.SIGNALS, *antagonists.USES, *(name for r in RESOURCES for name in r.usage)}
+)
+"""Columns of node state that later steps read; they stay in memory for the whole stretch."""
+CHUNK_ROWS = 250_000
+"""Samples computed at once: small enough to stay in the processor's caches, large enough not to notice the seams."""
+MOST_ROWS = 20_000_000
+"""Samples that one process may be asked for: about 6 GB of memory."""
+
+
+def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: int = CHUNK_ROWS) -> None:
+    """Rebuild every derived table of a stretch of time; running it again gives the same tables.
+
+    Args:
+        lake: where usage, nodes and placements lie, and where the tables go.
+        stretch: what to rebuild.
+        progress: told of each table written.
+        chunk_rows: samples computed at once; makes no difference to the tables.
+    """
+    facts, staged = facts_until(lake, stretch), lake.stage("node_state", JOB)
+    late, kept = 0, [NODE_STATE.schema.empty_table().select(KEPT)]
+    for number, samples in enumerate(usage_chunks(lake, stretch, chunk_rows)):
+        rows = node_state(samples, facts)
+        late += samples.num_rows - in_time(samples).num_rows
+        write_file(rows, staged / f"{number:06d}.parquet")
+        kept.append(rows.select(KEPT))
+    progress(LATE, late)
+    progress("node_state", lake.replace("node_state", *stretch.ends(), JOB, staged))
+    state = pa.concat_tables(kept)
+    labelled, known = labels_of(state), profiles_of(state, profile_times(stretch))
+    progress("profiles", lake.replace("profiles", *profile_ends(stretch), JOB, known))
+    progress("contention", _write_contention(lake, stretch, known))
+    progress("labels of apps that are modelled", modelled(labelled))
+    training = training_rows(labelled, Sources(state, facts.nodes, facts.placements, known))
+    who = antagonists.antagonists(state)
+    for table, rows in {"labels": labelled, "antagonists": who, "training": training}.items():
+        progress(table, lake.replace(table, *stretch.ends(), JOB, rows))
+
+
+def usage_chunks(lake: Lake, stretch: Stretch, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
+    """Samples of a stretch in chunks of whole label windows, in the order of time; duplicates and late ones in."""
+    for start, end in _chunks(lake, "usage", rows, *stretch.samples()):
+        yield lake.rows("usage", start, end)
+
+
+def _write_contention(lake: Lake, stretch: Stretch, known: pa.Table) -> int:
+    """Five-minute windows, chunk by chunk of the minutes just written; how many."""
+    staged = lake.stage("contention", JOB)
+    for number, (start, end) in enumerate(_chunks(lake, "node_state", CHUNK_ROWS, *stretch.ends())):
+        write_file(contention(lake.rows("node_state", start, end), known), staged / f"{number:06d}.parquet")
+    return lake.replace("contention", *stretch.ends(), JOB, staged)
+
+
+def write_file(rows: pa.Table, path: Path) -> None:
+    """Write one parquet file of a staged folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path, compression="zstd")
+
+
+def _chunks(lake: Lake, table: str, rows: int, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Half-open ranges of whole label windows that hold about so many rows each."""
+    window = timedelta(microseconds=LABEL_US)
+    step = window * max(1, round((last - first) / window * rows / max(lake.count(table, first, last), 1)))
+    while first < last:
+        yield first, min(first + step, last)
+        first += step
 
 
 def labels_of(state: pa.Table) -> pa.Table:
     """Labels of every named app and platform in `node_state`."""
-    parts = [label_app(label_windows(part)) for part in _by_app(state)]
+    parts = [labels.label_app(labels.label_windows(part)) for part in _by_app(state)]
     return pa.concat_tables([LABELS.schema.empty_table(), *parts])
 
 
 def profiles_of(state: pa.Table, as_of_us: Ints) -> pa.Table:
     """Profiles of every named app and platform in `node_state`, as of each time."""
-    parts = [profile_app(part, as_of_us) for part in _by_app(state)]
+    parts = [profiles.profile_app(part, as_of_us) for part in _by_app(state)]
     return pa.concat_tables([PROFILES.schema.empty_table(), *parts])
 
 
 def _by_app(state: pa.Table) -> Iterator[pa.Table]:
+    """Rows of each named app on each platform, apps in the order of their names."""
     named = state.filter(pc.and_(pc.is_valid(state["app"]), pc.is_valid(state["platform"])))
-    for key in named.group_by(list(APP_KEYS)).aggregate([]).sort_by([(c, "ascending") for c in APP_KEYS]).to_pylist():
-        yield named.filter(_is(named, key))
-
-
-def _is(rows: pa.Table, key: dict[str, object]) -> pa.Array:
-    cluster, app, platform = (pc.equal(rows[c], key[c]) for c in APP_KEYS)
-    return pc.and_(pc.and_(cluster, app), platform)
+    code = joint([ranks(named[c]) for c in APP_KEYS])
+    order = rising(code)
+    starts = group_starts(code[order])
+    for start, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
+        yield named.take(pa.array(order[start:end]))

@@ -155,6 +155,11 @@ class Lake:
         """Rows of a table that were landed, duplicates included."""
         return sum(file.rows for file in self._landed(table))
 
+    def span(self, table: str) -> tuple[int, int] | None:
+        """The first and the last time of a table's landed rows, microseconds since 1970; None where there are none."""
+        files = list(self._landed(table))
+        return (min(f.start_us for f in files), max(f.end_us for f in files)) if files else None
+
     def unknown_fields(self) -> Counter[str]:
         """How often each field outside the catalogue was seen in all that was landed."""
         seen: Counter[str] = Counter()
@@ -232,6 +237,17 @@ class Lake:
         needed = needed_schema(kind, wanted)
         parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self._parts(table, start, end)]
         return each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
+
+    def rows(self, table: str, start: datetime, end: datetime) -> pa.Table:
+        """Rows whose time lies in [start, end), in no order, duplicates still in: for jobs that sort by themselves."""
+        kind = self.table(table)
+        wanted = within(kind.time, start, end)
+        parts = [self._read_part(part, kind, wanted, kind.schema.names) for part in self._parts(table, start, end)]
+        return pa.concat_tables([kind.schema.empty_table(), *parts])
+
+    def count(self, table: str, start: datetime, end: datetime) -> int:
+        """Rows of the files that overlap [start, end), duplicates included: how much there is to read."""
+        return sum(pq.read_metadata(path).num_rows for path in self.files(table, start, end))
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""

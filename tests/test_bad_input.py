@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from cohabit.console import show_table
+from features.job import whole_stretch
 from features.labels import log_ratio
-from features.spark.batch import whole_stretch
 from features.tables import TABLES
 from features.windows import LABEL_US, window_end
 from ingest.batch import message_batch

@@ -17,6 +17,7 @@ from ingest.java import quiet_java_home
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+LOCAL_MASTER = "local[2]"
 LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -45,7 +46,7 @@ appender.err.layout.pattern = spark: %d{ISO8601} %p %c{1}: %m%n
 
 
 @contextmanager
-def spark_session(master: str = "local[2]", settings: Mapping[str, str] | None = None) -> "Iterator[SparkSession]":
+def spark_session(master: str = LOCAL_MASTER, settings: Mapping[str, str] | None = None) -> "Iterator[SparkSession]":
     """A session, stopped on any exit.
 
     Args:

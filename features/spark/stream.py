@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from features.node_state import Facts
 from features.spark.decoding import decoded_usage
-from features.spark.steps import node_windows, spark_schema, with_node_state
+from features.spark.steps import node_windows, spark_schema, with_windows_state
 from ingest.lake import Lake
 from ingest.schema import USAGE
 
@@ -72,7 +72,7 @@ def follow(usage: DataFrame, lake: Lake, how: Follow, progress: Progress) -> Str
     def write(windows: DataFrame, batch: int) -> None:
         facts = Facts(lake.read("nodes"), lake.read("placements"))
         target = lake.batch_path("node_state", JOB, batch)
-        windows.transform(with_node_state, facts).write.mode("overwrite").parquet(str(target))
+        windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
         progress(batch, lake.batch_rows("node_state", JOB, batch))
 
     dated = usage.where(f"arrived_at <= current_timestamp() + interval {AHEAD}")

@@ -16,9 +16,12 @@ from pyspark.sql import SparkSession
 from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.simulation import simulate_into
-from features.local import labels_of, profiles_of
+from features.antagonists import antagonists
+from features.job import Stretch, profile_times
+from features.local import labels_of, profiles_of, run_local
 from features.node_state import Facts, node_state
 from features.residents import Sources
+from features.spans import contention
 from features.spark import batch, stream
 from features.spark.stream import Follow, follow
 from features.tables import TABLES
@@ -36,7 +39,7 @@ from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
 
 PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
-STRETCH = batch.Stretch(PLAN.start, PLAN.start + timedelta(hours=1))
+STRETCH = Stretch(PLAN.start, PLAN.start + timedelta(hours=1))
 
 
 def metrics() -> IngestMetrics:
@@ -66,9 +69,10 @@ def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(usage, facts)
     labels = labels_of(state)
-    profiles = profiles_of(state, batch.profile_times(STRETCH))
+    profiles = profiles_of(state, profile_times(STRETCH))
     training = training_rows(labels, Sources(state, facts.nodes, facts.placements, profiles))
-    return {"node_state": state, "labels": labels, "profiles": profiles, "training": training}
+    derived = {"contention": contention(state, profiles), "antagonists": antagonists(state)}
+    return {"node_state": state, "labels": labels, "profiles": profiles, "training": training, **derived}
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +91,25 @@ def assert_same(found: pa.Table, expected: pa.Table, key: tuple[str, ...]) -> No
     assert differing == []
 
 
-@pytest.mark.parametrize("table", ["node_state", "labels", "profiles", "training"])
+TABLES_MADE = ("node_state", "contention", "antagonists", "labels", "profiles", "training")
+
+
+@pytest.mark.parametrize("table", TABLES_MADE)
 def test_the_batch_job_writes_what_the_kernels_say(table: str, by_batch: Lake, by_kernel: dict[str, pa.Table]) -> None:
     assert_same(by_batch.read(table), by_kernel[table], TABLES[table].key)
+
+
+@pytest.mark.parametrize("chunk", [400, 10_000_000])
+def test_without_spark_the_same_tables_are_written(
+    chunk: int, files: Path, by_kernel: dict[str, pa.Table], tmp_path: Path
+) -> None:
+    alone = Lake.open(tmp_path / "lake", TABLES)
+    ingest_files(files, TOPICS, alone, until="end", stop=Event(), metrics=metrics())
+
+    run_local(alone, STRETCH, lambda _table, _rows: None, chunk_rows=chunk)
+
+    for table in TABLES_MADE:
+        assert_same(alone.read(table), by_kernel[table], TABLES[table].key)
 
 
 def test_running_the_batch_job_again_changes_nothing(spark: SparkSession, by_batch: Lake) -> None:

@@ -1,0 +1,69 @@
+"""The feature job: which time it covers, when profiles are taken, and what it tells. Facts for both runners."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from features.arrow import Ints
+from features.node_state import Facts
+from features.windows import LABEL_US, LATENESS_US, window_end
+from ingest.lake import Lake
+from ingest.schema import TIMESTAMP
+
+JOB = "features"
+PROFILE_EVERY_US = 1800 * 1_000_000
+LATE = f"samples left out, later than {LATENESS_US // 1_000_000} s after their time"
+
+Progress = Callable[[str, int], None]
+"""Called with a table's name and its rows when it is written, and with what else was counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The time [start, end) a run covers, whole label windows."""
+
+    start: datetime
+    end: datetime
+
+    def ends(self, until: timedelta = timedelta(0)) -> tuple[datetime, datetime]:
+        """The half-open range that holds the ends of its windows, those in (start, end + until]."""
+        tick = timedelta(microseconds=1)
+        return self.start + tick, self.end + until + tick
+
+    def samples(self) -> tuple[datetime, datetime]:
+        """The half-open range of the times of its samples: a window holds those whose time less 1 ms lies in it."""
+        return self.start + timedelta(milliseconds=1), self.end + timedelta(milliseconds=1)
+
+
+def facts_until(lake: Lake, stretch: Stretch) -> Facts:
+    """Nodes and placements as told until a stretch's end."""
+    return Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
+
+
+def profile_times(stretch: Stretch) -> Ints:
+    """Times at which profiles are taken: every half hour of the stretch, and its end with all that arrived in time."""
+    start, end = (int(moment.timestamp() * 1e6) for moment in (stretch.start, stretch.end))
+    inside = np.arange(start // PROFILE_EVERY_US + 1, end // PROFILE_EVERY_US + 1) * PROFILE_EVERY_US
+    return np.unique(np.append(inside, end + LATENESS_US))
+
+
+def profile_ends(stretch: Stretch) -> tuple[datetime, datetime]:
+    """The half-open range that holds a stretch's profiles."""
+    return stretch.ends(timedelta(microseconds=LATENESS_US))
+
+
+def whole_stretch(lake: Lake) -> Stretch | None:
+    """The label windows that hold all usage of the lake; None for a lake without usage."""
+    span = lake.span("usage")
+    if span is None:
+        return None
+    first, last = window_end(np.array(span), LABEL_US).tolist()
+    return Stretch(*(pa.scalar(us, TIMESTAMP).as_py() for us in (first - LABEL_US, last)))
+
+
+def modelled(labels: pa.Table) -> int:
+    """How many labels have a slowdown; the others count as 1.0."""
+    return int(labels.num_rows - labels["log_slowdown"].null_count)
