@@ -11,7 +11,7 @@ from cohabit.settings import Settings
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from features.job import Stretch
     from models.learn import Metrics
@@ -90,10 +90,10 @@ def _warn_without_training(lake: Lake) -> None:
 def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
     from features.spark import stream
 
-    usage: DataFrame = stream.kafka_usage(spark, lake, broker, cluster) if broker else stream.landed_usage(spark, lake)
+    streams = stream.from_kafka(spark, lake, broker, cluster) if broker else stream.landed(spark, lake)
     stop = stop_on_signals()
     how = stream.Follow(lake.root / "checkpoints" / "follow")
-    query = stream.follow(usage, lake, how, _told)
+    query = stream.follow(streams, lake, how, _told)
     console.print(f"following {broker or lake.root}; rows of a minute appear once it is final, {stream.WATERMARK} on")
     console.print("Ctrl-C stops")
     while query.isActive and not stop.wait(1.0):

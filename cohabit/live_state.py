@@ -12,6 +12,7 @@ from advisor.build import build_snapshot
 from advisor.snapshot import Snapshot
 from features.live import live_view
 from features.node_state import LANDED_IN, Facts
+from features.rates import LOOK_BACK_US, rates
 from features.windows import LATENESS_US, STALE_US, WINDOW_US
 from ingest.landing import Landing
 from ingest.origin import Link
@@ -76,14 +77,19 @@ class LiveState:
             self._forget()
             tables, as_of_us = dict(self._tables), self.as_of_us
         facts = Facts(tables["nodes"], tables["placements"])
-        view = live_view(as_of_us, tables["usage"], facts, profiles)
+        arrived = pc.field("arrived_at") <= pa.scalar(as_of_us, TIMESTAMP)
+        made = rates(tables["samples"].filter(arrived), facts).usage
+        view = live_view(as_of_us, pa.concat_tables([tables["usage"], made]), facts, profiles)
         return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
 
     def _forget(self) -> None:
         """Drop usage that is too old, facts that newer ones replaced, and containers that ended long ago."""
         oldest = pa.scalar(self.as_of_us - KEEP_US, TIMESTAMP)
-        usage = self._tables["usage"]
-        self._tables["usage"] = usage.filter(pc.greater_equal(usage["ts"], oldest)).combine_chunks()
+        leant_on = pa.scalar(self.as_of_us - KEEP_US - LOOK_BACK_US, TIMESTAMP)
+        for name in ("usage", "samples"):
+            recent = pc.field("ts") >= (oldest if name == "usage" else leant_on)
+            self._tables[name] = self._tables[name].filter(recent).combine_chunks()
+        self._tables["node_usage"] = self._tables["node_usage"].slice(0, 0)
         now = pa.scalar(self.as_of_us, TIMESTAMP)
         for name, key in (("nodes", "node"), ("placements", "container")):
             self._tables[name] = _standing(self._tables[name], ["cluster", key], now)

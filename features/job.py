@@ -17,6 +17,8 @@ JOB = "features"
 PROFILE_EVERY_US = 1800 * 1_000_000
 LATE = f"samples left out, later than {LATENESS_US // 1_000_000} s after their time"
 
+IMPOSSIBLE = "values of samples that are impossible"
+
 Progress = Callable[[str, int], None]
 """Called with a table's name and its rows when it is written, and with what else was counted."""
 
@@ -56,11 +58,12 @@ def profile_ends(stretch: Stretch) -> tuple[datetime, datetime]:
 
 
 def whole_stretch(lake: Lake) -> Stretch | None:
-    """The label windows that hold all usage of the lake; None for a lake without usage."""
-    span = lake.span("usage")
-    if span is None:
+    """The label windows that hold all usage and samples of the lake; None for a lake without any."""
+    spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
+    if not spans:
         return None
-    first, last = window_end(np.array(span), LABEL_US).tolist()
+    whole = min(start for start, _ in spans), max(end for _, end in spans)
+    first, last = window_end(np.array(whole), LABEL_US).tolist()
     return Stretch(*(pa.scalar(us, TIMESTAMP).as_py() for us in (first - LABEL_US, last)))
 
 

@@ -4,9 +4,10 @@ Two passes: minutes of containers chunk by chunk, of which the columns that late
 labels, profiles, contention and training rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +18,18 @@ from features import antagonists, labels, profiles
 from features.arrow import Ints
 from features.catalog import PRESSURES, RESOURCES
 from features.grouping import group_starts
-from features.job import JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
-from features.node_state import node_state
+from features.job import IMPOSSIBLE, JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
+from features.node_state import Facts, node_state
 from features.order import joint, ranks, rising
+from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources
 from features.spans import contention
 from features.tables import LABELS, NODE_STATE, PROFILES
 from features.training import training_rows
 from features.windows import LABEL_US, in_time
 from ingest.lake import Lake
+from ingest.schema import NODE_USAGE
+from ingest.selection import within
 
 APP_KEYS = ("cluster", "app", "platform")
 KEPT = sorted(
@@ -51,12 +55,18 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
     """
     facts, staged = facts_until(lake, stretch), lake.stage("node_state", JOB)
     late, kept = 0, [NODE_STATE.schema.empty_table().select(KEPT)]
-    for number, samples in enumerate(usage_chunks(lake, stretch, chunk_rows)):
-        rows = node_state(samples, facts)
-        late += samples.num_rows - in_time(samples).num_rows
+    impossible, whole_nodes = 0, [NODE_USAGE.schema.empty_table()]
+    for number, chunk in enumerate(usage_chunks(lake, stretch, facts, chunk_rows)):
+        late, impossible = late + chunk.late, impossible + chunk.impossible
+        whole_nodes.append(chunk.node_usage)
+        rows = node_state(chunk.usage, facts)
         write_file(rows, staged / f"{number:06d}.parquet")
         kept.append(rows.select(KEPT))
     progress(LATE, late)
+    if lake.span("samples"):
+        progress(IMPOSSIBLE, impossible)
+        told = pa.concat_tables(whole_nodes)
+        progress("node_usage", lake.replace("node_usage", *stretch.ends(), JOB, told))
     progress("node_state", lake.replace("node_state", *stretch.ends(), JOB, staged))
     state = pa.concat_tables(kept)
     labelled, known = labels_of(state), profiles_of(state, profile_times(stretch))
@@ -69,16 +79,39 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
         progress(table, lake.replace(table, *stretch.ends(), JOB, rows))
 
 
-def usage_chunks(lake: Lake, stretch: Stretch, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
-    """Samples of a stretch in chunks of whole label windows, in the order of time; duplicates and late ones in."""
-    for start, end in _chunks(lake, "usage", rows, *stretch.samples()):
-        yield lake.rows("usage", start, end)
+class Chunk(NamedTuple):
+    """Usage of a while, as landed and made of samples, duplicates and late rows still in; and what was counted."""
+
+    usage: pa.Table
+    node_usage: pa.Table
+    late: int
+    impossible: int
+
+
+def usage_chunks(lake: Lake, stretch: Stretch, facts: Facts, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+    """A stretch in chunks of whole label windows, in the order of time."""
+    kinds = ("usage", "samples")
+    look_back = timedelta(microseconds=LOOK_BACK_US)
+    for start, end in _chunks(lake, kinds, rows, *stretch.samples()):
+        usage, samples = lake.rows("usage", start, end), lake.rows("samples", start - look_back, end)
+        rated = rates(samples, facts)
+        inside = within("ts", start, end)
+        yield Chunk(
+            usage=pa.concat_tables([usage, rated.usage.filter(inside)]),
+            node_usage=rated.node_usage.filter(inside),
+            late=_late(usage) + _late(samples.filter(inside)),
+            impossible=count_within(rated, start, end),
+        )
+
+
+def _late(rows: pa.Table) -> int:
+    return int(rows.num_rows - in_time(rows).num_rows)
 
 
 def _write_contention(lake: Lake, stretch: Stretch, known: pa.Table) -> int:
     """Five-minute windows, chunk by chunk of the minutes just written; how many."""
     staged = lake.stage("contention", JOB)
-    for number, (start, end) in enumerate(_chunks(lake, "node_state", CHUNK_ROWS, *stretch.ends())):
+    for number, (start, end) in enumerate(_chunks(lake, ("node_state",), CHUNK_ROWS, *stretch.ends())):
         write_file(contention(lake.rows("node_state", start, end), known), staged / f"{number:06d}.parquet")
     return lake.replace("contention", *stretch.ends(), JOB, staged)
 
@@ -89,10 +122,13 @@ def write_file(rows: pa.Table, path: Path) -> None:
     pq.write_table(rows, path, compression="zstd")
 
 
-def _chunks(lake: Lake, table: str, rows: int, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime]]:
+def _chunks(
+    lake: Lake, tables: Sequence[str], rows: int, first: datetime, last: datetime
+) -> Iterator[tuple[datetime, datetime]]:
     """Half-open ranges of whole label windows that hold about so many rows each."""
     window = timedelta(microseconds=LABEL_US)
-    step = window * max(1, round((last - first) / window * rows / max(lake.count(table, first, last), 1)))
+    there = sum(lake.count(table, first, last) for table in tables)
+    step = window * max(1, round((last - first) / window * rows / max(there, 1)))
     while first < last:
         yield first, min(first + step, last)
         first += step

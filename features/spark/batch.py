@@ -1,11 +1,15 @@
 """The batch job: usage in the lake to node state, labels, profiles and training rows. An edge."""
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from features.job import JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
+from features.job import IMPOSSIBLE, JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
+from features.node_state import Facts
+from features.rates import LOOK_BACK_US
 from features.residents import Sources
-from features.spark.decoding import decoded_usage
+from features.spark.decoding import decoded
 from features.spark.steps import (
     by_app,
     by_node,
@@ -14,13 +18,15 @@ from features.spark.steps import (
     with_contention,
     with_labels,
     with_node_state,
+    with_node_usage,
     with_profiles,
+    with_rates,
     with_training,
 )
 from features.tables import NODE_STATE
 from features.windows import LATENESS_US
 from ingest.lake import Lake
-from ingest.schema import USAGE
+from ingest.schema import SAMPLES, USAGE, Table
 
 MOST_IN_PART = 500_000
 """Samples that one Python worker holds at once: about 400 MB."""
@@ -30,23 +36,27 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     """Rebuild every derived table of a stretch of time; running it again gives the same tables.
 
     Args:
-        usage: rows of usage, from landed_usage or kafka_usage.
-        lake: where nodes and placements lie, and where the tables go.
+        usage: rows of usage, from landed_usage or kafka_usage; usage made of landed samples is added.
+        lake: where samples, nodes and placements lie, and where the tables go.
         stretch: what to rebuild.
         progress: told of each table written.
     """
     facts = facts_until(lake, stretch)
     first, last = stretch.samples()
-    inside = (F.col("ts") >= F.lit(first)) & (F.col("ts") < F.lit(last))
-    seen = Observation()
-    late = F.expr(f"arrived_at - ts > interval {LATENESS_US} microseconds")
+    inside, late = _between(first, last), F.expr(f"arrived_at - ts > interval {LATENESS_US} microseconds")
+    seen, late_samples = Observation(), 0
     counted = usage.where(inside).observe(seen, F.count(F.when(late, 1)).alias("late"))
-    groups = _groups(usage.sparkSession, lake.count("usage", first, last))
+    groups = _groups(usage.sparkSession, lake.count("usage", first, last) + lake.count("samples", first, last))
+    if lake.span("samples"):
+        samples = _samples(usage.sparkSession, lake, stretch, groups)
+        late_samples = samples.where(inside & late).count()
+        _write_node_usage(samples, lake, stretch, facts, progress)
+        counted = counted.unionByName(samples.transform(with_rates, facts, stretch))
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
     apps = state.transform(by_app, groups)
     labels = apps.transform(with_labels).persist()
     _write(lake, "node_state", stretch, state, progress)
-    progress(LATE, seen.get["late"])
+    progress(LATE, seen.get["late"] + late_samples)
     _write(lake, "labels", stretch, labels, progress)
     progress("labels of apps that are modelled", modelled(lake.read("labels", *stretch.ends(), ["log_slowdown"])))
     profiles = apps.transform(with_profiles, profile_times(stretch)).toArrow()
@@ -59,6 +69,25 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     state.unpersist()
 
 
+def _samples(spark: SparkSession, lake: Lake, stretch: Stretch, groups: int) -> DataFrame:
+    """Landed samples of a stretch and of the look-back before it, by node."""
+    first, last = stretch.samples()
+    before = first - timedelta(microseconds=LOOK_BACK_US)
+    landed = _landed(spark, lake, SAMPLES, before, last)
+    return landed.where(_between(before, last)).transform(by_node, groups).persist()
+
+
+def _write_node_usage(samples: DataFrame, lake: Lake, stretch: Stretch, facts: Facts, progress: Progress) -> None:
+    impossible = samples.sparkSession.sparkContext.accumulator(0)
+    made = samples.transform(with_node_usage, facts, stretch, impossible)
+    _write(lake, "node_usage", stretch, made, progress)
+    progress(IMPOSSIBLE, impossible.value)
+
+
+def _between(first: datetime, last: datetime) -> Column:
+    return (F.col("ts") >= F.lit(first)) & (F.col("ts") < F.lit(last))
+
+
 def _groups(spark: SparkSession, samples: int) -> int:
     """How many parts the nodes, or the apps, are split into: Spark's own number, more where parts would be large."""
     return max(int(str(spark.conf.get("spark.sql.shuffle.partitions"))), samples // MOST_IN_PART)
@@ -66,8 +95,11 @@ def _groups(spark: SparkSession, samples: int) -> int:
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
     """Usage rows landed for the stretch; duplicates and late rows still in."""
-    files = lake.files("usage", *stretch.samples())
-    schema = spark_schema(USAGE.schema)
+    return _landed(spark, lake, USAGE, *stretch.samples())
+
+
+def _landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: datetime) -> DataFrame:
+    files, schema = lake.files(table.name, start, end), spark_schema(table.schema)
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 
 
@@ -75,7 +107,7 @@ def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -
     """All usage rows that a broker holds, through the decoder that ingest uses."""
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
     messages = spark.read.format("kafka").options(**options).load()
-    return decoded_usage(messages, lake.read("nodes"), cluster)
+    return decoded(messages, USAGE, lake.read("nodes"), cluster)
 
 
 def _write(lake: Lake, table: str, stretch: Stretch, rows: DataFrame, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Messages in, usage rows out, under Spark: the same decoder and checks that the consumer uses. Steps."""
+"""Messages in, rows out, under Spark: the same decoder and checks that the consumer uses. Steps."""
 
 from collections.abc import Iterator
 
@@ -12,26 +12,26 @@ from ingest.capacity import Capacities
 from ingest.decode.native import decoder
 from ingest.landing import land
 from ingest.origin import Link
-from ingest.schema import TIMESTAMP, USAGE
+from ingest.schema import TIMESTAMP, Table
 
 MESSAGE_COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
 
 
-def decoded_usage(messages: DataFrame, nodes: pa.Table, cluster: str) -> DataFrame:
-    """Usage rows of a stream of messages; rejects are left out here, the consumer writes them.
+def decoded(messages: DataFrame, table: Table, nodes: pa.Table, cluster: str) -> DataFrame:
+    """Rows of a stream of messages of one of our own topics; rejects are left out here, the consumer writes them.
 
     In:  value, topic, partition, offset, timestamp, as Spark's Kafka source names them.
-    Out: rows of table usage.
+    Out: rows of the table.
     """
     capacities = Capacities().updated(nodes)
-    decode = decoder(USAGE)
+    decode = decoder(table)
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for part in message_batches(batch):
                 yield from land(part, decode, capacities, cluster=cluster).rows.to_batches()
 
-    return messages.select(*MESSAGE_COLUMNS).mapInArrow(kernel, spark_schema(USAGE.schema))
+    return messages.select(*MESSAGE_COLUMNS).mapInArrow(kernel, spark_schema(table.schema))
 
 
 def message_batches(batch: pa.RecordBatch) -> Iterator[MessageBatch]:

@@ -8,8 +8,10 @@ thousands of groups costs what one for a single group does. Streams collect the 
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -17,14 +19,20 @@ from pyspark.sql.types import StructType
 
 from features.antagonists import antagonists
 from features.arrow import Ints
+from features.job import Stretch
 from features.local import labels_of, profiles_of
 from features.node_state import Facts, node_state
+from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources
 from features.spans import contention
 from features.tables import ANTAGONISTS, CONTENTION, LABELS, NODE_STATE, PROFILES, TRAINING
 from features.training import training_rows
 from features.windows import WINDOW_US
-from ingest.schema import USAGE
+from ingest.schema import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE
+from ingest.selection import within
+
+if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
 
 Batches = Iterator[pa.RecordBatch]
 Kernel = Callable[[pa.Table], pa.Table]
@@ -61,6 +69,33 @@ def by_app(state: DataFrame, partitions: int) -> DataFrame:
     """The rows whose app and platform have a name, all of both in one partition."""
     named = state.where("app is not null and platform is not null")
     return named.repartition(partitions, *APP_KEYS)
+
+
+def with_rates(samples: DataFrame, facts: Facts, stretch: Stretch) -> DataFrame:
+    """Usage of pods, made of samples.
+
+    In:  rows of table samples, from by_node, features.rates.LOOK_BACK_US more than what is wanted.
+    Out: rows of table usage.
+    """
+    inside = within("ts", *stretch.samples())
+    kernel = whole_partitions(lambda rows: rates(rows, facts).usage.filter(inside), SAMPLES.schema)
+    return samples.mapInArrow(kernel, spark_schema(USAGE.schema))
+
+
+def with_node_usage(samples: DataFrame, facts: Facts, stretch: Stretch, impossible: "Accumulator[int]") -> DataFrame:
+    """Usage of nodes, made of samples; impossible values of the stretch, of pods too, are added to a counter.
+
+    In:  rows of table samples, from by_node.
+    Out: rows of table node_usage.
+    """
+
+    def kernel(rows: pa.Table) -> pa.Table:
+        rated = rates(rows, facts)
+        start, end = stretch.samples()
+        impossible.add(count_within(rated, start, end))
+        return rated.node_usage.filter(within("ts", start, end))
+
+    return samples.mapInArrow(whole_partitions(kernel, SAMPLES.schema), spark_schema(NODE_USAGE.schema))
 
 
 def with_node_state(usage: DataFrame, facts: Facts) -> DataFrame:
@@ -128,15 +163,31 @@ def with_training(labels: DataFrame, state: DataFrame, sources: Sources, groups:
     return both.applyInArrow(kernel, spark_schema(TRAINING.schema))
 
 
-def node_windows(usage: DataFrame) -> DataFrame:
-    """Collect the samples of each node and minute into one row, as streams need it.
+def node_minutes(usage: DataFrame, samples: DataFrame) -> DataFrame:
+    """Tag usage with the minute it lies in, and samples with every minute whose rates may need them.
 
-    In:  rows of table usage.
-    Out: cluster, node, window_end, and samples (an array of whole usage rows).
+    In:  rows of table usage, and of table samples.
+    Out: cluster, node, window_end, and either `usage` or `sample` (a whole row; the other is null).
     """
-    seconds = WINDOW_US // 1_000_000
-    window = F.window("ts", f"{seconds} seconds", startTime="1 millisecond")
-    return usage.groupBy("cluster", "node", window).agg(F.collect_list(F.struct(*USAGE.schema.names)).alias("samples"))
+    minute = f"timestamp_micros((unix_micros(ts) - 1000) div {WINDOW_US} * {WINDOW_US} + {WINDOW_US})"
+    row, sample = F.struct(*USAGE.schema.names).alias("usage"), F.struct(*SAMPLES.schema.names).alias("sample")
+    no_row = F.lit(None).cast(spark_schema(USAGE.schema)).alias("usage")
+    no_sample = F.lit(None).cast(spark_schema(SAMPLES.schema)).alias("sample")
+    later = F.explode(F.array(*(F.lit(k) for k in range(LOOK_BACK_US // WINDOW_US + 1)))).alias("later")
+    of_usage = usage.select(*NODE_KEYS, F.expr(minute).alias("window_end"), row, no_sample)
+    of_samples = samples.select(*NODE_KEYS, F.expr(minute).alias("own"), no_row, sample, later)
+    leant_on = F.expr("own + make_interval(0, 0, 0, 0, 0, later)").alias("window_end")
+    return of_usage.unionByName(of_samples.select(*NODE_KEYS, leant_on, "usage", "sample"))
+
+
+def node_windows(minutes: DataFrame) -> DataFrame:
+    """Collect what belongs to each node and minute into one row, as streams need it.
+
+    In:  node_minutes.
+    Out: cluster, node, window_end, usage and samples (arrays of whole rows).
+    """
+    rows = F.collect_list("usage").alias("usage"), F.collect_list("sample").alias("samples")
+    return minutes.groupBy(*NODE_KEYS, "window_end").agg(*rows)
 
 
 def with_windows_state(windows: DataFrame, facts: Facts) -> DataFrame:
@@ -148,12 +199,31 @@ def with_windows_state(windows: DataFrame, facts: Facts) -> DataFrame:
 
     def kernel(batches: Batches) -> Batches:
         for batch in batches:
-            yield from node_state(flattened(batch), facts).to_batches()
+            yield from windows_state(batch, facts).to_batches()
 
-    return windows.select("samples").mapInArrow(kernel, spark_schema(NODE_STATE.schema))
+    return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(NODE_STATE.schema))
 
 
-def flattened(batch: pa.RecordBatch) -> pa.Table:
-    """The usage rows of all windows of a batch."""
-    rows = pa.RecordBatch.from_struct_array(batch.column("samples").flatten())
-    return pa.Table.from_batches([rows]).cast(USAGE.schema)
+def windows_state(batch: pa.RecordBatch, facts: Facts) -> pa.Table:
+    """Node state of a batch of collected windows: usage, and usage made of samples minute by minute."""
+    made = [rated_in(batch.filter(pc.equal(batch.column("window_end"), end)), end, facts) for end in _ends(batch)]
+    usage = pa.concat_tables([flattened(batch, "usage", USAGE.schema), *made])
+    return node_state(usage, facts)
+
+
+def rated_in(batch: pa.RecordBatch, end: pa.Scalar, facts: Facts) -> pa.Table:
+    """Usage made of the samples of many nodes, in the one minute they were collected for."""
+    made = rates(flattened(batch, "samples", SAMPLES.schema), facts).usage
+    return made.filter(pc.equal(made["ts"], end.cast(TIMESTAMP)))
+
+
+def flattened(batch: pa.RecordBatch, column: str, schema: pa.Schema) -> pa.Table:
+    """The rows of all windows of a batch."""
+    rows = pa.RecordBatch.from_struct_array(batch.column(column).flatten())
+    return pa.Table.from_batches([rows]).cast(schema)
+
+
+def _ends(batch: pa.RecordBatch) -> pa.Array:
+    """Minutes in which there are samples."""
+    sampled = batch.filter(pc.greater(pc.list_value_length(batch.column("samples")), 0))
+    return sampled.column("window_end").unique()

@@ -13,14 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from features.node_state import Facts
-from features.spark.decoding import decoded_usage
-from features.spark.steps import node_windows, spark_schema, with_windows_state
+from features.spark.decoding import decoded
+from features.spark.steps import node_minutes, node_windows, spark_schema, with_windows_state
 from ingest.lake import Lake
-from ingest.schema import USAGE
+from ingest.schema import SAMPLES, USAGE, Table
 
 JOB = "follow"
-WATERMARK = "10 minutes"
-"""Lateness limit, plus clocks up to five minutes ahead, plus partitions that are read unevenly."""
+WATERMARK = "14 minutes"
+"""Lateness limit, plus clocks up to five minutes ahead, plus minutes that samples are kept for, plus partitions read
+unevenly."""
 AHEAD = "5 minutes"
 """What a producer dates later than that is left out: it would carry the watermark past everything else."""
 MAX_FILES = 200
@@ -42,25 +43,40 @@ class Follow:
     every: str | None = "5 seconds"
 
 
-def landed_usage(spark: SparkSession, lake: Lake) -> DataFrame:
-    """Stream of usage rows as they land in the lake."""
-    schema = spark_schema(USAGE.schema)
-    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", MAX_FILES)
-    return stream.parquet(str(lake.landed_folder(USAGE.name))).select(*USAGE.schema.names)
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What is followed: streams of rows of usage and of samples."""
+
+    usage: DataFrame
+    samples: DataFrame
 
 
-def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -> DataFrame:
-    """Stream of usage rows straight from Kafka, through the decoder that ingest uses."""
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
-    messages = spark.readStream.format("kafka").options(**options).load()
-    return decoded_usage(messages, lake.read("nodes"), cluster)
+def landed(spark: SparkSession, lake: Lake) -> Streams:
+    """Rows as they land in the lake."""
+    return Streams(*(_landed(spark, lake, table) for table in (USAGE, SAMPLES)))
 
 
-def follow(usage: DataFrame, lake: Lake, how: Follow, progress: Progress) -> StreamingQuery:
+def from_kafka(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -> Streams:
+    """Rows straight from our own topics, through the decoder that ingest uses."""
+    nodes = lake.read("nodes")
+    return Streams(*(decoded(_messages(spark, bootstrap, t.name), t, nodes, cluster) for t in (USAGE, SAMPLES)))
+
+
+def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
+    stream = spark.readStream.schema(spark_schema(table.schema)).option("maxFilesPerTrigger", MAX_FILES)
+    return stream.parquet(str(lake.landed_folder(table.name))).select(*table.schema.names)
+
+
+def _messages(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> StreamingQuery:
     """Start writing node state of finished windows to the lake.
 
     Args:
-        usage: stream of usage rows.
+        streams: what is followed.
         lake: where facts are read and node state goes, exactly once for each batch.
         how: see Follow.
         progress: told of each batch written.
@@ -75,8 +91,10 @@ def follow(usage: DataFrame, lake: Lake, how: Follow, progress: Progress) -> Str
         windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
         progress(batch, lake.batch_rows("node_state", JOB, batch))
 
-    dated = usage.where(f"arrived_at <= current_timestamp() + interval {AHEAD}")
-    windows = dated.withWatermark("ts", WATERMARK).transform(node_windows)
+    dated = (
+        rows.where(f"arrived_at <= current_timestamp() + interval {AHEAD}") for rows in (streams.usage, streams.samples)
+    )
+    windows = node_minutes(*dated).withWatermark("window_end", WATERMARK).transform(node_windows)
     writer = (
         windows.writeStream.outputMode("append").foreachBatch(write).option("checkpointLocation", str(how.checkpoint))
     )

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
+from sampled import PODS, placement_messages, sample_messages
 
 from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
@@ -20,6 +21,7 @@ from features.antagonists import antagonists
 from features.job import Stretch, profile_times
 from features.local import labels_of, profiles_of, run_local
 from features.node_state import Facts, node_state
+from features.rates import rates
 from features.residents import Sources
 from features.spans import contention
 from features.spark import batch, stream
@@ -51,6 +53,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An hour of a small cluster with ten times the usual faults, as stream files."""
     folder = tmp_path_factory.mktemp("stream")
     simulate_into(folder, PLAN, lambda _done, _of: None)
+    TopicWriter(folder, "placements").write(placement_messages(PLAN))
+    TopicWriter(folder, "samples").write(sample_messages(PLAN, np.random.default_rng(5)))
     return folder
 
 
@@ -65,8 +69,9 @@ def lake(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture(scope="module")
 def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     """Every derived table, by plain calls of the kernels."""
-    usage = lake.read("usage", *STRETCH.samples())
     facts = Facts(lake.read("nodes"), lake.read("placements"))
+    rated = rates(lake.read("samples", end=STRETCH.samples()[1]), facts)
+    usage = pa.concat_tables([lake.read("usage", *STRETCH.samples()), rated.usage])
     state = node_state(usage, facts)
     labels = labels_of(state)
     profiles = profiles_of(state, profile_times(STRETCH))
@@ -131,7 +136,7 @@ def test_the_stream_writes_what_the_kernels_say_of_every_finished_minute(
             messages = read_messages(topic_path(files, topic))
             TopicWriter(growing, topic).write([m for m in messages if since_ms <= m.arrived_ms < until_ms])
         ingest_files(growing, TOPICS, streamed, until="end", stop=Event(), metrics=metrics())
-        follow(stream.landed_usage(spark, streamed), streamed, how, lambda _batch, _rows: None).awaitTermination()
+        follow(stream.landed(spark, streamed), streamed, how, lambda _batch, _rows: None).awaitTermination()
 
     found, expected = streamed.read("node_state"), by_kernel["node_state"]
     finished = pc.less_equal(expected["window_end"], pc.max(found["window_end"]))
@@ -145,13 +150,13 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     create_topics(kafka.bootstrap)
     replay(files, topics_in(files), kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
     streamed = Lake.open(tmp_path / "lake", TABLES)
-    ingest_files(files, ("nodes", "placements"), streamed, until="end", stop=Event(), metrics=metrics())
+    ingest_files(files, ("nodes", "placements", "samples"), streamed, until="end", stop=Event(), metrics=metrics())
 
     usage = batch.kafka_usage(spark, streamed, kafka.bootstrap, "default")
     batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
     how = Follow(tmp_path / "checkpoint", every=None)
     follow(
-        stream.kafka_usage(spark, streamed, kafka.bootstrap, "default"), streamed, how, lambda _batch, _rows: None
+        stream.from_kafka(spark, streamed, kafka.bootstrap, "default"), streamed, how, lambda _batch, _rows: None
     ).awaitTermination()
 
     assert_same(streamed.read("training"), by_kernel["training"], TABLES["training"].key)
@@ -184,4 +189,5 @@ def test_live_residents_use_what_the_kernels_say_of_their_last_minute(
     shared = found.keys() & newest.keys()
     equal = sum(found[key] == newest[key] for key in shared)
     assert len(shared) >= 20
+    assert {f"uid-{number}" for number in range(PODS)} <= {container for _, container in shared}
     assert equal >= 0.9 * len(shared)
