@@ -141,6 +141,42 @@ def ingest(
 
 @app.command()
 @told_plainly
+def watch(
+    kubeconfig: Annotated[Path | None, typer.Option(help="Configuration; else the pod's own, else ~/.kube.")] = None,
+    context: Annotated[str | None, typer.Option(help="Which context of the configuration.")] = None,
+    namespace: Annotated[list[str] | None, typer.Option(help="Pods of this one only; may be repeated.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Its name in every record [COHABIT_CLUSTER].")] = None,
+    bootstrap: Bootstrap = None,
+    state: Annotated[Path, typer.Option(help="Where the position is kept.")] = Path("cohabit-data/watch"),
+    once: Annotated[bool, typer.Option("--once", help="Tell what is there now, and return.")] = False,
+) -> None:
+    """Send a Kubernetes cluster's pods and nodes to topics placements and nodes, and every change until Ctrl-C.
+
+    Inside a pod its service account is used. It needs get, list and watch on pods and nodes, nothing else:
+
+    [dim]kubectl create clusterrole cohabit-watch --verb=get,list,watch --resource=pods,nodes[/]
+
+    [dim]kubectl create clusterrolebinding cohabit-watch --clusterrole=cohabit-watch --serviceaccount=NAMESPACE:NAME[/]
+
+    Broken connections are resumed, also after a restart, from the position in --state; if the server no longer knows
+    it, everything is listed anew and what has gone meanwhile is told as deleted. Records told twice do no harm.
+    """
+    from cohabit.source_commands import run_watch
+
+    run_watch(
+        settings(),
+        kubeconfig=kubeconfig,
+        context=context,
+        namespaces=namespace or [],
+        cluster=cluster,
+        bootstrap=bootstrap,
+        state=state,
+        once=once,
+    )
+
+
+@app.command()
+@told_plainly
 def features(
     lake: LakeOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep going: node state of finished minutes.")] = False,
