@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Literal, Protocol
+from typing import Literal
 
 import orjson
 import structlog
@@ -24,6 +24,7 @@ from ingest.cluster_events import Answer, Heard, Kind, Told, metadata_text
 from ingest.errors import ClusterRefused, ClusterUnanswered, PositionExpired
 from ingest.files import Message
 from ingest.kubernetes_feed import Feed
+from ingest.outlet import Outlet
 from ingest.topics import message_key
 
 log = structlog.get_logger(__name__)
@@ -32,16 +33,6 @@ SAVE_EVERY_S = 10.0
 PATIENCE = 3
 """After so many failures in a row that the server itself answered, a version that it may never serve is given up."""
 Until = Literal["listed", "stopped"]
-
-
-class Outlet(Protocol):
-    """Where records go; `ingest.producer.Sender` is one."""
-
-    def send(self, topic: str, message: Message) -> None:
-        """Queue a message."""
-
-    def flush(self) -> None:
-        """Wait until every message is safe."""
 
 
 @dataclass(frozen=True, slots=True)

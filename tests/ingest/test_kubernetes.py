@@ -25,11 +25,12 @@ from ingest.decode.native import decoder
 from ingest.errors import ClusterRefused, ClusterUnanswered
 from ingest.files import Message
 from ingest.kafka_source import ConsumerSettings
-from ingest.kubernetes import Backoff, Follower, Outlet, Surroundings, WatchMetrics, follow_all
+from ingest.kubernetes import Backoff, Follower, Surroundings, WatchMetrics, follow_all
 from ingest.kubernetes_feed import node_feed, pod_feed
 from ingest.kubernetes_objects import Pod
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
+from ingest.outlet import Outlet
 from ingest.pods import placement
 from ingest.producer import Sender
 from ingest.schema import DEAD_LETTERS, LANDED, NODES, PLACEMENTS
