@@ -217,3 +217,22 @@ class PositionExpired(IngestError):
     def __init__(self, what: str, reason: str) -> None:
         self.what, self.reason = what, reason
         super().__init__(f"the watch of {what} cannot go on ({reason}): list them again")
+
+
+class NoTrace(IngestError):
+    """Nothing of a public trace where it was looked for."""
+
+    def __init__(self, source: Path, form: str, expected: str) -> None:
+        self.source, self.form = source, form
+        super().__init__(
+            f"{source} holds nothing of trace {form}: expected is {expected}, each also as .csv.gz; docs/traces.md "
+            "says where to get it"
+        )
+
+
+class UnreadableTrace(IngestError):
+    """A file of a public trace is not what its publishers describe."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be imported ({reason}): fetch it again, or see docs/traces.md for its form")
