@@ -175,6 +175,28 @@ def watch(
     )
 
 
+@app.command("import")
+@told_plainly
+def import_(
+    form: Annotated[str, typer.Argument(metavar="FORMAT", help="alibaba2018, gentd26 or gpu2023.")],
+    source: Annotated[Path, typer.Argument(help="The trace's folder, or one of its files; .csv or .csv.gz.")],
+    out: Annotated[Path | None, typer.Option(help="Write <topic>.log files into this folder.")] = None,
+    bootstrap: Annotated[str | None, typer.Option(help="Send to this Kafka instead, host:port.")] = None,
+    epoch: Annotated[str, typer.Option(help="What the trace's second 0 is, in UTC.")] = "2018-01-01T00:00:00Z",
+    cluster: Annotated[str | None, typer.Option(help="Its name in every record; else the format's.")] = None,
+) -> None:
+    """Turn a public trace into our topics, in our units; docs/traces.md says where to get each.
+
+    cohabit import gentd26 cluster-trace-v2026-GenAI --out stream && cohabit ingest stream
+
+    Nothing is dropped: a row that cannot be used becomes a dead letter with its reason when it is ingested. Messages
+    arrive at their records' own time, so a replay behaves as the cluster did.
+    """
+    from cohabit.source_commands import run_import
+
+    run_import(form, source, out=out, bootstrap=bootstrap, epoch=epoch, cluster=cluster)
+
+
 @app.command()
 @told_plainly
 def features(

@@ -47,7 +47,9 @@ def test_importing_it_imports_nothing_heavy(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"]], ids=" ".join
+    "arguments",
+    [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"], ["import", "--help"]],
+    ids=" ".join,
 )
 def test_help_imports_nothing_heavy_and_no_server(arguments: list[str]) -> None:
     found = imported_by(HELP.format(arguments=arguments))
