@@ -8,7 +8,7 @@ tells some records twice, and never leaves one out.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -98,8 +98,7 @@ class Progress:
 
     def save(self, path: Path, cluster: str) -> None:
         """Replace the file at once."""
-        told = {key: asdict(entry) for key, entry in self.told.items()}
-        replace_atomically(path, orjson.dumps({"cluster": cluster, "version": self.version, "told": told}))
+        replace_atomically(path, orjson.dumps({"cluster": cluster, "version": self.version, "told": self.told}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,8 @@ class Follower:
             log.warning("listing again", kind=self._feed.what, reason=expired.reason)
             self._progress.version = None
         except (ClusterUnanswered, ClusterRefused) as failure:
-            self._note(failure, until)
+            if not stop.is_set():  # we broke it off ourselves
+                self._note(failure, until)
         else:
             self._failures = 0 if heard else 1
             return True

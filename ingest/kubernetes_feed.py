@@ -4,6 +4,7 @@ The client's own Watch is not used: it skips lines it cannot read and asks again
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,7 @@ class Feed:
 
     def interrupt(self) -> None:
         """End the watch at hand as if the server had."""
-        with self._lock:
+        with self._lock, suppress(RuntimeError, ValueError):  # it has just ended by itself
             if self._response is not None:
                 self._response.shutdown()
 
@@ -177,6 +178,7 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
         NoCluster: neither names a cluster.
     """
     from kubernetes import client, config
+    from yaml import YAMLError
 
     settings = client.Configuration()
     path = None if kubeconfig is None else str(kubeconfig)
@@ -186,7 +188,7 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
             loaders.load_incluster_config(client_configuration=settings)
         else:
             loaders.load_kube_config(path, context, client_configuration=settings, persist_config=False)
-    except config.ConfigException as error:
+    except (config.ConfigException, YAMLError, TypeError) as error:  # TypeError: the file is YAML, but no configuration
         raise NoCluster(str(error)) from error
     settings.retries = False  # a retry of the client's own would hide that a watch broke off
     return client.CoreV1Api(client.ApiClient(settings))

@@ -18,8 +18,8 @@ from ingest.traces.messages import broken_lines, messages
 
 FORMS = {form.name: form for form in (ALIBABA_2018, GENTD26, GPU_2023)}
 SUFFIXES = (".csv", ".csv.gz")
-BLOCK_BYTES = 4 << 20
-"""So much of a file is held at once."""
+BLOCK_BYTES = 1 << 19
+"""So much of each file is held at once; as records it takes about fifty times that."""
 REPORT_EVERY = 1000
 Progress = Callable[[int], None]
 """Told how many messages were made so far."""

@@ -1,6 +1,8 @@
 """Watching a cluster: whatever the connection does, what is told of the cluster is what it is."""
 
 import json
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,16 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes import client
 from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
 
+from cohabit.cli import app
 from ingest.broker import Broker, create_topics
 from ingest.cluster_events import CLUSTER_NODES, PODS
 from ingest.consumer import Formats
 from ingest.decode.native import decoder
-from ingest.errors import ClusterRefused, ClusterUnanswered
+from ingest.errors import ClusterRefused, ClusterUnanswered, NoCluster
 from ingest.files import Message
 from ingest.kafka_source import ConsumerSettings
 from ingest.kubernetes import Backoff, Follower, Surroundings, WatchMetrics, follow_all
-from ingest.kubernetes_feed import node_feed, pod_feed
+from ingest.kubernetes_feed import core_api, node_feed, pod_feed
 from ingest.kubernetes_objects import Pod
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
@@ -446,31 +450,67 @@ def run(api: ApiServer, steps: list[Step], faults: list[Fault]) -> None:
     api.put("nodes", a_node("n1"))
 
 
-def test_the_command_lists_a_cluster_of_a_configuration_file(
+def a_configuration(path: Path, address: str) -> Path:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "k", "cluster": {"server": address}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "k", "user": "u"}}],
+    }
+    path.write_text(json.dumps(config))
+    return path
+
+
+def test_the_command_lists_one_namespace_of_a_configuration_file(
     kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from typer.testing import CliRunner
-
-    from cohabit.cli import app
-
     create_topics(kafka.bootstrap)
     monkeypatch.chdir(tmp_path)
     with api_server() as (api, address):
         api.put("pods", a_pod("u1"))
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "k", "cluster": {"server": address}}],
-            "users": [{"name": "u", "user": {}}],
-            "contexts": [{"name": "x", "context": {"cluster": "k", "user": "u"}}],
-        }
-        Path("config").write_text(json.dumps(config))
-        words = ["watch", "--kubeconfig", "config", "--context", "x", "--once", "--bootstrap", kafka.bootstrap]
+        config = str(a_configuration(tmp_path / "config", address))
+        words = ["watch", "--kubeconfig", config, "--context", "x", "--once", "--bootstrap", kafka.bootstrap]
         ran = CliRunner().invoke(app, [*words, "--namespace", "shop", "--cluster", "watched"])
-        other = CliRunner().invoke(app, ["watch", "--kubeconfig", "nowhere", "--once"])
 
     assert ran.exit_code == 0, ran.output
     assert "1 records sent, 0 malformed objects passed over" in ran.stdout
     assert Path("cohabit-data/watch/watched/pods-shop.json").exists()
-    assert other.exit_code == 1
-    assert "name a configuration with --kubeconfig" in " ".join(other.stderr.split())
+
+
+@pytest.mark.parametrize("content", [None, "", "{[", "- 1", "a: b"])
+def test_a_configuration_that_names_no_cluster_is_told(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "config").write_text(content)
+
+    with pytest.raises(NoCluster, match="--kubeconfig and --context"):
+        core_api(tmp_path / "config", None, in_cluster=False)
+
+
+def test_a_pods_own_account_is_used_inside_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+
+    with pytest.raises(NoCluster, match="Service host/port"):
+        core_api(None, None, in_cluster=True)
+
+
+def test_the_command_stops_when_told_and_has_saved_where_it_was(kafka: Broker, tmp_path: Path) -> None:
+    with api_server() as (api, address):
+        api.put("pods", a_pod("u1"))
+        config = str(a_configuration(tmp_path / "config", address))
+        words = ["watch", "--kubeconfig", config, "--context", "x", "--bootstrap", kafka.bootstrap]
+        command = [sys.executable, "-m", "cohabit", *words, "--state", str(tmp_path / "state"), "--cluster", "stopped"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            api.settle("pods", "nodes")
+            api.put("pods", a_pod("u2"))
+            api.settle("pods", "nodes")
+        finally:
+            process.terminate()
+            said, _ = process.communicate(timeout=20)
+
+    assert process.returncode == 0
+    assert "2 records sent" in said
+    saved = json.loads((tmp_path / "state" / "stopped" / "pods.json").read_text())
+    assert (saved["version"], sorted(saved["told"])) == (str(api.version), ["u1", "u2"])

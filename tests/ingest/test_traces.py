@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
+from cohabit.cli import app
 from ingest.broker import Broker
 from ingest.consumer import Formats
 from ingest.decode.native import decoder
@@ -257,8 +258,6 @@ def test_a_folder_without_the_trace_is_told(tmp_path: Path, name: str) -> None:
 
 
 def test_the_command_writes_a_stream_or_says_what_it_needs(slices: Path, tmp_path: Path) -> None:
-    from cohabit.cli import app
-
     def run(*words: str) -> tuple[int, str]:
         ran = CliRunner().invoke(app, ["import", *words])
         return ran.exit_code, " ".join((ran.stdout + ran.stderr).split())
