@@ -1,8 +1,9 @@
 """What is told of a cluster, and when: from the objects of a list or a watch to records. Kernel.
 
-Of every object it is remembered what was told last. A record is made only when that changes, so a list read again, or a
-watch resumed from an older version, tells nothing twice; what is told twice all the same has the same key and content.
-Times of one container grow: where the pod's own time would not, it is a millisecond after the last.
+Of every object it is remembered what was told last. A watch makes a record only when that changes. A list tells all
+that stands, so that whoever reads the topics from there knows everything: what was told before is told again, with the
+same key and content. Times of one container grow: where the pod's own time would not, it is a millisecond after the
+last.
 """
 
 from collections.abc import Callable
@@ -65,6 +66,7 @@ class Kind:
         topic: where its records go.
         key: what tells objects apart, a field of their metadata.
         seen: what to tell of an object as it is now.
+        listed: what to tell of one that stands in a list.
         gone: what to tell of one that was deleted, by its last state, or None where that was not heard.
     """
 
@@ -72,6 +74,7 @@ class Kind:
     topic: Topic
     key: str
     seen: Callable[[Told | None, object, Heard], Answer]
+    listed: Callable[[Told | None, object, Heard], Answer]
     gone: Callable[[Told | None, object, Heard], Answer]
 
     def key_of(self, raw: object) -> str | None:
@@ -95,7 +98,24 @@ def pod_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
     Raises:
         pydantic.ValidationError: it is no pod.
     """
+    return _tell_pod(told, Pod.model_validate(raw), heard)
+
+
+def pod_listed(told: Told | None, raw: object, heard: Heard) -> Answer:
+    """Tell a pod as `pod_seen` does; one that stands as it was told is told again.
+
+    Raises:
+        pydantic.ValidationError: it is no pod.
+    """
     pod = Pod.model_validate(raw)
+    answer = _tell_pod(told, pod, heard)
+    if answer.records or answer.told is None or answer.told.event == "delete":
+        return answer
+    again = _event(answer.told.event, pod, placement(pod, heard.cluster), answer.told.ts_ms)
+    return Answer(again.records, answer.told)
+
+
+def _tell_pod(told: Told | None, pod: Pod, heard: Heard) -> Answer:
     if not pod.spec.node_name or (told is not None and told.event == "delete"):
         return Answer([], told)
     answer = _standing(told, pod, heard)
@@ -112,8 +132,8 @@ def pod_gone(told: Told | None, raw: object, heard: Heard) -> Answer:
     """
     if raw is None:
         return Answer([] if told is None or told.event == "delete" else [_deletion(told, told.due_ms, heard)], None)
-    last = pod_seen(told, raw, heard)
-    return Answer(_then_deleted(last, Pod.model_validate(raw), heard).records, None)
+    pod = Pod.model_validate(raw)
+    return Answer(_then_deleted(_tell_pod(told, pod, heard), pod, heard).records, None)
 
 
 def node_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
@@ -131,6 +151,19 @@ def node_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
     return Answer([{**facts, "ts": ts_ms}], Told("add", ts_ms, digest, {}))
 
 
+def node_listed(told: Told | None, raw: object, heard: Heard) -> Answer:
+    """Tell a node as `node_seen` does; one that is as it was told is told again.
+
+    Raises:
+        pydantic.ValidationError: it is no node.
+    """
+    answer = node_seen(told, raw, heard)
+    if answer.records or answer.told is None:
+        return answer
+    facts = node_facts(Node.model_validate(raw), heard.cluster)
+    return Answer([{**facts, "ts": answer.told.ts_ms}], answer.told)
+
+
 def node_gone(_told: Told | None, _raw: object, _heard: Heard) -> Answer:
     """Forget a node. Table `nodes` says what nodes are like, not that they are there; no record tells of their end."""
     return Answer([], None)
@@ -141,8 +174,8 @@ def digest_of(content: Record) -> str:
     return blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=12).hexdigest()
 
 
-PODS = Kind("pods", PLACEMENTS, "uid", pod_seen, pod_gone)
-CLUSTER_NODES = Kind("nodes", NODES, "name", node_seen, node_gone)
+PODS = Kind("pods", PLACEMENTS, "uid", pod_seen, pod_listed, pod_gone)
+CLUSTER_NODES = Kind("nodes", NODES, "name", node_seen, node_listed, node_gone)
 
 
 def _standing(told: Told | None, pod: Pod, heard: Heard) -> Answer:

@@ -1,9 +1,10 @@
 """Watch a Kubernetes cluster: its pods become records of topic `placements`, its nodes of topic `nodes`. An edge.
 
 List once, then watch from the list's version; when the connection ends, go on from the last version heard. When the
-server no longer knows that version (410 Gone) list again; the difference to what was told is told. Position and what
-was told lie in one file for each kind, replaced at once and only after all records before it are safe in Kafka: a crash
-tells some records twice, and never leaves one out.
+server no longer knows that version (410 Gone) list again; what stands is told, and the end of what is gone.
+
+Position and what was told lie in one file for each kind, replaced at once and only after all records before it are safe
+in Kafka: a crash tells some records twice, and never leaves one out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -199,7 +200,7 @@ class Follower:
             version = page.version
             for raw in page.items:
                 there.add(self._kind.key_of(raw) or "")
-                self._tell(raw, self._kind.seen)
+                self._tell(raw, self._kind.listed)
         for key in self._progress.told.keys() - there:
             self._answer(key, self._kind.gone(self._progress.told[key], None, self._heard()))
         self._progress.version = version

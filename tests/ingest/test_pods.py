@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingest.cluster_events import Heard, Told, node_seen, pod_gone, pod_seen
+from ingest.cluster_events import Heard, Told, node_listed, node_seen, pod_gone, pod_listed, pod_seen
 from ingest.decode.native import decoder
 from ingest.decode.types import Context
 from ingest.gpu_resources import gpus_in
@@ -367,6 +367,19 @@ def test_what_is_gone_from_a_list_ended_when_it_was_due_else_when_we_noticed() -
     ]
     assert ended.records[0]["ts"] == NOON_MS + 300_000
     assert pod_gone(pod_seen(None, a_pod("u1", **DONE), HEARD).told, None, HEARD).records == []
+
+
+def test_a_list_tells_again_what_stands_with_the_same_key_and_content() -> None:
+    first = pod_seen(None, a_pod("u1"), HEARD)
+    renamed = pod_seen(first.told, a_pod("u1", **LABELLED), HEARD)
+    ended = pod_seen(None, a_pod("u2", **DONE), HEARD)
+    node = node_seen(None, a_node("n1"), HEARD)
+    later = HEARD._replace(at_ms=HEARD.at_ms + 1)
+
+    assert pod_listed(first.told, a_pod("u1"), later) == first
+    assert pod_listed(renamed.told, a_pod("u1", **LABELLED), later) == renamed
+    assert pod_listed(ended.told, a_pod("u2", **DONE), later).records == []
+    assert node_listed(node.told, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), later) == node
 
 
 def test_a_nodes_heartbeat_tells_nothing_and_a_change_does() -> None:
