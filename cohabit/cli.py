@@ -141,6 +141,64 @@ def ingest(
 
 @app.command()
 @told_plainly
+def watch(
+    kubeconfig: Annotated[Path | None, typer.Option(help="Configuration; else the pod's own, else ~/.kube.")] = None,
+    context: Annotated[str | None, typer.Option(help="Which context of the configuration.")] = None,
+    namespace: Annotated[list[str] | None, typer.Option(help="Pods of this one only; may be repeated.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Its name in every record [COHABIT_CLUSTER].")] = None,
+    bootstrap: Bootstrap = None,
+    state: Annotated[Path, typer.Option(help="Where the position is kept.")] = Path("cohabit-data/watch"),
+    once: Annotated[bool, typer.Option("--once", help="Tell what is there now, and return.")] = False,
+) -> None:
+    """Send a Kubernetes cluster's pods and nodes to topics placements and nodes, and every change until Ctrl-C.
+
+    Inside a pod its service account is used. It needs get, list and watch on pods and nodes, nothing else:
+
+    [dim]kubectl create clusterrole cohabit-watch --verb=get,list,watch --resource=pods,nodes[/]
+
+    [dim]kubectl create clusterrolebinding cohabit-watch --clusterrole=cohabit-watch --serviceaccount=NAMESPACE:NAME[/]
+
+    Broken connections are resumed, also after a restart, from the position in --state; if the server no longer knows
+    it, everything is listed anew and what has gone meanwhile is told as deleted. Records told twice do no harm.
+    """
+    from cohabit.source_commands import run_watch
+
+    run_watch(
+        settings(),
+        kubeconfig=kubeconfig,
+        context=context,
+        namespaces=namespace or [],
+        cluster=cluster,
+        bootstrap=bootstrap,
+        state=state,
+        once=once,
+    )
+
+
+@app.command("import")
+@told_plainly
+def import_(
+    form: Annotated[str, typer.Argument(metavar="FORMAT", help="alibaba2018, gentd26 or gpu2023.")],
+    source: Annotated[Path, typer.Argument(help="The trace's folder, or one of its files; .csv or .csv.gz.")],
+    out: Annotated[Path | None, typer.Option(help="Write <topic>.log files into this folder.")] = None,
+    bootstrap: Annotated[str | None, typer.Option(help="Send to this Kafka instead, host:port.")] = None,
+    epoch: Annotated[str, typer.Option(help="What the trace's second 0 is, in UTC.")] = "2018-01-01T00:00:00Z",
+    cluster: Annotated[str | None, typer.Option(help="Its name in every record; else the format's.")] = None,
+) -> None:
+    """Turn a public trace into our topics, in our units; docs/traces.md says where to get each.
+
+    cohabit import gentd26 cluster-trace-v2026-GenAI --out stream && cohabit ingest stream
+
+    Nothing is dropped: a row that cannot be used becomes a dead letter with its reason when it is ingested. Messages
+    arrive at their records' own time, so a replay behaves as the cluster did.
+    """
+    from cohabit.source_commands import run_import
+
+    run_import(form, source, out=out, bootstrap=bootstrap, epoch=epoch, cluster=cluster)
+
+
+@app.command()
+@told_plainly
 def features(
     lake: LakeOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep going: node state of finished minutes.")] = False,

@@ -69,3 +69,7 @@ class NoSuchCluster(CohabitError):
         self.cluster, self.seen = cluster, seen
         there = ", ".join(sorted(seen)) or "no cluster at all"
         super().__init__(f"no record of cluster {cluster!r}; seen: {there}. Name it with --cluster or COHABIT_CLUSTER")
+
+
+class BadOption(CohabitError):
+    """An option, or what is missing of them, that does not fit; the message says what would."""

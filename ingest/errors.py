@@ -177,3 +177,62 @@ class DamagedLake(IngestError):
         super().__init__(
             f"{path} cannot be read ({reason}): restore it from a copy; nothing else of the lake is harmed"
         )
+
+
+class NoCluster(IngestError):
+    """No configuration says which Kubernetes cluster to watch."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"no Kubernetes cluster to watch ({reason}): run inside a pod with a service account, or name a "
+            "configuration with --kubeconfig and --context"
+        )
+
+
+class ClusterRefused(IngestError):
+    """The API server does not let us read, or is none."""
+
+    def __init__(self, what: str, status: int, reason: str) -> None:
+        self.what, self.status, self.reason = what, status, reason
+        super().__init__(
+            f"the API server refuses to list {what} with {status} ({reason}): grant get, list and watch on pods and "
+            "nodes, as `cohabit watch --help` shows, and check the address in the configuration"
+        )
+
+
+class ClusterUnanswered(IngestError):
+    """The API server cannot be reached, failed, or broke off; worth trying again."""
+
+    def __init__(self, what: str, reason: str, status: int | None = None) -> None:
+        self.what, self.reason, self.status = what, reason, status
+        super().__init__(
+            f"the API server gave no {what} ({reason}): check that it runs and can be reached, then try again"
+        )
+
+
+class PositionExpired(IngestError):
+    """The API server no longer knows what came after a version, or a watch cannot be read on: list again."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what, self.reason = what, reason
+        super().__init__(f"the watch of {what} cannot go on ({reason}): list them again")
+
+
+class NoTrace(IngestError):
+    """Nothing of a public trace where it was looked for."""
+
+    def __init__(self, source: Path, form: str, expected: str) -> None:
+        self.source, self.form = source, form
+        super().__init__(
+            f"{source} holds nothing of trace {form}: expected is {expected}, each also as .csv.gz; docs/traces.md "
+            "says where to get it"
+        )
+
+
+class UnreadableTrace(IngestError):
+    """A file of a public trace is not what its publishers describe."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be imported ({reason}): fetch it again, or see docs/traces.md for its form")

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 APP_LABELS = ("cohabit.io/app", "app.kubernetes.io/name", "app")
 TEAM_LABELS = ("cohabit.io/team", "team")
 QOS_LABELS = ("cohabit.io/qos", "koordinator.sh/qosClass")
-HASH_LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
+HASH_LABELS = {"pod-template-hash": "Deployment", "rollouts-pod-template-hash": "Rollout"}
+"""Label that holds the hash in the name of a ReplicaSet -> kind of what made the ReplicaSet."""
 BEST_EFFORT_CLASSES = ("BE", "BESTEFFORT")
+VOLCANO = "batch.volcano.sh/"
+"""API group of Volcano's Job, which is called as Kubernetes' own is."""
 _SCHEDULED_JOB = re.compile(r"-\d{8,10}$")
 
 
@@ -19,6 +22,7 @@ class Owner:
     kind: str
     name: str
     controller: bool = True
+    api_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +48,51 @@ def identify(pod: PodFacts) -> Identity:
     """App, team and class of a pod.
 
     The app is its label if it carries one (cohabit.io/app, app.kubernetes.io/name, app), else the name of the
-    workload that owns it, the controlling one first: a Deployment behind its ReplicaSet, a CronJob behind its Job;
-    else the pod's own name, for a static pod without the node's. The team is its label (cohabit.io/team, team), else
-    the namespace. BE only if a class label says so.
+    workload at the top of its owner chain; else the pod's own name, for a static pod without the node's. The team is
+    its label (cohabit.io/team, team), else the namespace. BE only if a class label says so.
 
-    Source: Kubernetes naming of ReplicaSets (name-hash, the hash in label pod-template-hash), of scheduled Jobs (name-
-    minute) and of static pods (name-node).
+    Source: Kubernetes naming of static pods (name-node); for the chain see `top_owner`.
     """
     app = _first(pod.labels, APP_LABELS) or _workload(pod)
     qos = _first(pod.labels, QOS_LABELS) or ""
     return Identity(app, _first(pod.labels, TEAM_LABELS) or pod.namespace, qos.upper() in BEST_EFFORT_CLASSES)
 
 
-def _workload(pod: PodFacts) -> str:
+def top_owner(pod: PodFacts) -> Owner | None:
+    """The workload at the top of a pod's owner chain, told from the pod alone; None for a pod without owner.
+
+    Of several direct owners the controlling one, else the first. Behind a ReplicaSet stands the Deployment (or Argo
+    Rollout) whose hash is in the pod's label, behind a Job with a minute in its name a CronJob. A Volcano Job is of
+    kind VolcanoJob. Anything else, such as a DaemonSet, StatefulSet or PyTorchJob, is the top itself.
+
+    Source: Kubernetes naming of ReplicaSets (name-hash, the hash in label pod-template-hash) and of scheduled Jobs
+    (name-minute).
+    """
     owner = min(pod.owners, key=lambda owner: not owner.controller, default=None)
     if owner is None:
-        return pod.name
-    if owner.kind == "Node":
-        return pod.name.removesuffix("-" + owner.name)
+        return None
     if owner.kind == "ReplicaSet":
-        return owner.name.removesuffix("-" + (_first(pod.labels, HASH_LABELS) or ""))
-    return _SCHEDULED_JOB.sub("", owner.name) if owner.kind == "Job" else owner.name
+        return _behind_replica_set(owner, pod.labels)
+    if owner.kind == "Job" and owner.api_version.startswith(VOLCANO):
+        return replace(owner, kind="VolcanoJob")
+    if owner.kind == "Job" and (name := _SCHEDULED_JOB.sub("", owner.name)) != owner.name:
+        return replace(owner, kind="CronJob", name=name)
+    return owner
+
+
+def _behind_replica_set(owner: Owner, labels: Mapping[str, str]) -> Owner:
+    for label, kind in HASH_LABELS.items():
+        name = owner.name.removesuffix("-" + labels.get(label, ""))
+        if labels.get(label) and name != owner.name:
+            return replace(owner, kind=kind, name=name)
+    return owner
+
+
+def _workload(pod: PodFacts) -> str:
+    owner = top_owner(pod)
+    if owner is None:
+        return pod.name
+    return pod.name.removesuffix("-" + owner.name) if owner.kind == "Node" else owner.name
 
 
 def _first(labels: Mapping[str, str], names: Sequence[str]) -> str | None:

@@ -9,6 +9,7 @@ HEAVY = {
     "duckdb",
     "highspy",
     "kafka",
+    "kubernetes",
     "lightgbm",
     "matplotlib",
     "numba",
@@ -45,7 +46,11 @@ def test_importing_it_imports_nothing_heavy(module: str) -> None:
     assert not imported_by(f"import {module}") & HEAVY
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["demo", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"], ["import", "--help"]],
+    ids=" ".join,
+)
 def test_help_imports_nothing_heavy_and_no_server(arguments: list[str]) -> None:
     found = imported_by(HELP.format(arguments=arguments))
 

@@ -22,6 +22,7 @@ class OwnerReference(msgspec.Struct):
     kind: str = ""
     name: str = ""
     controller: bool | None = None
+    apiVersion: str = ""  # noqa: N815
 
 
 class Metadata(msgspec.Struct):
@@ -103,7 +104,7 @@ def offered(args: ExtenderArgs) -> list[str]:
 def newcomer_of(pod: Object) -> Newcomer:
     """Who the pod is."""
     meta = pod.metadata
-    owners = [Owner(owner.kind, owner.name, bool(owner.controller)) for owner in meta.ownerReferences or []]
+    owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
     identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
     return Newcomer(identity.app, identity.team, identity.best_effort)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.identity import Identity, Owner, PodFacts, identify
+from ingest.identity import Identity, Owner, PodFacts, identify, top_owner
 
 TEXT = st.text(max_size=20)
 
@@ -38,6 +38,33 @@ def test_a_job_of_its_own_keeps_its_name(name: str) -> None:
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "PyTorchJob"])
 def test_other_workloads_are_named_as_they_are(kind: str) -> None:
     assert app_of(Owner(kind, "db-12345678")) == "db-12345678"
+
+
+def test_a_volcano_job_is_no_scheduled_job() -> None:
+    volcano = Owner("Job", "train-28612345", api_version="batch.volcano.sh/v1alpha1")
+
+    assert app_of(volcano) == "train-28612345"
+    assert app_of(Owner("Job", "train-28612345", api_version="batch/v1")) == "train"
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "top"),
+    [
+        (Owner("ReplicaSet", "web-7d4b"), {"pod-template-hash": "7d4b"}, "Deployment/web"),
+        (Owner("ReplicaSet", "web-7d4b"), {"rollouts-pod-template-hash": "7d4b"}, "Rollout/web"),
+        (Owner("ReplicaSet", "web"), {"pod-template-hash": ""}, "ReplicaSet/web"),
+        (Owner("Job", "nightly-28612345"), {}, "CronJob/nightly"),
+        (Owner("Job", "import"), {}, "Job/import"),
+        (Owner("Job", "train", api_version="batch.volcano.sh/v1alpha1"), {}, "VolcanoJob/train"),
+        (Owner("DaemonSet", "logs"), {}, "DaemonSet/logs"),
+        (Owner("StatefulSet", "db"), {}, "StatefulSet/db"),
+    ],
+)
+def test_the_top_of_the_owner_chain_is_told_from_the_pod(owner: Owner, labels: dict[str, str], top: str) -> None:
+    found = top_owner(PodFacts("p", "shop", labels, [owner]))
+
+    assert found is not None
+    assert f"{found.kind}/{found.name}" == top
 
 
 def test_a_static_pod_is_the_same_app_on_every_node() -> None:

@@ -1,0 +1,71 @@
+"""A Kubernetes node as a row of `nodes`. Kernel: no clock; every time is the node's own."""
+
+from datetime import datetime
+from fractions import Fraction
+
+from ingest.gpu_resources import gpus_in
+from ingest.kubernetes_objects import Metadata, Node, Taint
+
+Record = dict[str, object]
+
+PLATFORM = ("cohabit.io/platform",)
+CPU_MODEL = tuple(f"feature.node.kubernetes.io/cpu-model.{part}" for part in ("vendor_id", "family", "id"))
+"""Labels of Node Feature Discovery."""
+SKU = ("cohabit.io/sku", "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+RACK = ("cohabit.io/rack", "topology.kubernetes.io/rack", "rack")
+POOL = (
+    "cohabit.io/pool",
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "alibabacloud.com/nodepool-id",
+)
+
+
+def node_facts(node: Node, cluster: str) -> Record:
+    """What the node says of itself, without the time.
+
+    Out: columns of `nodes`; what it does not say is left out.
+    """
+    meta, status = node.metadata, node.status
+    record: Record = {
+        "cluster": cluster,
+        "node": meta.name,
+        "platform": platform_of(node),
+        "cores": _amount(status.capacity.get("cpu")),
+        "memory_bytes": _amount(status.capacity.get("memory")),
+        "allocatable_cores": _amount(status.allocatable.get("cpu")),
+        "allocatable_memory_bytes": _amount(status.allocatable.get("memory")),
+        "gpus": float(gpus_in(status.capacity)) if status.capacity else None,
+        "zone": meta.first(ZONE),
+        "rack": meta.first(RACK),
+        "pool": meta.first(POOL),
+        "sku": meta.first(SKU),
+        "labels": meta.labels,
+        "taints": [taint_text(taint) for taint in node.spec.taints],
+    }
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def platform_of(node: Node) -> str | None:
+    """CPU model, as closely as the node tells: our label, Node Feature Discovery, what is bought, the architecture."""
+    meta = node.metadata
+    model = [meta.labels.get(label, "") for label in CPU_MODEL]
+    discovered = "-".join(model) if all(model) else None
+    return meta.first(PLATFORM) or discovered or meta.first(SKU) or node.status.node_info.architecture or None
+
+
+def taint_text(taint: Taint) -> str:
+    """key=value:effect, without = where there is no value."""
+    return f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
+
+
+def told_at(meta: Metadata) -> datetime | None:
+    """When the node last said something of itself or was written to, else when it came; None where it says neither."""
+    return max((field.time for field in meta.managed_fields if field.time), default=meta.creation_timestamp)
+
+
+def _amount(amount: Fraction | None) -> float | None:
+    return None if amount is None else float(amount)

@@ -1,0 +1,235 @@
+"""Kubernetes' Pod and Node as its API sends them, as far as they are read. The boundary: checked here, trusted inside.
+
+Read leniently: other fields are passed over, and null counts as left out, since Go writes nil maps and slices so.
+Field names are those of the Kubernetes API reference, v1.
+"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Annotated, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic.alias_generators import to_camel
+
+from ingest.quantity import parse_quantity
+
+T = TypeVar("T")
+
+
+def _map_or_empty(value: object) -> object:
+    return {} if value is None else value
+
+
+def _list_or_empty(value: object) -> object:
+    return [] if value is None else value
+
+
+def _text_or_empty(value: object) -> object:
+    return "" if value is None else value
+
+
+def _quantities(value: object) -> dict[str, Fraction]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("not an object of quantities")  # noqa: TRY004  # pydantic makes a report of a ValueError only
+    return {str(name): parse_quantity(str(amount)) for name, amount in value.items()}
+
+
+Text = Annotated[str, BeforeValidator(_text_or_empty)]
+Texts = Annotated[dict[str, str], BeforeValidator(_map_or_empty)]
+Listed = Annotated[list[T], BeforeValidator(_list_or_empty)]
+Quantities = Annotated[Mapping[str, Fraction], PlainValidator(_quantities)]
+"""Amounts by resource: cores of cpu, bytes of memory, pieces of anything else."""
+
+
+class Foreign(BaseModel):
+    """An object of Kubernetes: camelCase outside, snake_case inside."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel)
+
+
+class OwnerReference(Foreign):
+    """One direct owner."""
+
+    api_version: Text = ""
+    kind: Text = ""
+    name: Text = ""
+    controller: bool | None = None
+
+
+class ManagedField(Foreign):
+    """Who wrote to the object last, through which subresource, and when."""
+
+    subresource: Text = ""
+    time: AwareDatetime | None = None
+
+
+class Metadata(Foreign):
+    """What every object says of itself."""
+
+    name: str = Field(min_length=1)
+    uid: str = Field(min_length=1)
+    namespace: Text = ""
+    resource_version: Text = ""
+    creation_timestamp: AwareDatetime | None = None
+    deletion_timestamp: AwareDatetime | None = None
+    labels: Texts = {}
+    annotations: Texts = {}
+    owner_references: Listed[OwnerReference] = []
+    managed_fields: Listed[ManagedField] = []
+
+    def first(self, names: tuple[str, ...]) -> str | None:
+        """The first of several labels or annotations that says something; labels come first."""
+        found = (where[name] for name in names for where in (self.labels, self.annotations) if where.get(name))
+        return next(found, None)
+
+
+class Resources(Foreign):
+    """What a container requests and may use at most."""
+
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class ContainerSpec(Foreign):
+    """One container inside a pod."""
+
+    name: Text = ""
+    image: Text = ""
+    restart_policy: Text = ""
+    resources: Resources | None = None
+
+    @property
+    def requests(self) -> Mapping[str, Fraction]:
+        """What it requests; nothing where it does not say."""
+        return self.resources.requests if self.resources else {}
+
+    @property
+    def limits(self) -> Mapping[str, Fraction]:
+        """What it may use at most; no entry: no limit."""
+        return self.resources.limits if self.resources else {}
+
+
+class Toleration(Foreign):
+    """A taint that the pod does not mind."""
+
+    key: Text = ""
+    operator: Text = "Equal"
+    value: Text = ""
+    effect: Text = ""
+
+
+class EmptyDir(Foreign):
+    """A scratch folder of the pod: on the node's disk, or in memory."""
+
+    medium: Text = ""
+
+
+class Volume(Foreign):
+    """One volume, as far as it lies on the node."""
+
+    empty_dir: EmptyDir | None = None
+    host_path: dict[str, object] | None = None
+
+
+class PodSpec(Foreign):
+    """What is wanted of a pod."""
+
+    node_name: Text = ""
+    containers: Listed[ContainerSpec] = Field(min_length=1)
+    init_containers: Listed[ContainerSpec] = []
+    resources: Resources | None = None
+    overhead: Quantities = {}
+    priority: int | None = None
+    priority_class_name: Text = ""
+    tolerations: Listed[Toleration] = []
+    affinity: dict[str, object] | None = None
+    node_selector: Texts = {}
+    topology_spread_constraints: Listed[dict[str, object]] = []
+    volumes: Listed[Volume] = []
+
+
+class Condition(Foreign):
+    """Something that became true or false of the object."""
+
+    type: Text = ""
+    status: Text = ""
+    last_transition_time: AwareDatetime | None = None
+
+
+class Terminated(Foreign):
+    """How a container ended."""
+
+    finished_at: AwareDatetime | None = None
+
+
+class ContainerState(Foreign):
+    """What a container does now."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Foreign):
+    """What became of a container."""
+
+    state: ContainerState | None = None
+
+
+class PodStatus(Foreign):
+    """What became of a pod."""
+
+    phase: Text = ""
+    start_time: AwareDatetime | None = None
+    conditions: Listed[Condition] = []
+    container_statuses: Listed[ContainerStatus] = []
+
+    def finished_at(self) -> Iterator[AwareDatetime | None]:
+        """When each container ended; None of one that runs or does not say."""
+        for status in self.container_statuses:
+            ended = status.state.terminated if status.state else None
+            yield ended.finished_at if ended else None
+
+
+class Pod(Foreign):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus = PodStatus()
+
+
+class Taint(Foreign):
+    """What keeps pods away from a node."""
+
+    key: Text = ""
+    value: Text = ""
+    effect: Text = ""
+
+
+class NodeSpec(Foreign):
+    """What is wanted of a node."""
+
+    taints: Listed[Taint] = []
+
+
+class NodeInfo(Foreign):
+    """What runs the node."""
+
+    architecture: Text = ""
+
+
+class NodeStatus(Foreign):
+    """What the node has."""
+
+    capacity: Quantities = {}
+    allocatable: Quantities = {}
+    node_info: NodeInfo = NodeInfo()
+
+
+class Node(Foreign):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

@@ -1,0 +1,222 @@
+"""A Kubernetes pod as a row of `placements`. Kernel: no clock; every time is the pod's own."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from fractions import Fraction
+
+import orjson
+
+from ingest.cpuset import is_cpuset
+from ingest.gpu_resources import gpus_in
+from ingest.identity import Owner, PodFacts, identify, top_owner
+from ingest.kubernetes_objects import ContainerSpec, Metadata, Pod, PodSpec, Toleration
+
+Record = dict[str, object]
+Amounts = Mapping[str, Fraction]
+
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the pod that stands in the API for a static pod of a node."""
+SYSTEM_NAMESPACE = "kube-system"
+NODE_CRITICAL = "system-node-critical"
+KOORDINATOR_CLASS = "koordinator.sh/qosClass"
+GANG_NAMES = (
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/group-name",
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "pod-group.scheduling.sigs.k8s.io/name",
+    "gang.scheduling.koordinator.sh/name",
+)
+"""Labels or annotations that name the group: Volcano, scheduler-plugins new and old, Koordinator."""
+STAY_MARKS = {
+    "cohabit.io/pinned": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""Labels or annotations with which people say that a pod may not be moved."""
+NODE_BOUND = ("DaemonSet", "Node")
+"""Owners whose pods belong to their node."""
+RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+def placement(pod: Pod, cluster: str) -> Record:
+    """What the pod says of its placement, without event, time and version.
+
+    In:  a pod with a node.
+    Out: columns of `placements`; columns without a value are left out. Requests that are not there are 0, since that is
+         how Kubernetes counts them; a limit is left out unless every container has one.
+    """
+    meta, spec, facts = pod.metadata, pod.spec, pod_facts(pod)
+    owner, identity = top_owner(facts), identify(facts)
+    record: Record = {
+        "cluster": cluster,
+        "node": spec.node_name,
+        "container": meta.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "owner": f"{owner.kind}/{owner.name}" if owner else None,
+        "app": identity.app,
+        "team": identity.team or None,
+        "qos": qos_of(pod),
+        "image_version": image_version(meta, spec),
+        **amounts(spec),
+        "priority": spec.priority,
+        **pinned_cores(meta),
+        "gang": gang_of(meta),
+        "pinned": is_pinned(pod),
+        "local_storage": has_local_storage(spec),
+        "tolerations": [toleration_text(toleration) for toleration in spec.tolerations],
+        "affinity": affinity_json(spec),
+    }
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def pod_facts(pod: Pod) -> PodFacts:
+    """What identity goes by."""
+    meta = pod.metadata
+    owners = [Owner(o.kind, o.name, bool(o.controller), o.api_version) for o in meta.owner_references]
+    return PodFacts(meta.name, meta.namespace, meta.labels, owners)
+
+
+def qos_of(pod: Pod) -> str:
+    """LS, BE or SYSTEM.
+
+    BE if a class label says so (see `identify`). SYSTEM if Koordinator's label says so, or if it is a static pod or one
+    of a DaemonSet and is in kube-system or has priority class system-node-critical: what the node itself cannot do
+    without. Everything else is LS.
+
+    Source: ours; the labels are those of Koordinator's QoS.
+    """
+    meta = pod.metadata
+    if identify(pod_facts(pod)).best_effort:
+        return "BE"
+    critical = meta.namespace == SYSTEM_NAMESPACE or pod.spec.priority_class_name == NODE_CRITICAL
+    system = meta.labels.get(KOORDINATOR_CLASS) == "SYSTEM" or (critical and _is_of_the_node(pod))
+    return "SYSTEM" if system else "LS"
+
+
+def amounts(spec: PodSpec) -> Record:
+    """Requests and limits of the whole pod in cores, bytes and GPUs; an amount set for the pod itself comes first."""
+    own = spec.resources
+    found: Record = {}
+    for resource, stem in (("cpu", "cpu_{}_cores"), ("memory", "memory_{}_bytes")):
+        requested = own.requests.get(resource) if own else None
+        limit = own.limits.get(resource) if own else None
+        over = spec.overhead.get(resource, Fraction(0))
+        request = pod_total(spec, _requested(resource)) if requested is None else requested
+        limit = _limit(spec, resource) if limit is None else limit
+        found[stem.format("request")] = float(request + over)
+        found[stem.format("limit")] = None if limit is None else float(limit + over)
+    return {**found, "gpu_request": float(pod_total(spec, lambda container: gpus_in(container.requests)))}
+
+
+def pod_total(spec: PodSpec, amount: Callable[[ContainerSpec], Fraction]) -> Fraction:
+    """What containers need together: the most that is needed at any time from the first init container on.
+
+    Init containers run one after another, so each counts alone, beside the sidecars (restartPolicy Always) that began
+    before it; containers run together, beside all sidecars.
+
+    Source: Kubernetes documentation, "Init Containers: Resource sharing within containers", and KEP-753.
+    """
+    sidecars = peak = Fraction(0)
+    for container in spec.init_containers:
+        together = sidecars + amount(container)
+        peak = max(peak, together)
+        sidecars = together if container.restart_policy == "Always" else sidecars
+    return max(peak, sidecars + sum(map(amount, spec.containers), Fraction(0)))
+
+
+def image_version(meta: Metadata, spec: PodSpec) -> str:
+    """Tag of the main container's image, or its digest; `latest` where it names neither.
+
+    The main container is the one that kubectl takes: named in an annotation, else the first.
+    """
+    wanted = meta.annotations.get(DEFAULT_CONTAINER)
+    main = next((container for container in spec.containers if container.name == wanted), spec.containers[0])
+    named, _, digest = main.image.partition("@")
+    return named.rpartition("/")[2].partition(":")[2] or digest or "latest"
+
+
+def pinned_cores(meta: Metadata) -> Record:
+    """Cpuset and NUMA node that Koordinator allocated; nothing where it did not, or what it wrote does not read."""
+    status = _json_object(meta.annotations.get(RESOURCE_STATUS, ""))
+    cpuset, numa = status.get("cpuset"), status.get("numaNodeResources")
+    numbers = [entry.get("node") for entry in numa if isinstance(entry, dict)] if isinstance(numa, list) else []
+    number = numbers[0] if len(numbers) == 1 and type(numbers[0]) is int else None
+    return {"cpuset": cpuset if isinstance(cpuset, str) and is_cpuset(cpuset) else None, "numa_node": number}
+
+
+def gang_of(meta: Metadata) -> str | None:
+    """Group that is placed together, namespace/name, since groups have the names of their namespace."""
+    name = meta.first(GANG_NAMES)
+    return None if name is None else f"{meta.namespace}/{name}"
+
+
+def is_pinned(pod: Pod) -> bool:
+    """Whether it may not be moved: it is its node's own, people say so, or nothing would make it anew elsewhere."""
+    meta = pod.metadata
+    marked = any(meta.first((name,)) == value for name, value in STAY_MARKS.items())
+    controlled = any(owner.controller for owner in meta.owner_references)
+    return marked or _is_of_the_node(pod) or not controlled
+
+
+def has_local_storage(spec: PodSpec) -> bool:
+    """Whether it holds data on the node: a hostPath, or an emptyDir on disk. A claim of a local volume is not seen."""
+    return any(v.host_path is not None or (v.empty_dir and v.empty_dir.medium != "Memory") for v in spec.volumes)
+
+
+def toleration_text(toleration: Toleration) -> str:
+    """A toleration in the form of a taint: key=value:effect; key:effect whatever the value; * for any key or effect."""
+    value = f"={toleration.value}" if toleration.operator != "Exists" and toleration.value else ""
+    return f"{toleration.key or '*'}{value}:{toleration.effect or '*'}"
+
+
+def affinity_json(spec: PodSpec) -> str | None:
+    """Affinity, node selector and spread constraints as one JSON object of the API's own names; None without any."""
+    rules: Record = dict(spec.affinity or {})
+    rules |= {"nodeSelector": spec.node_selector} if spec.node_selector else {}
+    rules |= {"topologySpreadConstraints": spec.topology_spread_constraints} if spec.topology_spread_constraints else {}
+    return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode() if rules else None
+
+
+def placed_at(pod: Pod) -> datetime | None:
+    """When it took its place: bound to its node, else started there, else made. None where it says none of these."""
+    bound = (c.last_transition_time for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "True")
+    return next(bound, None) or pod.status.start_time or pod.metadata.creation_timestamp
+
+
+def changed_at(meta: Metadata) -> datetime | None:
+    """When somebody last wrote to the object itself rather than to its status; None where nobody noted it."""
+    return max((f.time for f in meta.managed_fields if f.time and f.subresource != "status"), default=None)
+
+
+def ended_at(pod: Pod) -> datetime | None:
+    """When its last container ended, else the time set for its deletion; None where it says neither."""
+    finished = list(pod.status.finished_at())
+    ends = [time for time in finished if time is not None]
+    return max(ends) if ends and len(ends) == len(finished) else pod.metadata.deletion_timestamp
+
+
+def _is_of_the_node(pod: Pod) -> bool:
+    return MIRROR in pod.metadata.annotations or any(o.kind in NODE_BOUND for o in pod.metadata.owner_references)
+
+
+def _requested(resource: str) -> Callable[[ContainerSpec], Fraction]:
+    return lambda container: container.requests.get(resource, Fraction(0))
+
+
+def _limit(spec: PodSpec, resource: str) -> Fraction | None:
+    """Limit of the whole pod; None when a container that keeps running has none."""
+    lasting = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
+    if any(resource not in container.limits for container in lasting):
+        return None
+    return pod_total(spec, lambda container: container.limits.get(resource, Fraction(0)))
+
+
+def _json_object(text: str) -> Record:
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
