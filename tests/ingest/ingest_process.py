@@ -20,7 +20,8 @@ from prometheus_client import CollectorRegistry
 from ingest.consumer import Formats
 from ingest.decode.native import decoder
 from ingest.kafka_source import ConsumerSettings
-from ingest.lake import DataFile, Lake
+from ingest.lake import Lake
+from ingest.lake_layout import DataFile
 from ingest.metrics import IngestMetrics
 from ingest.origin import Link
 from ingest.schema import DEAD_LETTERS, LANDED, USAGE

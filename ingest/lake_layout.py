@@ -1,0 +1,228 @@
+"""Where things lie below a lake's root, and what its small files say. The only module that knows file layout.
+
+    data/<table>/v<version>/date=YYYY-MM-DD/hour=HH/*.parquet       rows of landed batches and of replaced ranges
+    links/<topic>/<partition>/<start>.json                          one landed stretch: its end and its files
+    batches/<table>/<job>/<batch>/*.parquet, _SUCCESS               one streaming batch of a job
+    staged/<table>/<job>-<id>/*.parquet                             rows of replaced ranges that a job wrote by itself
+    ranges/<table>/<job>/<n>.json                                   which files hold which time; the newest n counts
+    compacted/<table>/v<version>/*.parquet                          rows of many files, in few; below no landed folder
+    compactions/<table>/<n>.json                                    which file's rows lie in which compacted file
+    horizons/<table>/<n>.json                                       older rows have expired; the newest n counts
+
+Everything that is numbered or named by a start is created exclusively and never changed.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from ingest.errors import UnsupportedLake
+from ingest.origin import checked_name
+from ingest.schema import Table
+
+FOREVER_US = 253_370_764_800_000_000
+"""The year 9999, microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One parquet file and the stretch of time [start, end] its rows lie in, microseconds since 1970."""
+
+    table: str
+    path: str
+    rows: int
+    start_us: int
+    end_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """What a link's file holds: where it ends, what it landed, and what it saw."""
+
+    end: int
+    kind: Literal["batch", "gap"]
+    files: tuple[DataFile, ...]
+    unknown_fields: dict[str, int]
+
+    @staticmethod
+    def parse(content: bytes) -> "LinkFacts":
+        """Read a link's JSON."""
+        facts = json.loads(content)
+        files = tuple(DataFile(**file) for file in facts.pop("files"))
+        return LinkFacts(files=files, **facts)
+
+    def written(self) -> bytes:
+        """The link's JSON."""
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Files that count together, and the stretch [start, end) of time in which they count."""
+
+    paths: tuple[str, ...]
+    start_us: int = 0
+    end_us: int = FOREVER_US
+
+    def without(self, start_us: int, end_us: int) -> Iterator["Part"]:
+        """What is left of this part when [start_us, end_us) is taken out: none, one or two parts."""
+        if self.start_us < min(self.end_us, start_us):
+            yield Part(self.paths, self.start_us, min(self.end_us, start_us))
+        if max(self.start_us, end_us) < self.end_us:
+            yield Part(self.paths, max(self.start_us, end_us), self.end_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One compacted file, and the files whose rows it holds, all of them and no others."""
+
+    file: DataFile
+    replaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """One compacted file with the rows of a job's batches first..through, newest batch first; None without rows."""
+
+    job: str
+    first: int
+    through: int
+    file: DataFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What one run of compaction changed, and when."""
+
+    at_us: int
+    merged: tuple[Merged, ...] = ()
+    runs: tuple[BatchRun, ...] = ()
+
+    @staticmethod
+    def parse(content: bytes) -> "Compaction":
+        """Read a manifest's JSON."""
+        facts = json.loads(content)
+        merged = tuple(Merged(DataFile(**m["file"]), tuple(m["replaces"])) for m in facts["merged"])
+        files = [DataFile(**run.pop("file")) if run["file"] else run.pop("file") for run in facts["runs"]]
+        runs = tuple(BatchRun(file=file, **run) for file, run in zip(files, facts["runs"], strict=True))
+        return Compaction(facts["at_us"], merged, runs)
+
+    def written(self) -> bytes:
+        """The manifest's JSON."""
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Rows of a table before this moment have expired; told at `at_us`. Microseconds since 1970."""
+
+    before_us: int
+    at_us: int
+
+    @staticmethod
+    def parse(content: bytes) -> "Horizon":
+        """Read a horizon's JSON."""
+        return Horizon(**json.loads(content))
+
+    def written(self) -> bytes:
+        """The horizon's JSON."""
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Places below one root."""
+
+    root: Path
+
+    def links(self) -> Path:
+        """Folder of all chains."""
+        return self.root / "links"
+
+    def chain(self, topic: str, partition: int) -> Path:
+        """Folder of a partition's links."""
+        return self.links() / checked_name(topic) / str(partition)
+
+    def link(self, topic: str, partition: int, start: int) -> Path:
+        """File of the link that starts there."""
+        return self.chain(topic, partition) / f"{start:020d}.json"
+
+    def data(self, table: Table) -> Path:
+        """Folder of a table's rows in its present version."""
+        return self.root / "data" / table.name / f"v{table.version}"
+
+    def hour(self, table: Table, hour: datetime) -> Path:
+        """Folder of an hour of a table's rows."""
+        return self.data(table) / f"date={hour:%Y-%m-%d}" / f"hour={hour:%H}"
+
+    def batches(self, table: str) -> Path:
+        """Folder of a table's streaming jobs."""
+        return self.root / "batches" / table
+
+    def batch(self, table: str, job: str, number: int) -> Path:
+        """Folder of one streaming batch."""
+        return self.batches(table) / checked_name(job) / f"{number:012d}"
+
+    def staged(self, table: str, job: str) -> Path:
+        """A new folder for a job to write into."""
+        return self.root / "staged" / table / f"{checked_name(job)}-{uuid.uuid4().hex}"
+
+    def ranges(self, table: str) -> Path:
+        """Folder of a table's range manifests, by job."""
+        return self.root / "ranges" / table
+
+    def compacted(self, table: Table, number: int) -> Path:
+        """A new file for the compaction that hopes to be this one; once another is, the file can never count."""
+        return self.root / "compacted" / table.name / f"v{table.version}" / f"{number:012d}-{uuid.uuid4().hex}.parquet"
+
+    def compactions(self, table: str) -> Path:
+        """Folder of a table's compaction manifests."""
+        return self.root / "compactions" / table
+
+    def horizons(self, table: str) -> Path:
+        """Folder of a table's horizons."""
+        return self.root / "horizons" / table
+
+    def relative(self, path: Path) -> str:
+        """A path as links and manifests name it."""
+        return str(path.relative_to(self.root))
+
+    def rows_on_disk(self) -> Iterator[Path]:
+        """Every finished parquet file, whether or not it counts."""
+        for kind in ("data", "batches", "staged", "compacted"):
+            yield from (path for path in (self.root / kind).rglob("*.parquet") if not path.name.startswith("."))
+
+
+def finished_batches(folder: Path, after: int = -1) -> list[Path]:
+    """Folders of a job's finished batches with a number above `after`, newest first."""
+    later = (path for path in folder.glob("[0-9]*") if int(path.name) > after)
+    return sorted((path for path in later if (path / "_SUCCESS").exists()), reverse=True)
+
+
+def batch_files(folder: Path) -> list[Path]:
+    """Files of a finished batch: those its marker names, or all where Spark left it empty."""
+    marker = (folder / "_SUCCESS").read_text()
+    return [folder / name for name in marker.split()] if marker else sorted(folder.glob("*.parquet"))
+
+
+def parse_range(content: bytes) -> list[Part]:
+    """Read a range manifest's JSON."""
+    return [Part(tuple(e["paths"]), e["start_us"], e["end_us"]) for e in json.loads(content)]
+
+
+def local_folder(uri: str) -> Path:
+    """The folder a lake's address names.
+
+    Raises:
+        UnsupportedLake: it names something else.
+    """
+    scheme, mark, rest = uri.partition("://")
+    if not mark:
+        return Path(uri).absolute()
+    if scheme != "file" or not rest.startswith("/"):
+        raise UnsupportedLake(uri, "only folders and file:// addresses can create a file only if absent")
+    return Path(rest)
