@@ -1,20 +1,12 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
-import os
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated
 
 import typer
 
-from cohabit.console import show_error
-from cohabit.errors import CohabitError, UnusablePath
-from cohabit.logs import set_up_logs
-from cohabit.settings import Settings, read_settings
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from cohabit.command_line import LakeOption, settings, told_plainly
+from cohabit.lake_commands import lake_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,9 +23,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Start with: cohabit demo",
 )
+app.add_typer(lake_app, name="lake")
 
 Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
-LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
@@ -42,36 +34,6 @@ Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of s
 def main() -> None:
     """Run the command line; known errors become one line that says what to do."""
     app()
-
-
-def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the errors that our packages raise into one red line and exit code 1."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from advisor.errors import AdvisorError
-        from features.errors import FeaturesError
-        from ingest.errors import IngestError
-        from models.errors import ModelsError
-
-        set_up_logs("WARNING")
-        try:
-            return command(*args, **kwargs)
-        except (IngestError, FeaturesError, ModelsError, AdvisorError, CohabitError) as error:
-            show_error(error)
-            raise typer.Exit(1) from error
-        except OSError as error:
-            if error.filename is None:
-                raise
-            show_error(UnusablePath(error))
-            raise typer.Exit(1) from error
-
-    return run
-
-
-def settings() -> Settings:
-    """Settings from the environment."""
-    return read_settings(os.environ)
 
 
 @app.command()

@@ -205,14 +205,14 @@ class Lake:
         wanted = list(columns) if columns is not None else kind.schema.names
         wanted_rows = condition(kind, self._unexpired(table, start), end, nodes=nodes, as_of=as_of)
         needed = needed_schema(kind, wanted)
-        parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self._parts(table, start, end)]
+        parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self.parts(table, start, end)]
         return each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
 
     def rows(self, table: str, start: datetime, end: datetime) -> pa.Table:
         """Rows whose time lies in [start, end), in no order, duplicates still in: for jobs that sort by themselves."""
         kind = self.table(table)
         wanted = within(kind.time, self._unexpired(table, start), end)
-        parts = [self._read_part(part, kind, wanted, kind.schema.names) for part in self._parts(table, start, end)]
+        parts = [self._read_part(part, kind, wanted, kind.schema.names) for part in self.parts(table, start, end)]
         return pa.concat_tables([kind.schema.empty_table(), *parts])
 
     def count(self, table: str, start: datetime, end: datetime) -> int:
@@ -221,7 +221,7 @@ class Lake:
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""
-        return [str(self.root / path) for part in self._parts(table, start, end) for path in part.paths]
+        return [str(self.root / path) for part in self.parts(table, start, end) for path in part.paths]
 
     def landed_folder(self, table: str) -> Path:
         """Folder below which landed rows of a table lie, for a stream to follow; orphans repeat rows, never add any."""
@@ -270,17 +270,16 @@ class Lake:
         return sorted(path.name for path in self.layout.batches(table).glob("*") if path.is_dir())
 
     def range_parts(self, table: str) -> Iterator[Part]:
-        """What the newest range manifest of each job names, expired stretches left out."""
-        horizon_us = self.horizon_us(table)
+        """What the newest range manifest of each job names, expired stretches included."""
         for folder in sorted(path for path in self.layout.ranges(table).glob("*") if path.is_dir()):
-            yield from (part for part in self._ranges(folder)[1] if part.paths and part.end_us > horizon_us)
+            yield from (part for part in self._ranges(folder)[1] if part.paths)
 
     def _unexpired(self, table: str, start: datetime) -> datetime:
         return max(start, EPOCH + timedelta(microseconds=self.horizon_us(table)))
 
-    def _parts(self, table: str, start: datetime, end: datetime) -> Iterator[Part]:
+    def parts(self, table: str, start: datetime, end: datetime) -> Iterator[Part]:
         """Every set of files that counts, newest kind first: ranges, then batches, then landed links."""
-        low, high = microseconds(start), microseconds(end)
+        low, high = microseconds(self._unexpired(table, start)), microseconds(end)
         yield from (part for part in self.range_parts(table) if part.start_us < high and part.end_us > low)
         for job in self.jobs(table):
             yield from self._batch_parts(table, job)

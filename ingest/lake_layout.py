@@ -86,10 +86,9 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """One compacted file with the rows of a job's batches first..through, newest batch first; None without rows."""
+    """One compacted file with the rows of a job's batches up to `through`, newest first; None where they had none."""
 
     job: str
-    first: int
     through: int
     file: DataFile | None
 
@@ -101,6 +100,10 @@ class Compaction:
     at_us: int
     merged: tuple[Merged, ...] = ()
     runs: tuple[BatchRun, ...] = ()
+
+    def files(self) -> list[DataFile]:
+        """The files it wrote."""
+        return [*(one.file for one in self.merged), *(run.file for run in self.runs if run.file)]
 
     @staticmethod
     def parse(content: bytes) -> "Compaction":
@@ -179,6 +182,10 @@ class Layout:
         """A new file for the compaction that hopes to be this one; once another is, the file can never count."""
         return self.root / "compacted" / table.name / f"v{table.version}" / f"{number:012d}-{uuid.uuid4().hex}.parquet"
 
+    def compacted_files(self, table: str) -> Iterator[Path]:
+        """What compactions of a table wrote, unfinished files included."""
+        return (self.root / "compacted" / table).rglob("*.parquet")
+
     def compactions(self, table: str) -> Path:
         """Folder of a table's compaction manifests."""
         return self.root / "compactions" / table
@@ -191,10 +198,11 @@ class Layout:
         """A path as links and manifests name it."""
         return str(path.relative_to(self.root))
 
-    def rows_on_disk(self) -> Iterator[Path]:
-        """Every finished parquet file, whether or not it counts."""
+    def rows_on_disk(self, table: str) -> Iterator[Path]:
+        """Every finished parquet file of a table, whether or not it counts."""
         for kind in ("data", "batches", "staged", "compacted"):
-            yield from (path for path in (self.root / kind).rglob("*.parquet") if not path.name.startswith("."))
+            folder = self.root / kind / table
+            yield from (path for path in folder.rglob("*.parquet") if not path.name.startswith("."))
 
 
 def finished_batches(folder: Path, after: int = -1) -> list[Path]:

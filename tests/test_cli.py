@@ -277,3 +277,43 @@ def test_ingest_drains_when_told_to_stop_and_begins_where_it_ended(sent: Broker,
         output, _ = process.communicate(timeout=20)
     assert process.returncode == 0
     assert lake.read("usage").num_rows == landed
+
+
+def test_a_lake_is_checked_compacted_and_expired_from_the_command_line(cohabit: Command) -> None:
+    cohabit("simulate", "stream", *SMALL)
+    cohabit("ingest", "stream", "--lake", "lake")
+    before = Lake.open("lake", TABLES).read("usage")
+
+    code, output, _ = cohabit("lake", "check", "--lake", "lake", "--json")
+    assert (code, orjson.loads(output)["damage"]) == (0, [])
+    assert "nothing to compact" in cohabit("lake", "compact", "--lake", "lake")[1]
+    assert cohabit("lake", "compact", "--lake", "lake", "--older-than", "0", "--grace", "0")[0] == 0
+    assert Lake.open("lake", TABLES).read("usage").equals(before)
+
+    tomorrow = ("lake", "expire", "--lake", "lake", "--before", "2026-03-03")
+    assert "nothing was changed; add --yes" in cohabit(*tomorrow)[1]
+    assert Lake.open("lake", TABLES).read("usage").equals(before)
+    assert cohabit(*tomorrow, "--yes", "--grace", "0")[0] == 0
+    assert Lake.open("lake", TABLES).read("usage").num_rows == 0
+    assert Lake.open("lake", TABLES).read("nodes").num_rows > 0
+    assert "sound" in cohabit("lake", "check", "--lake", "lake", "--rows")[1]
+
+
+def test_a_damaged_lake_is_named_and_exits_with_1(cohabit: Command) -> None:
+    cohabit("simulate", "stream", *SMALL)
+    cohabit("ingest", "stream", "--lake", "lake")
+    harmed = Path(Lake.open("lake", TABLES).files("usage")[0])
+    harmed.write_bytes(b"")
+
+    code, output, _ = cohabit("lake", "check", "--lake", "lake")
+
+    assert code == 1
+    assert f"{harmed.name}: " in output
+    assert "restore it from a copy" in output
+
+
+def test_the_future_does_not_expire(cohabit: Command) -> None:
+    code, _, errors = cohabit("lake", "expire", "--lake", "lake", "--before", "2999-01-01")
+
+    assert code == 1
+    assert "lies in the future" in errors

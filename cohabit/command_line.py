@@ -1,0 +1,47 @@
+"""What every part of the command line shares: options, settings, and errors told in one line."""
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, ParamSpec, TypeVar
+
+import typer
+
+from cohabit.console import show_error
+from cohabit.errors import CohabitError, UnusablePath
+from cohabit.logs import set_up_logs
+from cohabit.settings import Settings, read_settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
+
+
+def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the errors that our packages raise into one red line and exit code 1."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from advisor.errors import AdvisorError
+        from features.errors import FeaturesError
+        from ingest.errors import IngestError
+        from models.errors import ModelsError
+
+        set_up_logs("WARNING")
+        try:
+            return command(*args, **kwargs)
+        except (IngestError, FeaturesError, ModelsError, AdvisorError, CohabitError) as error:
+            show_error(error)
+            raise typer.Exit(1) from error
+        except OSError as error:
+            if error.filename is None:
+                raise
+            show_error(UnusablePath(error))
+            raise typer.Exit(1) from error
+
+    return run
+
+
+def settings() -> Settings:
+    """Settings from the environment."""
+    return read_settings(os.environ)

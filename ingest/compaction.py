@@ -1,0 +1,286 @@
+"""Compaction: the rows of many small files into few, hour by hour and, for streaming jobs, run by run. An edge.
+
+Each step may be the last: compacted files are written and on disk first; then one numbered manifest, created
+exclusively, says whose rows they hold, and from there on readers take them instead; what was replaced is deleted by a
+later run (`ingest.sweep`), when no reader can hold its name any more. Rows stay as they are, duplicates included: which
+of them counts depends on what had arrived `as_of` a moment.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from ingest import journal
+from ingest.errors import DamagedLake
+from ingest.lake import Lake
+from ingest.lake_layout import BatchRun, Compaction, DataFile, Merged, batch_files
+from ingest.schema import Table
+from ingest.selection import microseconds
+
+MAX_ROWS = 4_000_000
+"""Most rows of one compacted file."""
+FEW_FILES = 8
+"""So many files may stay beside a larger one before it is written anew with them."""
+GROUP_ROWS = 1 << 17
+"""Rows held in memory at once, and of one row group."""
+HOUR_US = 3_600_000_000
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many files are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Which files are left alone.
+
+    Args:
+        now: the present.
+        older_than: hours and batches in which something was written since are left alone.
+    """
+
+    now: datetime
+    older_than: timedelta = timedelta(hours=2)
+
+    @property
+    def limit_us(self) -> int:
+        """Newest time of writing that is taken, microseconds since 1970."""
+        return microseconds(self.now - self.older_than)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What one run did to a table; `won` is False when another run was quicker, which then did it instead."""
+
+    table: str
+    files: int
+    into: int
+    rows: int
+    won: bool
+
+
+def compact(lake: Lake, table: str, when: When, progress: Progress) -> Compacted:
+    """Put few files in the place of many; the rows stay the same.
+
+    Args:
+        lake: the lake.
+        table: name of the table.
+        when: what is left alone.
+        progress: told of each file read.
+
+    Raises:
+        DamagedLake: a file that counts cannot be read, or does not hold the rows its link names; nothing is changed.
+    """
+    number = len(lake.compactions(table)) + 1  # before choosing: what is added meanwhile takes this number
+    bins, runs = _hours(lake, table, when), _runs(lake, table, when)
+    total = sum(map(len, bins)) + sum(len(run.folders) for run in runs)
+    told = _Told(progress, total)
+    merged = tuple(_merge(lake, table, number, chosen, told) for chosen in bins)
+    joined = tuple(_join(lake, table, number, run, told) for run in runs)
+    manifest = Compaction(microseconds(when.now), merged, joined)
+    written = manifest.files()
+    rows = sum(file.rows for file in written)
+    if not total:
+        return Compacted(table, 0, 0, 0, won=True)
+    won = journal.add(lake.layout.compactions(table), number, manifest.written())
+    if not won:
+        for file in written:
+            (lake.root / file.path).unlink(missing_ok=True)
+    return Compacted(table, total, len(written), rows, won=won)
+
+
+def worth_merging(files: Sequence[DataFile], max_rows: int = MAX_ROWS) -> list[tuple[DataFile, ...]]:
+    """Which files of one hour to merge with which. Kernel.
+
+    Files are taken in order until their rows reach `max_rows`. A bin is worth it when it holds many files, or when its
+    largest file has at most half of the rows: else a late record would have its whole hour written anew.
+
+    Args:
+        files: files of one table and hour.
+        max_rows: most rows of a merged file.
+
+    Returns:
+        Bins of two files or more; each file in one bin at most.
+    """
+    bins: list[list[DataFile]] = [[]]
+    for file in (file for file in files if file.rows <= max_rows // 2):
+        if bins[-1] and sum(f.rows for f in bins[-1]) + file.rows > max_rows:
+            bins.append([])
+        bins[-1].append(file)
+    return [tuple(chosen) for chosen in bins if len(chosen) > 1 and _pays(chosen)]
+
+
+def _pays(files: Sequence[DataFile]) -> bool:
+    return len(files) > FEW_FILES or 2 * max(f.rows for f in files) <= sum(f.rows for f in files)
+
+
+@dataclass(slots=True)
+class _Told:
+    """Counts files for a progress bar."""
+
+    progress: Progress
+    total: int
+    done: int = 0
+
+    def one_more(self) -> None:
+        self.done += 1
+        self.progress(self.done, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Finished batches of one job, oldest first, that become one file."""
+
+    job: str
+    folders: tuple[Path, ...]
+
+
+def _hours(lake: Lake, table: str, when: When) -> list[tuple[DataFile, ...]]:
+    by_hour: dict[int, list[DataFile]] = defaultdict(list)
+    for file in lake.counting(table):
+        by_hour[file.start_us // HOUR_US].append(file)
+    found = [chosen for hour in sorted(by_hour) for chosen in worth_merging(by_hour[hour])]
+    quiet = {_hour(chosen): _written_us(lake, by_hour[_hour(chosen)]) <= when.limit_us for chosen in found}
+    return [chosen for chosen in found if quiet[_hour(chosen)]]
+
+
+def _hour(files: Sequence[DataFile]) -> int:
+    return files[0].start_us // HOUR_US
+
+
+def _written_us(lake: Lake, files: Iterable[DataFile]) -> int:
+    return max(_changed_us(lake.root / file.path) for file in files)
+
+
+def _changed_us(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1000
+    except FileNotFoundError as error:
+        raise DamagedLake(path, "it is missing") from error
+
+
+def _runs(lake: Lake, table: str, when: When) -> list[_Run]:
+    return [run for job in lake.jobs(table) for run in _job_runs(lake, table, job, when)]
+
+
+def _job_runs(lake: Lake, table: str, job: str, when: When) -> Iterator[_Run]:
+    """Runs of finished batches without one between that is not; never the newest batch, which may be written again."""
+    through = lake.compacted_through(table, job)
+    numbered = sorted(path for path in (lake.layout.batches(table) / job).glob("[0-9]*") if int(path.name) > through)
+    chosen: list[Path] = []
+    rows = 0
+    for folder in numbered[:-1]:
+        marker = folder / "_SUCCESS"
+        if not marker.exists() or _changed_us(marker) > when.limit_us:
+            break
+        size = sum(_metadata(path).num_rows for path in batch_files(folder))
+        if chosen and rows + size > MAX_ROWS:
+            yield _Run(job, tuple(chosen))
+            chosen, rows = [], 0
+        chosen.append(folder)
+        rows += size
+    if len(chosen) > 1:
+        yield _Run(job, tuple(chosen))
+
+
+def _metadata(path: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DamagedLake(path, str(error)) from error
+
+
+def _merge(lake: Lake, table: str, number: int, files: Sequence[DataFile], told: _Told) -> Merged:
+    kind = lake.table(table)
+    target = lake.layout.compacted(kind, number)
+    tables = (_checked(lake.root / file.path, kind, told, rows=file.rows) for file in files)
+    rows = _write(target, kind, tables)
+    start_us, end_us = min(f.start_us for f in files), max(f.end_us for f in files)
+    written = DataFile(table, lake.layout.relative(target), rows, start_us, end_us)
+    return Merged(written, tuple(file.path for file in files))
+
+
+def _join(lake: Lake, table: str, number: int, run: _Run, told: _Told) -> BatchRun:
+    """Newest batch first, so that of equal keys the newest stays the first, as it is for readers of batches."""
+    kind = lake.table(table)
+    target = lake.layout.compacted(kind, number)
+    paths = [path for folder in reversed(run.folders) for path in batch_files(folder)]
+    span = _Span(kind.time)
+    rows = _write(target, kind, (span.seen(_checked(path, kind, told)) for path in paths))
+    told.done += len(run.folders) - len(paths)
+    through = int(run.folders[-1].name)
+    if rows == 0:
+        target.unlink()
+        return BatchRun(run.job, through, None)
+    file = DataFile(table, lake.layout.relative(target), rows, span.start_us, span.end_us)
+    return BatchRun(run.job, through, file)
+
+
+@dataclass(slots=True)
+class _Span:
+    """The stretch of time of the rows that passed by."""
+
+    time: str
+    start_us: int = 1 << 62
+    end_us: int = -(1 << 62)
+
+    def seen(self, rows: pa.Table) -> pa.Table:
+        if rows.num_rows:
+            span = pc.min_max(rows[self.time].cast(pa.int64()))
+            self.start_us = min(self.start_us, span["min"].as_py())
+            self.end_us = max(self.end_us, span["max"].as_py())
+        return rows
+
+
+def _checked(path: Path, kind: Table, told: _Told, rows: int | None = None) -> pa.Table:
+    """A file's rows in the table's present schema; raises DamagedLake where they are not as many as its link says."""
+    try:
+        read = ds.dataset(path, schema=kind.schema).to_table()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DamagedLake(path, str(error)) from error
+    if rows is not None and read.num_rows != rows:
+        raise DamagedLake(path, f"it holds {read.num_rows} rows, its link says {rows}")
+    told.one_more()
+    return read
+
+
+def _write(target: Path, kind: Table, tables: Iterable[pa.Table]) -> int:
+    """Write a file that appears under its name when it is whole and on disk; how many rows it holds."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}")
+    rows = 0
+    with pq.ParquetWriter(unfinished, kind.schema, compression="zstd") as writer:
+        for group in _groups(tables):
+            writer.write_table(group, row_group_size=GROUP_ROWS)
+            rows += group.num_rows
+    for path in (unfinished, target.parent):
+        _flush(path)
+    unfinished.replace(target)
+    _flush(target.parent)
+    return rows
+
+
+def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(t.num_rows for t in held) >= GROUP_ROWS:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,99 @@
+"""Expiry and sweeping: rows older than a horizon no longer count, and files that no longer count are deleted. An edge.
+
+A horizon is a numbered file of its own; links, and with them the chains' ends, stay, so nothing is landed again. Files
+are deleted only when a grace period has passed since they stopped counting: until then a reader may hold their names.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from ingest import journal
+from ingest.lake import Lake
+from ingest.lake_layout import Horizon
+from ingest.selection import EPOCH, between, microseconds
+
+GRACE = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """Files, their bytes, and for expiry the rows that go with them."""
+
+    files: int
+    size_bytes: int
+    rows: int = 0
+
+
+def expiring(lake: Lake, table: str, before: datetime) -> Freed:
+    """What a horizon would take away: rows before it, and files that hold no others."""
+    kind, rows = lake.table(table), 0
+    for part in lake.parts(table, EPOCH, before):
+        early = between(kind.time, max(part.start_us, lake.horizon_us(table)), min(part.end_us, microseconds(before)))
+        paths = [str(lake.root / path) for path in part.paths]
+        rows += ds.dataset(paths, schema=kind.schema).count_rows(filter=early)
+    gone = (lake.root / path for path in _expired(lake, table, microseconds(before)))
+    there = [path for path in gone if path.exists()]
+    return Freed(len(there), sum(path.stat().st_size for path in there), rows)
+
+
+def expire(lake: Lake, table: str, before: datetime, now: datetime) -> None:
+    """Take rows before `before` out of the table at once, for every reader that lists files from now on."""
+    folder = lake.layout.horizons(table)
+    while microseconds(before) > lake.horizon_us(table):
+        journal.add(folder, journal.newest(folder)[0] + 1, Horizon(microseconds(before), microseconds(now)).written())
+
+
+def sweep(lake: Lake, table: str, now: datetime, grace: timedelta) -> Freed:
+    """Delete the files that stopped counting longer than `grace` ago."""
+    doomed = sorted(dead(lake, table, microseconds(now - grace)))
+    freed = Freed(len(doomed), sum(path.stat().st_size for path in doomed))
+    for path in doomed:
+        path.unlink(missing_ok=True)
+    for folder in _replaced_batches(lake, table, microseconds(now - grace)):
+        shutil.rmtree(folder)
+    return freed
+
+
+def dead(lake: Lake, table: str, limit_us: int) -> set[Path]:
+    """Files that are still there although they stopped counting at `limit_us` or before."""
+    old = [compaction for compaction in lake.compactions(table) if compaction.at_us <= limit_us]
+    horizons = [journal.parsed(path, Horizon.parse) for path in journal.entries(lake.layout.horizons(table))]
+    before_us = max((horizon.before_us for horizon in horizons if horizon.at_us <= limit_us), default=0)
+    names = {path for compaction in old for one in compaction.merged for path in one.replaces}
+    names |= set(_expired(lake, table, before_us))
+    batches = (path for folder in _replaced_batches(lake, table, limit_us) for path in folder.glob("*.parquet"))
+    there = (path for path in lake.layout.rows_on_disk(table) if lake.layout.relative(path) in names)
+    return {*there, *batches, *_lost(lake, table)}
+
+
+def _lost(lake: Lake, table: str) -> Iterator[Path]:
+    """What compactions left behind that died or came second: no manifest can name it any more."""
+    compactions = lake.compactions(table)
+    files = {file.path for compaction in compactions for file in compaction.files()}
+    for path in lake.layout.compacted_files(table):
+        if int(path.name.lstrip(".").partition("-")[0]) <= len(compactions) and lake.layout.relative(path) not in files:
+            yield path
+
+
+def _expired(lake: Lake, table: str, before_us: int) -> Iterator[str]:
+    """Files of which every row lies before a moment."""
+    compacted = [file for compaction in lake.compactions(table) for file in compaction.files()]
+    yield from (file.path for file in (*lake.chains.files(table), *compacted) if file.end_us < before_us)
+    parts = list(lake.range_parts(table))
+    later = {path for part in parts if part.end_us > before_us for path in part.paths}
+    yield from (path for part in parts if part.end_us <= before_us for path in part.paths if path not in later)
+
+
+def _replaced_batches(lake: Lake, table: str, limit_us: int) -> Iterator[Path]:
+    """Folders of batches whose rows have lain in a compacted file since `limit_us` or before."""
+    through: dict[str, int] = {}
+    for run in (run for c in lake.compactions(table) if c.at_us <= limit_us for run in c.runs):
+        through[run.job] = max(run.through, through.get(run.job, -1))
+    for job, last in through.items():
+        folders = (lake.layout.batches(table) / job).glob("[0-9]*")
+        yield from (folder for folder in folders if int(folder.name) <= last)
