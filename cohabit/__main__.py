@@ -2,4 +2,5 @@
 
 from cohabit.cli import main
 
-main()
+if __name__ == "__main__":  # child processes import this module too
+    main()

@@ -91,14 +91,21 @@ def ingest(
     lake: LakeOption = None,
     bootstrap: Bootstrap = None,
     until_end: Annotated[bool, typer.Option("--until-end", help="Kafka: stop at what is there now.")] = False,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Kafka: so many members of the group.")] = 1,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Prometheus, one per process from here on; 0 any.")
+    ] = None,
+    letters: Annotated[bool, typer.Option("--dead-letter-topic", help="Kafka: also send dead letters there.")] = False,
 ) -> None:
     """Land metrics in the lake; what cannot be used becomes a dead letter with its reason.
 
     Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains.
     """
+    from cohabit.ingesting import Wishes
     from cohabit.stream_commands import run_ingest
 
-    run_ingest(settings(), folder, lake=lake, bootstrap=bootstrap, until_end=until_end)
+    wishes = Wishes(processes, metrics_port, letters)
+    run_ingest(settings(), folder, lake=lake, bootstrap=bootstrap, until_end=until_end, wishes=wishes)
 
 
 @app.command()

@@ -28,6 +28,8 @@ class KafkaSettings(Branch):
     bootstrap: str = "127.0.0.1:9092"
     group: str = "cohabit-ingest"
     session_timeout_ms: int = Field(default=45_000, ge=500)
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    metrics_host: str = "127.0.0.1"
 
 
 class SparkSettings(Branch):

@@ -1,15 +1,18 @@
 """The commands of the stream: broker, simulate, replay, ingest."""
 
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import typer
 from prometheus_client import CollectorRegistry
 from rich.status import Status
 
 from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import bar, console, show_table
 from cohabit.errors import StreamExists
+from cohabit.ingesting import ALONE, Job, Wishes, land_from_kafka, run_member
 from cohabit.settings import Settings
 from ingest.lake import Lake
 
@@ -71,30 +74,55 @@ def run_replay(folder: Path, bootstrap: str, speed: float) -> None:
 
 
 def run_ingest(
-    settings: Settings, folder: Path | None, *, lake: str | None, bootstrap: str | None, until_end: bool
+    settings: Settings,
+    folder: Path | None,
+    *,
+    lake: str | None,
+    bootstrap: str | None,
+    until_end: bool,
+    wishes: Wishes = ALONE,
 ) -> None:
     """See `cohabit ingest`."""
     from ingest.kafka_source import ConsumerSettings
-    from ingest.metrics import IngestMetrics
-    from ingest.streams import ingest_files, ingest_kafka
+    from ingest.members import run_members
 
-    opened, stop = open_lake(settings, lake), stop_on_signals()
-    metrics = IngestMetrics.on(CollectorRegistry())
+    if folder is not None:
+        _ingest_files(settings, stream_in(folder), lake)
+        return
+    consumer = ConsumerSettings(
+        bootstrap=bootstrap or settings.kafka.bootstrap,
+        topics=TOPICS,
+        group=settings.kafka.group,
+        session_timeout_ms=settings.kafka.session_timeout_ms,
+    )
+    opened, until = open_lake(settings, lake), _until(until_end=until_end)
+    port = settings.kafka.metrics_port if wishes.metrics_port is None else wishes.metrics_port
+    job = Job(lake or settings.lake, consumer, until, wishes, port, settings.kafka.metrics_host)
+    stop = stop_on_signals()
+    console.print(f"reading {', '.join(TOPICS)} from {consumer.bootstrap}")
+    with console.status("landing; Ctrl-C stops after the batch at hand") as status:
+        if wishes.processes == 1:
+            count, well = land_from_kafka(job, 0, stop, _Landed(status)), True
+            console.print(f"{count:,} messages landed in {opened.root}")
+        else:
+            well = run_members(partial(run_member, job), wishes.processes, stop, until)
+    show_lake(opened)
+    if not well:
+        raise typer.Exit(1)
+
+
+def _until(*, until_end: bool) -> "Until":
+    return "end" if until_end else "stopped"
+
+
+def _ingest_files(settings: Settings, folder: Path, lake: str | None) -> None:
+    from ingest.metrics import IngestMetrics
+    from ingest.streams import ingest_files
+
+    opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics.on(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         told = _Landed(status)
-        if folder is not None:
-            known = stream_in(folder)
-            count = ingest_files(known, TOPICS, opened, until="end", stop=stop, metrics=metrics, on_landed=told)
-        else:
-            consumer = ConsumerSettings(
-                bootstrap=bootstrap or settings.kafka.bootstrap,
-                topics=TOPICS,
-                group=settings.kafka.group,
-                session_timeout_ms=settings.kafka.session_timeout_ms,
-            )
-            until: Until = "end" if until_end else "stopped"
-            console.print(f"reading {', '.join(TOPICS)} from {consumer.bootstrap}")
-            count = ingest_kafka(consumer, opened, until=until, stop=stop, metrics=metrics, on_landed=told)
+        count = ingest_files(folder, TOPICS, opened, until="end", stop=stop, metrics=metrics, on_landed=told)
     console.print(f"{count:,} messages landed in {opened.root}")
     show_lake(opened)
 

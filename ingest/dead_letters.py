@@ -73,7 +73,7 @@ def origin_columns(batch: MessageBatch, message: pa.Int32Array) -> dict[str, pa.
 
 
 def send_dead_letters(rows: pa.Table, send: Send) -> None:
-    """Send dead letters to their topic, for those who watch a stream rather than a table; at least once each."""
+    """Send dead letters to their topic, for those who watch a stream rather than a table."""
     for row in rows.to_pylist():
         payload = row["payload"]
         shown = {

@@ -1,13 +1,13 @@
 """Kafka as a source: a member of a consumer group that begins every partition where the sink's chain ends. An edge."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
 import structlog
-from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from kafka.errors import IllegalStateError, RetriableError
+from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.errors import IllegalStateError, KafkaError, RetriableError
 
 from ingest.batch import Gap, MessageBatch, message_batch
 from ingest.connect import connect
@@ -17,6 +17,8 @@ from ingest.sink import Position
 
 POLL_MS = 500
 RETRY_S = 0.5
+COMMIT_MS = 2000
+"""Longest wait at the end for Kafka to note how far was landed: a courtesy to tools that show lag."""
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +26,10 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
     """How to read from Kafka.
+
+    Memory is bounded: what is fetched and not landed yet is at most `max_bytes` from each broker as it came over the
+    wire, hence so much times its compression, and one batch of at most `max_records` is decoded at a time. Nothing is
+    fetched ahead of that: a slow lake slows the polling.
 
     Args:
         bootstrap: brokers, `host:port` separated by commas.
@@ -55,7 +61,7 @@ class KafkaSource:
         self.pause_s = 0.0
         self._position = position
         self._settings = settings
-        self._assigned = _Assigned()
+        self._assigned = _Assigned(self._commit)
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] | None = None
         self._consumer = _group_member(settings)
@@ -89,7 +95,8 @@ class KafkaSource:
     def landed(self, link: Link) -> int:
         """Tell Kafka, for tools that show lag; a failure to do so harms nobody."""
         place = TopicPartition(link.topic, link.partition)
-        self._consumer.commit_async({place: OffsetAndMetadata(link.end, "", -1)})
+        self._consumer.commit_async(_offsets({place: link.end}))
+        self._assigned.note_landed(place, link.end)
         try:
             newest = self._consumer.highwater(place)
         except IllegalStateError:
@@ -101,8 +108,17 @@ class KafkaSource:
         return self._ends is not None and all(self._reached(place, end) for place, end in self._ends.items())
 
     def close(self) -> None:
-        """Leave the group."""
+        """Tell Kafka how far was landed, unless it takes too long, and leave the group."""
+        ends = self._assigned.forget_landed()
+        if ends:
+            with suppress(KafkaError):
+                self._consumer.commit(_offsets(ends), timeout_ms=COMMIT_MS)
         self._consumer.close(autocommit=False)
+
+    async def _commit(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Tell Kafka before others take over, and wait for its answer; a failure harms nobody."""
+        with suppress(KafkaError):
+            await self._consumer.commit_async(_offsets(ends))
 
     def _poll(self) -> Sequence[MessageBatch | Gap]:
         polled = self._consumer.poll(timeout_ms=POLL_MS)
@@ -172,19 +188,40 @@ class _Record:
     value: bytes | None
 
 
-class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Partitions given to this consumer that it has not begun yet. Called on kafka-python's own thread."""
+class _Assigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Partitions given to this consumer that it has not begun yet, and how far it landed others.
 
-    def __init__(self) -> None:
+    Called on kafka-python's own thread, which must not be blocked.
+    """
+
+    def __init__(self, commit: Callable[[Mapping[TopicPartition, int]], Awaitable[None]]) -> None:
         self._lock = Lock()
         self._fresh: set[TopicPartition] = set()
+        self._landed: dict[TopicPartition, int] = {}
+        self._commit = commit
 
-    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         self.add(assigned)
 
-    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         with self._lock:
             self._fresh -= set(revoked)
+        if ends := self.forget_landed():
+            await self._commit(ends)
+
+    async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        with self._lock:
+            self._fresh -= set(lost)
+        self.forget_landed()
+
+    def note_landed(self, place: TopicPartition, end: int) -> None:
+        with self._lock:
+            self._landed[place] = end
+
+    def forget_landed(self) -> dict[TopicPartition, int]:
+        with self._lock:
+            landed, self._landed = self._landed, {}
+        return landed
 
     def add(self, places: Collection[TopicPartition]) -> None:
         with self._lock:
@@ -218,6 +255,10 @@ def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
 def _refuse_chain_ahead(place: TopicPartition, start: int, end: int) -> None:
     if start > end:
         raise ChainAhead(place.topic, place.partition, start, end)
+
+
+def _offsets(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {place: OffsetAndMetadata(end, "", -1) for place, end in ends.items()}
 
 
 def _gap(place: TopicPartition, start: int, end: int) -> Gap:

@@ -1,7 +1,9 @@
 """What ingestion counts for Prometheus. The registry is passed in; an edge."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ingest.batch import Gap
@@ -18,11 +20,22 @@ class IngestMetrics:
     unknown_fields: Counter
     lost_races: Counter
     gap_offsets: Counter
+    gaps: Counter
     lag: Gauge
+    newest: Gauge
+    freshness: Gauge
+    letters_sent: Counter
+    letters_unsent: Counter
+    now_s: Callable[[], float] | None = None
 
     @staticmethod
-    def on(registry: CollectorRegistry) -> "IngestMetrics":
-        """Make the counters on a registry."""
+    def on(registry: CollectorRegistry, now_s: Callable[[], float] | None = None) -> "IngestMetrics":
+        """Make the counters on a registry.
+
+        Args:
+            registry: where they are read.
+            now_s: the clock that tells how old the newest landed record is, seconds since 1970; None tells nothing.
+        """
         place = ["topic", "partition"]
         return IngestMetrics(
             Counter("cohabit_ingest_messages", "Messages landed", ["topic"], registry=registry),
@@ -31,7 +44,13 @@ class IngestMetrics:
             Counter("cohabit_ingest_unknown_fields", "Values outside the catalogue", ["topic"], registry=registry),
             Counter("cohabit_ingest_lost_races", "Batches another consumer landed first", ["topic"], registry=registry),
             Counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, registry=registry),
+            Counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place, registry=registry),
             Gauge("cohabit_ingest_lag", "Messages not landed yet", place, registry=registry),
+            Gauge("cohabit_ingest_newest_seconds", "Arrival of the newest record landed", ["topic"], registry=registry),
+            Gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", ["topic"], registry=registry),
+            Counter("cohabit_ingest_dead_letters_sent", "Dead letters on their topic", registry=registry),
+            Counter("cohabit_ingest_dead_letters_unsent", "Dead letters in the lake only", registry=registry),
+            now_s,
         )
 
     def landed(self, landing: Landing, messages: int) -> None:
@@ -42,7 +61,17 @@ class IngestMetrics:
         self.unknown_fields.labels(topic).inc(sum(landing.unknown_fields.values()))
         for count in landing.dead_letters["reason"].value_counts().to_pylist():
             self.rejects.labels(topic, count["values"]).inc(count["counts"])
+        if landing.rows.num_rows:
+            self._arrived(topic, pc.max(landing.rows["arrived_at"]).value / 1e6)
+
+    def _arrived(self, topic: str, newest_s: float) -> None:
+        newest = self.newest.labels(topic)
+        newest.set(newest_s)
+        if self.now_s is not None:
+            now_s = self.now_s
+            self.freshness.labels(topic).set_function(lambda: now_s() - newest_s)
 
     def lost(self, gap: Gap) -> None:
         """Count one gap."""
+        self.gaps.labels(gap.link.topic, gap.link.partition).inc()
         self.gap_offsets.labels(gap.link.topic, gap.link.partition).inc(gap.offsets)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from time import monotonic, time_ns
+from urllib.request import urlopen
 
 import orjson
 import pytest
@@ -317,3 +318,25 @@ def test_the_future_does_not_expire(cohabit: Command) -> None:
 
     assert code == 1
     assert "lies in the future" in errors
+
+
+def test_several_processes_land_together_and_tell_prometheus(sent: Broker, tmp_path: Path) -> None:
+    settings = {
+        "COHABIT_KAFKA__BOOTSTRAP": sent.bootstrap,
+        "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "1000",
+        "COHABIT_KAFKA__GROUP": "several",
+    }
+    lake, words = Lake.open(tmp_path / "lake", TABLES), ("ingest", "--processes", "2", "--metrics-port", "0")
+    with running(tmp_path, *words, "--dead-letter-topic", **settings) as process:
+        addresses = [said(process, lambda line: "metrics at" in line).split()[-1] for _ in range(2)]
+        deadline = monotonic() + 20
+        while lake.read("usage").num_rows < 2 and monotonic() < deadline:
+            assert process.poll() is None
+        told = "".join(urlopen(address).read().decode() for address in addresses)  # noqa: S310
+        code, output = ended(process)
+
+    assert code == 0
+    assert "in the lake so far" in output
+    assert 'cohabit_ingest_rows_total{table="usage"}' in told
+    assert 'cohabit_ingest_freshness_seconds{topic="usage"}' in told
+    assert "cohabit_ingest_lag{partition=" in told

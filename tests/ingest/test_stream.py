@@ -1,23 +1,26 @@
 """The stream end to end: files and a real broker give the same lake, and nothing bad is lost."""
 
 import json
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
+from time import monotonic
 
 import pytest
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from prometheus_client import CollectorRegistry
 
-from ingest.broker import Broker
+from ingest.broker import Broker, running_broker
 from ingest.consumer import Formats
+from ingest.dead_letter_topic import DeadLetterTopic
 from ingest.dead_letters import send_dead_letters
 from ingest.decode.native import decoder
-from ingest.errors import BadLine, ChainAhead, UnwritableMessage
+from ingest.errors import BadLine, BrokerUnreachable, ChainAhead, UnwritableMessage
 from ingest.files import Message, TopicWriter, read_messages, topic_path, topics_in
-from ingest.kafka_source import ConsumerSettings
+from ingest.kafka_source import ConsumerSettings, KafkaSource
 from ingest.lake import Lake
 from ingest.landing import Landing
 from ingest.metrics import IngestMetrics
@@ -251,6 +254,112 @@ def test_what_is_landed_is_counted(tmp_path: Path) -> None:
     assert registry.get_sample_value("cohabit_ingest_unknown_fields_total", {"topic": "usage"}) == 1
     reason = {"topic": "usage", "reason": "negative"}
     assert registry.get_sample_value("cohabit_ingest_rejects_total", reason) == 1
+
+
+def test_dead_letters_go_to_their_topic_once_they_are_landed(
+    kafka: Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, registry = new_topic("usage", 1), CollectorRegistry()
+    metrics, places = IngestMetrics.on(registry), [TopicPartition("dead_letters", 0)]
+    settings = ConsumerSettings(kafka.bootstrap, (topic.name,), group=topic.name, max_wait_ms=50)
+    send(kafka, topic, bad_messages()["undecodable"], usage("u1"), bad_messages()["negative"])
+
+    with closing(DeadLetterTopic(kafka.bootstrap, metrics)) as letters:
+        ingest_kafka(
+            settings,
+            a_lake(tmp_path),
+            until="end",
+            stop=Event(),
+            metrics=metrics,
+            formats=as_usage(topic, None),
+            on_landed=letters,
+        )
+
+    with closing(KafkaConsumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest")) as consumer:
+        consumer.assign(places)
+        read = consumer.poll(timeout_ms=10_000)[places[0]]
+    ours = [json.loads(record.value) for record in read if record.key.startswith(f"{topic.name}/".encode())]
+    assert [letter["reason"] for letter in ours] == ["undecodable", "negative"]
+    assert registry.get_sample_value("cohabit_ingest_dead_letters_sent_total") == 2
+
+
+def test_dead_letters_that_cannot_be_sent_are_counted_and_stop_nothing(tmp_path: Path) -> None:
+    registry, lake = CollectorRegistry(), a_lake(tmp_path / "lake")
+    metrics = IngestMetrics.on(registry)
+    TopicWriter(tmp_path / "in", "usage").write([usage("u0"), *bad_messages().values()])
+    with running_broker(tmp_path / "kafka") as broker:
+        letters = DeadLetterTopic(broker.bootstrap, metrics)
+        broker.kill()
+        count = ingest_files(
+            tmp_path / "in",
+            ["usage"],
+            lake,
+            until="end",
+            stop=Event(),
+            metrics=metrics,
+            on_landed=letters,
+        )
+        letters.close()
+
+    kept = lake.read(DEAD_LETTERS.name).num_rows
+    assert (count, kept) == (9, 7)
+    assert registry.get_sample_value("cohabit_ingest_dead_letters_unsent_total") == kept
+
+
+def test_lag_gaps_and_freshness_are_told(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, registry = new_topic("usage", 1), CollectorRegistry()
+    send(kafka, topic, *(usage(f"u{i}", i) for i in range(6)))
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+        admin.delete_records({TopicPartition(topic.name, 0): 2})
+
+    ingest_kafka(
+        ConsumerSettings(kafka.bootstrap, (topic.name,), group=topic.name, max_wait_ms=50, max_records=2),
+        a_lake(tmp_path),
+        until="end",
+        stop=Event(),
+        metrics=IngestMetrics.on(registry, now_s=lambda: NOON_S + 60.0),
+        formats=as_usage(topic, None),
+    )
+
+    place = {"topic": topic.name, "partition": "0"}
+    assert registry.get_sample_value("cohabit_ingest_lag", place) == 0
+    assert registry.get_sample_value("cohabit_ingest_gaps_total", place) == 1
+    assert registry.get_sample_value("cohabit_ingest_gap_offsets_total", place) == 2
+    assert registry.get_sample_value("cohabit_ingest_newest_seconds", {"topic": topic.name}) == NOON_S + 7
+    assert registry.get_sample_value("cohabit_ingest_freshness_seconds", {"topic": topic.name}) == 53
+
+
+def test_who_leaves_tells_kafka_how_far_it_landed(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, lake, stop = new_topic("usage", 1), a_lake(tmp_path), Event()
+    send(kafka, topic, *(usage(f"u{i}", i) for i in range(6)))
+
+    ingest_kafka(
+        ConsumerSettings(kafka.bootstrap, (topic.name,), group=topic.name, max_wait_ms=50, max_records=4),
+        lake,
+        until="stopped",
+        stop=stop,
+        metrics=counters(),
+        formats=as_usage(topic, None),
+        on_landed=lambda _: stop.set(),
+    )
+
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+        committed = admin.list_group_offsets([topic.name])[topic.name]
+    assert committed[TopicPartition(topic.name, 0)].offset == lake.position(topic.name, 0) == 4
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_broker_that_does_not_answer_is_told_within_ten_seconds(*, silent: bool) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        if silent:
+            listener.listen()
+        bootstrap, began_s = f"127.0.0.1:{listener.getsockname()[1]}", monotonic()
+
+        with pytest.raises(BrokerUnreachable, match="no Kafka broker answers"):
+            KafkaSource(ConsumerSettings(bootstrap, ("usage",)), lambda _topic, _partition: None)
+
+    assert monotonic() - began_s < 10
 
 
 def test_a_file_that_grows_is_read_on_and_a_half_written_line_waits(tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""Landing from Kafka in one process, as the only one or as one of several: the lake, metrics and dead letters."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from threading import Event
+from time import time
+from typing import TYPE_CHECKING
+
+import typer
+from prometheus_client import CollectorRegistry, start_http_server
+
+from cohabit.command_line import told_plainly
+from cohabit.command_parts import stop_on_signals
+from cohabit.console import console
+from cohabit.errors import BadOption
+from features.tables import TABLES
+from ingest.lake import Lake
+
+if TYPE_CHECKING:
+    from ingest.consumer import OnLanded
+    from ingest.kafka_source import ConsumerSettings
+    from ingest.landing import Landing
+    from ingest.streams import Until
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for on the command line.
+
+    Args:
+        processes: members of the consumer group.
+        metrics_port: where Prometheus reads the first process; process i is read at metrics_port + i.
+        dead_letters: also send dead letters to their topic.
+    """
+
+    processes: int = 1
+    metrics_port: int | None = None
+    dead_letters: bool = False
+
+
+ALONE = Wishes()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that one process must know; it crosses into child processes.
+
+    Args:
+        lake: its address.
+        consumer: how to read from Kafka.
+        until: when to end.
+        wishes: see Wishes.
+        metrics_port: first port of metrics; None serves none.
+        metrics_host: address on which they are served.
+    """
+
+    lake: str
+    consumer: "ConsumerSettings"
+    until: "Until"
+    wishes: Wishes
+    metrics_port: int | None
+    metrics_host: str
+
+
+def run_member(job: Job, number: int) -> None:
+    """Land as member `number`, in a process of its own; an error is told in one line."""
+    try:
+        told_plainly(land_from_kafka)(job, number, stop_on_signals(), lambda _landing: None)
+    except typer.Exit as ended:
+        raise SystemExit(ended.exit_code) from ended
+
+
+def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int:
+    """Land until told to stop or at the end; how many messages were landed."""
+    from ingest.dead_letter_topic import DeadLetterTopic
+    from ingest.metrics import IngestMetrics
+    from ingest.streams import ingest_kafka
+
+    registry = CollectorRegistry()
+    metrics = IngestMetrics.on(registry, time)
+    with ExitStack() as open_things:
+        open_things.enter_context(_served(job, number, registry))
+        hear: list[OnLanded] = [told]
+        if job.wishes.dead_letters:
+            hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
+        lake = Lake.open(job.lake, TABLES)
+        return ingest_kafka(job.consumer, lake, until=job.until, stop=stop, metrics=metrics, on_landed=_all(hear))
+
+
+def _all(hearers: "Sequence[OnLanded]") -> "OnLanded":
+    def tell(landing: "Landing") -> None:
+        for hear in hearers:
+            hear(landing)
+
+    return tell
+
+
+@contextmanager
+def _served(job: Job, number: int, registry: CollectorRegistry) -> Iterator[None]:
+    """Metrics at the job's port + number while this lasts; nothing without a port."""
+    if job.metrics_port is None:
+        yield
+        return
+    port = job.metrics_port + number if job.metrics_port else 0
+    try:
+        server, thread = start_http_server(port, job.metrics_host, registry)
+    except OSError as error:
+        reason = f"metrics cannot be served at {job.metrics_host}:{port} ({error.strerror})"
+        raise BadOption(f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT") from error
+    console.print(f"metrics at http://{job.metrics_host}:{server.server_port}/metrics")
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
