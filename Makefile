@@ -25,6 +25,9 @@ demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; 
 test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 slowest
 	$(BIN)/python -m pytest
 
+crash: $(JARS) ## crash rounds against a real broker, 100 or ROUNDS=n; SEED=n repeats one
+	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+
 check: $(STAMP) ## format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -1,0 +1,14 @@
+"""Two crash rounds; `make crash` plays a hundred."""
+
+from pathlib import Path
+
+from rounds import play_rounds, summary
+
+from ingest.broker import running_broker
+
+
+def test_what_dies_freezes_and_comes_back_in_any_order_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "kafka") as broker:
+        outcomes = play_rounds(2, 20, broker, tmp_path, say=print)
+
+    assert all(outcome.good for outcome in outcomes), summary(outcomes)
