@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from ingest import journal
 from ingest.errors import DamagedLake
 from ingest.lake import Lake
-from ingest.lake_layout import BatchRun, Compaction, DataFile, Merged, batch_files
+from ingest.lake_layout import BatchRun, Compaction, DataFile, Merged, batch_files, finished_batches
 from ingest.schema import Table
 from ingest.selection import microseconds
 
@@ -173,16 +173,19 @@ def _runs(lake: Lake, table: str, when: When) -> list[_Run]:
 
 
 def _job_runs(lake: Lake, table: str, job: str, when: When) -> Iterator[_Run]:
-    """Runs of finished batches without one between that is not; never the newest batch, which may be written again."""
-    through = lake.compacted_through(table, job)
-    numbered = sorted(path for path in (lake.layout.batches(table) / job).glob("[0-9]*") if int(path.name) > through)
+    """Runs of finished batches without one between that is not; never the last written, which may be written again."""
+    replaced = {path for run in lake.batch_runs(table, job) for path in run.replaces}
+    finished = finished_batches(lake.layout.batches(table) / job)
+    newest = max(finished, key=lambda folder: _changed_us(folder / "_SUCCESS"), default=None)
     chosen: list[Path] = []
     rows = 0
-    for folder in numbered[:-1]:
-        marker = folder / "_SUCCESS"
-        if not marker.exists() or _changed_us(marker) > when.limit_us:
+    for folder in sorted((lake.layout.batches(table) / job).glob("[0-9]*")):
+        if folder == newest or not (folder / "_SUCCESS").exists() or _changed_us(folder / "_SUCCESS") > when.limit_us:
             break
-        size = sum(_metadata(path).num_rows for path in batch_files(folder))
+        files = batch_files(folder)
+        if not files or lake.layout.relative(files[0]) in replaced:
+            continue
+        size = sum(_metadata(path).num_rows for path in files)
         if chosen and rows + size > MAX_ROWS:
             yield _Run(job, tuple(chosen))
             chosen, rows = [], 0
@@ -218,12 +221,12 @@ def _join(lake: Lake, table: str, number: int, run: _Run, told: _Told) -> BatchR
     span = _Span(kind.time)
     rows = _write(target, kind, map(span.seen, _read(said, kind, told)))
     told.done += len(run.folders) - len(paths)
-    through = int(run.folders[-1].name)
+    through, replaces = int(run.folders[-1].name), tuple(map(lake.layout.relative, paths))
     if rows == 0:
         target.unlink()
-        return BatchRun(run.job, through, None)
+        return BatchRun(run.job, through, None, replaces)
     file = DataFile(table, lake.layout.relative(target), rows, span.start_us, span.end_us)
-    return BatchRun(run.job, through, file)
+    return BatchRun(run.job, through, file, replaces)
 
 
 @dataclass(slots=True)

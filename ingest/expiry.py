@@ -4,7 +4,6 @@ A horizon is a numbered file of its own; links, and with them the chains' ends, 
 are deleted only when a grace period has passed since they stopped counting: until then a reader may hold their names.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -55,7 +54,7 @@ def sweep(lake: Lake, table: str, now: datetime, grace: timedelta) -> Freed:
     for path in doomed:
         path.unlink(missing_ok=True)
     for folder in _replaced_batches(lake, table, microseconds(now - grace)):
-        shutil.rmtree(folder)
+        _remove_emptied(folder)
     return freed
 
 
@@ -64,11 +63,10 @@ def dead(lake: Lake, table: str, limit_us: int) -> set[Path]:
     old = [compaction for compaction in lake.compactions(table) if compaction.at_us <= limit_us]
     horizons = [journal.parsed(path, Horizon.parse) for path in journal.entries(lake.layout.horizons(table))]
     before_us = max((horizon.before_us for horizon in horizons if horizon.at_us <= limit_us), default=0)
-    names = {path for compaction in old for one in compaction.merged for path in one.replaces}
+    names = {path for compaction in old for path in compaction.replaced()}
     names |= set(_expired(lake, table, before_us))
-    batches = (path for folder in _replaced_batches(lake, table, limit_us) for path in folder.glob("*.parquet"))
     there = (path for path in lake.layout.rows_on_disk(table) if lake.layout.relative(path) in names)
-    return {*there, *batches, *_lost(lake, table)}
+    return {*there, *_lost(lake, table)}
 
 
 def _lost(lake: Lake, table: str) -> Iterator[Path]:
@@ -89,11 +87,16 @@ def _expired(lake: Lake, table: str, before_us: int) -> Iterator[str]:
     yield from (path for part in parts if part.end_us <= before_us for path in part.paths if path not in later)
 
 
-def _replaced_batches(lake: Lake, table: str, limit_us: int) -> Iterator[Path]:
+def _replaced_batches(lake: Lake, table: str, limit_us: int) -> set[Path]:
     """Folders of batches whose rows have lain in a compacted file since `limit_us` or before."""
-    through: dict[str, int] = {}
-    for run in (run for c in lake.compactions(table) if c.at_us <= limit_us for run in c.runs):
-        through[run.job] = max(run.through, through.get(run.job, -1))
-    for job, last in through.items():
-        folders = (lake.layout.batches(table) / job).glob("[0-9]*")
-        yield from (folder for folder in folders if int(folder.name) <= last)
+    old = (run for c in lake.compactions(table) if c.at_us <= limit_us for run in c.runs)
+    folders = {(lake.root / path).parent for run in old for path in run.replaces}
+    return {folder for folder in folders if folder.exists()}
+
+
+def _remove_emptied(folder: Path) -> None:
+    """Remove a batch's folder, with its marker and check sums, unless rows were written into it anew."""
+    if not any(folder.glob("*.parquet")):
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()

@@ -288,11 +288,13 @@ class Lake:
             yield Part(landed)
 
     def _batch_parts(self, table: str, job: str) -> Iterator[Part]:
-        runs = self.batch_runs(table, job)
-        for folder in finished_batches(self.layout.batches(table) / job, max((r.through for r in runs), default=-1)):
-            if files := batch_files(folder):
-                yield Part(tuple(map(self.layout.relative, files)))
-        horizon_us = self.horizon_us(table)
+        """Batches that are not compacted, newest first, then what was compacted, newest first."""
+        runs, horizon_us = self.batch_runs(table, job), self.horizon_us(table)
+        replaced = {path for run in runs for path in run.replaces}
+        for folder in finished_batches(self.layout.batches(table) / job):
+            names = map(self.layout.relative, batch_files(folder))
+            if files := tuple(name for name in names if name not in replaced):
+                yield Part(files)
         yield from (Part((r.file.path,)) for r in reversed(runs) if r.file and r.file.end_us >= horizon_us)
 
     def _read_part(self, part: Part, kind: Table, wanted: ds.Expression, columns: Sequence[str]) -> pa.Table:

@@ -78,10 +78,11 @@ def check(lake: Lake, progress: Progress, depth: Literal["footers", "rows"] = "f
         depth: `footers` compares counts and times with each file's footer; `rows` also reads every row.
     """
     report, landed = Report(), []
+    compactions = {name: _compactions(lake, name, report) for name in lake.tables}  # before the links they speak of
     for topic, partition in lake.partitions():
         landed += _check_chain(lake, topic, partition, report)
     by_table = {name: [file for file in landed if file.table == name] for name in lake.tables}
-    plans = [_check_table(lake, name, by_table[name], report) for name in sorted(lake.tables)]
+    plans = [_check_table(lake, name, by_table[name], compactions[name], report) for name in sorted(lake.tables)]
     everything = [(plan.kind, expected) for plan in plans for expected in plan.counting]
     for done, (kind, item) in enumerate(everything, start=1):
         _check_file(lake, kind, item, report, depth)
@@ -141,10 +142,11 @@ def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> list
     return files
 
 
-def _check_table(lake: Lake, table: str, landed: Sequence[DataFile], report: Report) -> _Plan:
+def _check_table(
+    lake: Lake, table: str, landed: Sequence[DataFile], compactions: Sequence[Compaction], report: Report
+) -> _Plan:
     """What counts in a table, by its manifests; each is read by itself, so that one bad one hides no other."""
     horizon_us = _try(report, lambda: lake.horizon_us(table), 0)
-    compactions = _compactions(lake, table, report)
     known = {file.path: file.rows for file in landed}
     replaced: set[str] = set()
     for compaction in compactions:
@@ -160,10 +162,10 @@ def _check_table(lake: Lake, table: str, landed: Sequence[DataFile], report: Rep
     ranged = _try(report, lambda: list(lake.range_parts(table)), none)
     named = {path for part in ranged for path in part.paths}
     counting += [_Expected(path) for path in sorted({p for r in ranged if r.end_us > horizon_us for p in r.paths})]
-    for job in lake.jobs(table):
-        through = max((run.through for c in compactions for run in c.runs if run.job == job), default=-1)
-        counting += [_Expected(path) for path in _batch_paths(lake, table, job, through)]
-        named |= set(_batch_paths(lake, table, job, -1))
+    batches = {path for job in lake.jobs(table) for path in _batch_paths(lake, table, job)}
+    in_runs = {path for compaction in compactions for run in compaction.runs for path in run.replaces}
+    counting += [_Expected(path) for path in sorted(batches - in_runs)]
+    named |= batches | in_runs
     return _Plan(
         lake.table(table), counting, named | set(known) | {file.path for file in runs} | {e.path for e in counting}
     )
@@ -196,8 +198,8 @@ def _compactions(lake: Lake, table: str, report: Report) -> list[Compaction]:
     return found
 
 
-def _batch_paths(lake: Lake, table: str, job: str, after: int) -> Iterator[str]:
-    for folder in finished_batches(lake.layout.batches(table) / job, after):
+def _batch_paths(lake: Lake, table: str, job: str) -> Iterator[str]:
+    for folder in finished_batches(lake.layout.batches(table) / job):
         yield from map(lake.layout.relative, batch_files(folder))
 
 

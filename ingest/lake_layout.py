@@ -91,6 +91,7 @@ class BatchRun:
     job: str
     through: int
     file: DataFile | None
+    replaces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,10 @@ class Compaction:
     at_us: int
     merged: tuple[Merged, ...] = ()
     runs: tuple[BatchRun, ...] = ()
+
+    def replaced(self) -> set[str]:
+        """Files whose rows lie in those it wrote."""
+        return {path for one in self.merged for path in one.replaces} | {p for run in self.runs for p in run.replaces}
 
     def files(self) -> list[DataFile]:
         """The files it wrote."""
@@ -111,7 +116,9 @@ class Compaction:
         facts = json.loads(content)
         merged = tuple(Merged(DataFile(**m["file"]), tuple(m["replaces"])) for m in facts["merged"])
         files = [DataFile(**run.pop("file")) if run["file"] else run.pop("file") for run in facts["runs"]]
-        runs = tuple(BatchRun(file=file, **run) for file, run in zip(files, facts["runs"], strict=True))
+        replaced = [tuple(run.pop("replaces")) for run in facts["runs"]]
+        each = zip(files, replaced, facts["runs"], strict=True)
+        runs = tuple(BatchRun(file=file, replaces=names, **run) for file, names, run in each)
         return Compaction(facts["at_us"], merged, runs)
 
     def written(self) -> bytes:
@@ -205,10 +212,9 @@ class Layout:
             yield from (path for path in folder.rglob("*.parquet") if not path.name.startswith("."))
 
 
-def finished_batches(folder: Path, after: int = -1) -> list[Path]:
-    """Folders of a job's finished batches with a number above `after`, newest first."""
-    later = (path for path in folder.glob("[0-9]*") if int(path.name) > after)
-    return sorted((path for path in later if (path / "_SUCCESS").exists()), reverse=True)
+def finished_batches(folder: Path) -> list[Path]:
+    """Folders of a job's finished batches, newest first."""
+    return sorted((marker.parent for marker in folder.glob("[0-9]*/_SUCCESS")), reverse=True)
 
 
 def batch_files(folder: Path) -> list[Path]:

@@ -239,6 +239,23 @@ def test_batches_of_a_job_become_one_file_in_which_the_newest_still_wins(lake: L
     assert check(lake, silent).damage == []
 
 
+def test_a_stream_that_began_anew_is_not_hidden_by_what_was_compacted(lake: Lake) -> None:
+    for batch in range(4):
+        lake.append("state", states(("n", 0, 1.0), (f"n{batch}", 1, 1.0)), BatchId("follow", batch))
+    compact(lake, "state", When(LATER), silent)
+    sweep(lake, "state", LATER, grace=timedelta())
+
+    anew = lake.batch_path("state", "follow", 1)
+    anew.mkdir()
+    pq.write_table(states(("n", 0, 2.0)), anew / "part-0.parquet")
+    (anew / "_SUCCESS").touch()
+
+    assert lake.read("state")["cpu_cores"].to_pylist() == [1.0] * 5
+    lake.batch_path("state", "follow", 3).joinpath("_SUCCESS").unlink()
+    assert lake.read("state")["cpu_cores"].to_pylist() == [2.0, 1.0, 1.0, 1.0]
+    assert check(lake, silent).damage == []
+
+
 def test_an_unfinished_batch_and_all_after_it_are_left_alone(lake: Lake) -> None:
     for batch in (0, 1, 3, 4):
         lake.append("state", states(("n", 0, 1.0)), BatchId("follow", batch))
