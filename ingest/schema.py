@@ -147,6 +147,8 @@ USAGE = Table(
     ),
 )
 
+UNKNOWN_NODE = "unknown"
+"""Node of containers of which it is not known where they run, as in traces; they have no neighbours."""
 WHOLE_NODE = "/"
 """Container of samples that describe the node itself: the name of the root cgroup."""
 

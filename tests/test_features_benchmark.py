@@ -1,6 +1,5 @@
 """The features benchmark compares like with like: what is written by hand gives the job's own numbers."""
 
-
 import numpy as np
 import polars as pl
 import pytest
@@ -9,10 +8,10 @@ from benchmarks.by_hand import FEATURES, state_with_polars, with_duckdb, with_po
 from benchmarks.usage_data import CONTAINERS, Size, write_lake
 from features.catalog import RESOURCES
 from features.job import facts_until
-from features.local import usage_chunks
 from features.node_state import node_state
 from features.spans import contention
 from features.tables import PROFILES
+from features.usage_chunks import usage_chunks
 from ingest.lake import Lake
 
 SIZE = Size(nodes=3, intervals=20)

@@ -18,9 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from features.antagonists import antagonists
+from features.apps import labels_of, profiles_of
 from features.arrow import Ints
 from features.job import Stretch
-from features.local import labels_of, profiles_of
 from features.node_state import Facts, node_state
 from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources

@@ -18,8 +18,9 @@ from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.simulation import simulate_into
 from features.antagonists import antagonists
+from features.apps import labels_of, profiles_of
 from features.job import Stretch, profile_times
-from features.local import labels_of, profiles_of, run_local
+from features.local import run_local
 from features.node_state import Facts, node_state
 from features.rates import rates
 from features.residents import Sources
