@@ -1,9 +1,9 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import features, measured, scoring
+from benchmarks import features, measured, scoring, stream
 from benchmarks.runner import main
 
-BENCHMARKS = (features.BENCHMARK, measured.BENCHMARK, scoring.BENCHMARK)
+BENCHMARKS = (features.BENCHMARK, measured.BENCHMARK, scoring.BENCHMARK, stream.BENCHMARK)
 
 if __name__ == "__main__":
     main(BENCHMARKS)

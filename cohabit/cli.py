@@ -205,6 +205,9 @@ def features(
     kafka: Annotated[bool, typer.Option("--kafka", help="Read usage straight from Kafka, not from the lake.")] = False,
     bootstrap: Bootstrap = None,
     spark: Annotated[bool, typer.Option("--spark", help="With Spark, however little there is.")] = False,
+    tell: Annotated[
+        bool, typer.Option("--tell", help="Keep going: from Kafka to topic node_state, for `refresh --told`.")
+    ] = False,
 ) -> None:
     """Compute features: node state, contention, antagonists, labels, profiles, training rows as of each decision.
 
@@ -214,7 +217,7 @@ def features(
     """
     from cohabit.learn_commands import run_features
 
-    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark)
+    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark, tell=tell)
 
 
 @app.command()
@@ -244,11 +247,28 @@ def refresh(
     bootstrap: Bootstrap = None,
     cluster: Annotated[str | None, typer.Option(help="Which cluster [COHABIT_CLUSTER].")] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between snapshots.")] = 5.0,
+    told: Annotated[
+        bool, typer.Option("--told", help="Kafka: take minutes from `features --tell` instead of computing them.")
+    ] = False,
 ) -> None:
-    """Keep the live state of a cluster and publish snapshots of it for `serve`."""
+    """Keep the live state of a cluster and publish snapshots of it for `serve`.
+
+    It begins with the last minutes of usage and with all nodes and placements. One process computes the minutes of a
+    few thousand nodes by itself; beyond that Spark does, with `cohabit features --tell`, and this reads topic
+    node_state.
+    """
     from cohabit.serve_commands import run_refresh
 
-    run_refresh(settings(), folder, lake=lake, snapshots=snapshots, bootstrap=bootstrap, cluster=cluster, every_s=every)
+    run_refresh(
+        settings(),
+        folder,
+        lake=lake,
+        snapshots=snapshots,
+        bootstrap=bootstrap,
+        cluster=cluster,
+        every_s=every,
+        told=told,
+    )
 
 
 @app.command()

@@ -23,6 +23,17 @@ class StreamExists(CohabitError):
         )
 
 
+class StreamEnded(CohabitError):
+    """A streaming job failed."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"the streaming job ended: {reason.strip().splitlines()[0][:500]}: start it again, it goes on where "
+            "it was; if it ends again at once, look at that message, or move its checkpoint folder aside to begin anew"
+        )
+
+
 class NoStream(CohabitError):
     """A folder that is to be read holds no stream."""
 

@@ -157,7 +157,10 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
     how = Follow(tmp_path / "checkpoint", every=None)
     follow(
-        stream.from_kafka(spark, streamed, kafka.bootstrap, "default"), streamed, how, lambda _batch, _rows: None
+        stream.from_kafka(spark, streamed, stream.Broker(kafka.bootstrap, "default")),
+        streamed,
+        how,
+        lambda _batch, _rows: None,
     ).awaitTermination()
 
     assert_same(streamed.read("training"), by_kernel["training"], TABLES["training"].key)
