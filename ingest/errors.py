@@ -177,3 +177,19 @@ class DamagedLake(IngestError):
         super().__init__(
             f"{path} cannot be read ({reason}): restore it from a copy; nothing else of the lake is harmed"
         )
+
+
+class BadMapping(IngestError):
+    """A file that maps foreign metrics cannot be used."""
+
+    def __init__(self, path: Path, what: str, wanted: str) -> None:
+        self.path, self.what, self.wanted = path, what, wanted
+        super().__init__(f"mapping {path} cannot be used: {what}; {wanted}")
+
+
+class UnknownFormat(IngestError):
+    """No wire format of that name exists."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        super().__init__(f"no format {name!r}; formats are {', '.join(known)}")

@@ -77,11 +77,11 @@ def check_time(values: Values, arrived_us: Micros) -> Checked:
     """
     found = _numbers_as_micros([v if type(v) in {int, float} else None for v in values])
     for row in (row for row, v in enumerate(values) if isinstance(v, str)):
-        found[row] = _text_as_micros(str(values[row]))
+        found[row] = text_as_micros(str(values[row]))
     bad = found < 0
     late = found > arrived_us + FUTURE_LIMIT_US
     faults = [Fault(i, BAD_TIMESTAMP, _not_a_time(values[i])) for i in _rows(bad) if values[i] is not None]
-    faults += [Fault(i, FUTURE_TIMESTAMP, _ahead(int(found[i] - arrived_us[i]))) for i in _rows(late)]
+    faults += [Fault(i, FUTURE_TIMESTAMP, ahead(int(found[i] - arrived_us[i]))) for i in _rows(late)]
     return Checked(pa.array(found, mask=bad | late).cast(TIMESTAMP), faults)
 
 
@@ -99,7 +99,8 @@ def _numbers_as_micros(values: Values) -> Micros:
     return np.where(seconds | milliseconds, np.rint(numbers * scale), -1.0).astype(np.int64)
 
 
-def _text_as_micros(text: str) -> int:
+def text_as_micros(text: str) -> int:
+    """Microseconds since 1970 of RFC 3339; -1 for other texts and other centuries."""
     if not RFC_3339.fullmatch(text):
         return -1
     try:
@@ -114,7 +115,8 @@ def _not_a_time(value: object) -> str:
     return f"{short(value)} is neither seconds nor milliseconds of this century, nor RFC 3339"
 
 
-def _ahead(micros: int) -> str:
+def ahead(micros: int) -> str:
+    """What to say of a time that lies so far after the message was received."""
     return f"{micros / 1e6:.0f} s after it was received (limit {FUTURE_LIMIT_US / 1e6:.0f} s): check the sender's clock"
 
 

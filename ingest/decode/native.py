@@ -15,17 +15,14 @@ from ingest.decode.columns import Checked, check_column, check_time
 from ingest.decode.parse import Records, parse
 from ingest.decode.rejects import Reject, rejects_table
 from ingest.decode.types import MISSING_KEY, Context, Decode, Decoded, rows_schema
+from ingest.decode.unknown import bounded_counts
 from ingest.schema import LANDING, Column, Table
-
-MAX_UNKNOWN_NAMES = 100
-MAX_NAME_LENGTH = 100
-OTHERS = "…"
-"""Unknown fields beyond that many names are counted together under this one."""
 
 
 def decoder(table: Table) -> Decode:
     """The decoder of messages whose records are rows of `table`."""
     schema = rows_schema(table)
+    known = set(schema.names[:-1])
     landing = {c.name for c in LANDING}
     columns = [c for c in table.columns if c.name not in landing]
     required = [c for c in columns if c.required]
@@ -41,7 +38,7 @@ def decoder(table: Table) -> Decode:
         by_name = {**keys.columns, **found, "message": message}
         rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
         rejects = rejects_table([*undecodable, *keys.rejects, *faulty])
-        return Decoded(table.name, rows, rejects, _unknown(names, schema.names))
+        return Decoded(table.name, rows, rejects, bounded_counts({name: names[name] for name in names.keys() - known}))
 
     return decode
 
@@ -96,12 +93,3 @@ def _check_optional(
             for row, reason, detail in faults
         ]
     return found, rejects
-
-
-def _unknown(names: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for name in names.keys() - set(known[:-1]):
-        counts[name[:MAX_NAME_LENGTH]] += names[name]
-    kept = sorted(counts)[:MAX_UNKNOWN_NAMES]
-    rest = counts.total() - sum(counts[name] for name in kept)
-    return {name: counts[name] for name in kept} | ({OTHERS: rest} if rest else {})

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.decode.native import MAX_UNKNOWN_NAMES, OTHERS, decoder
+from ingest.decode.native import decoder
 from ingest.decode.types import REASONS, Context, Decoded, rows_schema
+from ingest.decode.unknown import MAX_UNKNOWN_NAMES, OTHERS
 from ingest.schema import MAX_MESSAGE_BYTES, NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
 
 ARRIVED = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,0 +1,55 @@
+"""Clock: times as foreign formats write them -> microseconds since 1970. Kernel.
+
+Seconds, milliseconds, microseconds and nanoseconds of this century are numbers that do not overlap, so the size of a
+number tells its unit. Exporters send one time with many values: each distinct time is read once.
+"""
+
+from ingest.decode.columns import CENTURY_S, text_as_micros
+
+MAX_TIMES = 10_000
+"""Remembered times are forgotten beyond this many."""
+BAD = -1
+_LOW_S, _HIGH_S = CENTURY_S
+
+
+class Clock:
+    """Reads times, and remembers those it has read."""
+
+    def __init__(self) -> None:
+        self._read: dict[object, int] = {}
+
+    def micros(self, raw: object) -> int:
+        """Microseconds since 1970 of a number in s, ms, us or ns, or of RFC 3339; BAD for anything else."""
+        if type(raw) is not int and type(raw) is not str and type(raw) is not float:
+            return BAD
+        found = self._read.get(raw)
+        return self._new(raw) if found is None else found
+
+    def _new(self, raw: int | float | str) -> int:
+        if len(self._read) >= MAX_TIMES:
+            self._read.clear()
+        if not isinstance(raw, str) or len(raw) <= 40:
+            self._read[raw] = self._parse(raw)
+            return self._read[raw]
+        return BAD
+
+    @staticmethod
+    def _parse(raw: int | float | str) -> int:
+        if isinstance(raw, str):
+            return micros_of_digits(raw) if raw.isdecimal() else text_as_micros(raw)
+        return micros_of_number(raw)
+
+
+def micros_of_digits(text: str) -> int:
+    """Microseconds since 1970 of a whole number written as text, whatever its unit; BAD when it is no time."""
+    return micros_of_number(int(text)) if len(text) <= 20 else BAD
+
+
+def micros_of_number(number: int | float) -> int:
+    """Microseconds since 1970 of a number of s, ms, us or ns; BAD outside the century."""
+    for per_second in (1, 1_000, 1_000_000, 1_000_000_000):
+        if _LOW_S * per_second <= number < _HIGH_S * per_second:
+            if per_second > 1_000_000:
+                return round(number // 1_000)
+            return round(number * (1_000_000 // per_second))
+    return BAD
