@@ -5,6 +5,7 @@ number tells its unit. Exporters send one time with many values: each distinct t
 """
 
 from ingest.decode.columns import CENTURY_S, text_as_micros
+from ingest.decode.numbers import number_of_text
 
 MAX_TIMES = 10_000
 """Remembered times are forgotten beyond this many."""
@@ -13,36 +14,34 @@ _LOW_S, _HIGH_S = CENTURY_S
 
 
 class Clock:
-    """Reads times, and remembers those it has read."""
+    """Reads times, and remembers in `read` those it has read."""
 
     def __init__(self) -> None:
-        self._read: dict[object, int] = {}
+        self.read: dict[object, int] = {}
 
     def micros(self, raw: object) -> int:
-        """Microseconds since 1970 of a number in s, ms, us or ns, or of RFC 3339; BAD for anything else."""
+        """Microseconds since 1970 of a number in s, ms, us or ns, also as text, or of RFC 3339; else BAD."""
         if type(raw) is not int and type(raw) is not str and type(raw) is not float:
             return BAD
-        found = self._read.get(raw)
+        found = self.read.get(raw)
         return self._new(raw) if found is None else found
 
     def _new(self, raw: int | float | str) -> int:
-        if len(self._read) >= MAX_TIMES:
-            self._read.clear()
+        if len(self.read) >= MAX_TIMES:
+            self.read.clear()
         if not isinstance(raw, str) or len(raw) <= 40:
-            self._read[raw] = self._parse(raw)
-            return self._read[raw]
+            self.read[raw] = _parse(raw)
+            return self.read[raw]
         return BAD
 
-    @staticmethod
-    def _parse(raw: int | float | str) -> int:
-        if isinstance(raw, str):
-            return micros_of_digits(raw) if raw.isdecimal() else text_as_micros(raw)
+
+def _parse(raw: int | float | str) -> int:
+    if not isinstance(raw, str):
         return micros_of_number(raw)
-
-
-def micros_of_digits(text: str) -> int:
-    """Microseconds since 1970 of a whole number written as text, whatever its unit; BAD when it is no time."""
-    return micros_of_number(int(text)) if len(text) <= 20 else BAD
+    if raw.isdecimal():
+        return micros_of_number(int(raw))
+    number = number_of_text(raw)
+    return micros_of_number(number) if isinstance(number, float) else text_as_micros(raw)
 
 
 def micros_of_number(number: int | float) -> int:

@@ -8,7 +8,6 @@ Source: Telefonica/prometheus-kafka-adapter README.md and serializers.go.
 
 import pyarrow as pa
 
-from ingest.decode.clock import Clock
 from ingest.decode.labels import texts_of
 from ingest.decode.numbers import number_of_text
 from ingest.decode.parse import complaint, load
@@ -20,7 +19,7 @@ from ingest.mapping import MetricMap
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of the adapter's JSON, under a mapping."""
-    shapes, clock = Shapes(mapping), Clock()
+    shapes = Shapes(mapping)
 
     def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
         shapes.begin()
@@ -28,7 +27,7 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
         for number, message in enumerate(messages.to_pylist()):
             parsed = load(message)
             if type(parsed) is dict and type(parsed.get("labels")) is dict and "value" in parsed:
-                _add(rows, shapes, clock, number, parsed)
+                _add(rows, shapes, number, parsed)
             else:
                 rows.undecodable(number, "", _complaint(message, parsed))
         return rows.decoded(shapes, context)
@@ -36,7 +35,7 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     return decode
 
 
-def _add(rows: Rows, shapes: Shapes, clock: Clock, number: int, sample: dict[str, object]) -> None:
+def _add(rows: Rows, shapes: Shapes, number: int, sample: dict[str, object]) -> None:
     labels, name, raw, value = sample["labels"], sample.get("name"), sample.get("timestamp"), sample["value"]
     if not isinstance(labels, dict) or not isinstance(name, str | None):
         rows.undecodable(number, "", "name is no text")
@@ -46,7 +45,7 @@ def _add(rows: Rows, shapes: Shapes, clock: Clock, number: int, sample: dict[str
         values = tuple(texts_of(labels).values())
     key = (name, tuple(labels), values)
     plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(labels, values, strict=True)))
-    micros = clock.micros(raw)
+    micros = shapes.clock.micros(raw)
     rows.messages.append(number)
     rows.indexes.append(0)
     rows.micros.append(micros if micros >= 0 else rows.bad_time(raw))

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingest.decode.clock import Clock
 from ingest.decode.columns import FUTURE_LIMIT_US, ahead
 from ingest.decode.parse import NotFinite
 from ingest.decode.place import Nowhere, Place, place_of
@@ -77,7 +78,7 @@ class Plan(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Name, labels and place in its record of one value; `delta`: the value is what was added since the start."""
+    """Name and labels of one value; `delta`: it was counted since the last one, and made a rate by the decoder."""
 
     name: str
     labels: Mapping[str, str]
@@ -89,6 +90,7 @@ class Shapes:
 
     def __init__(self, mapping: MetricMap) -> None:
         self.mapping = mapping
+        self.clock = Clock()
         self.plans: dict[Hashable, Plan] = {}
         self.templates: dict[Template, int] = {}
         self.columns = TemplateColumns.of([])
@@ -211,18 +213,28 @@ class Rows:
         self.values: list[object] = []
         self.rejects: list[Reject] = []
         self._times: dict[int, object] = {}
+        self._counts: Counter[str] = Counter()
 
-    def add(self, plan: Plan, message: int, index: object, micros: int, values: Iterable[object]) -> None:
-        """A record; for the loops that are not in a hurry."""
+    @property
+    def size(self) -> int:
+        """How many records and rejects there are; as many as before means that a message held nothing."""
+        return len(self.plans) + len(self.rejects)
+
+    def add(self, plan: Plan, at: tuple[int, object], micros: int, values: Iterable[object]) -> None:
+        """A record, at its message and its index in it; loops that are in a hurry append to the lists themselves."""
         self.plans.append(plan)
-        self.messages.append(message)
-        self.indexes.append(index)
+        self.messages.append(at[0])
+        self.indexes.append(at[1])
         self.micros.append(micros)
         self.values.extend(values)
 
     def undecodable(self, message: int, item: str, detail: str) -> None:
         """Set a message, or a part of it, aside."""
         self.rejects.append(Reject(message, item, UNDECODABLE, detail))
+
+    def count(self, name: str) -> None:
+        """Count something that is neither landed nor wrong."""
+        self._counts[name] += 1
 
     def bad_time(self, raw: object) -> int:
         """BAD_TIME, and remember what stood in its place for the record that is added next."""
@@ -292,7 +304,7 @@ class Rows:
         return pa.Table.from_arrays([found[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _unknown(self) -> dict[str, int]:
-        counts: Counter[str] = Counter()
+        counts = Counter(self._counts)
         used = Counter(map(id, self.plans))
         for plan in {id(plan): plan for plan in self.plans}.values():
             for name in plan.unknown:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ingest.decode.clock import Clock
 from ingest.decode.labels import texts_of
 from ingest.decode.parse import MAX_RECORDS, complaint, load
 from ingest.decode.samples import Plan, Point, Rows, Shapes
@@ -20,7 +19,7 @@ from ingest.mapping import MetricMap
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of Telegraf's JSON, under a mapping."""
-    shapes, clock = Shapes(mapping), Clock()
+    shapes = Shapes(mapping)
 
     def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
         shapes.begin()
@@ -28,9 +27,9 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
         for number, message in enumerate(messages.to_pylist()):
             parsed = load(message)
             if isinstance(parsed, dict) and "fields" in parsed:
-                _add(rows, shapes, clock, (number, 0), parsed)
+                _add(rows, shapes, (number, 0), parsed)
             elif isinstance(parsed, dict) and isinstance(parsed.get("metrics"), list) and parsed["metrics"]:
-                _add_list(rows, shapes, clock, number, parsed["metrics"])
+                _add_list(rows, shapes, number, parsed["metrics"])
             else:
                 rows.undecodable(number, "", _complaint(message, parsed))
         return rows.decoded(shapes, context)
@@ -38,17 +37,17 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     return decode
 
 
-def _add_list(rows: Rows, shapes: Shapes, clock: Clock, number: int, metrics: list[object]) -> None:
+def _add_list(rows: Rows, shapes: Shapes, number: int, metrics: list[object]) -> None:
     if len(metrics) > MAX_RECORDS:
         rows.undecodable(number, str(MAX_RECORDS), f"{len(metrics)} metrics; the rest is not read")
     for index, metric in enumerate(metrics[:MAX_RECORDS]):
         if isinstance(metric, dict):
-            _add(rows, shapes, clock, (number, index), metric)
+            _add(rows, shapes, (number, index), metric)
         else:
             rows.undecodable(number, str(index), "it is no object")
 
 
-def _add(rows: Rows, shapes: Shapes, clock: Clock, at: tuple[int, int], metric: dict[str, object]) -> None:
+def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: dict[str, object]) -> None:
     """Add one metric; its tags and the names of its fields are its shape."""
     name, fields, tags = metric.get("name"), metric.get("fields"), metric.get("tags")
     if type(fields) is not dict or type(tags) is not dict or type(name) is not str or not fields:
@@ -60,7 +59,7 @@ def _add(rows: Rows, shapes: Shapes, clock: Clock, at: tuple[int, int], metric: 
     key = (name, tuple(tags), values, tuple(fields))
     plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(tags, values, strict=True)), list(fields))
     raw = metric.get("timestamp")
-    micros = clock.micros(raw)
+    micros = shapes.clock.micros(raw)
     if micros < 0:
         micros = rows.bad_time(raw)
     rows.plans.append(plan)

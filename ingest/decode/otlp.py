@@ -1,0 +1,92 @@
+"""OTLP: the points of one resource, however they were written -> rows. Kernel, shared by both encodings.
+
+A histogram or summary becomes two points, <name>_sum and <name>_count, as in Prometheus. A sum of temporality delta
+becomes a rate, since its own start and end are known; a cumulative one stays the counter it is.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from ingest.decode.parse import MAX_RECORDS
+from ingest.decode.samples import Plan, Point, Rows, Shapes
+
+Attributes = tuple[tuple[str, str], ...]
+NO_START = "a delta without its start"
+NO_POINTS = "no data points"
+"""Under this name messages are counted that hold no point."""
+NANOS = 1e9
+
+
+@dataclass(slots=True)
+class Found:
+    """Points of one resource, column by column; at most `room` of them.
+
+    `deltas` are the numbers of those that were made rates; `refused` counts those beyond the room.
+    """
+
+    room: int
+    names: list[str] = field(default_factory=list)
+    attributes: list[Attributes] = field(default_factory=list)
+    times: list[object] = field(default_factory=list)
+    values: list[object] = field(default_factory=list)
+    deltas: list[int] = field(default_factory=list)
+    refused: int = 0
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many more points may be read; if not, they are refused."""
+        if len(self.names) + count <= self.room:
+            return True
+        self.refused += count
+        return False
+
+    def add(self, name: str, attributes: Attributes, time: object, value: object) -> None:
+        """One point."""
+        self.names.append(name)
+        self.attributes.append(attributes)
+        self.times.append(time)
+        self.values.append(value)
+
+    def add_delta(self, name: str, attributes: Attributes, span_ns: tuple[int, int], value: object) -> None:
+        """One point that was counted from the first of two times to the second."""
+        self.deltas.append(len(self.names))
+        start, end = span_ns
+        known = 0 < start < end and isinstance(value, int | float)
+        rate = value / ((end - start) / NANOS) if known and isinstance(value, int | float) else NO_START
+        self.add(name, attributes, end, None if value is None else rate)
+
+
+def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:
+    """Add the points of a resource, which usually have one time."""
+    if found.refused:
+        rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
+    if not found.names:
+        return
+    key = (resource, tuple(found.names), tuple(found.attributes), tuple(found.deltas))
+    plan = shapes.plans.get(key) or _remember(shapes, key, resource, found)
+    times, values = found.times, found.values
+    if times.count(times[0]) == len(times):
+        micros = _micros(rows, shapes, times[0])
+        rows.add(plan, at, micros, values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks])
+        return
+    rows.add(Plan((), (), (), plan.faults, plan.unknown), at, 0, [])
+    for pick, template, item in zip(plan.picks, plan.templates, plan.items, strict=True):
+        rows.add(Plan((template,), (0,), (item,), (), ()), at, _micros(rows, shapes, times[pick]), [values[pick]])
+
+
+def _micros(rows: Rows, shapes: Shapes, raw: object) -> int:
+    micros = shapes.clock.micros(raw)
+    return micros if micros >= 0 else rows.bad_time(raw or None)
+
+
+def _remember(shapes: Shapes, key: Hashable, resource: Attributes, found: Found) -> Plan:
+    deltas = set(found.deltas)
+    shared = dict(resource)
+    points = [
+        Point(name, {**shared, **dict(attributes)} if attributes else shared, number in deltas)
+        for number, (name, attributes) in enumerate(zip(found.names, found.attributes, strict=True))
+    ]
+    return shapes.remember(key, shapes.plan(points), _size(shared) + sum(map(len, found.names)))
+
+
+def _size(labels: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in labels.items())
