@@ -33,14 +33,14 @@ def telegraf_json(samples: int, rng: np.random.Generator) -> list[bytes]:
             {
                 "fields": {
                     "container_id": f"{pod:064x}",
-                    "throttling_periods": int(rng.integers(1e6)),
-                    "throttling_throttled_periods": int(rng.integers(1e6)),
-                    "throttling_throttled_time": int(rng.integers(1e12)),
-                    "usage_in_kernelmode": int(rng.integers(1e15)),
-                    "usage_in_usermode": int(rng.integers(1e15)),
+                    "throttling_periods": int(rng.integers(10**6)),
+                    "throttling_throttled_periods": int(rng.integers(10**6)),
+                    "throttling_throttled_time": int(rng.integers(10**12)),
+                    "usage_in_kernelmode": int(rng.integers(10**15)),
+                    "usage_in_usermode": int(rng.integers(10**15)),
                     "usage_percent": float(rng.random()),
-                    "usage_system": int(rng.integers(1e15)),
-                    "usage_total": int(rng.integers(1e15)),
+                    "usage_system": int(rng.integers(10**15)),
+                    "usage_total": int(rng.integers(10**15)),
                 },
                 "name": "docker_container_cpu",
                 "tags": {
@@ -202,7 +202,7 @@ def cadvisor(samples: int, rng: np.random.Generator) -> list[bytes]:
 
 def _cadvisor_record(pod: int, moment: int, rng: np.random.Generator) -> object:
     def some() -> int:
-        return int(rng.integers(1, 1e12))
+        return int(rng.integers(1, 10**12))
 
     def psi() -> dict[str, object]:
         return {level: {"total": some(), "avg10": 0.1, "avg60": 0.1, "avg300": 0.1} for level in ("full", "some")}
@@ -215,7 +215,16 @@ def _cadvisor_record(pod: int, moment: int, rng: np.random.Generator) -> object:
             "stats": {k: some() for k in ("Async", "Discard", "Read", "Sync", "Total", "Write")},
         }
     ]
-    memory = ("usage", "max_usage", "cache", "rss", "swap", "mapped_file", "working_set", "total_active_file")
+    memory: tuple[str, ...] = (
+        "usage",
+        "max_usage",
+        "cache",
+        "rss",
+        "swap",
+        "mapped_file",
+        "working_set",
+        "total_active_file",
+    )
     memory += ("total_inactive_file", "workingset_refault_file", "workingset_refault_anon", "failcnt", "kernel")
     link = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors", "tx_dropped")
     tcp = ("Established", "SynSent", "SynRecv", "FinWait1", "FinWait2", "TimeWait", "Close", "CloseWait", "LastAck")

@@ -9,6 +9,8 @@ from ingest.decode.numbers import number_of_text
 
 MAX_TIMES = 10_000
 """Remembered times are forgotten beyond this many."""
+MAX_LENGTH = 40
+"""No time is longer as a text."""
 BAD = -1
 _LOW_S, _HIGH_S = CENTURY_S
 
@@ -27,12 +29,13 @@ class Clock:
         return self._new(raw) if found is None else found
 
     def _new(self, raw: int | float | str) -> int:
+        """Read a time; one that is none is not remembered, so that whoever finds a time in `read` can use it."""
+        micros = BAD if isinstance(raw, str) and len(raw) > MAX_LENGTH else _parse(raw)
         if len(self.read) >= MAX_TIMES:
             self.read.clear()
-        if not isinstance(raw, str) or len(raw) <= 40:
-            self.read[raw] = _parse(raw)
-            return self.read[raw]
-        return BAD
+        if micros != BAD:
+            self.read[raw] = micros
+        return micros
 
 
 def _parse(raw: int | float | str) -> int:

@@ -70,7 +70,8 @@ def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attr
         return
     rows.add(Plan((), (), (), plan.faults, plan.unknown), at, 0, [])
     for pick, template, item in zip(plan.picks, plan.templates, plan.items, strict=True):
-        rows.add(Plan((template,), (0,), (item,), (), ()), at, _micros(rows, shapes, times[pick]), [values[pick]])
+        own = at[0], f"{at[1]}.{item}"
+        rows.add(Plan((template,), (0,), ("",), (), ()), own, _micros(rows, shapes, times[pick]), [values[pick]])
 
 
 def _micros(rows: Rows, shapes: Shapes, raw: object) -> int:

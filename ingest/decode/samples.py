@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     Args:
         templates: number of each sample's template.
         picks: which of the record's points these samples are; the others are not landed.
-        items: what each sample is called in a reject, after the record's index.
+        items: what each sample is called in a reject, after the record's index; '' where that says it.
         faults: item, reason and detail of what is wrong with every record of this shape.
         unknown: names of the points that are not landed, without being wrong.
     """
@@ -290,7 +290,8 @@ class Rows:
         ]
 
     def _reject(self, row: int, place: int, reason: str, detail: str) -> Reject:
-        return Reject(self.messages[row], f"{self.indexes[row]}.{self.plans[row].items[place]}", reason, detail)
+        index, item = self.indexes[row], self.plans[row].items[place]
+        return Reject(self.messages[row], f"{index}.{item}" if item else f"{index}", reason, detail)
 
     def _table(
         self, record: Integers, template: Integers, values: pa.Array, columns: TemplateColumns, context: Context
