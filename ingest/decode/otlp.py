@@ -55,23 +55,29 @@ class Found:
         self.add(name, attributes, end, None if value is None else rate)
 
 
-def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:
-    """Add the points of a resource, which usually have one time."""
+def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> Plan | None:
+    """Add the points of a resource, which usually have one time; what they became, if there were any."""
     if found.refused:
         rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
     if not found.names:
-        return
-    key = (resource, tuple(found.names), tuple(found.attributes), tuple(found.deltas))
-    plan = shapes.plans.get(key) or _remember(shapes, key, resource, found)
+        return None
+    plan = plan_of(shapes, resource, found)
     times, values = found.times, found.values
     if times.count(times[0]) == len(times):
         micros = _micros(rows, shapes, times[0])
         rows.add(plan, at, micros, values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks])
-        return
+        return plan
     rows.add(Plan((), (), (), plan.faults, plan.unknown), at, 0, [])
     for pick, template, item in zip(plan.picks, plan.templates, plan.items, strict=True):
         own = at[0], f"{at[1]}.{item}"
         rows.add(Plan((template,), (0,), ("",), (), ()), own, _micros(rows, shapes, times[pick]), [values[pick]])
+    return plan
+
+
+def plan_of(shapes: Shapes, resource: Attributes, found: Found) -> Plan:
+    """What points of these names and attributes become."""
+    key = (resource, tuple(found.names), tuple(found.attributes), tuple(found.deltas))
+    return shapes.plans.get(key) or _remember(shapes, key, resource, found)
 
 
 def _micros(rows: Rows, shapes: Shapes, raw: object) -> int:

@@ -35,6 +35,7 @@ from ingest.decode.types import (
     rows_schema,
 )
 from ingest.decode.unknown import bounded_counts
+from ingest.decode.wire import Layout
 from ingest.mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
 from ingest.schema import SAMPLES, TIMESTAMP
 
@@ -77,6 +78,14 @@ class Plan(NamedTuple):
     unknown: tuple[str, ...]
 
 
+class KnownLayout(NamedTuple):
+    """Where the points of a plan have their times and values; None where that cannot be said. `tries` so far."""
+
+    layout: Layout | None
+    plan: Plan
+    tries: int
+
+
 class Point(NamedTuple):
     """Name and labels of one value; `delta`: it was counted since the last one, and made a rate by the decoder."""
 
@@ -94,13 +103,15 @@ class Shapes:
         self.plans: dict[Hashable, Plan] = {}
         self.templates: dict[Template, int] = {}
         self.columns = TemplateColumns.of([])
+        self.layouts: dict[Hashable, KnownLayout] = {}
         self._bytes = 0
 
     def begin(self) -> None:
         """Before a batch: forget everything if it grew too large."""
-        if self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates)) > MAX_SHAPES:
+        if self._bytes > MAX_SHAPE_BYTES or max(map(len, (self.plans, self.templates, self.layouts))) > MAX_SHAPES:
             self.plans.clear()
             self.templates.clear()
+            self.layouts.clear()
             self._bytes = 0
 
     def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
@@ -108,6 +119,11 @@ class Shapes:
         self.plans[key] = plan
         self._bytes += size + 200 * len(plan.items)
         return plan
+
+    def remember_layout(self, key: Hashable, known: "KnownLayout") -> None:
+        """Keep where points have their times and values, in place of what was known of the same key."""
+        self.layouts[key] = known
+        self._bytes += 1000 if known.layout is None else 2 * len(known.layout.shared) + 300 * len(known.layout.integer)
 
     def plan(self, points: Sequence[Point]) -> Plan:
         """What a record with these points becomes."""
