@@ -8,7 +8,6 @@ is forgotten once it grows beyond its bounds.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import chain
 from math import inf
 from reprlib import repr as short
 from typing import NamedTuple
@@ -108,7 +107,7 @@ class Shapes:
 
     def begin(self) -> None:
         """Before a batch: forget everything if it grew too large."""
-        if self._bytes > MAX_SHAPE_BYTES or max(map(len, (self.plans, self.templates, self.layouts))) > MAX_SHAPES:
+        if self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates), len(self.layouts)) > MAX_SHAPES:
             self.plans.clear()
             self.templates.clear()
             self.layouts.clear()
@@ -259,23 +258,21 @@ class Rows:
 
     def decoded(self, shapes: Shapes, context: Context) -> Decoded:
         """Rows, rejects and counts of everything that was added."""
+        used = UsedPlans.of(self.plans)
         keep, untimely = self._check_times(context)
-        counts = np.array([len(plan.templates) for plan in self.plans], dtype=np.int64)
-        record = np.repeat(np.arange(len(counts)), counts)
-        template = np.fromiter(chain.from_iterable([plan.templates for plan in self.plans]), np.int64, len(record))
+        record, template = used.samples()
         values, faults = _checked(template, self.values, shapes.table())
-        first = np.cumsum(counts) - counts
-        rejects = [*self.rejects, *self._shape_faults(), *untimely]
-        rejects += [
-            self._reject(int(record[row]), int(row - first[record[row]]), *why)
-            for row, why in faults
-            if keep[record[row]]
-        ]
+        rejects = [*self.rejects, *self._shape_faults(used), *untimely]
+        if faults:
+            place = np.arange(len(record)) - np.searchsorted(record, record)
+            rejects += [
+                self._reject(int(record[row]), int(place[row]), *why) for row, why in faults if keep[record[row]]
+            ]
         if not keep.all():
             kept = keep[record]
             record, template, values = record[kept], template[kept], values.filter(pa.array(kept))
         rows = self._table(record, template, values, shapes.table(), context)
-        return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown())
+        return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(used))
 
     def _check_times(self, context: Context) -> tuple[NDArray[np.bool_], list[Reject]]:
         """(records,) whose time holds, and rejects of the others, unless nothing of them would land anyway."""
@@ -297,12 +294,12 @@ class Rows:
             return Reject(message, item, MISSING_KEY, "the time is missing")
         return Reject(message, item, BAD_TIMESTAMP, f"{short(raw)} is no time of this century")
 
-    def _shape_faults(self) -> list[Reject]:
+    def _shape_faults(self, used: "UsedPlans") -> list[Reject]:
+        faulty = [number for number, plan in enumerate(used.plans) if plan.faults]
         return [
             Reject(self.messages[row], f"{self.indexes[row]}", reason, detail)
-            for row, plan in enumerate(self.plans)
-            if plan.faults
-            for _, reason, detail in plan.faults
+            for row in (np.flatnonzero(np.isin(used.number, faulty)).tolist() if faulty else ())
+            for _, reason, detail in self.plans[row].faults
         ]
 
     def _reject(self, row: int, place: int, reason: str, detail: str) -> Reject:
@@ -320,13 +317,37 @@ class Rows:
         found["value"] = values
         return pa.Table.from_arrays([found[name] for name in SCHEMA.names], schema=SCHEMA)
 
-    def _unknown(self) -> dict[str, int]:
+    def _unknown(self, used: "UsedPlans") -> dict[str, int]:
         counts = Counter(self._counts)
-        used = Counter(map(id, self.plans))
-        for plan in {id(plan): plan for plan in self.plans}.values():
+        times = np.bincount(used.number, minlength=len(used.plans)).tolist()
+        for plan, count in zip(used.plans, times, strict=True):
             for name in plan.unknown:
-                counts[name] += used[id(plan)]
+                counts[name] += count
         return bounded_counts(counts)
+
+
+class UsedPlans(NamedTuple):
+    """The different plans of a batch, and (records,) the number of each record's among them."""
+
+    plans: list[Plan]
+    number: Integers
+
+    @classmethod
+    def of(cls, plans: Sequence[Plan]) -> "UsedPlans":
+        """Of the plans of all records; one is told from another by its address, since all are alive."""
+        addresses = np.fromiter(map(id, plans), np.int64, len(plans))
+        _, first, number = np.unique(addresses, return_index=True, return_inverse=True)
+        return cls([plans[row] for row in first.tolist()], number)
+
+    def samples(self) -> tuple[Integers, Integers]:
+        """(samples,) the record and the template of each sample."""
+        sizes = np.array([len(plan.templates) for plan in self.plans], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        flat = np.array([t for plan in self.plans for t in plan.templates], dtype=np.int64)
+        counts = sizes[self.number]
+        record = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return record, flat[np.repeat(starts[self.number], counts) + place]
 
 
 def _taken(texts: pa.StringArray, rows: Integers) -> pa.StringArray:

@@ -33,7 +33,8 @@ def context(count: int) -> Context:
 
 
 def dumped(record: object) -> bytes:
-    return json.dumps(record).encode()
+    """Without spaces, as exporters write."""
+    return json.dumps(record, separators=(",", ":")).encode()
 
 
 def short(result: Decoded) -> list[Row]:

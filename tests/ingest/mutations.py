@@ -67,7 +67,7 @@ def structure(message: bytes, rng: random.Random) -> bytes:
     places = list(_places(record))
     for parent, key in rng.sample(places, min(len(places), rng.randint(1, 3))):
         parent[key] = rng.choice(STRANGE)  # type: ignore[index]
-    return json.dumps(record).encode()
+    return json.dumps(record, separators=(",", ":")).encode()
 
 
 def _places(value: object) -> Iterator[tuple[object, object]]:
