@@ -30,12 +30,19 @@ class Clock:
 
     def _new(self, raw: int | float | str) -> int:
         """Read a time; one that is none is not remembered, so that whoever finds a time in `read` can use it."""
-        micros = BAD if isinstance(raw, str) and len(raw) > MAX_LENGTH else _parse(raw)
+        micros = BAD if isinstance(raw, str) and len(raw) > MAX_LENGTH else self._parse(raw)
         if len(self.read) >= MAX_TIMES:
             self.read.clear()
         if micros != BAD:
             self.read[raw] = micros
         return micros
+
+    def _parse(self, raw: int | float | str) -> int:
+        """Of RFC 3339 with a fraction and Z, as Go writes it, the whole second is often one that was read before."""
+        if isinstance(raw, str) and raw[19:20] == "." and raw[-1] == "Z" and raw.isascii() and raw[20:-1].isdecimal():
+            whole = self.micros(f"{raw[:19]}Z")
+            return whole if whole == BAD else whole + int(raw[20:26].rstrip("Z").ljust(6, "0"))
+        return _parse(raw)
 
 
 def _parse(raw: int | float | str) -> int:

@@ -26,6 +26,8 @@ _ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
 _EXEMPLAR = re.compile(r"\s#\s.*$")
 MAX_WORDS = 2
 """A value, and perhaps a time."""
+NO_LINE = ("", None)
+"""Where the page before had no line that is known."""
 NO_SAMPLE = "comments only"
 """Under this name messages are counted that hold no sample."""
 
@@ -50,22 +52,36 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
 
 
 def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> None:
-    """Add each line's sample. What stands before the value is looked up as it is, so that it is parsed once."""
+    """Add each line's sample.
+
+    What stands before the value was usually met before: at the same line of the page before, which is looked at first,
+    or anywhere, so that it is parsed once.
+    """
     message, arrived = at
-    plans, known, before = shapes.plans, shapes.clock.read, rows.size
-    for number, line in enumerate(_lines(rows, message, text)):
-        head, _, tail = line.rpartition("}")
-        words = tail.split()
-        plan = plans.get(head)
+    plans, times, before = shapes.plans, shapes.clock.read, rows.size
+    add_plan, add_index, add_micros = rows.plans.append, rows.indexes.append, rows.micros.append
+    add_value, page = rows.values.append, shapes.page
+    lines = _lines(rows, message, text)
+    page.extend([NO_LINE] * (len(lines) - len(page)))
+    for number, line in enumerate(lines):
+        head, plan = page[number]
+        if plan is not None and line.startswith(head):
+            words = line[len(head) :].split()
+        else:
+            told, _, tail = line.rpartition("}")
+            plan, words = plans.get(told), tail.split()
+            page[number] = NO_LINE if plan is None else (told + "}", plan)
         if plan is None or not 0 < len(words) <= MAX_WORDS:
+            rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
             _add_new(rows, shapes, (message, number, arrived), line)
             continue
-        rows.messages.append(message)
-        rows.indexes.append(number)
-        rows.micros.append(arrived if len(words) == 1 else known.get(words[1]) or _time(rows, shapes, words[1]))
-        rows.plans.append(plan)
+        micros = arrived if len(words) == 1 else times.get(words[1])
+        add_micros(_time(rows, shapes, words[1]) if micros is None else micros)
+        add_plan(plan)
+        add_index(number)
         if plan.picks:
-            rows.values.append(number_of_text(words[0]))
+            add_value(number_of_text(words[0]))
+    rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
     if rows.size == before:
         rows.count(NO_SAMPLE)
 

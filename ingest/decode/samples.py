@@ -94,7 +94,11 @@ class Point(NamedTuple):
 
 
 class Shapes:
-    """Plans and templates that were met, within bounds; one for each decoder."""
+    """What was met, within bounds; one for each decoder.
+
+    `plans` by whatever tells a shape in its format, `layouts` of protobuf by how a resource begins, and `page`: the
+    lines of the last page of text, up to their values.
+    """
 
     def __init__(self, mapping: MetricMap) -> None:
         self.mapping = mapping
@@ -103,6 +107,7 @@ class Shapes:
         self.templates: dict[Template, int] = {}
         self.columns = TemplateColumns.of([])
         self.layouts: dict[Hashable, KnownLayout] = {}
+        self.page: list[tuple[str, Plan | None]] = []
         self._bytes = 0
 
     def begin(self) -> None:
@@ -111,6 +116,7 @@ class Shapes:
             self.plans.clear()
             self.templates.clear()
             self.layouts.clear()
+            self.page.clear()
             self._bytes = 0
 
     def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
