@@ -44,24 +44,25 @@ RESCTRL_LISTS = (
 PRESSURE, SCHEDULER = "psi", "schedstat"
 """Branches that are zero where they were not measured."""
 NOTHING: Record = {}
+OBJECTS, TEXTS = {dict}, {str}
 Shape = list[str | int]
 """Metric of each value that was found, and after it its own labels, as many as OWN_LABELS says."""
 
 
 class Branch(NamedTuple):
-    """An object within container_stats: the number of the branch it is in, its key, and its fields with their names."""
+    """An object within container_stats: the number of the branch it is in, its key, and its fields with their names.
+
+    `kind` says which values it holds: those that are always measured, or those of pressure or of the scheduler.
+    """
 
     parent: int
     key: str
+    kind: int
     fields: tuple[tuple[str, str], ...]
 
 
-class Branches(NamedTuple):
-    """Objects that hold single values: those that are always measured, and those of pressure and of the scheduler."""
-
-    always: tuple[Branch, ...]
-    pressure: tuple[Branch, ...]
-    scheduler: tuple[Branch, ...]
+Branches = tuple[Branch, ...]
+ALWAYS, OF_PRESSURE, OF_SCHEDULER = range(3)
 
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
@@ -83,23 +84,19 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
 
 
 def branches_of(mapping: MetricMap) -> Branches:
-    """The mapping's names that are single values of container_stats, by the objects they are in."""
+    """The mapping's names that are single values of container_stats, by the objects they are in, parents first."""
     paths = [tuple(name.split(".")) for name in mapping.metrics]
     single = [p for p in paths if len(p) > 1 and p[0] in SINGLES and (p[0] != "diskio" or p[1] == PRESSURE)]
-    return Branches(
-        _branches([path for path in single if not {PRESSURE, SCHEDULER} & {*path}]),
-        _branches([path for path in single if PRESSURE in path]),
-        _branches([path for path in single if SCHEDULER in path]),
-    )
-
-
-def _branches(paths: Sequence[tuple[str, ...]]) -> tuple[Branch, ...]:
-    """Every object on the way to the fields, parents first."""
-    objects = list(dict.fromkeys(path[:depth] for path in paths for depth in range(1, len(path))))
+    objects = list(dict.fromkeys(path[:depth] for path in single for depth in range(1, len(path))))
     numbers = {path: number for number, path in enumerate([(), *objects])}
     return tuple(
-        Branch(numbers[at[:-1]], at[-1], tuple((p[-1], ".".join(p)) for p in paths if p[:-1] == at)) for at in objects
+        Branch(numbers[at[:-1]], at[-1], _kind(at), tuple((p[-1], ".".join(p)) for p in single if p[:-1] == at))
+        for at in objects
     )
+
+
+def _kind(path: tuple[str, ...]) -> int:
+    return OF_PRESSURE if PRESSURE in path else OF_SCHEDULER if SCHEDULER in path else ALWAYS
 
 
 def _add(rows: Rows, shapes: Shapes, branches: Branches, number: int, record: Record) -> None:
@@ -120,17 +117,11 @@ def _add(rows: Rows, shapes: Shapes, branches: Branches, number: int, record: Re
 
 def _read(stats: Record, branches: Branches) -> tuple[Shape, list[object]]:
     """Every value, and what it is of; None in place of what was not measured."""
-    shape: Shape = []
-    values: list[object] = []
-    _read_fields(stats, branches.always, shape, values)
-    first = len(values)
-    _read_fields(stats, branches.pressure, shape, values)
-    if not any(values[first:]):
-        values[first:] = [None] * (len(values) - first)
-    first = len(values)
-    _read_fields(stats, branches.scheduler, shape, values)
-    if not _object(_object(stats, "cpu"), SCHEDULER).get("run_time"):
-        values[first:] = [None] * (len(values) - first)
+    (shape, values), pressure, scheduler = _read_fields(stats, branches)
+    shape += pressure[0]
+    values += pressure[1] if any(pressure[1]) else [None] * len(pressure[1])
+    shape += scheduler[0]
+    values += scheduler[1] if _has_run(stats) else [None] * len(scheduler[1])
     _read_network(_object(stats, "network"), shape, values)
     _read_disks(_object(stats, "diskio"), shape, values)
     _read_events(stats, shape, values)
@@ -138,56 +129,83 @@ def _read(stats: Record, branches: Branches) -> tuple[Shape, list[object]]:
     return shape, values
 
 
-def _read_fields(stats: Record, branches: Sequence[Branch], shape: Shape, values: list[object]) -> None:
+def _has_run(stats: Record) -> bool:
+    return bool(_object(_object(stats, "cpu"), SCHEDULER).get("run_time"))
+
+
+def _read_fields(stats: Record, branches: Branches) -> tuple[tuple[Shape, list[object]], ...]:
+    """Names and values of the single values, by the kind of their branch."""
     found = [stats]
-    for parent, key, fields in branches:
+    told: tuple[tuple[Shape, list[object]], ...] = ([], []), ([], []), ([], [])
+    for parent, key, kind, fields in branches:
         branch = found[parent].get(key)
         if type(branch) is not dict:
             branch = NOTHING
         found.append(branch)
-        for field, name in fields:
-            value = branch.get(field)
-            if value is not None:
-                shape.append(name)
-                values.append(value)
+        if fields:
+            shape, values = told[kind]
+            for field, name in fields:
+                value = branch.get(field)
+                if value is not None:
+                    shape.append(name)
+                    values.append(value)
+    return told
 
 
 def _read_network(network: Record, shape: Shape, values: list[object]) -> None:
     """Bytes of each interface; older versions give one interface in place of the list."""
-    for interface in _objects(network, "interfaces") or [network]:
-        name = _word(interface.get("name"))
-        for field, metric in (("rx_bytes", "network.rx_bytes"), ("tx_bytes", "network.tx_bytes")):
-            value = interface.get(field)
-            if value is not None:
-                shape += (metric, name)
-                values.append(value)
+    for interface in _objects(network, "interfaces") or (network,):
+        name = interface.get("name")
+        name = name if type(name) is str else _word(name)
+        received, sent = interface.get("rx_bytes"), interface.get("tx_bytes")
+        if received is not None:
+            shape += ("network.rx_bytes", name)
+            values.append(received)
+        if sent is not None:
+            shape += ("network.tx_bytes", name)
+            values.append(sent)
 
 
 def _read_disks(disks: Record, shape: Shape, values: list[object]) -> None:
     """Reads and writes of each disk; without values where all are zero, which is how it says that it does not know."""
     for name, reads, writes in DISK_LISTS:
-        listed = [(disk, _object(disk, "stats")) for disk in _objects(disks, name)]
-        known = any(any(stats.values()) for _, stats in listed)
-        for disk, stats in listed:
-            device = _word(disk.get("device")) or f"{text_of(disk.get('major'))}:{text_of(disk.get('minor'))}"
-            for field, metric in (("Read", reads), ("Write", writes)):
-                if field in stats:
-                    shape += (metric, device)
-                    values.append(stats[field] if known else None)
+        first, known = len(values), False
+        for disk in _objects(disks, name):
+            stats, device = disk.get("stats"), disk.get("device")
+            if type(stats) is not dict:
+                continue
+            if type(device) is not str or not device:
+                device = _word(device) or f"{text_of(disk.get('major'))}:{text_of(disk.get('minor'))}"
+            known = known or any(stats.values())
+            read, written = stats.get("Read"), stats.get("Write")
+            if read is not None:
+                shape += (reads, device)
+                values.append(read)
+            if written is not None:
+                shape += (writes, device)
+                values.append(written)
+        if not known:
+            values[first:] = [None] * (len(values) - first)
 
 
 def _read_events(stats: Record, shape: Shape, values: list[object]) -> None:
     for event in _objects(stats, "perf_stats"):
-        shape += ("perf_stats", _word(event.get("name")), _word(event.get("cpu")))
+        name, cpu = event.get("name"), event.get("cpu")
+        shape += (
+            "perf_stats",
+            name if type(name) is str else _word(name),
+            cpu if type(cpu) is int else _word(cpu),
+        )
         values.append(event.get("value") if event.get("scaling_ratio") != 0 else None)
 
 
 def _read_resctrl(resctrl: Record, shape: Shape, values: list[object]) -> None:
     for name, field, metric in RESCTRL_LISTS:
         for place, entry in enumerate(_objects(resctrl, name)):
-            if field in entry:
+            value = entry.get(field)
+            if value is not None:
                 shape += (metric, place)
-                values.append(entry[field])
+                values.append(value)
 
 
 def _word(value: object) -> str | int:
@@ -198,9 +216,12 @@ def _word(value: object) -> str | int:
 def _own_labels(record: Record) -> tuple[object, ...]:
     labels = _object(record, "container_labels")
     values = tuple(labels.values())
-    if set(map(type, values)) - {str}:
+    if not set(map(type, values)) <= TEXTS:
         values = tuple(texts_of(labels).values())
-    return text_of(record.get("container_Name")), text_of(record.get("machine_name")), tuple(labels), values
+    name, machine = record.get("container_Name"), record.get("machine_name")
+    if type(name) is not str or type(machine) is not str:
+        name, machine = text_of(name), text_of(machine)
+    return name, machine, tuple(labels), values
 
 
 def _remember(shapes: Shapes, key: tuple[object, ...], shape: Shape, stats: Record, record: Record) -> Plan:
@@ -250,7 +271,9 @@ def _object(parent: Record, name: str) -> Record:
 
 def _objects(parent: Record, name: str) -> list[Record]:
     found = parent.get(name)
-    return [entry for entry in found if type(entry) is dict] if type(found) is list else []
+    if type(found) is not list:
+        return []
+    return found if set(map(type, found)) <= OBJECTS else [entry for entry in found if type(entry) is dict]
 
 
 def _complaint(message: bytes | None, parsed: object) -> str:
