@@ -17,52 +17,47 @@ NO_POINTS = "no data points"
 NANOS = 1e9
 
 
+OnePoint = tuple[str, Attributes, object, object]
+"""Name, attributes, time and value of one point."""
+
+
 @dataclass(slots=True)
 class Found:
-    """Points of one resource, column by column; at most `room` of them.
+    """Points of one resource, at most `room` of them.
 
     `deltas` are the numbers of those that were made rates; `refused` counts those beyond the room.
     """
 
     room: int
-    names: list[str] = field(default_factory=list)
-    attributes: list[Attributes] = field(default_factory=list)
-    times: list[object] = field(default_factory=list)
-    values: list[object] = field(default_factory=list)
+    points: list[OnePoint] = field(default_factory=list)
     deltas: list[int] = field(default_factory=list)
     refused: int = 0
 
     def has_room(self, count: int) -> bool:
         """Whether so many more points may be read; if not, they are refused."""
-        if len(self.names) + count <= self.room:
+        if len(self.points) + count <= self.room:
             return True
         self.refused += count
         return False
 
-    def add(self, name: str, attributes: Attributes, time: object, value: object) -> None:
-        """One point."""
-        self.names.append(name)
-        self.attributes.append(attributes)
-        self.times.append(time)
-        self.values.append(value)
-
     def add_delta(self, name: str, attributes: Attributes, span_ns: tuple[int, int], value: object) -> None:
         """One point that was counted from the first of two times to the second."""
-        self.deltas.append(len(self.names))
+        self.deltas.append(len(self.points))
         start, end = span_ns
         known = 0 < start < end and isinstance(value, int | float)
         rate = value / ((end - start) / NANOS) if known and isinstance(value, int | float) else NO_START
-        self.add(name, attributes, end, None if value is None else rate)
+        self.points.append((name, attributes, end, None if value is None else rate))
 
 
 def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> Plan | None:
     """Add the points of a resource, which usually have one time; what they became, if there were any."""
     if found.refused:
         rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
-    if not found.names:
+    if not found.points:
         return None
-    plan = plan_of(shapes, resource, found)
-    times, values = found.times, found.values
+    names, attributes, times, values = zip(*found.points, strict=True)
+    key = (resource, names, attributes, tuple(found.deltas))
+    plan = shapes.plans.get(key) or _remember(shapes, key, resource, found)
     if times.count(times[0]) == len(times):
         micros = _micros(rows, shapes, times[0])
         rows.add(plan, at, micros, values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks])
@@ -72,12 +67,6 @@ def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attr
         own = at[0], f"{at[1]}.{item}"
         rows.add(Plan((template,), (0,), ("",), (), ()), own, _micros(rows, shapes, times[pick]), [values[pick]])
     return plan
-
-
-def plan_of(shapes: Shapes, resource: Attributes, found: Found) -> Plan:
-    """What points of these names and attributes become."""
-    key = (resource, tuple(found.names), tuple(found.attributes), tuple(found.deltas))
-    return shapes.plans.get(key) or _remember(shapes, key, resource, found)
 
 
 def _micros(rows: Rows, shapes: Shapes, raw: object) -> int:
@@ -90,9 +79,9 @@ def _remember(shapes: Shapes, key: Hashable, resource: Attributes, found: Found)
     shared = dict(resource)
     points = [
         Point(name, {**shared, **dict(attributes)} if attributes else shared, number in deltas)
-        for number, (name, attributes) in enumerate(zip(found.names, found.attributes, strict=True))
+        for number, (name, attributes, _, _) in enumerate(found.points)
     ]
-    return shapes.remember(key, shapes.plan(points), _size(shared) + sum(map(len, found.names)))
+    return shapes.remember(key, shapes.plan(points), _size(shared) + sum(len(name) for name, *_ in found.points))
 
 
 def _size(labels: Mapping[str, str]) -> int:

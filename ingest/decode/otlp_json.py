@@ -54,38 +54,40 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
         described = resource.get("resource")
         shared = _attributes(described.get("attributes")) if isinstance(described, dict) else ()
         add_resource(rows, shapes, (number, index), shared, found)
-        room -= len(found.names)
+        room -= len(found.points)
     if rows.size == before:
         rows.count(NO_POINTS)
 
 
 def _read_metric(found: Found, metric: Record) -> None:
     name, data = metric.get("name"), metric.get("gauge") or metric.get("sum")
-    if type(name) is not str:
-        return
-    if type(data) is not dict:
+    if type(data) is not dict or type(name) is not str:
         _read_distribution(found, name, metric)
         return
-    delta = data.get("aggregationTemporality") in DELTAS
-    points = _objects(data, "dataPoints")
-    for point in points if found.has_room(len(points)) else ():
-        attributes = point.get("attributes")
+    points = data.get("dataPoints")
+    known = found.points
+    if type(points) is not list or (len(known) + len(points) > found.room and not found.has_room(len(points))):
+        return
+    temporality = data.get("aggregationTemporality")
+    delta = temporality is not None and temporality in DELTAS
+    for point in points:
+        if type(point) is not dict:
+            continue
+        value, attributes = point.get("asDouble"), point.get("attributes")
+        if type(value) is not float or "flags" in point:
+            value = _value(point)
         told = _attributes(attributes) if attributes else ()
-        value = _value(point) if "flags" in point or "asDouble" not in point else number_of_text(point["asDouble"])
         if delta:
             found.add_delta(name, told, _span(point), value)
         else:
-            found.names.append(name)
-            found.attributes.append(told)
-            found.times.append(point.get("timeUnixNano"))
-            found.values.append(value)
+            known.append((name, told, point.get("timeUnixNano"), value))
 
 
-def _read_distribution(found: Found, name: str, metric: Record) -> None:
-    """Sum and count of a histogram or summary."""
+def _read_distribution(found: Found, name: object, metric: Record) -> None:
+    """Sum and count of a histogram or summary; nothing of what has no name."""
     kinds = ("histogram", "exponentialHistogram", "summary")
     data = next((d for d in map(metric.get, kinds) if isinstance(d, dict)), {})
-    points = _objects(data, "dataPoints")
+    points = _objects(data, "dataPoints") if type(name) is str else []
     for point in points if found.has_room(2 * len(points)) else ():
         told = _attributes(point.get("attributes"))
         for field in ("sum", "count"):
@@ -93,7 +95,7 @@ def _read_distribution(found: Found, name: str, metric: Record) -> None:
             if data.get("aggregationTemporality") in DELTAS:
                 found.add_delta(f"{name}_{field}", told, _span(point), value)
             else:
-                found.add(f"{name}_{field}", told, point.get("timeUnixNano"), value)
+                found.points.append((f"{name}_{field}", told, point.get("timeUnixNano"), value))
 
 
 def _value(point: Record) -> object:
@@ -124,16 +126,16 @@ def _attributes(attributes: object) -> Attributes:
     if not isinstance(attributes, list):
         return ()
     return tuple(
-        (a["key"], _any(a.get("value"))) for a in attributes if isinstance(a, dict) and isinstance(a.get("key"), str)
+        [(a["key"], _any(a.get("value"))) for a in attributes if type(a) is dict and type(a.get("key")) is str]
     )
 
 
 def _any(value: object) -> str:
     """The text of an AnyValue, which is an object with one field; arrays, lists and bytes give empty text."""
-    if not isinstance(value, dict):
+    if type(value) is not dict:
         return ""
     text = value.get("stringValue")
-    if isinstance(text, str):
+    if type(text) is str:
         return text
     return next((text_of(value[kind]) for kind in ("intValue", "doubleValue", "boolValue") if kind in value), "")
 

@@ -86,7 +86,8 @@ def _remember(shapes: Shapes, message: bytes, part: tuple[int, int], plan: Plan,
     layout = layout_of(message[slice(*part)])
     if layout is not None:
         times, values = layout.read(np.frombuffer(message, np.uint8)[slice(*part)])
-        agrees = times.tolist() == found.times and values.tolist() == found.values
+        read = list(zip(times.tolist(), values.tolist(), strict=True))
+        agrees = read == [(time, value) for _, _, time, value in found.points]
         layout = layout if agrees else None
     tries = MOST_TRIES if layout is None else 1 + (known.tries if known else 0)
     shapes.remember_layout(key, KnownLayout(layout, plan, tries))
@@ -116,7 +117,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, message: bytes, request: Messa
     for index, resource in enumerate(request.resource_metrics):
         found, seen = _found(resource, room), len(shapes.plans)
         plan = add_resource(rows, shapes, (number, index), _attributes(resource.resource.attributes), found)
-        room -= len(found.names)
+        room -= len(found.points)
         if plan is not None and len(shapes.plans) == seen and len(parts) == len(request.resource_metrics):
             _remember(shapes, message, parts[index], plan, found)
     if rows.size == before:
@@ -146,7 +147,7 @@ def _read_metric(found: Found, metric: Message) -> None:
         if delta:
             found.add_delta(name, told, (point.start_time_unix_nano, point.time_unix_nano), value)
         else:
-            found.add(name, told, point.time_unix_nano, value)
+            found.points.append((name, told, point.time_unix_nano, value))
 
 
 def _value(point: Message) -> float | int | None:
@@ -170,7 +171,7 @@ def _read_distribution(found: Found, name: str, metric: Message, kind: str | Non
             if delta:
                 found.add_delta(f"{name}_{field}", told, span, value)
             else:
-                found.add(f"{name}_{field}", told, span[1], value)
+                found.points.append((f"{name}_{field}", told, span[1], value))
 
 
 def _attributes(attributes: Message) -> Attributes:
