@@ -29,6 +29,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 CENTURY_S = (946_684_800.0, 4_102_444_800.0)
 """2000-01-01 to 2100-01-01: no count of seconds in it is also a count of milliseconds."""
+NUMBERS = frozenset({int, float})
 FUTURE_LIMIT_US = 5 * 60 * 1_000_000
 RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -75,9 +76,12 @@ def check_time(values: Values, arrived_us: Micros) -> Checked:
     Returns:
         (n,) array of timestamps, null where missing or faulty.
     """
-    found = _numbers_as_micros([v if type(v) in {int, float} else None for v in values])
-    for row in (row for row, v in enumerate(values) if isinstance(v, str)):
-        found[row] = text_as_micros(str(values[row]))
+    if set(map(type, values)) <= NUMBERS:
+        found = _numbers_as_micros(values)
+    else:
+        found = _numbers_as_micros([v if type(v) in NUMBERS else None for v in values])
+        for row in (row for row, v in enumerate(values) if isinstance(v, str)):
+            found[row] = text_as_micros(str(values[row]))
     bad = found < 0
     late = found > arrived_us + FUTURE_LIMIT_US
     faults = [Fault(i, BAD_TIMESTAMP, _not_a_time(values[i])) for i in _rows(bad) if values[i] is not None]
@@ -120,12 +124,17 @@ def ahead(micros: int) -> str:
     return f"{micros / 1e6:.0f} s after it was received (limit {FUTURE_LIMIT_US / 1e6:.0f} s): check the sender's clock"
 
 
+def check_floats(column: Column, numbers: NDArray[np.float64]) -> Checked:
+    """Check the range of (n,) values that are numbers already; NaN is missing."""
+    outside = (numbers < column.low) | (numbers > column.high)
+    faults = [_outside(column, i, numbers[i]) for i in _rows(outside)]
+    return Checked(pa.array(numbers, mask=outside | np.isnan(numbers)), faults)
+
+
 def _check_numbers(column: Column, values: Values) -> Checked:
     typed, faults = _only(values, frozenset({float, int}), "a finite number")
-    numbers = np.array(typed, dtype=np.float64)
-    outside = (numbers < column.low) | (numbers > column.high)
-    faults += [_outside(column, i, numbers[i]) for i in _rows(outside)]
-    return Checked(pa.array(numbers, mask=outside | np.isnan(numbers)), faults)
+    checked = check_floats(column, np.array(typed, dtype=np.float64))
+    return Checked(checked.values, [*faults, *checked.faults])
 
 
 def _check_integers(column: Column, values: Values) -> Checked:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.decode.columns import Checked, check_column, check_time
-from ingest.decode.parse import Records, parse
+from ingest.decode.matrix import Matrix, read_matrix
+from ingest.decode.parse import Record, Records, parse
 from ingest.decode.rejects import Reject, rejects_table
 from ingest.decode.types import MISSING_KEY, Context, Decode, Decoded, rows_schema
 from ingest.decode.unknown import bounded_counts
@@ -30,10 +31,12 @@ def decoder(table: Table) -> Decode:
 
     def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
         parsed, undecodable = parse(messages)
-        names = Counter(chain.from_iterable(parsed.values))
-        keys = _check_required(required, parsed, context)
+        matrix = read_matrix(parsed.values, columns)
+        alike = matrix is not None
+        names = dict.fromkeys(parsed.values[0], len(parsed.values)) if alike else _count(parsed.values)
+        keys = _check_required(required, parsed, context, matrix)
         records = parsed.where(keys.keep)
-        found, faulty = _check_optional(optional, records, names)
+        found, faulty = _check_optional(optional, records, names, matrix and matrix.where(keys.keep))
         message = pa.array(records.message, pa.int32())
         by_name = {**keys.columns, **found, "message": message}
         rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
@@ -51,8 +54,15 @@ class _Keys(NamedTuple):
     rejects: list[Reject]
 
 
-def _check_required(columns: Sequence[Column], records: Records, context: Context) -> _Keys:
-    checked = {column.name: _check_key(column, records, context) for column in columns}
+def _count(records: Sequence[Record]) -> Mapping[str, int]:
+    return Counter(chain.from_iterable(records))
+
+
+def _check_required(columns: Sequence[Column], records: Records, context: Context, matrix: Matrix | None) -> _Keys:
+    checked = {
+        column.name: (matrix and matrix.checked(column)) or _check_key(column, records, context, matrix)
+        for column in columns
+    }
     first: dict[int, tuple[str, str]] = {}
     for name, (values, faults) in checked.items():
         for row, reason, detail in faults:
@@ -66,20 +76,26 @@ def _check_required(columns: Sequence[Column], records: Records, context: Contex
     return _Keys({name: result.values.filter(mask) for name, result in checked.items()}, keep, rejects)
 
 
-def _check_key(column: Column, records: Records, context: Context) -> Checked:
-    values: list[object] = [record.get(column.name) for record in records.values]
+def _check_key(column: Column, records: Records, context: Context, matrix: Matrix | None) -> Checked:
+    values = _values(column, records, matrix)
     if pa.types.is_timestamp(column.type):
         arrived = context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
         return check_time(values, arrived[np.array(records.message, dtype=np.int64)])
     if column.name == "cluster":
-        values = [context.cluster if v is None else v for v in values]
+        values = [context.cluster if v is None else v for v in values] if None in values else values
     if pa.types.is_string(column.type):
-        values = [None if v == "" else v for v in values]
+        values = [None if v == "" else v for v in values] if "" in values else values
     return check_column(column, values)
 
 
+def _values(column: Column, records: Records, matrix: Matrix | None) -> Sequence[object]:
+    if matrix is not None and column.name in matrix.others:
+        return matrix.others[column.name]
+    return [record.get(column.name) for record in records.values]
+
+
 def _check_optional(
-    columns: Sequence[Column], records: Records, names: Mapping[str, int]
+    columns: Sequence[Column], records: Records, names: Mapping[str, int], matrix: Matrix | None
 ) -> tuple[dict[str, pa.Array], list[Reject]]:
     found: dict[str, pa.Array] = {}
     rejects: list[Reject] = []
@@ -87,7 +103,8 @@ def _check_optional(
         if column.name not in names:
             found[column.name] = pa.nulls(len(records.values), column.type)
             continue
-        found[column.name], faults = check_column(column, [record.get(column.name) for record in records.values])
+        checked = matrix and matrix.checked(column)
+        found[column.name], faults = checked or check_column(column, _values(column, records, matrix))
         rejects += [
             Reject(records.message[row], f"{records.index[row]}.{column.name}", reason, detail)
             for row, reason, detail in faults

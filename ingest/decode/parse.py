@@ -51,10 +51,13 @@ class NotFinite:
 def parse(messages: pa.BinaryArray) -> tuple[Records, list[Reject]]:
     """Records of all messages, and a reject for each message, or part of one, that is no record."""
     records, rejects = Records([], [], []), []
+    add_value, add_message, add_index = records.values.append, records.message.append, records.index.append
     for number, message in enumerate(messages.to_pylist()):
         parsed = load(message)
-        if isinstance(parsed, dict):
-            _add(records, parsed, number, 0)
+        if type(parsed) is dict:
+            add_value(parsed)
+            add_message(number)
+            add_index(0)
         elif isinstance(parsed, list) and parsed:
             rejects += _add_list(records, parsed, number)
         else:
