@@ -128,7 +128,8 @@ def check_floats(column: Column, numbers: NDArray[np.float64]) -> Checked:
     """Check the range of (n,) values that are numbers already; NaN is missing."""
     outside = (numbers < column.low) | (numbers > column.high)
     faults = [_outside(column, i, numbers[i]) for i in _rows(outside)]
-    return Checked(pa.array(numbers, mask=outside | np.isnan(numbers)), faults)
+    missing = outside | np.isnan(numbers)
+    return Checked(pa.array(numbers, mask=missing) if missing.any() else pa.array(numbers), faults)
 
 
 def _check_numbers(column: Column, values: Values) -> Checked:

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.decode.columns import Checked, check_column, check_time
-from ingest.decode.matrix import Matrix, read_matrix
-from ingest.decode.parse import Record, Records, parse
+from ingest.decode.matrix import Alike, Matrix, read_alike
+from ingest.decode.merge import decode_some, merged
+from ingest.decode.parse import Records, parse
 from ingest.decode.rejects import Reject, rejects_table
 from ingest.decode.types import MISSING_KEY, Context, Decode, Decoded, rows_schema
 from ingest.decode.unknown import bounded_counts
@@ -29,21 +30,43 @@ def decoder(table: Table) -> Decode:
     required = [c for c in columns if c.required]
     optional = [c for c in columns if not c.required]
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        parsed, undecodable = parse(messages)
-        matrix = read_matrix(parsed.values, columns)
-        alike = matrix is not None
-        names = dict.fromkeys(parsed.values[0], len(parsed.values)) if alike else _count(parsed.values)
-        keys = _check_required(required, parsed, context, matrix)
-        records = parsed.where(keys.keep)
-        found, faulty = _check_optional(optional, records, names, matrix and matrix.where(keys.keep))
+    def decode_alike(alike: Alike, context: Context) -> Decoded:
+        return checked(_Parsed(alike.records, [], alike.matrix, alike.names), context)
+
+    def decode_each(messages: pa.BinaryArray, context: Context) -> Decoded:
+        records, undecodable = parse(messages)
+        names = Counter(chain.from_iterable(records.values))
+        return checked(_Parsed(records, undecodable, None, names), context)
+
+    def checked(parsed: _Parsed, context: Context) -> Decoded:
+        keys = _check_required(required, parsed.records, context, parsed.matrix)
+        records = parsed.records.where(keys.keep)
+        matrix = parsed.matrix and parsed.matrix.where(keys.keep)
+        found, faulty = _check_optional(optional, records, parsed.names, matrix)
         message = pa.array(records.message, pa.int32())
         by_name = {**keys.columns, **found, "message": message}
         rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
-        rejects = rejects_table([*undecodable, *keys.rejects, *faulty])
-        return Decoded(table.name, rows, rejects, bounded_counts({name: names[name] for name in names.keys() - known}))
+        rejects = rejects_table([*parsed.undecodable, *keys.rejects, *faulty])
+        unknown = bounded_counts({name: count for name, count in parsed.names.items() if name not in known})
+        return Decoded(table.name, rows, rejects, unknown)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        alike, odd = read_alike(messages, columns)
+        if alike is None:
+            return decode_each(messages, context)
+        whole = decode_alike(alike, context)
+        return merged(table.name, [whole, decode_some(decode_each, messages, context, odd)]) if odd else whole
 
     return decode
+
+
+class _Parsed(NamedTuple):
+    """Records as parsed, rejects of what is none, the records as a matrix if they are alike, and names of fields."""
+
+    records: Records
+    undecodable: list[Reject]
+    matrix: Matrix | None
+    names: Mapping[str, int]
 
 
 class _Keys(NamedTuple):
@@ -52,10 +75,6 @@ class _Keys(NamedTuple):
     columns: dict[str, pa.Array]
     keep: list[bool]
     rejects: list[Reject]
-
-
-def _count(records: Sequence[Record]) -> Mapping[str, int]:
-    return Counter(chain.from_iterable(records))
 
 
 def _check_required(columns: Sequence[Column], records: Records, context: Context, matrix: Matrix | None) -> _Keys:

@@ -5,19 +5,16 @@ batch has one table: their topic needs its own format. A format that is told is 
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from ingest.decode import cadvisor, exposition, otlp_json, otlp_proto, prometheus_adapter, telegraf
+from ingest.decode.merge import decode_some, merged
 from ingest.decode.native import decoder as native
 from ingest.decode.parse import complaint, load
 from ingest.decode.rejects import Reject, rejects_table
 from ingest.decode.types import UNDECODABLE, Context, Decode, Decoded, rows_schema
-from ingest.decode.unknown import bounded_counts
 from ingest.exporters import EXPORTERS
 from ingest.mapping import MetricMap
 from ingest.schema import MAX_MESSAGE_BYTES, SAMPLES
@@ -76,8 +73,9 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
             groups.setdefault(looks.format, []).append(number)
             if not looks.format:
                 refused.append(Reject(number, "", UNDECODABLE, looks.complaint))
-        parts = [_part(formats[name], messages, context, found) for name, found in groups.items() if name]
-        return _merged(parts, refused)
+        parts = [decode_some(formats[name], messages, context, found) for name, found in groups.items() if name]
+        nothing = rows_schema(SAMPLES).empty_table()
+        return merged(SAMPLES.name, [Decoded(SAMPLES.name, nothing, rejects_table(refused)), *parts])
 
     return decode
 
@@ -124,29 +122,3 @@ def _sniff_json(message: bytes) -> Looks:
         return Looks(name)
     ours = any(wanted <= keys for wanted in OWN_OTHER)
     return Looks(complaint=_OWN if ours else "JSON of no format that is known: set the topic's format")
-
-
-def _part(decode: Decode, messages: pa.BinaryArray, context: Context, numbers: Sequence[int]) -> Decoded:
-    """What one format makes of its messages, with their numbers in the whole batch."""
-    places = pa.array(numbers, pa.int32())
-    part = decode(messages.take(places), Context(context.arrived_at.take(places), context.cluster))
-    return Decoded(part.table, _renumbered(part.rows, places), _renumbered(part.rejects, places), part.unknown_fields)
-
-
-def _renumbered(table: pa.Table, places: pa.Int32Array) -> pa.Table:
-    at = table.schema.get_field_index("message")
-    return table.set_column(at, table.schema.field(at), places.take(table["message"].combine_chunks()))
-
-
-def _merged(parts: Sequence[Decoded], refused: Sequence[Reject]) -> Decoded:
-    rows = pa.concat_tables([rows_schema(SAMPLES).empty_table(), *(part.rows for part in parts)])
-    rejects = pa.concat_tables([rejects_table(refused), *(part.rejects for part in parts)])
-    unknown: Counter[str] = Counter()
-    for part in parts:
-        unknown.update(part.unknown_fields)
-    return Decoded(SAMPLES.name, _in_order(rows), _in_order(rejects), bounded_counts(unknown))
-
-
-def _in_order(table: pa.Table) -> pa.Table:
-    """By message; what came of one message stays in its order."""
-    return table.take(pa.array(np.argsort(table["message"].to_numpy(), kind="stable")))
