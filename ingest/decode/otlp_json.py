@@ -6,6 +6,8 @@ int64 are texts; a double may be "NaN", "Infinity" or "-Infinity".
 Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto, and its docs/specification.md on JSON.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from ingest.decode.labels import text_of
@@ -49,8 +51,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
             continue
         found = Found(room)
         for scope in _objects(resource, "scopeMetrics"):
-            for metric in _objects(scope, "metrics"):
-                _read_metric(found, metric)
+            _read_metrics(found, _objects(scope, "metrics"))
         described = resource.get("resource")
         shared = _attributes(described.get("attributes")) if isinstance(described, dict) else ()
         add_resource(rows, shapes, (number, index), shared, found)
@@ -59,28 +60,33 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
         rows.count(NO_POINTS)
 
 
-def _read_metric(found: Found, metric: Record) -> None:
-    name, data = metric.get("name"), metric.get("gauge") or metric.get("sum")
-    if type(data) is not dict or type(name) is not str:
-        _read_distribution(found, name, metric)
-        return
-    points = data.get("dataPoints")
+def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
     known = found.points
-    if type(points) is not list or (len(known) + len(points) > found.room and not found.has_room(len(points))):
-        return
-    temporality = data.get("aggregationTemporality")
-    delta = temporality is not None and temporality in DELTAS
-    for point in points:
-        if type(point) is not dict:
+    for metric in metrics:
+        name, data = metric.get("name"), metric.get("gauge") or metric.get("sum")
+        if type(data) is not dict or type(name) is not str:
+            _read_distribution(found, name, metric)
             continue
-        value, attributes = point.get("asDouble"), point.get("attributes")
-        if type(value) is not float or "flags" in point:
-            value = _value(point)
-        told = _attributes(attributes) if attributes else ()
-        if delta:
-            found.add_delta(name, told, _span(point), value)
-        else:
-            known.append((name, told, point.get("timeUnixNano"), value))
+        points = data.get("dataPoints")
+        if type(points) is not list or (len(known) + len(points) > found.room and not found.has_room(len(points))):
+            continue
+        temporality = data.get("aggregationTemporality")
+        if temporality is not None and temporality in DELTAS:
+            _read_deltas(found, name, points)
+            continue
+        for point in points:
+            if type(point) is dict:
+                value, attributes = point.get("asDouble"), point.get("attributes")
+                if type(value) is not float or "flags" in point:
+                    value = _value(point)
+                told = _attributes(attributes) if attributes else ()
+                known.append((name, told, point.get("timeUnixNano"), value))
+
+
+def _read_deltas(found: Found, name: str, points: Sequence[object]) -> None:
+    for point in points:
+        if isinstance(point, dict):
+            found.add_delta(name, _attributes(point.get("attributes")), _span(point), _value(point))
 
 
 def _read_distribution(found: Found, name: object, metric: Record) -> None:
