@@ -89,6 +89,13 @@ def request() -> ExportMetricsServiceRequest:
     return made
 
 
+def plain_request() -> ExportMetricsServiceRequest:
+    """Without the histogram: gauges and counters alone, whose layout is kept."""
+    made = request()
+    made.resource_metrics[0].scope_metrics[0].metrics.pop()
+    return made
+
+
 def delta_request() -> ExportMetricsServiceRequest:
     """The same pod, its network counted anew every ten seconds."""
     made = request()
@@ -193,7 +200,11 @@ MESSAGES: dict[str, list[bytes]] = {
         dumped(adapter(timestamp="2026-03-01T11:59:56Z")),
     ],
     "prom-text": [PAGE.encode(), b'up{job="x"} 1\n', page("web-1", SYSTEMD.replace("5555_6666", "5555_7777")).encode()],
-    "otlp-proto": [proto(), bytes(delta_request().SerializeToString())],
+    "otlp-proto": [
+        proto(),
+        bytes(delta_request().SerializeToString()),
+        *[bytes(plain_request().SerializeToString())] * 3,
+    ],
     "otlp-json": [dumped(otlp_json())],
     "cadvisor": [dumped(cadvisor()), dumped(cadvisor(perf_stats=[]))],
 }

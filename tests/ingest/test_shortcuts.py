@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 from foreign import RFC, TS, context, dumped, same
-from samples_of import MESSAGES, adapter, page, request, telegraf
+from samples_of import MESSAGES, adapter, page, plain_request, telegraf
 
 from ingest.decode.formats import decoder_named
 from ingest.decode.types import Decoded
@@ -29,7 +29,7 @@ def test_good_messages_are_read_alike_again_and_again(name: str) -> None:
 
 
 def test_a_request_of_the_same_length_with_another_name_is_not_taken_for_the_one_before() -> None:
-    first, other = request(), request()
+    first, other = plain_request(), plain_request()
     for made in (first, other):  # what tells them apart lies far behind the beginning
         made.resource_metrics[0].scope_metrics[0].metrics[0].description = "long" * 300
     other.resource_metrics[0].scope_metrics[0].metrics[1].name = "k8s.pod.memory.workinG_set"
@@ -39,19 +39,19 @@ def test_a_request_of_the_same_length_with_another_name_is_not_taken_for_the_one
 
 
 def test_requests_of_several_resources_are_read_resource_by_resource() -> None:
-    both, turned = request(), request()
+    both, turned = plain_request(), plain_request()
     both.resource_metrics.add().CopyFrom(both.resource_metrics[0])
     both.resource_metrics[1].resource.attributes[1].value.string_value = "0d5a3f6e-1111-2222-3333-444455557777"
     both.resource_metrics[1].scope_metrics[0].metrics.pop()
     turned.CopyFrom(both)
     turned.resource_metrics.reverse()
-    messages = [bytes(made.SerializeToString()) for made in (both, both, both, turned, request(), both)]
+    messages = [bytes(made.SerializeToString()) for made in (both, both, both, turned, plain_request(), both)]
 
     check("otlp-proto", *messages)
 
 
 def test_gauges_that_turn_into_integers_or_lose_their_time_are_parsed_anew() -> None:
-    made = [request() for _ in range(6)]
+    made = [plain_request() for _ in range(6)]
     for one in made:
         del one.resource_metrics[0].scope_metrics[0].metrics[2:]
     points = [one.resource_metrics[0].scope_metrics[0].metrics[0].gauge.data_points[0] for one in made]
