@@ -63,6 +63,13 @@ def test_gauges_that_turn_into_integers_or_lose_their_time_are_parsed_anew() -> 
     check("otlp-proto", *(bytes(one.SerializeToString()) for one in (made[0], made[0], *made)))
 
 
+def test_points_whose_times_differ_keep_their_own() -> None:
+    usual, late = plain_request(), plain_request()
+    late.resource_metrics[0].scope_metrics[0].metrics[1].gauge.data_points[0].time_unix_nano += 10**9
+
+    check("otlp-proto", *(bytes(one.SerializeToString()) for one in (usual, usual, usual, late, usual, late, late)))
+
+
 def test_a_page_is_read_alike_whatever_stands_between_label_and_value() -> None:
     tight = page().replace("} ", "}")
     shorter = "\n".join(page().split("\n")[3:])
