@@ -112,7 +112,11 @@ def _add(rows: Rows, shapes: Shapes, branches: Branches, number: int, record: Re
     raw = stats.get("timestamp", record.get("timestamp"))
     micros = shapes.clock.micros(raw)
     picked = values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks]
-    rows.add(plan, (number, 0), micros if micros >= 0 else rows.bad_time(raw), picked)
+    rows.micros.append(micros if micros >= 0 else rows.bad_time(raw))
+    rows.plans.append(plan)
+    rows.messages.append(number)
+    rows.indexes.append(0)
+    rows.values += picked
 
 
 def _read(stats: Record, branches: Branches) -> tuple[Shape, list[object]]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf
 from reprlib import repr as short
+from struct import error as StructError
 from struct import pack
 from typing import NamedTuple
 
@@ -382,10 +383,8 @@ def _checked(
 
 def numbers_of(values: Sequence[object]) -> tuple[Floats, list[tuple[int, tuple[str, str]]]]:
     """Values as numbers; NaN where one is missing, or is none, and then also a fault, unless it is NaN itself."""
-    if set(map(type, values)) <= {int, float}:
-        packed = pack(f"{len(values)}d", *values)  # four times as quick as numpy where there are integers
-        numbers, faults = np.frombuffer(bytearray(packed), dtype=np.float64), []
-    else:
+    numbers, faults = _all_numbers(values), []
+    if numbers is None:
         good = [v if type(v) is float or type(v) is int else None for v in values]
         numbers = np.array(good, dtype=np.float64)
         faults = [(i, _not_a_number(v)) for i, v in enumerate(values) if good[i] is None and not _is_missing(v)]
@@ -393,6 +392,17 @@ def numbers_of(values: Sequence[object]) -> tuple[Floats, list[tuple[int, tuple[
     faults += [(row, (WRONG_TYPE, f"{numbers[row]} is not a finite number")) for row in infinite]
     numbers[infinite] = np.nan
     return numbers, faults
+
+
+def _all_numbers(values: Sequence[object]) -> Floats | None:
+    """Values that are numbers throughout; None if any is not. Of all ways the quickest, numpy's own included."""
+    try:
+        packed = pack(f"{len(values)}d", *values)
+    except StructError:
+        return None
+    numbers = np.frombuffer(bytearray(packed), dtype=np.float64)
+    suspects = np.flatnonzero((numbers == 0) | (numbers == 1)).tolist()
+    return None if any(type(values[row]) is bool for row in suspects) else numbers
 
 
 def _is_missing(value: object) -> bool:
