@@ -36,6 +36,13 @@ Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as 
 LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=FORMAT", help="Also land this topic; repeatable [COHABIT_KAFKA__TOPICS, by commas]."),
+]
+MappingOption = Annotated[
+    Path | None, typer.Option(help="TOML that maps metrics of yours to columns [COHABIT_MAPPING].")
+]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
 
 
@@ -129,14 +136,20 @@ def ingest(
     lake: LakeOption = None,
     bootstrap: Bootstrap = None,
     until_end: Annotated[bool, typer.Option("--until-end", help="Kafka: stop at what is there now.")] = False,
+    topic: TopicOption = None,
+    mapping: MappingOption = None,
 ) -> None:
     """Land metrics in the lake; what cannot be used becomes a dead letter with its reason.
 
-    Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains.
+    Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains. Metrics of
+    Telegraf, Prometheus, OpenTelemetry and cAdvisor are read with --topic, next to Cohabit's own topics.
     """
+    from cohabit.foreign import foreign_topics
     from cohabit.stream_commands import run_ingest
 
-    run_ingest(settings(), folder, lake=lake, bootstrap=bootstrap, until_end=until_end)
+    known = settings()
+    foreign = foreign_topics(known, topic or [], mapping)
+    run_ingest(known, folder, lake=lake, bootstrap=bootstrap, until_end=until_end, foreign=foreign)
 
 
 @app.command()

@@ -46,6 +46,17 @@ class NoStream(CohabitError):
         )
 
 
+class BadTopic(CohabitError):
+    """A foreign topic that is not told as NAME=FORMAT."""
+
+    def __init__(self, told: str, formats: Sequence[str]) -> None:
+        self.told, self.formats = told, tuple(formats)
+        super().__init__(
+            f"{told!r} is no topic with its format: write NAME=FORMAT, as in telegraf=telegraf-json; formats are "
+            f"{', '.join(formats)}"
+        )
+
+
 class EmptyLake(CohabitError):
     """The lake holds no usage to compute features of."""
 

@@ -28,6 +28,8 @@ class KafkaSettings(Branch):
     bootstrap: str = "127.0.0.1:9092"
     group: str = "cohabit-ingest"
     session_timeout_ms: int = Field(default=45_000, ge=500)
+    topics: str = ""
+    """Foreign topics to land too: NAME=FORMAT, by commas."""
 
 
 class SparkSettings(Branch):
@@ -52,6 +54,8 @@ class Settings(Branch):
     lake: str = "cohabit-data/lake"
     registry: Path = Path("cohabit-data/registry")
     snapshots: Path = Path("cohabit-data/snapshots")
+    mapping: Path | None = None
+    """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
     advisor: AdvisorSettings = AdvisorSettings()

@@ -14,6 +14,9 @@ from cohabit.settings import Settings
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ingest.decode.types import Decode
     from ingest.landing import Landing
     from ingest.streams import Until
 
@@ -71,30 +74,43 @@ def run_replay(folder: Path, bootstrap: str, speed: float) -> None:
 
 
 def run_ingest(
-    settings: Settings, folder: Path | None, *, lake: str | None, bootstrap: str | None, until_end: bool
+    settings: Settings,
+    folder: Path | None,
+    *,
+    lake: str | None,
+    bootstrap: str | None,
+    until_end: bool,
+    foreign: "Mapping[str, Decode]",
 ) -> None:
-    """See `cohabit ingest`."""
+    """See `cohabit ingest`; `foreign` has the format of each topic that is not ours."""
+    from ingest.consumer import NATIVE, Formats
     from ingest.kafka_source import ConsumerSettings
     from ingest.metrics import IngestMetrics
     from ingest.streams import ingest_files, ingest_kafka
 
     opened, stop = open_lake(settings, lake), stop_on_signals()
     metrics = IngestMetrics.on(CollectorRegistry())
+    topics = tuple(dict.fromkeys((*TOPICS, *foreign)))
+    formats = Formats({**NATIVE, **foreign}, cluster=settings.cluster)
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         told = _Landed(status)
         if folder is not None:
-            known = stream_in(folder)
-            count = ingest_files(known, TOPICS, opened, until="end", stop=stop, metrics=metrics, on_landed=told)
+            known = stream_in(folder, topics)
+            count = ingest_files(
+                known, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=told
+            )
         else:
             consumer = ConsumerSettings(
                 bootstrap=bootstrap or settings.kafka.bootstrap,
-                topics=TOPICS,
+                topics=topics,
                 group=settings.kafka.group,
                 session_timeout_ms=settings.kafka.session_timeout_ms,
             )
             until: Until = "end" if until_end else "stopped"
-            console.print(f"reading {', '.join(TOPICS)} from {consumer.bootstrap}")
-            count = ingest_kafka(consumer, opened, until=until, stop=stop, metrics=metrics, on_landed=told)
+            console.print(f"reading {', '.join(topics)} from {consumer.bootstrap}")
+            count = ingest_kafka(
+                consumer, opened, until=until, stop=stop, metrics=metrics, formats=formats, on_landed=told
+            )
     console.print(f"{count:,} messages landed in {opened.root}")
     show_lake(opened)
 
