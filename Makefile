@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check lock clean wheel wheel-serve crash
+.PHONY: help setup demo test check fuzz-decode lock clean wheel wheel-serve crash
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 s
 
 crash: $(JARS) ## crash rounds against a real broker, 100 or ROUNDS=n; SEED=n repeats one
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+
+fuzz-decode: $(STAMP) ## decode a million broken messages of all formats; MESSAGES=n for fewer
+	PYTHONPATH=.:tests/ingest $(BIN)/python tests/ingest/mutations.py $(or $(MESSAGES),1000000)
 
 check: $(STAMP) ## format, lint, types, imports
 	$(BIN)/ruff format --check .

@@ -1,9 +1,9 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import measured, scoring
+from benchmarks import decode, features, measured, scoring, stream
 from benchmarks.runner import main
 
-BENCHMARKS = (measured.BENCHMARK, scoring.BENCHMARK)
+BENCHMARKS = (decode.BENCHMARK, features.BENCHMARK, measured.BENCHMARK, scoring.BENCHMARK, stream.BENCHMARK)
 
 if __name__ == "__main__":
     main(BENCHMARKS)

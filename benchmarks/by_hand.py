@@ -21,28 +21,19 @@ FEATURES = ("pressure", "max_neighbour", "burst", "pressure_be")
 
 def with_polars(files: Sequence[str], nodes: pa.Table) -> pl.DataFrame:
     """Five-minute windows, by Polars."""
-    state = pl.scan_parquet(list(files)).with_columns(_end("ts", MINUTE_US)).group_by(KEYS).agg(*_aggregates())
-    capacity = pl.LazyFrame(pl.from_arrow(nodes.select(["cluster", "node", *(r.capacity for r in RESOURCES)])))
-    capacity = capacity.rename({r.capacity: f"capacity_{r.name}" for r in RESOURCES})
-    shares = state.join(capacity, on=["cluster", "node"], how="left").with_columns(*_shares())
-    totals = shares.with_columns(*_over_node()).with_columns(*_seconds())
-    features = totals.with_columns(*_neighbours())
-    wide = [f"{feature}_{r.name}" for feature in FEATURES for r in RESOURCES]
-    means = [
-        *(pl.col(c).mean() for c in wide),
-        *(pl.col(f"pressure_{r.name}").max().alias(f"max_{r.name}") for r in RESOURCES),
-    ]
-    five = features.rename({"window_end": "minute"}).with_columns(_end("minute", WINDOW_US))
-    return five.group_by(KEYS).agg(pl.len().alias("minutes"), *means).collect()
+    names = [f"{feature}_{r.name}" for feature in FEATURES for r in RESOURCES]
+    largest = (pl.col(f"pressure_{r.name}").max().alias(f"max_{r.name}") for r in RESOURCES)
+    five = state_with_polars(files, nodes).rename({"window_end": "minute"}).with_columns(_end("minute", WINDOW_US))
+    return five.group_by(KEYS).agg(pl.len().alias("minutes"), *(pl.col(c).mean() for c in names), *largest).collect()
 
 
-def state_with_polars(files: Sequence[str], nodes: pa.Table) -> pl.DataFrame:
-    """Minutes of containers with all their features, by Polars: to compare values with."""
+def state_with_polars(files: Sequence[str], nodes: pa.Table) -> pl.LazyFrame:
+    """Minutes of containers with all their features, by Polars."""
     state = pl.scan_parquet(list(files)).with_columns(_end("ts", MINUTE_US)).group_by(KEYS).agg(*_aggregates())
-    capacity = pl.LazyFrame(pl.from_arrow(nodes.select(["cluster", "node", *(r.capacity for r in RESOURCES)])))
-    capacity = capacity.rename({r.capacity: f"capacity_{r.name}" for r in RESOURCES})
+    known = pl.DataFrame(nodes.select(["cluster", "node", *dict.fromkeys(r.capacity for r in RESOURCES)])).lazy()
+    capacity = known.rename({r.capacity: f"capacity_{r.name}" for r in RESOURCES})
     shares = state.join(capacity, on=["cluster", "node"], how="left").with_columns(*_shares())
-    return shares.with_columns(*_over_node()).with_columns(*_seconds()).with_columns(*_neighbours()).collect()
+    return shares.with_columns(*_over_node()).with_columns(*_seconds()).with_columns(*_neighbours())
 
 
 def _end(column: str, length_us: int) -> pl.Expr:
@@ -101,7 +92,7 @@ def with_duckdb(files: Sequence[str], nodes: pa.Table) -> pa.Table:
     with duckdb.connect() as connection:
         connection.execute("SET threads = 2; SET TimeZone = 'UTC'")
         connection.register("nodes", nodes)
-        return connection.execute(_sql(), [list(files)]).to_arrow_table()
+        return connection.sql(_sql(), params=[list(files)]).to_arrow_table()
 
 
 def _sql() -> str:

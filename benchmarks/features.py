@@ -33,25 +33,34 @@ class Cost:
 def ours(lake: Lake, size: Size) -> None:
     """Minutes and five-minute windows by the kernels, chunk by chunk."""
     from features.job import facts_until
-    from features.local import usage_chunks
     from features.node_state import node_state
     from features.spans import contention
+    from features.threads import in_threads
+    from features.usage_chunks import Chunk, usage_chunks
 
-    facts = facts_until(lake, size.stretch)
-    for chunk in usage_chunks(lake, size.stretch, facts):
-        contention(node_state(chunk.usage, facts), PROFILES.schema.empty_table())
+    facts, none = facts_until(lake, size.stretch), PROFILES.schema.empty_table()
+
+    def work(chunk: Chunk) -> int:
+        return int(contention(node_state(chunk.usage, facts), none).num_rows)
+
+    sum(in_threads(work, usage_chunks(lake, size.stretch, facts)))
 
 
 def antagonists_by_matrix(lake: Lake, size: Size) -> None:
     """Antagonists of every container and half hour, with the node state they are made of."""
     from features.antagonists import antagonists
     from features.job import facts_until
-    from features.local import KEPT, usage_chunks
+    from features.local import KEPT
     from features.node_state import node_state
+    from features.threads import in_threads
+    from features.usage_chunks import Chunk, usage_chunks
 
     facts = facts_until(lake, size.stretch)
-    states = [node_state(c.usage, facts).select(KEPT) for c in usage_chunks(lake, size.stretch, facts)]
-    antagonists(pa.concat_tables(states))
+
+    def work(chunk: Chunk) -> pa.Table:
+        return node_state(chunk.usage, facts).select(KEPT)
+
+    antagonists(pa.concat_tables(in_threads(work, usage_chunks(lake, size.stretch, facts))))
 
 
 def polars(lake: Lake, size: Size) -> None:

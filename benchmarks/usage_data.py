@@ -96,7 +96,7 @@ def _usage(size: Size, steps: np.ndarray, rng: np.random.Generator) -> pa.Table:
     which = np.tile(np.arange(containers), len(steps))
     ts = _micros(START) + (np.repeat(steps, containers) + 1) * INTERVAL_S * 1_000_000
     known = {
-        "cluster": _texts(which * 0, "c{}", 1),
+        "cluster": _texts(which * 0, "c", 1),
         "node": _texts(which // CONTAINERS, "node-{:05d}", size.nodes),
         "container": _texts(which, "pod-{:08d}-6f1c9b", containers),
         "app": _texts(which % APPS, "app-{}", APPS),

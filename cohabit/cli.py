@@ -28,6 +28,13 @@ app.add_typer(lake_app, name="lake")
 Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=FORMAT", help="Also land this topic; repeatable [COHABIT_KAFKA__TOPICS, by commas]."),
+]
+MappingOption = Annotated[
+    Path | None, typer.Option(help="TOML that maps metrics of yours to columns [COHABIT_MAPPING].")
+]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
 
 
@@ -96,15 +103,18 @@ def ingest(
         int | None, typer.Option(min=0, max=65535, help="Prometheus, one per process from here on; 0 any.")
     ] = None,
     letters: Annotated[bool, typer.Option("--dead-letter-topic", help="Kafka: also send dead letters there.")] = False,
+    topic: TopicOption = None,
+    mapping: MappingOption = None,
 ) -> None:
     """Land metrics in the lake; what cannot be used becomes a dead letter with its reason.
 
-    Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains.
+    Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains. Metrics of
+    Telegraf, Prometheus, OpenTelemetry and cAdvisor are read with --topic, next to Cohabit's own topics.
     """
     from cohabit.ingesting import Wishes
     from cohabit.stream_commands import run_ingest
 
-    wishes = Wishes(processes, metrics_port, letters)
+    wishes = Wishes(processes, metrics_port, letters, tuple(topic or ()), mapping)
     run_ingest(settings(), folder, lake=lake, bootstrap=bootstrap, until_end=until_end, wishes=wishes)
 
 
@@ -174,6 +184,9 @@ def features(
     kafka: Annotated[bool, typer.Option("--kafka", help="Read usage straight from Kafka, not from the lake.")] = False,
     bootstrap: Bootstrap = None,
     spark: Annotated[bool, typer.Option("--spark", help="With Spark, however little there is.")] = False,
+    tell: Annotated[
+        bool, typer.Option("--tell", help="Keep going: from Kafka to topic node_state, for `refresh --told`.")
+    ] = False,
 ) -> None:
     """Compute features: node state, contention, antagonists, labels, profiles, training rows as of each decision.
 
@@ -183,7 +196,7 @@ def features(
     """
     from cohabit.learn_commands import run_features
 
-    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark)
+    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark, tell=tell)
 
 
 @app.command()
@@ -213,11 +226,28 @@ def refresh(
     bootstrap: Bootstrap = None,
     cluster: Annotated[str | None, typer.Option(help="Which cluster [COHABIT_CLUSTER].")] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between snapshots.")] = 5.0,
+    told: Annotated[
+        bool, typer.Option("--told", help="Kafka: take minutes from `features --tell` instead of computing them.")
+    ] = False,
 ) -> None:
-    """Keep the live state of a cluster and publish snapshots of it for `serve`."""
+    """Keep the live state of a cluster and publish snapshots of it for `serve`.
+
+    It begins with the last minutes of usage and with all nodes and placements. One process computes the minutes of a
+    few thousand nodes by itself; beyond that Spark does, with `cohabit features --tell`, and this reads topic
+    node_state.
+    """
     from cohabit.serve_commands import run_refresh
 
-    run_refresh(settings(), folder, lake=lake, snapshots=snapshots, bootstrap=bootstrap, cluster=cluster, every_s=every)
+    run_refresh(
+        settings(),
+        folder,
+        lake=lake,
+        snapshots=snapshots,
+        bootstrap=bootstrap,
+        cluster=cluster,
+        every_s=every,
+        told=told,
+    )
 
 
 @app.command()

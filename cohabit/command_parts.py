@@ -21,16 +21,16 @@ def open_lake(settings: Settings, lake: str | None) -> Lake:
     return Lake.open(lake or settings.lake, TABLES)
 
 
-def stream_in(folder: Path) -> Path:
-    """The folder, which holds at least one of TOPICS.
+def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:
+    """The folder, which holds at least one of the topics.
 
     Raises:
         NoStream: it does not.
     """
-    if not set(TOPICS) & set(topics_in(folder)):
-        raise NoStream(folder, TOPICS)
-    if others := sorted(set(topics_in(folder)) - set(TOPICS)):
-        console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(TOPICS)})")
+    if not set(topics) & set(topics_in(folder)):
+        raise NoStream(folder, topics)
+    if others := sorted(set(topics_in(folder)) - set(topics)):
+        console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(topics)})")
     return folder
 
 

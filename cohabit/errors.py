@@ -23,6 +23,17 @@ class StreamExists(CohabitError):
         )
 
 
+class StreamEnded(CohabitError):
+    """A streaming job failed."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"the streaming job ended: {reason.strip().splitlines()[0][:500]}: start it again, it goes on where "
+            "it was; if it ends again at once, look at that message, or move its checkpoint folder aside to begin anew"
+        )
+
+
 class NoStream(CohabitError):
     """A folder that is to be read holds no stream."""
 
@@ -32,6 +43,17 @@ class NoStream(CohabitError):
         super().__init__(
             f"{folder} holds none of {names}: make a stream with `cohabit simulate {folder}`, or print a topic "
             "into such a file with kafka-console-consumer"
+        )
+
+
+class BadTopic(CohabitError):
+    """A foreign topic that is not told as NAME=FORMAT."""
+
+    def __init__(self, told: str, formats: Sequence[str]) -> None:
+        self.told, self.formats = told, tuple(formats)
+        super().__init__(
+            f"{told!r} is no topic with its format: write NAME=FORMAT, as in telegraf=telegraf-json; formats are "
+            f"{', '.join(formats)}"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from time import time
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from cohabit.command_line import told_plainly
 from cohabit.command_parts import stop_on_signals
 from cohabit.console import console
 from cohabit.errors import BadOption
+from cohabit.settings import Settings
 from features.tables import TABLES
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
-    from ingest.consumer import OnLanded
+    from ingest.consumer import Formats, OnLanded
     from ingest.kafka_source import ConsumerSettings
     from ingest.landing import Landing
     from ingest.streams import Until
@@ -32,11 +34,15 @@ class Wishes:
         processes: members of the consumer group.
         metrics_port: where Prometheus reads the first process; process i is read at metrics_port + i.
         dead_letters: also send dead letters to their topic.
+        topics: foreign topics to land too, NAME=FORMAT each.
+        mapping: file of further metrics.
     """
 
     processes: int = 1
     metrics_port: int | None = None
     dead_letters: bool = False
+    topics: tuple[str, ...] = ()
+    mapping: Path | None = None
 
 
 ALONE = Wishes()
@@ -47,20 +53,27 @@ class Job:
     """All that one process must know; it crosses into child processes.
 
     Args:
+        settings: the command's.
         lake: its address.
         consumer: how to read from Kafka.
         until: when to end.
         wishes: see Wishes.
-        metrics_port: first port of metrics; None serves none.
-        metrics_host: address on which they are served.
     """
 
+    settings: Settings
     lake: str
     consumer: "ConsumerSettings"
     until: "Until"
     wishes: Wishes
-    metrics_port: int | None
-    metrics_host: str
+
+
+def formats_of(settings: Settings, wishes: Wishes) -> "Formats":
+    """The format of each topic, our own and foreign ones."""
+    from cohabit.foreign import foreign_topics
+    from ingest.consumer import NATIVE, Formats
+
+    foreign = foreign_topics(settings, wishes.topics, wishes.mapping)
+    return Formats({**NATIVE, **foreign}, cluster=settings.cluster)
 
 
 def run_member(job: Job, number: int) -> None:
@@ -77,7 +90,7 @@ def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int
     from ingest.metrics import IngestMetrics
     from ingest.streams import ingest_kafka
 
-    registry = CollectorRegistry()
+    registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
     metrics = IngestMetrics.on(registry, time)
     with ExitStack() as open_things:
         open_things.enter_context(_served(job, number, registry))
@@ -85,7 +98,9 @@ def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int
         if job.wishes.dead_letters:
             hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
         lake = Lake.open(job.lake, TABLES)
-        return ingest_kafka(job.consumer, lake, until=job.until, stop=stop, metrics=metrics, on_landed=_all(hear))
+        return ingest_kafka(
+            job.consumer, lake, until=job.until, stop=stop, metrics=metrics, formats=formats, on_landed=_all(hear)
+        )
 
 
 def _all(hearers: "Sequence[OnLanded]") -> "OnLanded":
@@ -99,16 +114,18 @@ def _all(hearers: "Sequence[OnLanded]") -> "OnLanded":
 @contextmanager
 def _served(job: Job, number: int, registry: CollectorRegistry) -> Iterator[None]:
     """Metrics at the job's port + number while this lasts; nothing without a port."""
-    if job.metrics_port is None:
+    kafka = job.settings.kafka
+    first = kafka.metrics_port if job.wishes.metrics_port is None else job.wishes.metrics_port
+    if first is None:
         yield
         return
-    port = job.metrics_port + number if job.metrics_port else 0
+    host, port = kafka.metrics_host, first + number if first else 0
     try:
-        server, thread = start_http_server(port, job.metrics_host, registry)
+        server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        reason = f"metrics cannot be served at {job.metrics_host}:{port} ({error.strerror})"
+        reason = f"metrics cannot be served at {host}:{port} ({error.strerror})"
         raise BadOption(f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT") from error
-    console.print(f"metrics at http://{job.metrics_host}:{server.server_port}/metrics")
+    console.print(f"metrics at http://{host}:{server.server_port}/metrics")
     try:
         yield
     finally:

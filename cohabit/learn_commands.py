@@ -1,21 +1,25 @@
 """The commands of features and models: features, evaluate, train."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from cohabit.command_parts import open_lake, stop_on_signals
 from cohabit.console import console, show_table
-from cohabit.errors import EmptyLake
+from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from features.job import Stretch
     from models.learn import Metrics
 
+TELL_SINCE = timedelta(minutes=10)
+"""What is older need not be told to refreshers any more."""
 METRICS = ("mae_log", "spearman", "coverage90")
 LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; spearman: rank correlation, higher is
 better; coverage90: share of cases below our bound, 0.9 is promised; in brackets 95 % intervals over apps."""
@@ -30,13 +34,16 @@ load"""
 
 
 def run_features(
-    settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool, spark: bool
+    settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool, spark: bool, tell: bool
 ) -> None:
     """See `cohabit features`."""
     from features.job import whole_stretch
     from features.local import MOST_ROWS
 
     opened = open_lake(settings, lake)
+    if tell:
+        _tell(settings, opened, bootstrap or settings.kafka.bootstrap)
+        return
     stretch = None if follow else whole_stretch(opened)
     if stretch is None and not follow:
         raise EmptyLake(opened.root)
@@ -90,14 +97,38 @@ def _warn_without_training(lake: Lake) -> None:
 def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
     from features.spark import stream
 
-    streams = stream.from_kafka(spark, lake, broker, cluster) if broker else stream.landed(spark, lake)
+    streams = stream.from_kafka(spark, lake, stream.Broker(broker, cluster)) if broker else stream.landed(spark, lake)
     stop = stop_on_signals()
     how = stream.Follow(lake.root / "checkpoints" / "follow")
     query = stream.follow(streams, lake, how, _told)
     console.print(f"following {broker or lake.root}; rows of a minute appear once it is final, {stream.WATERMARK} on")
+    _until_stopped(query, stop)
+
+
+def _tell(settings: Settings, lake: Lake, bootstrap: str) -> None:
+    from features.spark import stream
+    from features.spark.session import LOCAL_MASTER, spark_session
+
+    master, stop = settings.spark.master or LOCAL_MASTER, stop_on_signals()
+    broker = stream.Broker(bootstrap, settings.cluster, since=datetime.now(UTC) - TELL_SINCE)
+    how = stream.Follow(lake.root / "checkpoints" / "tell")
+    with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
+        query = stream.tell(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)
+        console.print(f"with Spark on {master}: minutes as they grow, from {bootstrap} to topic node_state")
+        _until_stopped(query, stop)
+
+
+def _until_stopped(query: "StreamingQuery", stop: Event) -> None:
+    """Wait for the word to stop, or for the end of the query.
+
+    Raises:
+        StreamEnded: the query failed.
+    """
     console.print("Ctrl-C stops")
     while query.isActive and not stop.wait(1.0):
         pass
+    if (failure := query.exception()) is not None:
+        raise StreamEnded(str(failure))
     query.stop()
 
 

@@ -1,6 +1,6 @@
 """Live state: the sink that keeps the last minutes of a cluster in memory, for the refresher. An edge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from advisor.build import build_snapshot
 from advisor.snapshot import Snapshot
-from features.live import live_view
+from features.live import live_view, state_by
 from features.node_state import LANDED_IN, Facts
 from features.rates import LOOK_BACK_US, rates
+from features.streamed import minutes_told
 from features.windows import LATENESS_US, STALE_US, WINDOW_US
 from ingest.landing import Landing
 from ingest.origin import Link
@@ -21,6 +22,9 @@ from ingest.schema import LANDED, TIMESTAMP
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""
 
+BEGIN_US = KEEP_US + LOOK_BACK_US
+"""How far back a refresher that starts must read usage and samples."""
+
 AHEAD_US = 60 * 1_000_000
 """A producer's clock may be ahead of ours by so much."""
 
@@ -28,6 +32,9 @@ AHEAD_US = 60 * 1_000_000
 @dataclass
 class LiveState:
     """Newest usage, nodes and placements of one cluster, as landed by the loop that also feeds the lake.
+
+    Where a streaming job tells of finished and half minutes on topic node_state these are taken, and usage need not be
+    read; else they are computed here from usage and samples.
 
     Args:
         cluster: whose rows are kept.
@@ -77,17 +84,22 @@ class LiveState:
             self._forget()
             tables, as_of_us = dict(self._tables), self.as_of_us
         facts = Facts(tables["nodes"], tables["placements"])
+        told = minutes_told(tables["live_state"])
+        state = told if told.num_rows else self._own_state(as_of_us, tables, facts)
+        view = live_view(as_of_us, state, facts, profiles)
+        return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
+
+    def _own_state(self, as_of_us: int, tables: Mapping[str, pa.Table], facts: Facts) -> pa.Table:
         arrived = pc.field("arrived_at") <= pa.scalar(as_of_us, TIMESTAMP)
         made = rates(tables["samples"].filter(arrived), facts).usage
-        view = live_view(as_of_us, pa.concat_tables([tables["usage"], made]), facts, profiles)
-        return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
+        return state_by(as_of_us, pa.concat_tables([tables["usage"], made]), facts)
 
     def _forget(self) -> None:
         """Drop usage that is too old, facts that newer ones replaced, and containers that ended long ago."""
         oldest = pa.scalar(self.as_of_us - KEEP_US, TIMESTAMP)
         leant_on = pa.scalar(self.as_of_us - KEEP_US - LOOK_BACK_US, TIMESTAMP)
-        for name in ("usage", "samples"):
-            recent = pc.field("ts") >= (oldest if name == "usage" else leant_on)
+        for name in ("usage", "samples", "live_state"):
+            recent = pc.field("ts") >= (leant_on if name == "samples" else oldest)
             self._tables[name] = self._tables[name].filter(recent).combine_chunks()
         self._tables["node_usage"] = self._tables["node_usage"].slice(0, 0)
         now = pa.scalar(self.as_of_us, TIMESTAMP)

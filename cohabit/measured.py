@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from features.apps import profiles_of
 from features.grouping import group_codes
-from features.local import profiles_of
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.tables import LABELS

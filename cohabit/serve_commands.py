@@ -11,9 +11,15 @@ from prometheus_client import CollectorRegistry
 from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import console
 from cohabit.settings import Settings
+from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from advisor.serving import Serving
+
+LAST_MINUTES = (USAGE.name, SAMPLES.name)
+"""Topics of which only the newest messages matter to a refresher."""
+OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
+TOLD_TOPICS = (NODES.name, PLACEMENTS.name, NODE_STATE.name)
 
 
 def run_refresh(
@@ -25,12 +31,14 @@ def run_refresh(
     bootstrap: str | None,
     cluster: str | None,
     every_s: float,
+    told: bool,
 ) -> None:
     """See `cohabit refresh`."""
     from advisor.snapshot import next_version
-    from cohabit.live_state import LiveState
+    from cohabit.live_state import BEGIN_US, LiveState
     from cohabit.refreshing import Refresh, refresh_from_files, refresh_from_kafka
     from ingest.kafka_source import ConsumerSettings
+    from ingest.offsets import last_minutes
 
     opened, target = open_lake(settings, lake), snapshots or settings.snapshots
     how = Refresh(target, every_s, version=next_version(target))
@@ -38,11 +46,12 @@ def run_refresh(
     if folder is not None:
         refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
         return
-    console.print(f"following cluster {state.cluster} on {bootstrap or settings.kafka.bootstrap}")
+    broker, topics = bootstrap or settings.kafka.bootstrap, TOLD_TOPICS if told else OWN_TOPICS
+    console.print(f"following cluster {state.cluster} on {broker}: {', '.join(topics)}")
+    begin = last_minutes(broker, LAST_MINUTES, BEGIN_US // 1000)
+    state.begin = lambda topic, partition: begin.get((topic, partition))
     group = f"cohabit-refresh-{uuid4().hex}"
-    consumer = ConsumerSettings(
-        bootstrap=bootstrap or settings.kafka.bootstrap, topics=TOPICS, group=group, max_wait_ms=200
-    )
+    consumer = ConsumerSettings(bootstrap=broker, topics=topics, group=group, max_wait_ms=200, min_bytes=1)
     refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop_on_signals())
 
 

@@ -30,6 +30,8 @@ class KafkaSettings(Branch):
     session_timeout_ms: int = Field(default=45_000, ge=500)
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     metrics_host: str = "127.0.0.1"
+    topics: str = ""
+    """Foreign topics to land too: NAME=FORMAT, by commas."""
 
 
 class SparkSettings(Branch):
@@ -54,6 +56,8 @@ class Settings(Branch):
     lake: str = "cohabit-data/lake"
     registry: Path = Path("cohabit-data/registry")
     snapshots: Path = Path("cohabit-data/snapshots")
+    mapping: Path | None = None
+    """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
     advisor: AdvisorSettings = AdvisorSettings()

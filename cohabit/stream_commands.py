@@ -11,12 +11,13 @@ from rich.status import Status
 
 from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import bar, console, show_table
-from cohabit.errors import StreamExists
-from cohabit.ingesting import ALONE, Job, Wishes, land_from_kafka, run_member
+from cohabit.errors import BadOption, StreamExists
+from cohabit.ingesting import ALONE, Job, Wishes, formats_of, land_from_kafka, run_member
 from cohabit.settings import Settings
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
+    from ingest.consumer import Formats
     from ingest.landing import Landing
     from ingest.streams import Until
 
@@ -86,20 +87,24 @@ def run_ingest(
     from ingest.kafka_source import ConsumerSettings
     from ingest.members import run_members
 
+    formats = formats_of(settings, wishes)  # here too, so that what was asked for wrongly is told at once
+    topics = tuple(dict.fromkeys((*TOPICS, *formats.decoders)))
     if folder is not None:
-        _ingest_files(settings, stream_in(folder), lake)
+        if wishes.processes > 1 or wishes.dead_letters or wishes.metrics_port is not None:
+            raise BadOption(
+                f"--processes, --dead-letter-topic and --metrics-port are for Kafka, not for files in {folder}"
+            )
+        _ingest_files(settings, stream_in(folder, topics), lake, topics, formats=formats)
         return
     consumer = ConsumerSettings(
         bootstrap=bootstrap or settings.kafka.bootstrap,
-        topics=TOPICS,
+        topics=topics,
         group=settings.kafka.group,
         session_timeout_ms=settings.kafka.session_timeout_ms,
     )
-    opened, until = open_lake(settings, lake), _until(until_end=until_end)
-    port = settings.kafka.metrics_port if wishes.metrics_port is None else wishes.metrics_port
-    job = Job(lake or settings.lake, consumer, until, wishes, port, settings.kafka.metrics_host)
-    stop = stop_on_signals()
-    console.print(f"reading {', '.join(TOPICS)} from {consumer.bootstrap}")
+    opened, stop, until = open_lake(settings, lake), stop_on_signals(), _until(until_end=until_end)
+    job = Job(settings, lake or settings.lake, consumer, until, wishes)
+    console.print(f"reading {', '.join(topics)} from {consumer.bootstrap}")
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         if wishes.processes == 1:
             count, well = land_from_kafka(job, 0, stop, _Landed(status)), True
@@ -115,14 +120,18 @@ def _until(*, until_end: bool) -> "Until":
     return "end" if until_end else "stopped"
 
 
-def _ingest_files(settings: Settings, folder: Path, lake: str | None) -> None:
+def _ingest_files(
+    settings: Settings, folder: Path, lake: str | None, topics: tuple[str, ...], *, formats: "Formats"
+) -> None:
     from ingest.metrics import IngestMetrics
     from ingest.streams import ingest_files
 
     opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics.on(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         told = _Landed(status)
-        count = ingest_files(folder, TOPICS, opened, until="end", stop=stop, metrics=metrics, on_landed=told)
+        count = ingest_files(
+            folder, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=told
+        )
     console.print(f"{count:,} messages landed in {opened.root}")
     show_lake(opened)
 

@@ -39,12 +39,17 @@ class LiveView:
     use: Floats
 
 
-def live_view(now_us: int, usage: pa.Table, facts: Facts, profiles: pa.Table) -> LiveView:
+def state_by(now_us: int, usage: pa.Table, facts: Facts) -> pa.Table:
+    """Table `node_state` of the usage that had arrived by a time."""
+    return node_state(usage.filter(pc.less_equal(usage["arrived_at"], pa.scalar(now_us, TIMESTAMP))), facts)
+
+
+def live_view(now_us: int, state: pa.Table, facts: Facts, profiles: pa.Table) -> LiveView:
     """What is known of every node now.
 
     Args:
         now_us: the time; nothing that arrived later is used.
-        usage: rows of `usage` of the last minutes.
+        state: rows of `node_state` of the last minutes.
         facts: all nodes and placements.
         profiles: newest profiles.
 
@@ -58,7 +63,6 @@ def live_view(now_us: int, usage: pa.Table, facts: Facts, profiles: pa.Table) ->
     names = known.take(pa.array(np.sort(first))).select(["cluster", "node"])
     at = names.append_column("time", pa.array(np.full(names.num_rows, now_us), TIMESTAMP))
     newest = known_at(at, micros(at["time"]), facts.nodes, ["cluster", "node"])
-    state = node_state(usage.filter(pc.less_equal(usage["arrived_at"], pa.scalar(now_us, TIMESTAMP))), facts)
     sources = Sources(state, facts.nodes, facts.placements, profiles)
     found = residents(at, sources).sort_by([("decision", "ascending"), ("container", "ascending")])
     use, _ = resident_use(found, at, sources)

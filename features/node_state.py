@@ -19,6 +19,7 @@ from features.grouping import group_codes, group_starts
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
 from features.tables import NODE_STATE
 from features.windows import LATENESS_US, in_time, once
+from ingest.schema import UNKNOWN_NODE
 
 NODE_FACTS = ["platform", "smt", "numa_nodes", *dict.fromkeys(r.capacity for r in RESOURCES)]
 LANDED_IN = ("arrived_at", "topic", "partition", "offset")
@@ -73,14 +74,20 @@ def _with_features(windows: ContainerWindows, facts: Facts) -> pa.Table:
         numa_nodes=floats(node["numa_nodes"]),
         numa_node=floats(placed["numa_node"]),
     )
-    pressure = pressures(members)
+    pressure = _nowhere_missing(pressures(members), rows)
     columns: dict[str, object] = {c: rows[c] for c in rows.column_names}
     columns |= {**identity, "platform": node["platform"]}
     columns |= demand_columns(members.use, details.peak, members.capacity)
     columns |= dict(zip(PRESSURE_COLUMNS, pressure.T, strict=True))
     by_resource = pressure[:, : len(NAMES)]
-    columns |= dict(zip(COMPOSITION, composition(members, by_resource, details).T, strict=True))
+    columns |= dict(zip(COMPOSITION, _nowhere_missing(composition(members, by_resource, details), rows).T, strict=True))
     return table({**columns, "missing": missing_mask(by_resource)}, NODE_STATE.schema)
+
+
+def _nowhere_missing(columns: Floats, rows: pa.Table) -> Floats:
+    """The columns, NaN for containers of which it is not known where they run: they are nobody's neighbours."""
+    nowhere = np.asarray(pc.equal(rows["node"], UNKNOWN_NODE))
+    return np.where(nowhere[:, None], np.nan, columns) if nowhere.any() else columns
 
 
 def missing_mask(pressure: Floats) -> Ints:

@@ -20,12 +20,13 @@ from ingest.errors import LinkTaken
 from ingest.landing import DEFAULT_CLUSTER, Landing, land
 from ingest.metrics import IngestMetrics
 from ingest.origin import Link
-from ingest.schema import LANDED, NODES
+from ingest.schema import LANDED, LIVE_STATE, NODES
 from ingest.sink import Sink
+from ingest.topics import NODE_STATE
 
 log = structlog.get_logger(__name__)
 
-NATIVE: Mapping[str, Decode] = {name: decoder(table) for name, table in LANDED.items()}
+NATIVE: Mapping[str, Decode] = {**{n: decoder(t) for n, t in LANDED.items()}, NODE_STATE.name: decoder(LIVE_STATE)}
 """Our own topics and their format."""
 
 OnLanded = Callable[[Landing], None]

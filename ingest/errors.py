@@ -236,3 +236,19 @@ class UnreadableTrace(IngestError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} cannot be imported ({reason}): fetch it again, or see docs/traces.md for its form")
+
+
+class BadMapping(IngestError):
+    """A file that maps foreign metrics cannot be used."""
+
+    def __init__(self, path: Path, what: str, wanted: str) -> None:
+        self.path, self.what, self.wanted = path, what, wanted
+        super().__init__(f"mapping {path} cannot be used: {what}; {wanted}")
+
+
+class UnknownFormat(IngestError):
+    """No wire format of that name exists."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        super().__init__(f"no format {name!r}; formats are {', '.join(known)}")

@@ -147,6 +147,8 @@ USAGE = Table(
     ),
 )
 
+UNKNOWN_NODE = "unknown"
+"""Node of containers of which it is not known where they run, as in traces; they have no neighbours."""
 WHOLE_NODE = "/"
 """Container of samples that describe the node itself: the name of the root cgroup."""
 
@@ -287,6 +289,42 @@ PLACEMENTS = Table(
 )
 PLACEMENT_EVENTS = ("add", "change", "delete")
 
+LIVE_SIGNALS = (
+    "cpu_cores",
+    "memory_bytes",
+    "memory_bandwidth_bytes_s",
+    "llc_occupancy_bytes",
+    "net_rx_bytes_s",
+    "net_tx_bytes_s",
+    "disk_read_bytes_s",
+    "disk_write_bytes_s",
+    "disk_ios_s",
+    "gpu_sm_frac",
+    "pcie_bytes_s",
+    "rdma_bytes_s",
+)
+"""What a refresher must know of each container: its use of what nodes share."""
+
+LIVE_STATE = Table(
+    "live_state",
+    1,
+    ("cluster", "node", "container", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        _time("ts", "end of the one-minute window"),
+        NODE,
+        CONTAINER,
+        APP,
+        TEAM,
+        QOS,
+        Column("samples", pa.int64(), "", "samples in the window so far", 1, 1e9, required=True),
+        *(c for c in SIGNALS if c.name in LIVE_SIGNALS),
+        *LANDING,
+    ),
+)
+"""Means of a container's minute so far, as the streaming job tells refreshers on topic node_state."""
+
 DEAD_LETTERS = Table(
     "dead_letters",
     1,
@@ -307,5 +345,5 @@ DEAD_LETTERS = Table(
     ),
 )
 
-LANDED = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS)}
+LANDED = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, LIVE_STATE)}
 """Tables that messages turn into."""

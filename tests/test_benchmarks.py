@@ -120,3 +120,14 @@ def test_scoring_ends_with_times_beside_the_plain_sum() -> None:
     assert list(line) == ["ours", "sum_of_pressure"]
     assert {"ms_100", "ms_100_lo", "ms_100_hi", "ms_500", "times_sum_500"} <= line["ours"].keys()
     assert all(value > 0 for value in line["ours"].values())
+
+
+def test_decode_ends_with_the_figures_of_each_format_beside_its_bound() -> None:
+    done = run("decode", "--samples", "2000", "--rounds", "1")
+
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout.splitlines()[-1])
+    assert {"ours", "otlp-proto", "otlp-json", "cadvisor", "prom-text", "prom-adapter", "telegraf-json"} < line.keys()
+    for figures in line.values():
+        assert {"fraction_of_bound", "samples_per_cpu_s", "processes_for_250000_samples_s"} <= figures.keys()
+        assert all(value > 0 for value in figures.values())

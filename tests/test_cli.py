@@ -72,6 +72,7 @@ def write_line(path: str, line: bytes) -> None:
         (["replay", "nowhere"], "make a stream with `cohabit simulate nowhere`"),
         (["ingest", "broken"], "broken/usage.log line 1 is not 'CreateTime:"),
         (["ingest", "broken", "--lake", "s3://bucket/lake"], "s3://bucket/lake"),
+        (["ingest", "broken", "--processes", "2"], "are for Kafka, not for files in broken"),
         (["train", "--lake", "hdfs://lake"], "use a folder on a file system that can hard-link files"),
         (["simulate", "broken", *SMALL], "already holds usage.log"),
     ],

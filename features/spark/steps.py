@@ -18,13 +18,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from features.antagonists import antagonists
+from features.apps import labels_of, profiles_of
 from features.arrow import Ints
 from features.job import Stretch
-from features.local import labels_of, profiles_of
 from features.node_state import Facts, node_state
 from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources
 from features.spans import contention
+from features.streamed import MESSAGE, messages
 from features.tables import ANTAGONISTS, CONTENTION, LABELS, NODE_STATE, PROFILES, TRAINING
 from features.training import training_rows
 from features.windows import WINDOW_US
@@ -202,6 +203,20 @@ def with_windows_state(windows: DataFrame, facts: Facts) -> DataFrame:
             yield from windows_state(batch, facts).to_batches()
 
     return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(NODE_STATE.schema))
+
+
+def with_messages(windows: DataFrame, facts: Facts) -> DataFrame:
+    """What refreshers are told of collected windows.
+
+    In:  node_windows.
+    Out: key and value of messages for topic node_state.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        for batch in batches:
+            yield from messages(windows_state(batch, facts)).to_batches()
+
+    return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(MESSAGE))
 
 
 def windows_state(batch: pa.RecordBatch, facts: Facts) -> pa.Table:

@@ -7,16 +7,19 @@ arrived within the limit after its time, whatever the watermark says.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from features.node_state import Facts
 from features.spark.decoding import decoded
-from features.spark.steps import node_minutes, node_windows, spark_schema, with_windows_state
+from features.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
 from ingest.lake import Lake
 from ingest.schema import SAMPLES, USAGE, Table
+from ingest.topics import NODE_STATE
 
 JOB = "follow"
 WATERMARK = "14 minutes"
@@ -24,7 +27,12 @@ WATERMARK = "14 minutes"
 unevenly."""
 AHEAD = "5 minutes"
 """What a producer dates later than that is left out: it would carry the watermark past everything else."""
+LIVE_WATERMARK = "7 minutes"
+LIVE_AHEAD = "1 minute"
+"""Refreshers need the last minutes only, and no clock that runs ahead may take them away."""
 MAX_FILES = 200
+MAX_MESSAGES = 200_000
+"""In one micro-batch: back-pressure after a standstill."""
 
 Progress = Callable[[int, int], None]
 """Called with a batch's number and its rows when it is written."""
@@ -56,10 +64,25 @@ def landed(spark: SparkSession, lake: Lake) -> Streams:
     return Streams(*(_landed(spark, lake, table) for table in (USAGE, SAMPLES)))
 
 
-def from_kafka(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -> Streams:
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker to read our own topics from.
+
+    Args:
+        bootstrap: host:port.
+        cluster: the cluster of records that do not name one.
+        since: begin with messages as old as that, where there is no checkpoint; None: with the oldest.
+    """
+
+    bootstrap: str
+    cluster: str
+    since: datetime | None = None
+
+
+def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
     """Rows straight from our own topics, through the decoder that ingest uses."""
     nodes = lake.read("nodes")
-    return Streams(*(decoded(_messages(spark, bootstrap, t.name), t, nodes, cluster) for t in (USAGE, SAMPLES)))
+    return Streams(*(decoded(_messages(spark, broker, t.name), t, nodes, broker.cluster) for t in (USAGE, SAMPLES)))
 
 
 def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
@@ -67,8 +90,17 @@ def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     return stream.parquet(str(lake.landed_folder(table.name))).select(*table.schema.names)
 
 
-def _messages(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+def _messages(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "subscribe": topic,
+        "maxOffsetsPerTrigger": str(MAX_MESSAGES),
+    }
+    if broker.since is None:
+        options["startingOffsets"] = "earliest"
+    else:
+        options |= {"startingTimestamp": str(int(broker.since.timestamp() * 1000))}
+        options |= {"startingOffsetsByTimestampStrategy": "latest"}
     return spark.readStream.format("kafka").options(**options).load()
 
 
@@ -91,12 +123,46 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
         windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
         progress(batch, lake.batch_rows("node_state", JOB, batch))
 
+    return _start(streams, _Mode("append", WATERMARK), how, write)
+
+
+def tell(streams: Streams, lake: Lake, how: Follow, bootstrap: str) -> StreamingQuery:
+    """Start telling refreshers of every minute on topic node_state, again and again while it grows.
+
+    Args:
+        streams: what is followed.
+        lake: where facts are read.
+        how: see Follow.
+        bootstrap: broker to tell.
+
+    Returns:
+        The running query; await or stop it. A minute may be told twice after a crash; the last word counts.
+    """
+
+    def send(windows: DataFrame, _batch: int) -> None:
+        facts = Facts(lake.read("nodes"), lake.read("placements"))
+        target = {"kafka.bootstrap.servers": bootstrap, "topic": NODE_STATE.name}
+        windows.transform(with_messages, facts).write.format("kafka").options(**target).save()
+
+    sane = Streams(
+        *(rows.where(f"ts <= arrived_at + interval {LIVE_AHEAD}") for rows in (streams.usage, streams.samples))
+    )
+    return _start(sane, _Mode("update", LIVE_WATERMARK), how, send)
+
+
+class _Mode(NamedTuple):
+    """How Spark puts windows out, and how long it waits for late rows."""
+
+    output: str
+    watermark: str
+
+
+def _start(streams: Streams, mode: _Mode, how: Follow, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
     dated = (
         rows.where(f"arrived_at <= current_timestamp() + interval {AHEAD}") for rows in (streams.usage, streams.samples)
     )
-    windows = node_minutes(*dated).withWatermark("window_end", WATERMARK).transform(node_windows)
-    writer = (
-        windows.writeStream.outputMode("append").foreachBatch(write).option("checkpointLocation", str(how.checkpoint))
-    )
-    timed = writer.trigger(processingTime=how.every) if how.every else writer.trigger(availableNow=True)
+    windows = node_minutes(*dated).withWatermark("window_end", mode.watermark).transform(node_windows)
+    writer = windows.writeStream.outputMode(mode.output).foreachBatch(write)
+    kept = writer.option("checkpointLocation", str(how.checkpoint))
+    timed = kept.trigger(processingTime=how.every) if how.every else kept.trigger(availableNow=True)
     return timed.start()

@@ -29,6 +29,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 CENTURY_S = (946_684_800.0, 4_102_444_800.0)
 """2000-01-01 to 2100-01-01: no count of seconds in it is also a count of milliseconds."""
+NUMBERS = frozenset({int, float})
 FUTURE_LIMIT_US = 5 * 60 * 1_000_000
 RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -75,13 +76,16 @@ def check_time(values: Values, arrived_us: Micros) -> Checked:
     Returns:
         (n,) array of timestamps, null where missing or faulty.
     """
-    found = _numbers_as_micros([v if type(v) in {int, float} else None for v in values])
-    for row in (row for row, v in enumerate(values) if isinstance(v, str)):
-        found[row] = _text_as_micros(str(values[row]))
+    if set(map(type, values)) <= NUMBERS:
+        found = _numbers_as_micros(values)
+    else:
+        found = _numbers_as_micros([v if type(v) in NUMBERS else None for v in values])
+        for row in (row for row, v in enumerate(values) if isinstance(v, str)):
+            found[row] = text_as_micros(str(values[row]))
     bad = found < 0
     late = found > arrived_us + FUTURE_LIMIT_US
     faults = [Fault(i, BAD_TIMESTAMP, _not_a_time(values[i])) for i in _rows(bad) if values[i] is not None]
-    faults += [Fault(i, FUTURE_TIMESTAMP, _ahead(int(found[i] - arrived_us[i]))) for i in _rows(late)]
+    faults += [Fault(i, FUTURE_TIMESTAMP, ahead(int(found[i] - arrived_us[i]))) for i in _rows(late)]
     return Checked(pa.array(found, mask=bad | late).cast(TIMESTAMP), faults)
 
 
@@ -99,7 +103,8 @@ def _numbers_as_micros(values: Values) -> Micros:
     return np.where(seconds | milliseconds, np.rint(numbers * scale), -1.0).astype(np.int64)
 
 
-def _text_as_micros(text: str) -> int:
+def text_as_micros(text: str) -> int:
+    """Microseconds since 1970 of RFC 3339; -1 for other texts and other centuries."""
     if not RFC_3339.fullmatch(text):
         return -1
     try:
@@ -114,16 +119,23 @@ def _not_a_time(value: object) -> str:
     return f"{short(value)} is neither seconds nor milliseconds of this century, nor RFC 3339"
 
 
-def _ahead(micros: int) -> str:
+def ahead(micros: int) -> str:
+    """What to say of a time that lies so far after the message was received."""
     return f"{micros / 1e6:.0f} s after it was received (limit {FUTURE_LIMIT_US / 1e6:.0f} s): check the sender's clock"
+
+
+def check_floats(column: Column, numbers: NDArray[np.float64]) -> Checked:
+    """Check the range of (n,) values that are numbers already; NaN is missing."""
+    outside = (numbers < column.low) | (numbers > column.high)
+    faults = [_outside(column, i, numbers[i]) for i in _rows(outside)]
+    missing = outside | np.isnan(numbers)
+    return Checked(pa.array(numbers, mask=missing) if missing.any() else pa.array(numbers), faults)
 
 
 def _check_numbers(column: Column, values: Values) -> Checked:
     typed, faults = _only(values, frozenset({float, int}), "a finite number")
-    numbers = np.array(typed, dtype=np.float64)
-    outside = (numbers < column.low) | (numbers > column.high)
-    faults += [_outside(column, i, numbers[i]) for i in _rows(outside)]
-    return Checked(pa.array(numbers, mask=outside | np.isnan(numbers)), faults)
+    checked = check_floats(column, np.array(typed, dtype=np.float64))
+    return Checked(checked.values, [*faults, *checked.faults])
 
 
 def _check_integers(column: Column, values: Values) -> Checked:

@@ -51,14 +51,17 @@ class NotFinite:
 def parse(messages: pa.BinaryArray) -> tuple[Records, list[Reject]]:
     """Records of all messages, and a reject for each message, or part of one, that is no record."""
     records, rejects = Records([], [], []), []
+    add_value, add_message, add_index = records.values.append, records.message.append, records.index.append
     for number, message in enumerate(messages.to_pylist()):
-        parsed = _load(message)
-        if isinstance(parsed, dict):
-            _add(records, parsed, number, 0)
+        parsed = load(message)
+        if type(parsed) is dict:
+            add_value(parsed)
+            add_message(number)
+            add_index(0)
         elif isinstance(parsed, list) and parsed:
             rejects += _add_list(records, parsed, number)
         else:
-            rejects.append(Reject(number, "", UNDECODABLE, _complaint(message, parsed)))
+            rejects.append(Reject(number, "", UNDECODABLE, complaint(message, parsed)))
     return records, rejects
 
 
@@ -80,7 +83,7 @@ def _add_list(records: Records, parsed: list[object], message: int) -> list[Reje
     return rejects
 
 
-def _load(message: bytes | None) -> object:
+def load(message: bytes | None) -> object:
     """The message's JSON value; None where it holds none."""
     if message is None or len(message) > MAX_MESSAGE_BYTES:
         return None
@@ -109,7 +112,8 @@ def _integer(token: str) -> int | float | NotFinite:
     return int(token) if len(token) < 19 else _float(token)
 
 
-def _complaint(message: bytes | None, parsed: object) -> str:
+def complaint(message: bytes | None, parsed: object) -> str:
+    """Why a message holds no record."""
     if message is None:
         return "the message has no value"
     if len(message) > MAX_MESSAGE_BYTES:

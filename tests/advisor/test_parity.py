@@ -13,7 +13,7 @@ from advisor.scoring import ModelScorer, Newcomer
 from advisor.snapshot import Snapshot
 from features.arrow import floats
 from features.catalog import DEMANDS, RAW_NAMES, SENSITIVITIES
-from features.live import live_view
+from features.live import live_view, state_by
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.tables import LABELS, PROFILES
@@ -81,7 +81,9 @@ def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
     now_us = int(at(DECISION_S).timestamp() * 1e6)
 
     trained_on = training_rows(labels(app), Sources(node_state(seen, facts), facts.nodes, facts.placements, known))
-    snapshot = build_snapshot(live_view(now_us, seen, facts, known), known, version=1, as_of_us=now_us)
+    snapshot = build_snapshot(
+        live_view(now_us, state_by(now_us, seen, facts), facts, known), known, version=1, as_of_us=now_us
+    )
     rows = np.array([snapshot.node_index[node] for node in trained_on["node"].to_pylist()], np.int32)
     served = scorer_of(snapshot).newcomer_features(Newcomer(app), rows)
 
@@ -102,7 +104,7 @@ def test_snapshot_of_nothing_can_be_built() -> None:
     now_us = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1e6)
     facts = Facts(nodes(), placements())
 
-    view = live_view(now_us, usage(), facts, PROFILES.schema.empty_table())
+    view = live_view(now_us, node_state(usage(), facts), facts, PROFILES.schema.empty_table())
     snapshot = build_snapshot(view, PROFILES.schema.empty_table(), version=1, as_of_us=now_us)
 
     assert (snapshot.nodes, snapshot.apps, snapshot.first.tolist()) == ((), (), [0])

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from rows import at, nodes, placements, usage
 
-from features.local import labels_of, profiles_of
+from features.apps import labels_of, profiles_of
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.training import training_rows

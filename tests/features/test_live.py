@@ -1,13 +1,18 @@
 """Live: the view of now, by the same kernels as training rows."""
 
 import numpy as np
+import pyarrow as pa
 from rows import at, nodes, placements, usage
 
-from features.live import live_view
+from features.live import LiveView, live_view, state_by
 from features.node_state import Facts
 from features.tables import PROFILES
 
 NO_PROFILES = PROFILES.schema.empty_table()
+
+
+def view_of(now_us: int, seen: pa.Table, facts: Facts) -> LiveView:
+    return live_view(now_us, state_by(now_us, seen, facts), facts, NO_PROFILES)
 
 
 def now(second: float) -> int:
@@ -17,7 +22,7 @@ def now(second: float) -> int:
 def test_residents_show_their_own_newest_minute() -> None:
     seen = usage({"container": "a", "ts": 60, "cpu_cores": 1.0}, {"container": "a", "ts": 120, "cpu_cores": 2.0})
 
-    view = live_view(now(135), seen, Facts(nodes({}), placements()), NO_PROFILES)
+    view = view_of(now(135), seen, Facts(nodes({}), placements()))
 
     assert view.use[:, 0].tolist() == [2.0]
     assert view.seen_us.tolist() == [now(120)]
@@ -29,14 +34,14 @@ def test_what_has_not_arrived_is_not_seen() -> None:
         {"container": "a", "ts": 120, "cpu_cores": 2.0, "arrived_at": at(140)},
     )
 
-    assert live_view(now(135), seen, Facts(nodes({}), placements()), NO_PROFILES).use[:, 0].tolist() == [1.0]
+    assert view_of(now(135), seen, Facts(nodes({}), placements())).use[:, 0].tolist() == [1.0]
 
 
 def test_a_node_that_went_silent_has_no_residents_but_those_placed() -> None:
     facts = Facts(nodes({"node": "n"}, {"node": "m"}), placements({"container": "p", "node": "m"}))
     seen = usage({"container": "a", "ts": 60, "cpu_cores": 1.0})
 
-    view = live_view(now(600), seen, facts, NO_PROFILES)
+    view = view_of(now(600), seen, facts)
 
     assert view.residents["container"].to_pylist() == ["p"]
     assert np.isnan(view.use).all()
@@ -48,7 +53,7 @@ def test_a_silent_node_is_not_taken_for_an_empty_one() -> None:
     both = nodes({"node": "n"}, {"node": "never-seen"})
 
     def known(second: float, *placed: dict[str, object]) -> list[bool]:
-        view = live_view(now(second), seen, Facts(both, placements(*placed)), NO_PROFILES)
+        view = view_of(now(second), seen, Facts(both, placements(*placed)))
         return [bool(known) for known in view.known]
 
     assert known(100) == [True, False]

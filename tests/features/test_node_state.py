@@ -66,6 +66,17 @@ def test_of_duplicates_the_lowest_offset_counts() -> None:
     assert by_container(node_state(rows, FACTS), "cpu_cores") == {"a": 1.0}
 
 
+def test_containers_of_which_it_is_not_known_where_they_run_are_no_neighbours() -> None:
+    state = node_state(
+        usage(*({"container": c, "ts": 60, "cpu_cores": 1.0, "node": "unknown"} for c in "ab")),
+        Facts(nodes({"node": "unknown"}), placements()),
+    )
+
+    for column in ("pressure_cpu", "neighbours", "max_neighbour_cpu", "pressure_be_cpu"):
+        assert by_container(state, column) == {"a": None, "b": None}
+    assert by_container(state, "cpu_cores") == {"a": 1.0, "b": 1.0}
+
+
 def test_what_is_not_known_of_a_node_gives_no_pressure() -> None:
     state = node_state(usage({"container": "a", "ts": 60, "cpu_cores": 1.0, "node": "other"}), FACTS)
 

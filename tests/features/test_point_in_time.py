@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import at
 
+from features.apps import labels_of, profiles_of
 from features.catalog import RAW_NAMES
-from features.local import labels_of, profiles_of
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.tables import DERIVED

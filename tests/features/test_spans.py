@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rows import at, nodes, placements, usage
 
-from features.local import profiles_of
+from features.apps import profiles_of
 from features.node_state import Facts, node_state
 from features.spans import contention
 

@@ -18,8 +18,9 @@ from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.simulation import simulate_into
 from features.antagonists import antagonists
+from features.apps import labels_of, profiles_of
 from features.job import Stretch, profile_times
-from features.local import labels_of, profiles_of, run_local
+from features.local import run_local
 from features.node_state import Facts, node_state
 from features.rates import rates
 from features.residents import Sources
@@ -156,7 +157,10 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
     how = Follow(tmp_path / "checkpoint", every=None)
     follow(
-        stream.from_kafka(spark, streamed, kafka.bootstrap, "default"), streamed, how, lambda _batch, _rows: None
+        stream.from_kafka(spark, streamed, stream.Broker(kafka.bootstrap, "default")),
+        streamed,
+        how,
+        lambda _batch, _rows: None,
     ).awaitTermination()
 
     assert_same(streamed.read("training"), by_kernel["training"], TABLES["training"].key)

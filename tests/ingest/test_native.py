@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.decode.native import MAX_UNKNOWN_NAMES, OTHERS, decoder
+from ingest.decode.native import decoder
 from ingest.decode.types import REASONS, Context, Decoded, rows_schema
+from ingest.decode.unknown import MAX_UNKNOWN_NAMES, OTHERS
 from ingest.schema import MAX_MESSAGE_BYTES, NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
 
 ARRIVED = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -220,3 +221,17 @@ def test_a_batch_may_be_cut_anywhere(messages: list[bytes]) -> None:
     rejects = [{**reject, "message": i} for i, part in enumerate(parts) for reject in part.rejects.to_pylist()]
     assert whole.rows.to_pylist() == rows
     assert sorted(map(str, whole.rejects.to_pylist())) == sorted(map(str, rejects))
+
+
+def test_records_that_are_not_like_the_others_change_nothing_about_them() -> None:
+    odd = [usage(cpi=True), usage(cpi="2"), b"[" + usage() + b"]", usage(x=1), b"{", usage(node=None), usage(cpi=None)]
+    messages = [usage(cpi=1 + number / 1000) for number in range(700)]
+    for place, message in zip((0, 3, 255, 256, 300, 511, 699), odd, strict=True):
+        messages[place] = message
+
+    whole = decoded(*messages)
+    parts = [decoded(message) for message in messages]
+
+    assert whole.rows.to_pylist() == [{**row, "message": i} for i, p in enumerate(parts) for row in p.rows.to_pylist()]
+    assert sorted(reasons(whole)) == sorted(reject for part in parts for reject in reasons(part))
+    assert whole.unknown_fields == {"x": 1}

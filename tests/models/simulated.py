@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS
 from cohabit.simulation import simulate_into
-from features.local import labels_of, profiles_of
+from features.apps import labels_of, profiles_of
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.tables import TABLES

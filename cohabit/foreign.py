@@ -1,0 +1,40 @@
+"""Foreign topics: what `--topic`, `--mapping` and their settings name -> the decoder of each topic."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cohabit.errors import BadTopic
+from cohabit.settings import Settings
+from ingest.decode.formats import FORMATS, decoder_named
+from ingest.decode.types import Decode
+from ingest.exporters import EXPORTERS
+from ingest.mapping import read_mapping
+from ingest.origin import checked_name
+
+
+def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | None) -> Mapping[str, Decode]:
+    """Decoders by topic; an option wins over the setting for the same topic.
+
+    Args:
+        settings: with `kafka.topics`, NAME=FORMAT by commas, and `mapping`.
+        options: NAME=FORMAT each.
+        mapping: file of further metrics, in place of the setting's.
+
+    Raises:
+        BadTopic: one is not NAME=FORMAT.
+        BadName: a name cannot be a topic's.
+        UnknownFormat: no format has that name.
+        BadMapping: the file cannot be used.
+    """
+    path = mapping or settings.mapping
+    known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
+    told = [entry.strip() for entry in settings.kafka.topics.split(",") if entry.strip()]
+    formats = dict(_split(entry) for entry in (*told, *options))
+    return {name: decoder_named(wanted, known) for name, wanted in formats.items()}
+
+
+def _split(told: str) -> tuple[str, str]:
+    name, equals, wanted = told.partition("=")
+    if not (equals and name and wanted):
+        raise BadTopic(told, list(FORMATS))
+    return checked_name(name), wanted

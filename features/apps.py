@@ -1,0 +1,38 @@
+"""Labels and profiles of many apps at once: the kernels of one app, app by app. Kernel."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from features.arrow import Ints
+from features.grouping import group_starts
+from features.labels import label_app, label_windows
+from features.order import joint, ranks, rising
+from features.profiles import profile_app
+from features.tables import LABELS, PROFILES
+
+APP_KEYS = ("cluster", "app", "platform")
+
+
+def labels_of(state: pa.Table) -> pa.Table:
+    """Labels of every named app and platform in `node_state`."""
+    parts = [label_app(label_windows(part)) for part in _by_app(state)]
+    return pa.concat_tables([LABELS.schema.empty_table(), *parts])
+
+
+def profiles_of(state: pa.Table, as_of_us: Ints) -> pa.Table:
+    """Profiles of every named app and platform in `node_state`, as of each time."""
+    parts = [profile_app(part, as_of_us) for part in _by_app(state)]
+    return pa.concat_tables([PROFILES.schema.empty_table(), *parts])
+
+
+def _by_app(state: pa.Table) -> Iterator[pa.Table]:
+    """Rows of each named app on each platform, apps in the order of their names."""
+    named = state.filter(pc.and_(pc.is_valid(state["app"]), pc.is_valid(state["platform"])))
+    code = joint([ranks(named[c]) for c in APP_KEYS])
+    order = rising(code)
+    starts = group_starts(code[order])
+    for start, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
+        yield named.take(pa.array(order[start:end]))

@@ -1,0 +1,413 @@
+"""Samples: points of any foreign format -> rows of `samples`, and rejects. Kernel, shared by those formats.
+
+Exporters send the same labels over and over; only time and value change. What a record becomes is therefore worked out
+once for each of its shapes (names and labels) and kept as a `Plan`; a decoder's loop looks the plan up and appends a
+time and values. The rest is done column by column for the whole batch. What is remembered never changes an answer, and
+is forgotten once it grows beyond its bounds.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from math import inf
+from reprlib import repr as short
+from struct import error as StructError
+from struct import pack
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingest.decode.clock import Clock
+from ingest.decode.columns import FUTURE_LIMIT_US, ahead
+from ingest.decode.parse import NotFinite
+from ingest.decode.place import Nowhere, Place, place_of
+from ingest.decode.rejects import Reject, rejects_table
+from ingest.decode.types import (
+    BAD_TIMESTAMP,
+    FUTURE_TIMESTAMP,
+    MISSING_KEY,
+    NEGATIVE,
+    OUT_OF_RANGE,
+    UNDECODABLE,
+    WRONG_TYPE,
+    Context,
+    Decoded,
+    rows_schema,
+)
+from ingest.decode.unknown import bounded_counts
+from ingest.decode.wire import Layout
+from ingest.mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
+from ingest.schema import SAMPLES, TIMESTAMP
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+MAX_SHAPES = 50_000
+MAX_SHAPE_BYTES = 64 << 20
+"""Beyond either of these all that is remembered is forgotten, before the next batch."""
+BAD_TIME = -1
+"""Stands for a time that cannot be read."""
+SCHEMA = rows_schema(SAMPLES)
+
+
+class Template(NamedTuple):
+    """One sample but for its time and value: whose, what, and between which values it is possible."""
+
+    place: Place
+    metric: str
+    series: str | None
+    kind: str
+    scale: float
+    unknown: tuple[float, ...]
+
+
+class Plan(NamedTuple):
+    """What records of one shape become.
+
+    Args:
+        templates: number of each sample's template.
+        picks: which of the record's points these samples are; the others are not landed.
+        items: what each sample is called in a reject, after the record's index; '' where that says it.
+        faults: item, reason and detail of what is wrong with every record of this shape.
+        unknown: names of the points that are not landed, without being wrong.
+    """
+
+    templates: tuple[int, ...]
+    picks: tuple[int, ...]
+    items: tuple[str, ...]
+    faults: tuple[tuple[str, str, str], ...]
+    unknown: tuple[str, ...]
+
+
+class KnownLayout(NamedTuple):
+    """Where the points of a plan have their times and values; None where that cannot be said. `tries` so far."""
+
+    layout: Layout | None
+    plan: Plan
+    tries: int
+
+
+class Point(NamedTuple):
+    """Name and labels of one value; `delta`: it was counted since the last one, and made a rate by the decoder."""
+
+    name: str
+    labels: Mapping[str, str]
+    delta: bool = False
+
+
+class Shapes:
+    """What was met, within bounds; one for each decoder.
+
+    `plans` by whatever tells a shape in its format, `layouts` of protobuf by how a resource begins, and `page`: the
+    lines of the last page of text, up to their values.
+    """
+
+    def __init__(self, mapping: MetricMap) -> None:
+        self.mapping = mapping
+        self.clock = Clock()
+        self.plans: dict[Hashable, Plan] = {}
+        self.templates: dict[Template, int] = {}
+        self.columns = TemplateColumns.of([])
+        self.layouts: dict[Hashable, KnownLayout] = {}
+        self.page: list[tuple[str, Plan | None]] = []
+        self._bytes = 0
+
+    def begin(self) -> None:
+        """Before a batch: forget everything if it grew too large."""
+        if self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates), len(self.layouts)) > MAX_SHAPES:
+            self.plans.clear()
+            self.templates.clear()
+            self.layouts.clear()
+            self.page.clear()
+            self._bytes = 0
+
+    def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
+        """Keep a plan under a key that is about `size` bytes long."""
+        self.plans[key] = plan
+        self._bytes += size + 200 * len(plan.items)
+        return plan
+
+    def remember_layout(self, key: Hashable, known: "KnownLayout") -> None:
+        """Keep where points have their times and values, in place of what was known of the same key."""
+        self.layouts[key] = known
+        self._bytes += 1000 if known.layout is None else 2 * len(known.layout.shared) + 300 * len(known.layout.integer)
+
+    def plan(self, points: Sequence[Point]) -> Plan:
+        """What a record with these points becomes."""
+        templates: list[int] = []
+        picks: list[int] = []
+        items: list[str] = []
+        faults: dict[str, tuple[str, str, str]] = {}
+        unknown: list[str] = []
+        for number, point in enumerate(points):
+            found = self._template(point)
+            if isinstance(found, Template):
+                templates.append(self.templates.setdefault(found, len(self.templates)))
+                picks.append(number)
+                items.append(_item(point, found))
+            elif isinstance(found, Nowhere):
+                faults.setdefault(found.missing, ("", MISSING_KEY, found.missing))
+            else:
+                unknown.append(found)
+        only_first = tuple(faults.values())[:1]
+        return Plan(tuple(templates), tuple(picks), _distinct(items), only_first, tuple(unknown))
+
+    def _template(self, point: Point) -> Template | Nowhere | str:
+        """The point's template, why it has none, or the name to count it under."""
+        metric = self.mapping.find(point.name, point.labels)
+        if metric is None:
+            return point.name if point.name not in self.mapping.metrics else f"{point.name} with other labels"
+        if point.delta and metric.kind != COUNTER:
+            return f"{point.name} as a delta"
+        place = place_of(point.labels, self.mapping.labels, metric.of)
+        if isinstance(place, Nowhere):
+            return place if place.missing else f"{point.name} of {place.nobody}"
+        return _template(metric, place, point)
+
+    def table(self) -> "TemplateColumns":
+        """Columns of all templates, by their numbers."""
+        if self.columns.size != len(self.templates):
+            self.columns = TemplateColumns.of(list(self.templates))
+        return self.columns
+
+
+def _template(metric: ForeignMetric, place: Place, point: Point) -> Template:
+    kind = GAUGE if point.delta else metric.kind
+    return Template(place, metric.target, metric.series_of(point.labels), kind, metric.scale, metric.unknown)
+
+
+def _item(point: Point, template: Template) -> str:
+    return point.name if template.series is None else f"{point.name}.{template.series}"
+
+
+def _distinct(items: Sequence[str]) -> tuple[str, ...]:
+    seen: Counter[str] = Counter()
+    found = []
+    for item in items:
+        seen[item] += 1
+        found.append(item if seen[item] == 1 else f"{item}#{seen[item]}")
+    return tuple(found)
+
+
+class TemplateColumns(NamedTuple):
+    """Templates column by column."""
+
+    size: int
+    texts: Mapping[str, pa.StringArray]
+    scale: Floats
+    low: Floats
+    high: Floats
+    unknown: Mapping[int, tuple[float, ...]]
+
+    @classmethod
+    def of(cls, templates: Sequence[Template]) -> "TemplateColumns":
+        """Columns of templates in the order of their numbers."""
+        places = [t.place for t in templates]
+        texts = {name: [p[i] for p in places] for i, name in enumerate(Place._fields)}
+        texts |= {name: [getattr(t, name) for t in templates] for name in ("metric", "series", "kind")}
+        columns = [TARGETS[t.metric] for t in templates]
+        counters = [t.kind == COUNTER for t in templates]
+        return cls(
+            len(templates),
+            {name: pa.array(values, pa.string()) for name, values in texts.items()},
+            np.array([t.scale for t in templates], dtype=np.float64),
+            np.array([0.0 if c else column.low for c, column in zip(counters, columns, strict=True)]),
+            np.array([inf if c else column.high for c, column in zip(counters, columns, strict=True)]),
+            {i: t.unknown for i, t in enumerate(templates) if t.unknown},
+        )
+
+
+class Rows:
+    """Records of one batch, in order, as a decoder's loop finds them.
+
+    Args:
+        plans: (records,) what each becomes.
+        messages: (records,) the message it came from.
+        indexes: (records,) what it is called in a reject: its index in the message.
+        micros: (records,) its time, microseconds since 1970; BAD_TIME where that cannot be read.
+        values: (samples,) the values, record by record, as they were parsed.
+    """
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+        self.messages: list[int] = []
+        self.indexes: list[object] = []
+        self.micros: list[int] = []
+        self.values: list[object] = []
+        self.rejects: list[Reject] = []
+        self._times: dict[int, object] = {}
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def size(self) -> int:
+        """How many records and rejects there are; as many as before means that a message held nothing."""
+        return len(self.plans) + len(self.rejects)
+
+    def add(self, plan: Plan, at: tuple[int, object], micros: int, values: Iterable[object]) -> None:
+        """A record, at its message and its index in it; loops that are in a hurry append to the lists themselves."""
+        self.plans.append(plan)
+        self.messages.append(at[0])
+        self.indexes.append(at[1])
+        self.micros.append(micros)
+        self.values.extend(values)
+
+    def undecodable(self, message: int, item: str, detail: str) -> None:
+        """Set a message, or a part of it, aside."""
+        self.rejects.append(Reject(message, item, UNDECODABLE, detail))
+
+    def count(self, name: str) -> None:
+        """Count something that is neither landed nor wrong."""
+        self._counts[name] += 1
+
+    def bad_time(self, raw: object) -> int:
+        """BAD_TIME, and remember what stood in its place for the record that is added next."""
+        self._times[len(self.plans)] = raw
+        return BAD_TIME
+
+    def decoded(self, shapes: Shapes, context: Context) -> Decoded:
+        """Rows, rejects and counts of everything that was added."""
+        used = UsedPlans.of(self.plans)
+        keep, untimely = self._check_times(context)
+        record, template = used.samples()
+        values, faults = _checked(template, self.values, shapes.table())
+        rejects = [*self.rejects, *self._shape_faults(used), *untimely]
+        if faults:
+            place = np.arange(len(record)) - np.searchsorted(record, record)
+            rejects += [
+                self._reject(int(record[row]), int(place[row]), *why) for row, why in faults if keep[record[row]]
+            ]
+        if not keep.all():
+            kept = keep[record]
+            record, template, values = record[kept], template[kept], values.filter(pa.array(kept))
+        rows = self._table(record, template, values, shapes.table(), context)
+        return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(used))
+
+    def _check_times(self, context: Context) -> tuple[NDArray[np.bool_], list[Reject]]:
+        """(records,) whose time holds, and rejects of the others, unless nothing of them would land anyway."""
+        micros = np.array(self.micros, dtype=np.int64)
+        arrived = context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        ahead_us = micros - arrived[np.array(self.messages, dtype=np.int64)]
+        bad, late = micros < 0, ahead_us > FUTURE_LIMIT_US
+        rejects = [self._no_time(row) for row in np.flatnonzero(bad).tolist() if self.plans[row].templates]
+        rejects += [
+            Reject(self.messages[row], str(self.indexes[row]), FUTURE_TIMESTAMP, ahead(int(ahead_us[row])))
+            for row in np.flatnonzero(late).tolist()
+            if self.plans[row].templates
+        ]
+        return ~(bad | late), rejects
+
+    def _no_time(self, row: int) -> Reject:
+        message, item, raw = self.messages[row], str(self.indexes[row]), self._times.get(row)
+        if raw is None:
+            return Reject(message, item, MISSING_KEY, "the time is missing")
+        return Reject(message, item, BAD_TIMESTAMP, f"{short(raw)} is no time of this century")
+
+    def _shape_faults(self, used: "UsedPlans") -> list[Reject]:
+        faulty = [number for number, plan in enumerate(used.plans) if plan.faults]
+        return [
+            Reject(self.messages[row], f"{self.indexes[row]}", reason, detail)
+            for row in (np.flatnonzero(np.isin(used.number, faulty)).tolist() if faulty else ())
+            for _, reason, detail in self.plans[row].faults
+        ]
+
+    def _reject(self, row: int, place: int, reason: str, detail: str) -> Reject:
+        index, item = self.indexes[row], self.plans[row].items[place]
+        return Reject(self.messages[row], f"{index}.{item}" if item else f"{index}", reason, detail)
+
+    def _table(
+        self, record: Integers, template: Integers, values: pa.Array, columns: TemplateColumns, context: Context
+    ) -> pa.Table:
+        found = {name: _taken(texts, template) for name, texts in columns.texts.items()}
+        if found["cluster"].null_count:
+            found["cluster"] = found["cluster"].fill_null(context.cluster)
+        found["ts"] = pa.array(np.array(self.micros, dtype=np.int64)[record]).cast(TIMESTAMP)
+        found["message"] = pa.array(np.array(self.messages, dtype=np.int32)[record])
+        found["value"] = values
+        return pa.Table.from_arrays([found[name] for name in SCHEMA.names], schema=SCHEMA)
+
+    def _unknown(self, used: "UsedPlans") -> dict[str, int]:
+        counts = Counter(self._counts)
+        times = np.bincount(used.number, minlength=len(used.plans)).tolist()
+        for plan, count in zip(used.plans, times, strict=True):
+            for name in plan.unknown:
+                counts[name] += count
+        return bounded_counts(counts)
+
+
+class UsedPlans(NamedTuple):
+    """The different plans of a batch, and (records,) the number of each record's among them."""
+
+    plans: list[Plan]
+    number: Integers
+
+    @classmethod
+    def of(cls, plans: Sequence[Plan]) -> "UsedPlans":
+        """Of the plans of all records; one is told from another by its address, since all are alive."""
+        addresses = np.fromiter(map(id, plans), np.int64, len(plans))
+        _, first, number = np.unique(addresses, return_index=True, return_inverse=True)
+        return cls([plans[row] for row in first.tolist()], number)
+
+    def samples(self) -> tuple[Integers, Integers]:
+        """(samples,) the record and the template of each sample."""
+        sizes = np.array([len(plan.templates) for plan in self.plans], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        flat = np.array([t for plan in self.plans for t in plan.templates], dtype=np.int64)
+        counts = sizes[self.number]
+        record = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return record, flat[np.repeat(starts[self.number], counts) + place]
+
+
+def _taken(texts: pa.StringArray, rows: Integers) -> pa.StringArray:
+    """Each row's text; nulls alone, and one text alone, need no copying one by one."""
+    if texts.null_count == len(texts):
+        return pa.nulls(len(rows), pa.string())
+    return texts.take(pa.array(rows))
+
+
+def _checked(
+    template: Integers, values: Sequence[object], columns: TemplateColumns
+) -> tuple[pa.Array, list[tuple[int, tuple[str, str]]]]:
+    """Values in their columns' units, null where not measured or impossible; row, reason and detail of the faults."""
+    numbers, faults = numbers_of(values)
+    for number, words in columns.unknown.items():
+        numbers[(template == number) & np.isin(numbers, words)] = np.nan
+    numbers *= columns.scale[template]
+    low, high = columns.low[template], columns.high[template]
+    outside = (numbers < low) | (numbers > high)
+    for row in np.flatnonzero(outside).tolist():
+        reason = NEGATIVE if numbers[row] < 0 <= low[row] else OUT_OF_RANGE
+        faults.append((row, (reason, f"{numbers[row]:g}; possible is {low[row]:g} to {high[row]:g}")))
+    return pa.array(numbers, mask=outside | np.isnan(numbers)), faults
+
+
+def numbers_of(values: Sequence[object]) -> tuple[Floats, list[tuple[int, tuple[str, str]]]]:
+    """Values as numbers; NaN where one is missing, or is none, and then also a fault, unless it is NaN itself."""
+    numbers, faults = _all_numbers(values), []
+    if numbers is None:
+        good = [v if type(v) is float or type(v) is int else None for v in values]
+        numbers = np.array(good, dtype=np.float64)
+        faults = [(i, _not_a_number(v)) for i, v in enumerate(values) if good[i] is None and not _is_missing(v)]
+    infinite = np.flatnonzero(np.isinf(numbers)).tolist()
+    faults += [(row, (WRONG_TYPE, f"{numbers[row]} is not a finite number")) for row in infinite]
+    numbers[infinite] = np.nan
+    return numbers, faults
+
+
+def _all_numbers(values: Sequence[object]) -> Floats | None:
+    """Values that are numbers throughout; None if any is not. Of all ways the quickest, numpy's own included."""
+    try:
+        packed = pack(f"{len(values)}d", *values)
+    except StructError:
+        return None
+    numbers = np.frombuffer(bytearray(packed), dtype=np.float64)
+    suspects = np.flatnonzero((numbers == 0) | (numbers == 1)).tolist()
+    return None if any(type(values[row]) is bool for row in suspects) else numbers
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, NotFinite) and value.token == "NaN")  # noqa: S105
+
+
+def _not_a_number(value: object) -> tuple[str, str]:
+    return WRONG_TYPE, f"{short(value)} is not a finite number"
