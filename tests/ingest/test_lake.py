@@ -88,6 +88,19 @@ def test_a_chain_starts_at_zero_and_has_no_holes(lake: Lake) -> None:
     ]
 
 
+def test_links_that_were_read_are_never_read_again(lake: Lake) -> None:
+    for start in range(3):
+        land(lake, Link("usage", 0, start, start + 1), usage_rows((f"u{start}", start, 1.0, start)))
+    assert lake.read("usage").num_rows == 3
+
+    for start in range(2):
+        lake.layout.link("usage", 0, start).unlink()
+    land(lake, Link("usage", 0, 3, 4), usage_rows(("u3", 3, 1.0, 3)))
+
+    assert lake.read("usage")["container"].to_pylist() == ["u0", "u1", "u2", "u3"]
+    assert lake.position("usage", 0) == 4
+
+
 def test_a_batch_without_rows_still_moves_the_chain(lake: Lake) -> None:
     land(lake, Link("usage", 2, 0, 7), usage_rows())
 
