@@ -5,6 +5,7 @@ python tests/ingest/rounds.py [--rounds N] [--seed FIRST], or `make crash`. A ro
 """
 
 import argparse
+import os
 import random
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from ingest.broker import Broker, create_topics, running_broker
 from ingest.connect import connect
 from ingest.consumer import Formats
 from ingest.decode.native import decoder
+from ingest.errors import IngestError
 from ingest.kafka_source import ConsumerSettings
 from ingest.lake import Lake
 from ingest.lake_check import check
@@ -38,6 +40,8 @@ from ingest.streams import ingest_kafka
 from ingest.topics import Topic
 
 HERE = Path(__file__).parent
+AMBUSH_S = 3.0
+"""Longest wait for a consumer to reach the batch at which something happens to it."""
 END_LIMIT_S = 60.0
 """Longest wait for a process to end by itself."""
 
@@ -68,9 +72,9 @@ class Process:
     log: Path
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=log)
+            self.process = subprocess.Popen([*self.command, *more], stdout=subprocess.DEVNULL, stderr=log)
 
     def kill(self) -> None:
         if self.process is not None:
@@ -88,10 +92,22 @@ class Process:
             self.process.send_signal(number)
 
     def drained(self) -> int:
-        """Tell it to end; its exit code."""
+        """Tell it to end, thawing it should it freeze itself on the way; its exit code."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(END_LIMIT_S)
+        deadline_s = monotonic() + END_LIMIT_S
+        while self.alive() and monotonic() < deadline_s:
+            self.send(signal.SIGCONT)
+            _let_run(0.05)
+        return self.process.wait(0.1)
+
+    def await_stop(self, limit_s: float) -> None:
+        """Wait until it is frozen or has ended, or the limit is reached."""
+        assert self.process is not None
+        deadline_s, seen = monotonic() + limit_s, None
+        while seen is None and monotonic() < deadline_s:
+            _let_run(0.02)
+            seen = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
 
 @dataclass(slots=True)
@@ -183,13 +199,15 @@ def play(seed: int, broker: Broker, folder: Path, victims: Victims = compactor) 
     everybody: list[Actor] = [stage.producer, *stage.consumers, *stage.others]
     for actor in everybody:
         actor.start()
+    story: list[str] = []
     try:
-        story = [_strike(rng, stage) for _ in range(rng.randint(3, 6))]
-        faults = _finish(stage)
+        story += (_strike(rng, stage) for _ in range(rng.randint(3, 6)))
+        return _judged(stage, story, _finish(stage), monotonic() - began_s)
+    except IngestError as error:
+        return Outcome(seed, tuple(story), stage.records, 0, 0, 0, (str(error),), monotonic() - began_s)
     finally:
         for actor in everybody:
             actor.kill()
-    return _judged(stage, story, faults, monotonic() - began_s)
 
 
 def _set_up(seed: int, rng: random.Random, broker: Broker, folder: Path) -> Stage:
@@ -208,9 +226,11 @@ def _strike(rng: random.Random, stage: Stage) -> str:
     """Wait a little, then let one thing happen; what it was."""
     _let_run(rng.uniform(0.1, 0.8))
     _revive(stage)
-    what = rng.choices(("kill", "freeze", "broker", "producer", "other"), (5, 4, 1, 2, 2))[0]
+    what = rng.choices(("kill", "freeze", "ambush", "broker", "producer", "other"), (4, 3, 4, 1, 2, 2))[0]
     if what == "freeze":
         return _freeze(rng, stage)
+    if what == "ambush":
+        return _ambush(rng, stage)
     actor: Actor
     if what == "kill":
         actor = rng.choice(stage.consumers)
@@ -231,6 +251,20 @@ def _freeze(rng: random.Random, stage: Stage) -> str:
     _let_run(freeze_s)
     zombie.send(signal.SIGCONT)
     return f"freeze {zombie.name} {freeze_s:.1f} s"
+
+
+def _ambush(rng: random.Random, stage: Stage) -> str:
+    """Have a consumer die or freeze with a batch in its hands: files written, the link not made yet or just made."""
+    victim, batch = rng.choice(stage.consumers), rng.randint(1, 8)
+    number, point = rng.choice(("SIGKILL", "SIGSTOP", "SIGSTOP")), rng.choice(("written", "written", "landed"))
+    freeze_s = rng.uniform(1.2, 2.5)
+    victim.kill()
+    victim.start(number, point, str(batch))
+    victim.await_stop(AMBUSH_S)
+    if number == "SIGSTOP":
+        _let_run(freeze_s)
+        victim.send(signal.SIGCONT)
+    return f"{number} {point}, {victim.name}"
 
 
 def _revive(stage: Stage) -> None:
@@ -323,7 +357,7 @@ def play_rounds(
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """All rounds in a line."""
-    struck = Counter(" ".join(event.split()[:2]).rstrip("0123456789 ") for o in outcomes for event in o.story)
+    struck = Counter(" ".join(event.split()[:2]).rstrip(",0123456789 ") for o in outcomes for event in o.story)
     events = ", ".join(f"{count} x {what}" for what, count in sorted(struck.items()))
     bad = [str(outcome.seed) for outcome in outcomes if not outcome.good]
     figures = f"lost {sum(o.lost for o in outcomes)}, doubled {sum(o.doubled for o in outcomes)}"
