@@ -127,7 +127,7 @@ class ModelScorer:
 
     def newcomer_features(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
         """(n, raw features) of the newcomer on each node; the bits that features.training computes for a label."""
-        return _joining(_home(self.snapshot, nodes), _seats(self.snapshot, newcomer, nodes))
+        return newcomer_features(self.snapshot, newcomer, nodes)
 
     def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
         """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
@@ -137,6 +137,11 @@ class ModelScorer:
 
     def _predict(self, raw: Floats) -> Prediction:
         return self.predictor.predict(complete(raw, self.predictor.medians[: len(RAW_NAMES)]))
+
+
+def newcomer_features(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+    """(n, raw features) of a newcomer on each node of a snapshot."""
+    return _joining(_home(snapshot, nodes), _seats(snapshot, newcomer, nodes))
 
 
 def _relieved(raw: Floats, resource: str) -> Floats:

@@ -13,6 +13,7 @@ from advisor.decision import cost, points
 from advisor.errors import AdvisorError, NoBundle
 from advisor.model import Model, open_model
 from advisor.scoring import ModelScorer, Newcomer, Scores
+from advisor.served import ServedLog
 from advisor.snapshot import Snapshot, current_version, directory_name, load_current
 from models.errors import ModelsError
 from models.registry import Registry
@@ -67,6 +68,7 @@ class Serving:
         max_age_s: snapshots older than this are not believed.
         now_us: the clock.
         metrics: where counters are registered.
+        served: keeps some of the feature vectors that were scored with; None keeps none.
     """
 
     snapshots: Path
@@ -74,6 +76,7 @@ class Serving:
     max_age_s: float
     now_us: Callable[[], int]
     metrics: CollectorRegistry
+    served: ServedLog | None = None
     scorer: ModelScorer | None = field(default=None, init=False)
     refused: dict[str, str] = field(default_factory=dict, init=False)
     """What the last reload could not take up: `no_bundle` or `no_snapshot`, and the error."""
@@ -143,6 +146,8 @@ class Serving:
         if len(offered) and not len(known):
             return self._neutral(offered, "unknown_nodes")
         scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
+        if self.served is not None:
+            self.served.note(scorer.snapshot, newcomer, scored.rows)
         return Answer(offered, _points(scored, newcomer, len(offered)), "", scored)
 
     def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:

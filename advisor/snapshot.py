@@ -69,6 +69,7 @@ class Snapshot:
         resident_best_effort: (m,) whether it is BE.
         resident_use: (m, resources) what each uses; NaN where not known.
         profile: (a, p, k) as features.placement.profile_matrix gives them; NaN where there is none.
+        profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
     """
 
     version: int
@@ -89,6 +90,7 @@ class Snapshot:
     resident_best_effort: NDArray[np.bool_]
     resident_use: Floats
     profile: Floats
+    profiles_us: int = 0
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -184,6 +186,7 @@ class _Names(BaseModel):
     apps: tuple[str, ...]
     containers: tuple[str, ...]
     cpusets: tuple[str | None, ...]
+    profiles_us: int = 0
 
 
 def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:

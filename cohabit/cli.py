@@ -266,6 +266,23 @@ def serve(
 
 @app.command()
 @told_plainly
+def skew(
+    lake: LakeOption = None,
+    snapshots: Snapshots = None,
+    newest: Annotated[int, typer.Option(min=1, help="Look at so many vectors, the newest ones.")] = 1000,
+) -> None:
+    """Compute features that scores were made of again from the lake, and compare them bit by bit.
+
+    `serve` keeps the features of one request in a hundred beside the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
+    when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on.
+    """
+    from cohabit.serve_commands import run_skew
+
+    raise typer.Exit(not run_skew(settings(), lake=lake, snapshots=snapshots, newest=newest))
+
+
+@app.command()
+@told_plainly
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Through a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Return after the report instead of serving on.")] = False,

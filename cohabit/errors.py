@@ -23,6 +23,25 @@ class StreamExists(CohabitError):
         )
 
 
+class NothingServed(CohabitError):
+    """No feature vector was kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"{folder} holds no served features: run `cohabit serve` with COHABIT_ADVISOR__SERVED_SHARE above 0, and "
+            "let it score some requests"
+        )
+
+
+class UnreadableServed(CohabitError):
+    """A file of served features cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is not a log of served features ({reason}): remove it if another version wrote it")
+
+
 class StreamEnded(CohabitError):
     """A streaming job failed."""
 

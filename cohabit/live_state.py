@@ -17,7 +17,7 @@ from features.streamed import minutes_told
 from features.windows import LATENESS_US, STALE_US, WINDOW_US
 from ingest.landing import Landing
 from ingest.origin import Link
-from ingest.schema import LANDED, TIMESTAMP
+from ingest.schema import LANDED, LIVE_STATE, TIMESTAMP
 
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""
@@ -65,7 +65,8 @@ class LiveState:
             rows = dated.filter(pc.equal(dated["cluster"], self.cluster))
             self.others |= set(pc.unique(landing.rows["cluster"]).to_pylist()) - {self.cluster}
             self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], rows])
-            newest = pc.max(rows["arrived_at"].cast(pa.int64())).as_py()
+            heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
+            newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
 
     def write_gap(self, link: Link) -> None:

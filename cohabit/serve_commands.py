@@ -6,6 +6,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from numpy.random import default_rng
 from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
@@ -16,6 +17,9 @@ from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 if TYPE_CHECKING:
     from advisor.serving import Serving
 
+MOST_DIFFERING = 10
+SERVED = "served"
+"""Folder, beside the snapshots, of feature vectors that were scored with."""
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
 """Topics of which only the newest messages matter to a refresher."""
 OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
@@ -66,13 +70,28 @@ def _why(serving: "Serving") -> str:
 
 def open_serving(settings: Settings, registry: Path, snapshots: Path, now_us: Callable[[], int]) -> "Serving":
     """What the listeners answer from, loaded once."""
+    from advisor.served import ServedLog
     from advisor.serving import Serving
     from models.registry import Registry
 
+    served = ServedLog(snapshots / SERVED, settings.advisor.served_share, default_rng())
     metrics = CollectorRegistry()
-    serving = Serving(snapshots, Registry(registry), settings.advisor.max_feature_age_s, now_us, metrics)
+    serving = Serving(snapshots, Registry(registry), settings.advisor.max_feature_age_s, now_us, metrics, served)
     serving.reload()
     return serving
+
+
+def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
+    """See `cohabit skew`; whether enough is equal."""
+    from cohabit.skew import LIMIT, compare, read_served
+
+    served = read_served((snapshots or settings.snapshots) / SERVED)[-newest:]
+    with console.status(f"computing {len(served):,} feature vectors again"):
+        skew = compare(served, open_lake(settings, lake))
+    console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")
+    for name, times in skew.differing.most_common(MOST_DIFFERING):
+        console.print(f"  {name} differs in {times:,}")
+    return skew.share >= LIMIT
 
 
 def run_serve(

@@ -47,6 +47,8 @@ class AdvisorSettings(Branch):
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
     max_feature_age_s: float = Field(default=120.0, gt=0)
+    served_share: float = Field(default=0.01, ge=0, le=1)
+    """Share of requests of which one feature vector is kept, for `cohabit skew`."""
 
 
 class Settings(Branch):

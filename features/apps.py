@@ -1,6 +1,7 @@
 """Labels and profiles of many apps at once: the kernels of one app, app by app. Kernel."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,6 @@ def _by_app(state: pa.Table) -> Iterator[pa.Table]:
     named = state.filter(pc.and_(pc.is_valid(state["app"]), pc.is_valid(state["platform"])))
     code = joint([ranks(named[c]) for c in APP_KEYS])
     order = rising(code)
-    starts = group_starts(code[order])
-    for start, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
+    bounds = np.append(group_starts(code[order]), len(order))
+    for start, end in pairwise(bounds):
         yield named.take(pa.array(order[start:end]))

@@ -78,14 +78,17 @@ def newest_profile(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> pa.Tabl
 
 
 def _seen(decisions: pa.Table, state: pa.Table) -> pa.Table:
-    """Containers with a window that ended at most STALE_US before a decision and had arrived by then; newest only."""
+    """Containers with a window that ended at most STALE_US before a decision and had arrived by then; newest only.
+
+    A minute that is still growing counts as far as it has arrived: live scores would else be up to a minute older.
+    """
     ends, arrived = micros(state["window_end"]), micros(state["arrived_at"])
     time_us = micros(decisions["time"])
     minute = pa.table(
         {"cluster": decisions["cluster"], "node": decisions["node"], "end": time_us // WINDOW_US * WINDOW_US}
     )
     parts = []
-    for lag_us in range(0, STALE_US, WINDOW_US):
+    for lag_us in range(-WINDOW_US, STALE_US, WINDOW_US):
         at = pa.table({"cluster": state["cluster"], "node": state["node"], "end": ends + lag_us})
         decision = row_of(*key_codes(at, minute, ["cluster", "node", "end"]))
         rows = np.flatnonzero(decision >= 0)

@@ -312,7 +312,8 @@ LIVE_STATE = Table(
     "ts",
     (
         CLUSTER,
-        _time("ts", "end of the one-minute window"),
+        _time("ts", "end of the one-minute window, which may still grow"),
+        _time("heard_at", "when the newest sample behind the row had arrived"),
         NODE,
         CONTAINER,
         APP,

@@ -28,6 +28,17 @@ def test_residents_show_their_own_newest_minute() -> None:
     assert view.seen_us.tolist() == [now(120)]
 
 
+def test_a_minute_that_still_grows_counts_as_far_as_it_has_arrived() -> None:
+    seen = usage(
+        {"container": "a", "ts": 60, "cpu_cores": 1.0},
+        {"container": "a", "ts": 90, "cpu_cores": 2.0},
+        {"container": "a", "ts": 120, "cpu_cores": 4.0},
+    )
+
+    assert view_of(now(95), seen, Facts(nodes({}), placements())).use[:, 0].tolist() == [2.0]
+    assert view_of(now(125), seen, Facts(nodes({}), placements())).use[:, 0].tolist() == [3.0]
+
+
 def test_what_has_not_arrived_is_not_seen() -> None:
     seen = usage(
         {"container": "a", "ts": 60, "cpu_cores": 1.0},

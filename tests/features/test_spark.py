@@ -26,14 +26,16 @@ from features.rates import rates
 from features.residents import Sources
 from features.spans import contention
 from features.spark import batch, stream
-from features.spark.stream import Follow, follow
+from features.spark.stream import Follow, follow, tell
 from features.tables import TABLES
 from features.training import training_rows
 from ingest.broker import Broker, create_topics
-from ingest.consumer import Formats, Landers
+from ingest.capacity import Capacities
+from ingest.consumer import Formats, Landers, Source
 from ingest.consumer import ingest as ingest_loop
 from ingest.file_source import FileCapacities, FileSource
 from ingest.files import TopicWriter, read_messages, topic_path, topics_in
+from ingest.kafka_source import ConsumerSettings, KafkaSource
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 from ingest.producer import Pace, replay
@@ -165,6 +167,40 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
 
     assert_same(streamed.read("training"), by_kernel["training"], TABLES["training"].key)
     assert_same(streamed.read("node_state"), by_kernel["node_state"], TABLES["node_state"].key)
+
+
+def read_by(source: Source, state: LiveState) -> LiveState:
+    """Take up everything a source has."""
+    ingest_loop(source, state, Landers(Formats(), Capacities), metrics(), Event())
+    return state
+
+
+def test_a_refresher_told_by_the_stream_sees_what_one_that_computes_by_itself_does(
+    spark: SparkSession, kafka: Broker, files: Path, by_kernel: dict[str, pa.Table], tmp_path: Path
+) -> None:
+    create_topics(kafka.bootstrap)
+    replay(files, topics_in(files), kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
+    facts = Lake.open(tmp_path / "lake", TABLES)
+    ingest_files(files, ("nodes", "placements"), facts, until="end", stop=Event(), metrics=metrics())
+    how = Follow(tmp_path / "checkpoint", every=None)
+    tell(
+        stream.from_kafka(spark, facts, stream.Broker(kafka.bootstrap, "default")), facts, how, kafka.bootstrap
+    ).awaitTermination()
+
+    told, own = LiveState(PLAN.cluster, lambda: 2**60), LiveState(PLAN.cluster, lambda: 2**60)
+    topics = ("nodes", "placements", "node_state")
+    with closing(KafkaSource(ConsumerSettings(kafka.bootstrap, topics, "told"), told.position)) as source:
+        source.stop_at_end()
+        read_by(source, told)
+    with closing(FileSource(files, TOPICS, own.position)) as source:
+        source.stop_at_end()
+        read_by(source, own)
+
+    by_stream, by_itself = (s.snapshot(by_kernel["profiles"], version=1) for s in (told, own))
+    assert len(by_itself.containers) > 20
+    assert by_stream.containers == by_itself.containers
+    assert by_stream.resident_use.tobytes() == by_itself.resident_use.tobytes()
+    assert by_stream.node_seen_us.tolist() == by_itself.node_seen_us.tolist()
 
 
 def test_live_residents_use_what_the_kernels_say_of_their_last_minute(

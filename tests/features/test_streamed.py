@@ -38,7 +38,18 @@ def test_a_minute_told_is_the_minute_computed_for_all_that_containers_share() ->
 
     told = minutes_told(landed(messages(state)))
 
-    shared = ["cluster", "node", "container", "window_end", "app", "team", "qos", "samples", *LIVE_SIGNALS]
+    shared = [
+        "cluster",
+        "node",
+        "container",
+        "window_end",
+        "app",
+        "team",
+        "qos",
+        "samples",
+        "arrived_at",
+        *LIVE_SIGNALS,
+    ]
     assert told.select(shared).equals(state.select(shared).combine_chunks())
     assert resource_use(told).tobytes() == resource_use(state).tobytes()
 

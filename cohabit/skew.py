@@ -1,0 +1,142 @@
+"""Skew: feature vectors that scores were made of, computed again from what landed, and compared. An edge.
+
+What differs was served from something else than what landed: a message that came in another order, a job that rebuilt
+profiles under the same time, a mend of the code between the two.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from advisor.build import build_snapshot
+from advisor.scoring import Newcomer, newcomer_features
+from advisor.served import SUFFIX
+from advisor.snapshot import Snapshot
+from cohabit.errors import NothingServed, UnreadableServed
+from cohabit.live_state import BEGIN_US, KEEP_US
+from features.catalog import RAW_NAMES
+from features.live import live_view, state_by
+from features.node_state import Facts
+from features.rates import rates
+from ingest.lake import Lake
+from ingest.schema import TIMESTAMP
+
+LIMIT = 0.999
+"""Share of values that must be equal to the last bit."""
+
+
+class Served(BaseModel):
+    """One line of a served log."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster: str
+    as_of_us: int
+    profiles_us: int
+    node: str
+    app: str
+    best_effort: bool
+    features: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """What was compared.
+
+    Args:
+        vectors: feature vectors compared.
+        values: values compared.
+        equal: how many of them are equal, missing being equal to missing.
+        differing: how often each feature differed.
+    """
+
+    vectors: int
+    values: int
+    equal: int
+    differing: Counter[str]
+
+    @property
+    def share(self) -> float:
+        """Share of values that are equal."""
+        return self.equal / self.values if self.values else 1.0
+
+
+def read_served(folder: Path) -> list[Served]:
+    """All lines of a folder, oldest time first.
+
+    Raises:
+        NothingServed: there are none.
+        UnreadableServed: a line is not one of a served log, or of another catalogue of features.
+    """
+    lines = [(path, line) for path in sorted(folder.glob(f"*{SUFFIX}")) for line in path.read_bytes().splitlines()]
+    if not lines:
+        raise NothingServed(folder)
+    return sorted((_parse(path, line) for path, line in lines), key=lambda s: (s.as_of_us, s.profiles_us))
+
+
+def _parse(path: Path, line: bytes) -> Served:
+    try:
+        served = Served.model_validate(json.loads(line))
+    except (ValidationError, ValueError) as error:
+        raise UnreadableServed(path, str(error).splitlines()[0]) from error
+    if len(served.features) != len(RAW_NAMES):
+        raise UnreadableServed(path, f"{len(served.features)} features, the catalogue has {len(RAW_NAMES)}")
+    return served
+
+
+def compare(served: Sequence[Served], lake: Lake) -> Skew:
+    """Compute every vector again from the lake, as of the time it was served for."""
+    differing: Counter[str] = Counter()
+    equal = 0
+    for snapshot, group in _groups(served, lake):
+        for one in group:
+            found = _again(snapshot, one)
+            expected = np.array([np.nan if v is None else v for v in one.features])
+            same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+            equal += int(same.sum())
+            differing.update(RAW_NAMES[i] for i in np.flatnonzero(~same))
+    return Skew(len(served), len(served) * len(RAW_NAMES), equal, differing)
+
+
+def _again(snapshot: Snapshot, served: Served) -> np.ndarray:
+    """(raw features,) of the newcomer; infinite, which equals nothing, on a node that did not land."""
+    if served.node not in snapshot.node_index:
+        return np.full(len(RAW_NAMES), np.inf)
+    rows = np.array([snapshot.node_index[served.node]], np.int32)
+    features = newcomer_features(snapshot, Newcomer(served.app, best_effort=served.best_effort), rows)
+    return np.asarray(features[0], np.float64)
+
+
+def _groups(served: Sequence[Served], lake: Lake) -> Iterator[tuple[Snapshot, list[Served]]]:
+    """Vectors of the same snapshot together, and that snapshot."""
+    by_snapshot: dict[tuple[str, int, int], list[Served]] = {}
+    for one in served:
+        by_snapshot.setdefault((one.cluster, one.as_of_us, one.profiles_us), []).append(one)
+    profiles = lake.read("profiles")
+    for (cluster, as_of_us, profiles_us), group in by_snapshot.items():
+        known = profiles.filter(pc.less_equal(profiles["as_of"], pa.scalar(profiles_us, TIMESTAMP)))
+        yield snapshot_as_of(lake, cluster, as_of_us, known), group
+
+
+def snapshot_as_of(lake: Lake, cluster: str, as_of_us: int, profiles: pa.Table) -> Snapshot:
+    """What a refresher that had landed all of a cluster by some time would have published then."""
+    moment = _moment(as_of_us)
+    of_cluster = pc.field("cluster") == cluster
+    facts = Facts(*(lake.read(t, as_of=moment).filter(of_cluster) for t in ("nodes", "placements")))
+    usage = lake.read("usage", _moment(as_of_us - KEEP_US), as_of=moment).filter(of_cluster)
+    samples = lake.read("samples", _moment(as_of_us - BEGIN_US), as_of=moment).filter(of_cluster)
+    state = state_by(as_of_us, pa.concat_tables([usage, rates(samples, facts).usage]), facts)
+    return build_snapshot(live_view(as_of_us, state, facts, profiles), profiles, version=0, as_of_us=as_of_us)
+
+
+def _moment(micros: int) -> datetime:
+    moment: datetime = pa.scalar(micros, TIMESTAMP).as_py()
+    return moment

@@ -1,0 +1,131 @@
+"""Skew: what was served, computed again from what landed."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry
+from sampled import placement_messages, sample_messages
+
+import advisor.served
+from advisor.scoring import Newcomer
+from advisor.served import ServedLog
+from advisor.snapshot import Snapshot
+from cohabit.command_parts import TOPICS
+from cohabit.errors import NothingServed, UnreadableServed
+from cohabit.live_state import LiveState
+from cohabit.simulation import simulate_into
+from cohabit.skew import LIMIT, compare, read_served
+from features.job import whole_stretch
+from features.local import run_local
+from features.tables import TABLES
+from ingest.capacity import Capacities
+from ingest.consumer import Formats, Landers, ingest
+from ingest.file_source import FileSource
+from ingest.files import TopicWriter, read_messages, topic_path, topics_in
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.simulator.messages import Faults
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+
+PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=7, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
+APPS = [Newcomer("app-000"), Newcomer("app-001", best_effort=True), Newcomer("never-seen")]
+EVERY_MS = 47_000
+
+
+def metrics() -> IngestMetrics:
+    return IngestMetrics.on(CollectorRegistry())
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """An hour with ten times the usual faults, landed, with profiles."""
+    folder = tmp_path_factory.mktemp("stream")
+    simulate_into(folder, PLAN, lambda _done, _of: None)
+    TopicWriter(folder, "placements").write(placement_messages(PLAN))
+    TopicWriter(folder, "samples").write(sample_messages(PLAN, np.random.default_rng(5)))
+    lake = Lake.open(folder / "lake", TABLES)
+    ingest_files(folder, topics_in(folder), lake, until="end", stop=Event(), metrics=metrics())
+    stretch = whole_stretch(lake)
+    assert stretch is not None
+    run_local(lake, stretch, lambda _table, _rows: None)
+    return lake
+
+
+def snapshots(stream: Path, growing: Path, profiles: pa.Table) -> Iterator[Snapshot]:
+    """What a refresher publishes while messages arrive, each when it did."""
+    state = LiveState(PLAN.cluster, lambda: 2**60)
+    messages = {topic: read_messages(topic_path(stream, topic)) for topic in topics_in(stream)}
+    waiting = {topic: sorted(found, key=lambda m: m.arrived_ms) for topic, found in messages.items()}
+    start_ms, end_ms = (round(PLAN.start.timestamp() * 1000) + round(s * 1000) for s in (600, PLAN.hours * 3600))
+    since_ms = 0
+    for version, now_ms in enumerate(range(start_ms, end_ms, EVERY_MS), start=1):
+        for topic, found in waiting.items():
+            TopicWriter(growing, topic).write([m for m in found if since_ms < m.arrived_ms <= now_ms])
+        with closing(FileSource(growing, TOPICS, state.position)) as source:
+            source.stop_at_end()
+            ingest(source, state, Landers(Formats(), Capacities), metrics(), Event())
+        yield state.snapshot(profiles, version)
+        since_ms = now_ms
+
+
+@pytest.fixture(scope="module")
+def served(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The features of some newcomers on every node, from every snapshot."""
+    folder = tmp_path_factory.mktemp("served")
+    log = ServedLog(folder, 1.0, np.random.default_rng(1))
+    for snapshot in snapshots(lake.root.parent, folder / "growing", lake.read("profiles")):
+        for row in range(len(snapshot.nodes)):
+            for newcomer in APPS:
+                log.note(snapshot, newcomer, np.array([row], np.int32))
+    return folder
+
+
+def test_what_is_served_equals_what_landed_under_late_doubled_and_skewed_arrivals(served: Path, lake: Lake) -> None:
+    skew = compare(read_served(served), lake)
+
+    assert skew.vectors > 900
+    assert skew.share >= LIMIT, skew.differing.most_common(5)
+
+
+def test_a_lake_that_holds_something_else_is_noticed(served: Path, lake: Lake, tmp_path: Path) -> None:
+    half = Lake.open(tmp_path / "lake", TABLES)
+    messages = read_messages(topic_path(lake.root.parent, "usage"))
+    for topic in ("nodes", "placements"):
+        TopicWriter(tmp_path / "stream", topic).write(list(read_messages(topic_path(lake.root.parent, topic))))
+    TopicWriter(tmp_path / "stream", "usage").write([m for i, m in enumerate(messages) if i % 2])
+    ingest_files(tmp_path / "stream", TOPICS, half, until="end", stop=Event(), metrics=metrics())
+
+    skew = compare(read_served(served)[-30:], half)
+
+    assert skew.share < LIMIT
+    assert skew.differing
+
+
+def test_only_the_drawn_share_is_kept_and_files_stay_small(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advisor.served, "MOST_BYTES", 20_000)
+    snapshot = next(iter(snapshots(lake.root.parent, tmp_path / "growing", lake.read("profiles"))))
+    none, some = (
+        ServedLog(tmp_path / name, share, np.random.default_rng(2)) for name, share in (("none", 0.0), ("some", 0.5))
+    )
+    for _ in range(200):
+        none.note(snapshot, APPS[0], np.arange(3, dtype=np.int32))
+        some.note(snapshot, APPS[0], np.arange(3, dtype=np.int32))
+
+    assert not (tmp_path / "none").exists()
+    assert sum(path.stat().st_size for path in (tmp_path / "some").iterdir()) < 2 * 22_000
+
+
+def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(NothingServed, match="SERVED_SHARE"):
+        read_served(tmp_path)
+    (tmp_path / "1.jsonl").write_text('{"cluster": "c"}\n')
+    with pytest.raises(UnreadableServed, match="not a log of served features"):
+        read_served(tmp_path)
