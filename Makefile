@@ -25,8 +25,9 @@ demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; 
 test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 slowest
 	$(BIN)/python -m pytest
 
-crash: $(JARS) ## crash rounds against a real broker, 100 or ROUNDS=n; SEED=n repeats one
+crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/live_rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 
 fuzz-decode: $(STAMP) ## decode a million broken messages of all formats; MESSAGES=n for fewer
 	PYTHONPATH=.:tests/ingest $(BIN)/python tests/ingest/mutations.py $(or $(MESSAGES),1000000)

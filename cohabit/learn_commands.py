@@ -1,6 +1,6 @@
 """The commands of features and models: features, evaluate, train."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from cohabit.console import console, show_table
 from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
 from ingest.lake import Lake
+from ingest.topics import SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from features.job import Stretch
     from models.learn import Metrics
 
-TELL_SINCE = timedelta(minutes=10)
+TELL_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
 METRICS = ("mae_log", "spearman", "coverage90")
 LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; spearman: rank correlation, higher is
@@ -108,9 +109,11 @@ def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str)
 def _tell(settings: Settings, lake: Lake, bootstrap: str) -> None:
     from features.spark import stream
     from features.spark.session import LOCAL_MASTER, spark_session
+    from ingest.offsets import last_minutes
 
     master, stop = settings.spark.master or LOCAL_MASTER, stop_on_signals()
-    broker = stream.Broker(bootstrap, settings.cluster, since=datetime.now(UTC) - TELL_SINCE)
+    begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name), TELL_SINCE_MS)
+    broker = stream.Broker(bootstrap, settings.cluster, begin)
     how = stream.Follow(lake.root / "checkpoints" / "tell")
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
         query = stream.tell(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)

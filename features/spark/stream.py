@@ -5,9 +5,9 @@ arithmetic. Spark's watermark is wider than the rule for late samples and never 
 arrived within the limit after its time, whatever the watermark says.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,12 +71,12 @@ class Broker:
     Args:
         bootstrap: host:port.
         cluster: the cluster of records that do not name one.
-        since: begin with messages as old as that, where there is no checkpoint; None: with the oldest.
+        begin: where to begin each (topic, partition) when there is no checkpoint; None: with the oldest messages.
     """
 
     bootstrap: str
     cluster: str
-    since: datetime | None = None
+    begin: Mapping[tuple[str, int], int] | None = None
 
 
 def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
@@ -96,11 +96,8 @@ def _messages(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
         "subscribe": topic,
         "maxOffsetsPerTrigger": str(MAX_MESSAGES),
     }
-    if broker.since is None:
-        options["startingOffsets"] = "earliest"
-    else:
-        options |= {"startingTimestamp": str(int(broker.since.timestamp() * 1000))}
-        options |= {"startingOffsetsByTimestampStrategy": "latest"}
+    begin = {str(p): offset for (name, p), offset in (broker.begin or {}).items() if name == topic}
+    options["startingOffsets"] = json.dumps({topic: begin}) if begin else "earliest"
     return spark.readStream.format("kafka").options(**options).load()
 
 
