@@ -18,7 +18,7 @@ from ingest.files import topics_in
 from ingest.topics import NODES, PLACEMENTS, Topic
 
 if TYPE_CHECKING:
-    from ingest.kubernetes import Follower, Surroundings
+    from ingest.kube.follow import Follower, Surroundings
     from ingest.outlet import Outlet
 
 
@@ -35,8 +35,8 @@ def run_watch(
 ) -> None:
     """See `cohabit watch`."""
     from ingest.broker import create_topics
-    from ingest.kubernetes import Surroundings, WatchMetrics, follow_all
-    from ingest.kubernetes_feed import IN_CLUSTER, core_api
+    from ingest.kube.feed import IN_CLUSTER, core_api
+    from ingest.kube.follow import Surroundings, WatchMetrics, follow_all
     from ingest.producer import Sender
 
     stop, brokers = stop_on_signals(), bootstrap or settings.kafka.bootstrap
@@ -53,9 +53,9 @@ def run_watch(
 
 def _followers(api: Any, namespaces: Sequence[str], state: Path, around: "Surroundings") -> list["Follower"]:
     """One for nodes, and one for pods or one for those of each namespace; each keeps its own position."""
-    from ingest.cluster_events import CLUSTER_NODES, PODS
-    from ingest.kubernetes import Follower
-    from ingest.kubernetes_feed import node_feed, pod_feed
+    from ingest.kube.events import CLUSTER_NODES, PODS
+    from ingest.kube.feed import node_feed, pod_feed
+    from ingest.kube.follow import Follower
 
     nodes = Follower(CLUSTER_NODES, node_feed(api), state / "nodes.json", around)
     names = {f"pods-{name}" if name else "pods": name for name in (dict.fromkeys(namespaces) or (None,))}

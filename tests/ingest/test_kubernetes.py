@@ -23,19 +23,19 @@ from typer.testing import CliRunner
 
 from cohabit.cli import app
 from ingest.broker import Broker, create_topics
-from ingest.cluster_events import CLUSTER_NODES, PODS
 from ingest.consumer import Formats
 from ingest.decode.native import decoder
 from ingest.errors import ClusterRefused, ClusterUnanswered, NoCluster
 from ingest.files import Message
 from ingest.kafka_source import ConsumerSettings
-from ingest.kubernetes import Backoff, Follower, Surroundings, WatchMetrics, follow_all
-from ingest.kubernetes_feed import core_api, node_feed, pod_feed
-from ingest.kubernetes_objects import Pod
+from ingest.kube.events import CLUSTER_NODES, PODS
+from ingest.kube.feed import core_api, node_feed, pod_feed
+from ingest.kube.follow import Backoff, Follower, Surroundings, WatchMetrics, follow_all
+from ingest.kube.objects import Pod
+from ingest.kube.pods import placement
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 from ingest.outlet import Outlet
-from ingest.pods import placement
 from ingest.producer import Sender
 from ingest.schema import DEAD_LETTERS, LANDED, NODES, PLACEMENTS
 from ingest.streams import ingest_kafka

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingest.cluster_events import Heard, Told, node_listed, node_seen, pod_gone, pod_listed, pod_seen
 from ingest.decode.native import decoder
 from ingest.decode.types import Context
-from ingest.gpu_resources import gpus_in
-from ingest.kubernetes_nodes import node_facts
-from ingest.kubernetes_objects import Node, Pod
-from ingest.pods import is_pinned, placement, pod_total, qos_of
-from ingest.quantity import parse_quantity
+from ingest.kube.events import Heard, Told, node_listed, node_seen, pod_gone, pod_listed, pod_seen
+from ingest.kube.gpus import gpus_in
+from ingest.kube.nodes import node_facts
+from ingest.kube.objects import Node, Pod
+from ingest.kube.pods import is_pinned, placement, pod_total, qos_of
+from ingest.kube.quantity import parse_quantity
 from ingest.schema import NODES, PLACEMENTS, TIMESTAMP, Table
 
 NOON_MS = 1_772_366_400_000

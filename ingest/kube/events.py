@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import orjson
 
-from ingest.kubernetes_nodes import node_facts, told_at
-from ingest.kubernetes_objects import Node, Pod
-from ingest.pods import Record, changed_at, ended_at, placed_at, placement
+from ingest.kube.nodes import node_facts, told_at
+from ingest.kube.objects import Node, Pod
+from ingest.kube.pods import Record, changed_at, ended_at, placed_at, placement
 from ingest.topics import NODES, PLACEMENTS, Topic
 
 ENDED = ("Succeeded", "Failed")

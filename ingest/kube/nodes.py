@@ -3,8 +3,8 @@
 from datetime import datetime
 from fractions import Fraction
 
-from ingest.gpu_resources import gpus_in
-from ingest.kubernetes_objects import Metadata, Node, Taint
+from ingest.kube.gpus import gpus_in
+from ingest.kube.objects import Metadata, Node, Taint
 
 Record = dict[str, object]
 

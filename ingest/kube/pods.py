@@ -7,9 +7,9 @@ from fractions import Fraction
 import orjson
 
 from ingest.cpuset import is_cpuset
-from ingest.gpu_resources import gpus_in
 from ingest.identity import Owner, PodFacts, identify, top_owner
-from ingest.kubernetes_objects import ContainerSpec, Metadata, Pod, PodSpec, Toleration
+from ingest.kube.gpus import gpus_in
+from ingest.kube.objects import ContainerSpec, Metadata, Pod, PodSpec, Toleration
 
 Record = dict[str, object]
 Amounts = Mapping[str, Fraction]

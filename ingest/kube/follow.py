@@ -21,10 +21,10 @@ from prometheus_client import CollectorRegistry, Counter
 from pydantic import ValidationError
 
 from ingest.atomic import replace_atomically
-from ingest.cluster_events import Answer, Heard, Kind, Told, metadata_text
 from ingest.errors import ClusterRefused, ClusterUnanswered, PositionExpired
 from ingest.files import Message
-from ingest.kubernetes_feed import Feed
+from ingest.kube.events import Answer, Heard, Kind, Told, metadata_text
+from ingest.kube.feed import Feed
 from ingest.outlet import Outlet
 from ingest.topics import message_key
 

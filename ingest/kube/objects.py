@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic.alias_generators import to_camel
 
-from ingest.quantity import parse_quantity
+from ingest.kube.quantity import parse_quantity
 
 T = TypeVar("T")
 

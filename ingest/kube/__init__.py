@@ -1,0 +1,1 @@
+"""A Kubernetes cluster's pods and nodes, as placements and nodes."""
