@@ -5,6 +5,7 @@ import pytest
 from foreign import RFC, TS, context, dumped, same
 from samples_of import MESSAGES, adapter, page, plain_request, telegraf
 
+from ingest.decode import samples
 from ingest.decode.formats import decoder_named
 from ingest.decode.types import Decoded
 
@@ -124,3 +125,15 @@ def test_telegraf_messages_with_other_fields_tags_or_times_are_not_taken_for_the
     ]
 
     check("telegraf-json", good, good, *(message for one in changed for message in (one, good, one)))
+
+
+@pytest.mark.parametrize("name", ["telegraf-json", "cadvisor", "auto"])
+def test_what_comes_in_another_order_after_all_was_forgotten_keeps_its_own_labels(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "MAX_SHAPES", 0)
+    there, back = (pa.array(m, pa.binary()) for m in (MESSAGES[name], MESSAGES[name][::-1]))
+    knowing, known = decoder_named(name), context(len(there))
+    knowing(there, known)
+
+    assert same(knowing(back, known), decoder_named(name)(back, known))
