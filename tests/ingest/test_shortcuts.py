@@ -8,6 +8,7 @@ from samples_of import MESSAGES, adapter, page, plain_request, telegraf
 from ingest.decode import samples
 from ingest.decode.formats import decoder_named
 from ingest.decode.types import Decoded
+from ingest.schema import MAX_MESSAGE_BYTES
 
 TAGS = {"host": "n1", "container_name": "web", "cpu": "cpu-total"}
 
@@ -137,3 +138,9 @@ def test_what_comes_in_another_order_after_all_was_forgotten_keeps_its_own_label
     knowing(there, known)
 
     assert same(knowing(back, known), decoder_named(name)(back, known))
+
+
+def test_a_telegraf_message_that_is_too_long_is_refused_also_where_its_tags_were_met_before() -> None:
+    good = dumped(telegraf())
+
+    check("telegraf-json", good, good, good.replace(b'{"fields":{', b'{"fields":{' + b" " * MAX_MESSAGE_BYTES), good)
