@@ -7,7 +7,9 @@ from samples_of import MESSAGES, adapter, page, plain_request, telegraf
 
 from ingest.decode import samples
 from ingest.decode.formats import decoder_named
+from ingest.decode.otlp_proto import BEGINNING, layout_key
 from ingest.decode.types import Decoded
+from ingest.decode.wire import stretches
 from ingest.schema import MAX_MESSAGE_BYTES
 
 TAGS = {"host": "n1", "container_name": "web", "cpu": "cpu-total"}
@@ -144,3 +146,17 @@ def test_a_telegraf_message_that_is_too_long_is_refused_also_where_its_tags_were
     good = dumped(telegraf())
 
     check("telegraf-json", good, good, good.replace(b'{"fields":{', b'{"fields":{' + b" " * MAX_MESSAGE_BYTES), good)
+
+
+def test_the_next_points_of_a_resource_with_few_attributes_are_looked_for_under_the_same_key() -> None:
+    now, later = plain_request(), plain_request()
+    for metric in later.resource_metrics[0].scope_metrics[0].metrics:
+        for point in (*metric.gauge.data_points, *metric.sum.data_points):
+            point.time_unix_nano += 10**9
+    first, second = (bytes(made.SerializeToString()) for made in (now, later))
+
+    keys = {layout_key(message, *part) for message in (first, second) for part in stretches(message) or ()}
+
+    assert len(first) < BEGINNING
+    assert first != second
+    assert len(keys) == 1
