@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ingest import journal
+from ingest.errors import DamagedLake
 from ingest.lake import Lake
 from ingest.lake_layout import Horizon
 from ingest.selection import EPOCH, between, microseconds
@@ -29,12 +31,19 @@ class Freed:
 
 
 def expiring(lake: Lake, table: str, before: datetime) -> Freed:
-    """What a horizon would take away: rows before it, and files that hold no others."""
+    """What a horizon would take away: rows before it, and files that hold no others.
+
+    Raises:
+        DamagedLake: a file that holds such rows cannot be read.
+    """
     kind, rows = lake.table(table), 0
     for part in lake.parts(table, EPOCH, before):
         early = between(kind.time, max(part.start_us, lake.horizon_us(table)), min(part.end_us, microseconds(before)))
         paths = [str(lake.root / path) for path in part.paths]
-        rows += ds.dataset(paths, schema=kind.schema).count_rows(filter=early)
+        try:
+            rows += ds.dataset(paths, schema=kind.schema).count_rows(filter=early)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamagedLake(lake.root, str(error)) from error
     gone = (lake.root / path for path in _expired(lake, table, microseconds(before)))
     there = [path for path in gone if path.exists()]
     return Freed(len(there), sum(path.stat().st_size for path in there), rows)

@@ -216,8 +216,16 @@ class Lake:
         return pa.concat_tables([kind.schema.empty_table(), *parts])
 
     def count(self, table: str, start: datetime, end: datetime) -> int:
-        """Rows of the files that overlap [start, end), duplicates included: how much there is to read."""
-        return sum(pq.read_metadata(path).num_rows for path in self.files(table, start, end))
+        """Rows of the files that overlap [start, end), duplicates included: how much there is to read.
+
+        Raises:
+            DamagedLake: a file cannot be read.
+        """
+        files = self.files(table, start, end)
+        try:
+            return sum(pq.read_metadata(path).num_rows for path in files)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamagedLake(self.root, str(error)) from error
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""

@@ -19,11 +19,11 @@ The tables themselves are in `ingest.exporters`; a TOML file adds to them:
 A name in the file replaces every entry of that name in the tables.
 """
 
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from math import isfinite
 from pathlib import Path
 
 from ingest.errors import BadMapping
@@ -192,7 +192,7 @@ def read_mapping(path: Path, known: MetricMap) -> MetricMap:
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         told = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 1,000 lists in each other
         raise BadMapping(path, "it is not TOML", str(error)) from error
     if strange := sorted(told.keys() - {"metric", "labels"}):
         raise BadMapping(path, f"{strange[0]!r} is unknown", "there are [[metric]] and [labels]")
@@ -234,8 +234,9 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> float | None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return float(value) if good and isinstance(value, int | float) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= sys.float_info.max else None
 
 
 def _scale(value: object) -> float | None:

@@ -15,7 +15,7 @@ from ingest.decode.otlp import NO_POINTS, Attributes, Found, add_resource
 from ingest.decode.parse import MAX_RECORDS, complaint
 from ingest.decode.samples import KnownLayout, Plan, Rows, Shapes
 from ingest.decode.types import Context, Decode, Decoded
-from ingest.decode.wire import layout_of, stretches
+from ingest.decode.wire import layout_of, stretches, varint
 from ingest.exporters import EXPORTERS
 from ingest.mapping import MetricMap
 from ingest.schema import MAX_MESSAGE_BYTES
@@ -24,7 +24,7 @@ DELTA = 1
 NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
 BEGINNING = 600
-"""Bytes of a resource that tell it from others; most resources' attributes fit."""
+"""Bytes of a resource that tell it from others at most; most resources' attributes fit."""
 MOST_TRIES = 3
 """Layouts that are tried for what begins alike and is as long; what keeps changing is not tried again."""
 Message = Any
@@ -61,7 +61,7 @@ def _add_known(rows: Rows, shapes: Shapes, number: int, message: bytes) -> bool:
     data, found = np.frombuffer(message, np.uint8), []
     for start, end in parts:
         stretch = data[start:end]
-        known = shapes.layouts.get(_key(message, start, end))
+        known = shapes.layouts.get(layout_key(message, start, end))
         if known is None or known.layout is None or not known.layout.fits(stretch):
             return False
         times, values = known.layout.read(stretch)
@@ -79,7 +79,7 @@ def _add_known(rows: Rows, shapes: Shapes, number: int, message: bytes) -> bool:
 
 def _remember(shapes: Shapes, message: bytes, part: tuple[int, int], plan: Plan, found: Found) -> None:
     """Keep the layout of a resource, so that its next points need no parsing."""
-    key = _key(message, *part)
+    key = layout_key(message, *part)
     known = shapes.layouts.get(key)
     if known is not None and known.tries >= MOST_TRIES:
         return
@@ -93,9 +93,10 @@ def _remember(shapes: Shapes, message: bytes, part: tuple[int, int], plan: Plan,
     shapes.remember_layout(key, KnownLayout(layout, plan, tries))
 
 
-def _key(message: bytes, start: int, end: int) -> tuple[int, bytes]:
-    """Length of a stretch, and how it begins: what it is of."""
-    return end - start, message[start : min(end, start + BEGINNING)]
+def layout_key(message: bytes, start: int, end: int) -> tuple[int, bytes]:
+    """Length of a stretch, and its first field: the resource it is of, without the times behind it, which change."""
+    length, at = varint(message, start + 1)
+    return end - start, message[start : min(end, start + BEGINNING, at + length)]
 
 
 def parse_request(message: bytes | None) -> Message | None:

@@ -117,6 +117,7 @@ class Shapes:
         if self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates), len(self.layouts)) > MAX_SHAPES:
             self.plans.clear()
             self.templates.clear()
+            self.columns = TemplateColumns.of([])
             self.layouts.clear()
             self.page.clear()
             self._bytes = 0

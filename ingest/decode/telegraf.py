@@ -16,6 +16,7 @@ from ingest.decode.samples import Plan, Point, Rows, Shapes
 from ingest.decode.types import Context, Decode, Decoded
 from ingest.exporters import EXPORTERS
 from ingest.mapping import MetricMap
+from ingest.schema import MAX_MESSAGE_BYTES
 
 TIME, NAME, FIELDS = b',"timestamp":', b'},"name":"', b'{"fields":{'
 """Telegraf sorts its keys, hence begins every message with fields and ends it with the time."""
@@ -32,7 +33,7 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
         rows = Rows()
         add_known = _adder_of_known(rows, shapes)
         for number, message in enumerate(messages.to_pylist()):
-            if message is not None and add_known(number, message):
+            if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message):
                 continue
             parsed = load(message)
             if isinstance(parsed, dict) and "fields" in parsed:

@@ -5,8 +5,12 @@ import pytest
 from foreign import RFC, TS, context, dumped, same
 from samples_of import MESSAGES, adapter, page, plain_request, telegraf
 
+from ingest.decode import samples
 from ingest.decode.formats import decoder_named
+from ingest.decode.otlp_proto import BEGINNING, layout_key
 from ingest.decode.types import Decoded
+from ingest.decode.wire import stretches
+from ingest.schema import MAX_MESSAGE_BYTES
 
 TAGS = {"host": "n1", "container_name": "web", "cpu": "cpu-total"}
 
@@ -124,3 +128,35 @@ def test_telegraf_messages_with_other_fields_tags_or_times_are_not_taken_for_the
     ]
 
     check("telegraf-json", good, good, *(message for one in changed for message in (one, good, one)))
+
+
+@pytest.mark.parametrize("name", ["telegraf-json", "cadvisor", "auto"])
+def test_what_comes_in_another_order_after_all_was_forgotten_keeps_its_own_labels(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "MAX_SHAPES", 0)
+    there, back = (pa.array(m, pa.binary()) for m in (MESSAGES[name], MESSAGES[name][::-1]))
+    knowing, known = decoder_named(name), context(len(there))
+    knowing(there, known)
+
+    assert same(knowing(back, known), decoder_named(name)(back, known))
+
+
+def test_a_telegraf_message_that_is_too_long_is_refused_also_where_its_tags_were_met_before() -> None:
+    good = dumped(telegraf())
+
+    check("telegraf-json", good, good, good.replace(b'{"fields":{', b'{"fields":{' + b" " * MAX_MESSAGE_BYTES), good)
+
+
+def test_the_next_points_of_a_resource_with_few_attributes_are_looked_for_under_the_same_key() -> None:
+    now, later = plain_request(), plain_request()
+    for metric in later.resource_metrics[0].scope_metrics[0].metrics:
+        for point in (*metric.gauge.data_points, *metric.sum.data_points):
+            point.time_unix_nano += 10**9
+    first, second = (bytes(made.SerializeToString()) for made in (now, later))
+
+    keys = {layout_key(message, *part) for message in (first, second) for part in stretches(message) or ()}
+
+    assert len(first) < BEGINNING
+    assert first != second
+    assert len(keys) == 1

@@ -20,7 +20,7 @@ from ingest.lake_check import check
 from ingest.lake_layout import DataFile
 from ingest.origin import BatchId, Link
 from ingest.schema import LANDED, TIMESTAMP, USAGE, Column, Table
-from ingest.selection import microseconds
+from ingest.selection import EPOCH, microseconds
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -222,6 +222,17 @@ def test_a_damaged_file_stops_compaction_and_changes_nothing(lake: Lake) -> None
         compact(lake, "usage", When(LATER), silent)
 
     assert lake.compactions("usage") == []
+
+
+def test_a_damaged_file_is_named_where_its_rows_are_counted(lake: Lake) -> None:
+    many(lake)
+    damaged = Path(lake.files("usage")[3])
+    damaged.write_bytes(b"")
+
+    with pytest.raises(DamagedLake, match="0 bytes"):
+        expiring(lake, "usage", LATER)
+    with pytest.raises(DamagedLake, match="0 bytes"):
+        lake.count("usage", EPOCH, LATER)
 
 
 def test_batches_of_a_job_become_one_file_in_which_the_newest_still_wins(lake: Lake) -> None:
