@@ -1,5 +1,6 @@
 """What every part of the command line shares: options, settings, and errors told in one line."""
 
+import errno
 import os
 from collections.abc import Callable
 from functools import wraps
@@ -15,6 +16,10 @@ from cohabit.settings import Settings, read_settings
 P = ParamSpec("P")
 R = TypeVar("R")
 LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
+
+
+OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""What a full or read-only disk says, without the name of a file where it comes from Arrow."""
 
 
 def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
@@ -34,7 +39,7 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
             show_error(error)
             raise typer.Exit(1) from error
         except OSError as error:
-            if error.filename is None:
+            if error.filename is None and error.errno not in OUT_OF_ROOM:
                 raise
             show_error(UnusablePath(error))
             raise typer.Exit(1) from error

@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Event
 
 from cohabit.console import console
-from cohabit.errors import NoStream
+from cohabit.errors import NoLake, NoStream
 from cohabit.settings import Settings
 from features.tables import TABLES
 from ingest.files import topics_in
@@ -19,6 +19,18 @@ TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name, SAMPLES.name, NODE_USAGE.name
 def open_lake(settings: Settings, lake: str | None) -> Lake:
     """The lake an option or the settings name."""
     return Lake.open(lake or settings.lake, TABLES)
+
+
+def existing_lake(settings: Settings, lake: str | None) -> Lake:
+    """As open_lake, but of a lake that is there.
+
+    Raises:
+        NoLake: it is not.
+    """
+    named = lake if lake is not None else settings.lake
+    if not Path(named.removeprefix("file://")).is_dir() or not named:
+        raise NoLake(named)
+    return open_lake(settings, named)
 
 
 def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:

@@ -68,11 +68,21 @@ class NoStream(CohabitError):
 class BadTopic(CohabitError):
     """A foreign topic that is not told as NAME=FORMAT."""
 
-    def __init__(self, told: str, formats: Sequence[str]) -> None:
+    def __init__(self, told: str, formats: Sequence[str], why: str = "it is no topic with its format") -> None:
         self.told, self.formats = told, tuple(formats)
         super().__init__(
-            f"{told!r} is no topic with its format: write NAME=FORMAT, as in telegraf=telegraf-json; formats are "
-            f"{', '.join(formats)}"
+            f"{told!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats are {', '.join(formats)}"
+        )
+
+
+class NoLake(CohabitError):
+    """A lake that should be looked after is not there."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        super().__init__(
+            f"there is no lake in {folder!r}: name an existing one with --lake or COHABIT_LAKE; "
+            "`cohabit ingest` makes one"
         )
 
 
@@ -100,7 +110,8 @@ class UnusablePath(CohabitError):
 
     def __init__(self, refusal: OSError) -> None:
         self.path, self.reason = refusal.filename, refusal.strerror
-        super().__init__(f"{refusal.filename}: {refusal.strerror}; check the path, who may write there, and free space")
+        where = refusal.filename or "a file"
+        super().__init__(f"{where}: {refusal.strerror}; check the path, who may write there, and free space")
 
 
 class NoSuchCluster(CohabitError):

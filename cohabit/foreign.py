@@ -10,6 +10,7 @@ from ingest.decode.types import Decode
 from ingest.exporters import EXPORTERS
 from ingest.mapping import read_mapping
 from ingest.origin import checked_name
+from ingest.topics import TOPICS
 
 
 def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | None) -> Mapping[str, Decode]:
@@ -21,7 +22,7 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
         mapping: file of further metrics, in place of the setting's.
 
     Raises:
-        BadTopic: one is not NAME=FORMAT.
+        BadTopic: one is not NAME=FORMAT, or names one of our own topics.
         BadName: a name cannot be a topic's.
         UnknownFormat: no format has that name.
         BadMapping: the file cannot be used.
@@ -30,6 +31,8 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
     known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
     told = [entry.strip() for entry in settings.kafka.topics.split(",") if entry.strip()]
     formats = dict(_split(entry) for entry in (*told, *options))
+    if own := sorted(formats.keys() & TOPICS.keys()):
+        raise BadTopic(f"{own[0]}={formats[own[0]]}", list(FORMATS), "that topic is Cohabit's own, in its own format")
     return {name: decoder_named(wanted, known) for name, wanted in formats.items()}
 
 

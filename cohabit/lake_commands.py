@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 KEPT = ("nodes", "placements")
 """Tables whose oldest rows still say what is true today: they expire only when they are named."""
 MOST_DAMAGE = 50
+MOST_HOURS = 24 * 366 * 10
 
 lake_app = typer.Typer(no_args_is_help=True, help="Look after the lake: check it, make its files few, let old rows go.")
 
 Grace = Annotated[
-    float, typer.Option("--grace", min=0, help="Hours for which replaced files stay; readers may hold them.")
+    float,
+    typer.Option("--grace", min=0, max=MOST_HOURS, help="Hours for which replaced files stay; readers may hold them."),
 ]
 TableOption = Annotated[list[str] | None, typer.Option("--table", help="Only this one; may be repeated.")]
 
@@ -37,10 +39,10 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Look at every chain, manifest and file that counts; exit 1 when something is damaged."""
-    from cohabit.command_parts import open_lake
+    from cohabit.command_parts import existing_lake
     from ingest.lake_check import check
 
-    opened = open_lake(settings(), lake)
+    opened = existing_lake(settings(), lake)
     with bar("checking") as shown:
         report = check(opened, shown.reach, "rows" if rows else "footers")
     if as_json:
@@ -56,7 +58,8 @@ def compact_command(
     lake: LakeOption = None,
     table: TableOption = None,
     older_than: Annotated[
-        float, typer.Option("--older-than", min=0, help="Hours; where something was written since stays.")
+        float,
+        typer.Option("--older-than", min=0, max=MOST_HOURS, help="Hours; where something was written since stays."),
     ] = 2.0,
     grace: Grace = 1.0,
 ) -> None:
@@ -65,10 +68,10 @@ def compact_command(
     Replaced files are deleted by a run after the grace period. It must be longer than `cohabit features --follow` is
     ever behind: that reads the files themselves.
     """
-    from cohabit.command_parts import open_lake
+    from cohabit.command_parts import existing_lake
     from ingest.compaction import When, compact
 
-    opened, now = open_lake(settings(), lake), datetime.now(UTC)
+    opened, now = existing_lake(settings(), lake), datetime.now(UTC)
     when, lines = When(now, timedelta(hours=older_than)), []
     for name in _tables(opened, table, but=()):
         with bar(f"compacting {name}") as shown:
@@ -97,12 +100,13 @@ def expire_command(
     Chains keep their ends: nothing is landed again. Rows are gone at once, files after the grace period, by the next
     compact or expire. Nodes and placements go only when named: their oldest rows may still be true.
     """
-    from cohabit.command_parts import open_lake
+    from cohabit.command_parts import existing_lake
     from ingest.expiry import expire, expiring
 
-    opened, now, moment = open_lake(settings(), lake), datetime.now(UTC), before.replace(tzinfo=UTC)
+    now, moment = datetime.now(UTC), before.replace(tzinfo=UTC)
     if moment > now:
         raise BadOption(f"--before {before:%Y-%m-%d} lies in the future: name a day that is over")
+    opened = existing_lake(settings(), lake)
     lines = []
     for name in _tables(opened, table, but=KEPT):
         going = expiring(opened, name, moment)

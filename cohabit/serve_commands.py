@@ -9,7 +9,7 @@ from uuid import uuid4
 from numpy.random import default_rng
 from prometheus_client import CollectorRegistry
 
-from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
+from cohabit.command_parts import TOPICS, existing_lake, open_lake, stop_on_signals, stream_in
 from cohabit.console import console
 from cohabit.settings import Settings
 from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
@@ -87,7 +87,7 @@ def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, ne
 
     served = read_served((snapshots or settings.snapshots) / SERVED)[-newest:]
     with console.status(f"computing {len(served):,} feature vectors again"):
-        skew = compare(served, open_lake(settings, lake))
+        skew = compare(served, existing_lake(settings, lake))
     console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")
     for name, times in skew.differing.most_common(MOST_DIFFERING):
         console.print(f"  {name} differs in {times:,}")

@@ -4,7 +4,6 @@ What differs was served from something else than what landed: a message that cam
 profiles under the same time, a mend of the code between the two.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.build import build_snapshot
 from advisor.scoring import Newcomer, newcomer_features
@@ -33,14 +32,18 @@ LIMIT = 0.999
 """Share of values that must be equal to the last bit."""
 
 
+MOST_US = 4_102_444_800_000_000
+"""2100-01-01."""
+
+
 class Served(BaseModel):
     """One line of a served log."""
 
     model_config = ConfigDict(frozen=True)
 
     cluster: str
-    as_of_us: int
-    profiles_us: int
+    as_of_us: int = Field(ge=0, le=MOST_US)
+    profiles_us: int = Field(ge=0, le=MOST_US)
     node: str
     app: str
     best_effort: bool
@@ -84,8 +87,8 @@ def read_served(folder: Path) -> list[Served]:
 
 def _parse(path: Path, line: bytes) -> Served:
     try:
-        served = Served.model_validate(json.loads(line))
-    except (ValidationError, ValueError) as error:
+        served = Served.model_validate_json(line)
+    except ValidationError as error:
         raise UnreadableServed(path, str(error).splitlines()[0]) from error
     if len(served.features) != len(RAW_NAMES):
         raise UnreadableServed(path, f"{len(served.features)} features, the catalogue has {len(RAW_NAMES)}")

@@ -142,7 +142,7 @@ def pairwise_correlation(signal: Floats, uses: Floats) -> tuple[Floats, Ints]:
         covariance = x.T @ y - sum_x * sum_y / count
         spread_x = _spread((x * x).T @ has_y, sum_x, count)
         spread_y = _spread(has_x.T @ (y * y), sum_y, count)
-        correlation = covariance / np.sqrt(spread_x * spread_y)
+        correlation = np.clip(covariance / np.sqrt(spread_x * spread_y), -1.0, 1.0)
     return correlation.reshape(n, n, r), count.reshape(n, n, r).astype(np.int64)
 
 

@@ -8,8 +8,14 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from cohabit.cli import app
 from cohabit.console import show_table
+from cohabit.errors import BadTopic, UnreadableServed
+from cohabit.foreign import foreign_topics
+from cohabit.settings import Settings
+from cohabit.skew import read_served
 from features.job import whole_stretch
 from features.labels import log_ratio
 from features.tables import TABLES
@@ -142,3 +148,43 @@ def test_json_of_the_examples_is_what_readme_says() -> None:
     usage = json.loads(text[1].split("```")[0])
 
     assert landed(orjson.dumps({**usage, "ts": NOON_S})).dead_letters.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["lake", "check"], ["lake", "compact"], ["lake", "expire", "--before", "2026-01-01"]]
+)
+@pytest.mark.parametrize("lake", ["typo", ""])
+def test_a_lake_that_is_not_there_is_not_called_sound(
+    command: list[str], lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    told = CliRunner().invoke(app, [*command, "--lake", lake])
+
+    assert told.exit_code == 1
+    assert "there is no lake" in told.output + told.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_our_own_topics_keep_their_format() -> None:
+    with pytest.raises(BadTopic, match="Cohabit's own"):
+        foreign_topics(Settings(), ["usage=cadvisor"], None)
+
+
+@pytest.mark.parametrize("line", ['{"cluster":"c","as_of_us":' + "9" * 30 + "}", "[" * 100_000])
+def test_a_damaged_log_of_served_features_is_named(line: str, tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_text(line + "\n")
+
+    with pytest.raises(UnreadableServed):
+        read_served(tmp_path)
+
+
+def test_lines_of_a_trace_that_are_not_text_are_set_aside(tmp_path: Path) -> None:
+    good = b"c_1,m_1,86400,10,20,1.5,0.1,2.0,0,0,5\n"
+    (tmp_path / "container_usage.csv").write_bytes(good + b"\xff\xfe,\x80\n" + good.replace(b"m_1", b"m_\xe9"))
+    (tmp_path / "machine_usage.csv").write_bytes(b"m_1,10,20,30,,,1,1,5\n")
+
+    told = CliRunner().invoke(app, ["import", "alibaba2018", str(tmp_path), "--out", str(tmp_path / "out")])
+
+    assert told.exit_code == 0, told.output
+    assert len((tmp_path / "out" / "usage.log").read_bytes().splitlines()) == 3

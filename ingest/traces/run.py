@@ -18,6 +18,8 @@ from ingest.traces.messages import broken_lines, messages
 
 FORMS = {form.name: form for form in (ALIBABA_2018, GENTD26, GPU_2023)}
 SUFFIXES = (".csv", ".csv.gz")
+ANY_BYTES = "latin-1"
+"""Traces are ASCII; an encoding that refuses no byte lets a broken line be set aside like any other."""
 BLOCK_BYTES = 1 << 19
 """So much of each file is held at once; as records it takes about fifty times that."""
 REPORT_EVERY = 1000
@@ -104,7 +106,13 @@ def _blocks(path: Path, how: TraceFile, broken: list[str]) -> Iterator[pa.Table]
             names = _header(path, how)
             reader = pc.open_csv(
                 stream,
-                pc.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows=how.header),
+                pc.ReadOptions(
+                    use_threads=False,
+                    block_size=BLOCK_BYTES,
+                    column_names=names,
+                    skip_rows=how.header,
+                    encoding=ANY_BYTES,
+                ),
                 pc.ParseOptions(invalid_row_handler=aside),
                 pc.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
             )
