@@ -26,6 +26,7 @@ from cohabit.live_state import BEGIN_US, LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka
 from features.tables import TABLES
 from ingest.broker import create_topics, running_broker
+from ingest.consumer import Formats
 from ingest.kafka_source import ConsumerSettings
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
@@ -116,7 +117,7 @@ def tell(bootstrap: str, folder: Path, until_end: bool, stop: EventType, done: E
     lake = Lake.open(folder / "lake", TABLES)
     how = Follow(folder / "checkpoint", every=None if until_end else "2 seconds")
     with spark_session(settings={"spark.driver.memory": "4g"}) as spark:
-        query = start(from_kafka(spark, lake, Broker(bootstrap, CLUSTER)), lake, how, bootstrap)
+        query = start(from_kafka(spark, lake, Broker(bootstrap, Formats(cluster=CLUSTER))), lake, how, bootstrap)
         done.set()
         while query.isActive and not stop.wait(0.2):
             pass

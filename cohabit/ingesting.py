@@ -76,6 +76,13 @@ def formats_of(settings: Settings, wishes: Wishes) -> "Formats":
     return Formats({**NATIVE, **foreign}, cluster=settings.cluster)
 
 
+def foreign_in(formats: "Formats") -> tuple[str, ...]:
+    """Topics in the formats that are not our own."""
+    from ingest.consumer import NATIVE
+
+    return tuple(name for name in formats.decoders if name not in NATIVE)
+
+
 def run_member(job: Job, number: int) -> None:
     """Land as member `number`, in a process of its own; an error is told in one line."""
     try:

@@ -97,8 +97,10 @@ def _warn_without_training(lake: Lake) -> None:
 
 def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
     from features.spark import stream
+    from ingest.consumer import Formats
 
-    streams = stream.from_kafka(spark, lake, stream.Broker(broker, cluster)) if broker else stream.landed(spark, lake)
+    own = stream.Broker(broker, Formats(cluster=cluster)) if broker else None
+    streams = stream.from_kafka(spark, lake, own) if own else stream.landed(spark, lake)
     stop = stop_on_signals()
     how = stream.Follow(lake.root / "checkpoints" / "follow")
     query = stream.follow(streams, lake, how, _told)
@@ -107,13 +109,16 @@ def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str)
 
 
 def _tell(settings: Settings, lake: Lake, bootstrap: str) -> None:
+    from cohabit.ingesting import ALONE, foreign_in, formats_of
     from features.spark import stream
     from features.spark.session import LOCAL_MASTER, spark_session
     from ingest.offsets import last_minutes
 
     master, stop = settings.spark.master or LOCAL_MASTER, stop_on_signals()
-    begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name), TELL_SINCE_MS)
-    broker = stream.Broker(bootstrap, settings.cluster, begin)
+    formats = formats_of(settings, ALONE)
+    foreign = foreign_in(formats)
+    begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name, *foreign), TELL_SINCE_MS)
+    broker = stream.Broker(bootstrap, formats, foreign, begin)
     how = stream.Follow(lake.root / "checkpoints" / "tell")
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
         query = stream.tell(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)

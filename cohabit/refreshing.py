@@ -21,6 +21,7 @@ from ingest.kafka_capacities import KafkaCapacities
 from ingest.kafka_source import ConsumerSettings, KafkaSource
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
+from ingest.streams import NATIVE_FORMATS
 
 log = structlog.get_logger(__name__)
 
@@ -66,14 +67,20 @@ def refresh_from_files(
 
 
 def refresh_from_kafka(
-    settings: ConsumerSettings, state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
+    settings: ConsumerSettings,
+    state: LiveState,
+    lake: Lake,
+    how: Refresh,
+    *,
+    published: Published,
+    stop: Event,
+    formats: Formats = NATIVE_FORMATS,
 ) -> None:
     """Follow Kafka and publish a snapshot every few seconds until told to stop.
 
     Raises:
         IngestError: what ended the reading; nothing goes on being published from a stream that nobody reads.
     """
-    formats = Formats()
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
         closing(KafkaSource(settings, state.position)) as source,

@@ -39,6 +39,7 @@ def run_refresh(
 ) -> None:
     """See `cohabit refresh`."""
     from advisor.snapshot import next_version
+    from cohabit.ingesting import ALONE, foreign_in, formats_of
     from cohabit.live_state import BEGIN_US, LiveState
     from cohabit.refreshing import Refresh, refresh_from_files, refresh_from_kafka
     from ingest.kafka_source import ConsumerSettings
@@ -50,13 +51,15 @@ def run_refresh(
     if folder is not None:
         refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
         return
-    broker, topics = bootstrap or settings.kafka.bootstrap, TOLD_TOPICS if told else OWN_TOPICS
+    formats = formats_of(settings, ALONE)
+    foreign = () if told else foreign_in(formats)
+    broker, topics = bootstrap or settings.kafka.bootstrap, (*(TOLD_TOPICS if told else OWN_TOPICS), *foreign)
     console.print(f"following cluster {state.cluster} on {broker}: {', '.join(topics)}")
-    begin = last_minutes(broker, LAST_MINUTES, BEGIN_US // 1000)
+    begin = last_minutes(broker, (*LAST_MINUTES, *foreign), BEGIN_US // 1000)
     state.begin = lambda topic, partition: begin.get((topic, partition))
     group = f"cohabit-refresh-{uuid4().hex}"
     consumer = ConsumerSettings(bootstrap=broker, topics=topics, group=group, max_wait_ms=200, min_bytes=1)
-    refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop_on_signals())
+    refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop_on_signals(), formats=formats)
 
 
 def _published(version: int, nodes: int, residents: int) -> None:

@@ -25,6 +25,7 @@ from features.spark.steps import (
 )
 from features.tables import NODE_STATE
 from features.windows import LATENESS_US
+from ingest.consumer import Formats
 from ingest.lake import Lake
 from ingest.schema import SAMPLES, USAGE, Table
 
@@ -107,7 +108,7 @@ def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -
     """All usage rows that a broker holds, through the decoder that ingest uses."""
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
     messages = spark.read.format("kafka").options(**options).load()
-    return decoded(messages, USAGE, lake.read("nodes"), cluster)
+    return decoded(messages, USAGE, Formats(cluster=cluster), lake.read("nodes"))
 
 
 def _write(lake: Lake, table: str, stretch: Stretch, rows: DataFrame, progress: Progress) -> None:

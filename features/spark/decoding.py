@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from features.spark.steps import spark_schema
 from ingest.batch import MessageBatch
 from ingest.capacity import Capacities
-from ingest.decode.native import decoder
+from ingest.consumer import Formats
 from ingest.landing import land
 from ingest.origin import Link
 from ingest.schema import TIMESTAMP, Table
@@ -17,19 +17,19 @@ from ingest.schema import TIMESTAMP, Table
 MESSAGE_COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
 
 
-def decoded(messages: DataFrame, table: Table, nodes: pa.Table, cluster: str) -> DataFrame:
-    """Rows of a stream of messages of one of our own topics; rejects are left out here, the consumer writes them.
+def decoded(messages: DataFrame, table: Table, formats: Formats, nodes: pa.Table) -> DataFrame:
+    """Rows of a stream of messages of topics that turn into one table; rejects are left out, the consumer writes them.
 
     In:  value, topic, partition, offset, timestamp, as Spark's Kafka source names them.
     Out: rows of the table.
     """
     capacities = Capacities().updated(nodes)
-    decode = decoder(table)
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for part in message_batches(batch):
-                yield from land(part, decode, capacities, cluster=cluster).rows.to_batches()
+                decode = formats.decoders[part.link.topic]
+                yield from land(part, decode, capacities, cluster=formats.cluster).rows.to_batches()
 
     return messages.select(*MESSAGE_COLUMNS).mapInArrow(kernel, spark_schema(table.schema))
 

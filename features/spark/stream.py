@@ -6,7 +6,7 @@ arrived within the limit after its time, whatever the watermark says.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from features.node_state import Facts
 from features.spark.decoding import decoded
 from features.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
+from ingest.consumer import Formats
 from ingest.lake import Lake
 from ingest.schema import SAMPLES, USAGE, Table
 from ingest.topics import NODE_STATE
@@ -66,23 +67,27 @@ def landed(spark: SparkSession, lake: Lake) -> Streams:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker to read our own topics from.
+    """A broker to read from.
 
     Args:
         bootstrap: host:port.
-        cluster: the cluster of records that do not name one.
+        formats: of our own topics and of foreign ones.
+        foreign: topics that turn into samples, besides our own.
         begin: where to begin each (topic, partition) when there is no checkpoint; None: with the oldest messages.
     """
 
     bootstrap: str
-    cluster: str
+    formats: Formats
+    foreign: tuple[str, ...] = ()
     begin: Mapping[tuple[str, int], int] | None = None
 
 
 def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
-    """Rows straight from our own topics, through the decoder that ingest uses."""
+    """Rows straight from topics, through the decoders that ingest uses."""
     nodes = lake.read("nodes")
-    return Streams(*(decoded(_messages(spark, broker, t.name), t, nodes, broker.cluster) for t in (USAGE, SAMPLES)))
+    usage = _messages(spark, broker, (USAGE.name,))
+    samples = _messages(spark, broker, (SAMPLES.name, *broker.foreign))
+    return Streams(decoded(usage, USAGE, broker.formats, nodes), decoded(samples, SAMPLES, broker.formats, nodes))
 
 
 def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
@@ -90,14 +95,16 @@ def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     return stream.parquet(str(lake.landed_folder(table.name))).select(*table.schema.names)
 
 
-def _messages(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
-    options = {
-        "kafka.bootstrap.servers": broker.bootstrap,
-        "subscribe": topic,
+def _messages(spark: SparkSession, broker: Broker, topics: Sequence[str]) -> DataFrame:
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": ",".join(topics)}
+    begin: dict[str, dict[str, int]] = {}
+    for (name, partition), offset in (broker.begin or {}).items():
+        if name in topics:
+            begin.setdefault(name, {})[str(partition)] = offset
+    options |= {
+        "startingOffsets": json.dumps(begin) if begin else "earliest",
         "maxOffsetsPerTrigger": str(MAX_MESSAGES),
     }
-    begin = {str(p): offset for (name, p), offset in (broker.begin or {}).items() if name == topic}
-    options["startingOffsets"] = json.dumps({topic: begin}) if begin else "earliest"
     return spark.readStream.format("kafka").options(**options).load()
 
 

@@ -159,7 +159,7 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
     how = Follow(tmp_path / "checkpoint", every=None)
     follow(
-        stream.from_kafka(spark, streamed, stream.Broker(kafka.bootstrap, "default")),
+        stream.from_kafka(spark, streamed, stream.Broker(kafka.bootstrap, Formats())),
         streamed,
         how,
         lambda _batch, _rows: None,
@@ -184,7 +184,7 @@ def test_a_refresher_told_by_the_stream_sees_what_one_that_computes_by_itself_do
     ingest_files(files, ("nodes", "placements"), facts, until="end", stop=Event(), metrics=metrics())
     how = Follow(tmp_path / "checkpoint", every=None)
     tell(
-        stream.from_kafka(spark, facts, stream.Broker(kafka.bootstrap, "default")), facts, how, kafka.bootstrap
+        stream.from_kafka(spark, facts, stream.Broker(kafka.bootstrap, Formats())), facts, how, kafka.bootstrap
     ).awaitTermination()
 
     told, own = LiveState(PLAN.cluster, lambda: 2**60), LiveState(PLAN.cluster, lambda: 2**60)
