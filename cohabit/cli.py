@@ -266,6 +266,20 @@ def serve(
 
 @app.command()
 @told_plainly
+def metrics(
+    mapping: Annotated[Path | None, typer.Option("--mapping", help="Your own metrics too [COHABIT_MAPPING].")] = None,
+) -> None:
+    """List the metrics of other exporters that are known, and what each becomes; the same for every format.
+
+    Add your own with a file: [[metric]] with name, target, kind, and scale, where, series as docs/ingest.md shows.
+    """
+    from cohabit.foreign import show_metrics
+
+    show_metrics(settings(), mapping)
+
+
+@app.command()
+@told_plainly
 def skew(
     lake: LakeOption = None,
     snapshots: Snapshots = None,

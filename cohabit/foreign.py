@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import typer
+
 from cohabit.errors import BadTopic
 from cohabit.settings import Settings
 from ingest.decode.formats import FORMATS, decoder_named
 from ingest.decode.types import Decode
 from ingest.exporters import EXPORTERS
-from ingest.mapping import read_mapping
+from ingest.mapping import ForeignMetric, read_mapping
 from ingest.origin import checked_name
 from ingest.topics import TOPICS
 
@@ -34,6 +36,21 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
     if own := sorted(formats.keys() & TOPICS.keys()):
         raise BadTopic(f"{own[0]}={formats[own[0]]}", list(FORMATS), "that topic is Cohabit's own, in its own format")
     return {name: decoder_named(wanted, known) for name, wanted in formats.items()}
+
+
+def show_metrics(settings: Settings, mapping: Path | None) -> None:
+    """Print every foreign metric that is known, and what it becomes."""
+    path = mapping or settings.mapping
+    known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
+    for name in sorted(known.metrics):
+        for metric in known.metrics[name]:
+            becomes = f"{metric.target} {metric.kind}" + (f" x {metric.scale:g}" if metric.scale != 1 else "")
+            typer.echo(f"{name:<60} {becomes:<44} {_conditions(metric)}".rstrip())
+
+
+def _conditions(metric: ForeignMetric) -> str:
+    wanted = [f"{label}={'|'.join(words)}" for label, words in metric.where.items()]
+    return " ".join(wanted + [f"not {label}={'|'.join(words)}" for label, words in metric.unless.items()])
 
 
 def _split(told: str) -> tuple[str, str]:

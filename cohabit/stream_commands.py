@@ -12,7 +12,7 @@ from rich.status import Status
 from cohabit.command_parts import TOPICS, open_lake, stop_on_signals, stream_in
 from cohabit.console import bar, console, show_table
 from cohabit.errors import BadOption, StreamExists
-from cohabit.ingesting import ALONE, Job, Wishes, formats_of, land_from_kafka, run_member
+from cohabit.ingesting import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka, run_member
 from cohabit.settings import Settings
 from ingest.lake import Lake
 
@@ -88,7 +88,7 @@ def run_ingest(
     from ingest.members import run_members
 
     formats = formats_of(settings, wishes)  # here too, so that what was asked for wrongly is told at once
-    topics = tuple(dict.fromkeys((*TOPICS, *formats.decoders)))
+    topics = (*TOPICS, *foreign_in(formats))
     if folder is not None:
         if wishes.processes > 1 or wishes.dead_letters or wishes.metrics_port is not None:
             raise BadOption(
@@ -148,14 +148,18 @@ def show_lake(lake: Lake) -> None:
         ordered = sorted(reasons, key=lambda r: -r["counts"])
         rows = [(r["values"], f"{r['counts']:,}", str(example[r["values"]])[:MOST_DETAIL]) for r in ordered]
         show_table("set aside, in table dead_letters", ("reason", "items", "one of them"), rows)
-    unknown = lake.unknown_fields().most_common(MOST_UNKNOWN)
+    unknown = lake.unknown_fields()
     if unknown:
-        show_table("fields outside the catalogue, kept out", ("field", "times"), [(n, f"{c:,}") for n, c in unknown])
+        most = unknown.most_common(MOST_UNKNOWN)
+        shown = [(name, f"{times:,}") for name, times in most]
+        if rest := unknown.total() - sum(times for _, times in most):
+            shown.append((f"and {len(unknown) - len(most)} more", f"{rest:,}"))
+        show_table("fields nobody maps, kept out; `cohabit metrics` lists what is known", ("field", "times"), shown)
 
 
 def _counts(lake: Lake, table: str) -> tuple[str, str, str]:
     rows = lake.read(table, columns=[]).num_rows
-    return table, f"{rows:,}", f"{lake.landed_rows(table) - rows:,}"
+    return table, f"{rows:,}", f"{max(lake.landed_rows(table) - rows, 0):,}"  # jobs add rows that never landed
 
 
 class _Landed:

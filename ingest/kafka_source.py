@@ -14,6 +14,7 @@ from ingest.connect import connect
 from ingest.errors import ChainAhead
 from ingest.origin import Link
 from ingest.sink import Position
+from ingest.topics import TOPICS
 
 POLL_MS = 500
 RETRY_S = 0.5
@@ -66,6 +67,9 @@ class KafkaSource:
         self._ends: dict[TopicPartition, int] | None = None
         self._consumer = _group_member(settings)
         self._consumer.subscribe(topics=list(settings.topics), listener=self._assigned)
+        for name in settings.topics:
+            if name not in TOPICS and not self._consumer.partitions_for_topic(name):
+                log.warning("there is no such topic on the broker; it is read once there is", topic=name)
 
     def stop_at_end(self) -> None:
         """Finish once everything that is on the broker now has been landed, by this consumer or by another."""

@@ -14,6 +14,7 @@ from cohabit.cli import app
 from cohabit.console import show_table
 from cohabit.errors import BadTopic, UnreadableServed
 from cohabit.foreign import foreign_topics
+from cohabit.ingesting import Wishes, foreign_in, formats_of
 from cohabit.settings import Settings
 from cohabit.skew import read_served
 from features.job import whole_stretch
@@ -188,3 +189,17 @@ def test_lines_of_a_trace_that_are_not_text_are_set_aside(tmp_path: Path) -> Non
 
     assert told.exit_code == 0, told.output
     assert len((tmp_path / "out" / "usage.log").read_bytes().splitlines()) == 3
+
+
+def test_ingest_lands_its_own_topics_and_foreign_ones_and_nothing_that_is_told_to_refreshers() -> None:
+    formats = formats_of(Settings(), Wishes(topics=("stats=cadvisor",)))
+
+    assert foreign_in(formats) == ("stats",)
+
+
+def test_every_known_metric_is_listed_with_what_it_becomes() -> None:
+    told = CliRunner().invoke(app, ["metrics"])
+
+    assert told.exit_code == 0
+    assert "container_cpu_usage_seconds_total" in told.output
+    assert "cpu_cores counter" in told.output
