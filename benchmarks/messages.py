@@ -85,7 +85,7 @@ def _labels(pod: int) -> dict[str, str]:
         "container": "web",
         "id": f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{_uid(pod).replace('-', '_')}.slice/"
         f"cri-containerd-{pod:064x}.scope",
-        "image": "docker.io/library/web:1.2.3",
+        "image": "registry.example/web:1.2.3",
         "name": f"{pod:064x}",
         "namespace": "shop",
         "node": "node-17",
