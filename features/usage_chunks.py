@@ -13,9 +13,9 @@ from features.windows import LABEL_US, in_time
 from ingest.lake import Lake
 from ingest.selection import within
 
-CHUNK_ROWS = 125_000
+CHUNK_ROWS = 250_000
 """Samples computed at once: small enough to stay in the processor's caches, large enough not to notice the seams."""
-BLOCK_ROWS = 300_000
+BLOCK_ROWS = 1_000_000
 """Samples read at once: files hold up to an hour, and are not to be read again for every chunk."""
 KINDS = ("usage", "samples")
 Range = tuple[datetime, datetime]

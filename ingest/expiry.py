@@ -18,8 +18,6 @@ from ingest.lake import Lake
 from ingest.lake_layout import Horizon
 from ingest.selection import EPOCH, between, microseconds
 
-GRACE = timedelta(hours=1)
-
 
 @dataclass(frozen=True, slots=True)
 class Freed:
