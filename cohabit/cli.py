@@ -66,12 +66,19 @@ def simulate(
     apps: Annotated[int, typer.Option(min=3, help="Apps, every third best effort.")] = 24,
     hours: Annotated[float, typer.Option(min=0.1, help="Hours of metrics, one record per container every 30 s.")] = 6.0,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same stream.")] = 1,
+    law: Annotated[
+        str,
+        typer.Option(
+            help="How neighbours slow each other down: saturating (harms add up and level off), queueing (delays "
+            "multiply) or threshold (nothing up to a knee, then the worst resource)."
+        ),
+    ] = "saturating",
     truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; keep from training.")] = None,
 ) -> None:
     """Write the metrics of a cluster that does not exist, with late, doubled, skewed and broken records."""
     from cohabit.stream_commands import run_simulate
 
-    run_simulate(folder, nodes=nodes, apps=apps, hours=hours, seed=seed, truth=truth)
+    run_simulate(folder, nodes=nodes, apps=apps, hours=hours, seed=seed, law=law, truth=truth)
 
 
 @app.command()

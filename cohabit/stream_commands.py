@@ -45,15 +45,18 @@ def run_broker(folder: Path, port: int) -> None:
         broker.stop()
 
 
-def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, truth: Path | None) -> None:
+def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, law: str, truth: Path | None) -> None:
     """See `cohabit simulate`."""
     from cohabit.simulation import simulate_into
     from ingest.files import topics_in
+    from ingest.simulator.laws import LAWS
     from ingest.simulator.run import Plan
 
+    if law not in LAWS:
+        raise BadOption(f"--law {law}: there are {', '.join(LAWS)}")
     if there := topics_in(folder):
         raise StreamExists(folder, there)
-    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed)
+    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law)
     with bar("simulating") as shown:
         count = simulate_into(folder, plan, shown.reach, truth=truth)
     console.print(f"{count:,} messages of cluster {plan.cluster} in {folder}; next: cohabit ingest {folder}")

@@ -75,6 +75,7 @@ def write_line(path: str, line: bytes) -> None:
         (["ingest", "broken", "--processes", "2"], "are for Kafka, not for files in broken"),
         (["train", "--lake", "hdfs://lake"], "use a folder on a file system that can hard-link files"),
         (["simulate", "broken", *SMALL], "already holds usage.log"),
+        (["simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(cohabit: Command, words: list[str], told: str) -> None:

@@ -119,7 +119,7 @@ class SaturatingLaw:
     def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
         """See Law."""
         limit = np.array(self.saturation)
-        share = neighbours @ self.apps.pressure / self._capacity()[platform]
+        share = neighbours @ self.apps.pressure / capacities_of(self.platforms)[platform]
         harm = self.apps.sensitivity[victim] * limit * -np.expm1(-share / limit)
         ratio: Floats = 1.0 + (0.6 + 0.4 * load) * harm.sum(axis=1)
         return ratio
@@ -128,34 +128,59 @@ class SaturatingLaw:
         self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
     ) -> dict[str, Floats]:
         """See Law."""
-        a = self.apps
+        return counters(self.apps, app, load, slowdown=slowdown, platform=platform, rng=rng)
 
-        def noisy(values: Floats, spread: float = 0.03) -> Floats:
-            return values * rng.lognormal(0.0, spread, len(values))
 
-        cpu, llc, membw, disk, net = (noisy(column) for column in (a.demand[app] * load[:, None]).T)
-        speed = np.array([1.0, 1.1, 0.9])[platform]
-        shown = np.where(a.cpi_blind[app], rng.lognormal(0.0, 0.1, len(app)), slowdown)
-        qps = noisy(a.qps[app] * load, 0.02)
-        return {
-            "cpu_cores": cpu,
-            "llc_occupancy_bytes": llc,
-            "memory_bandwidth_bytes_s": membw,
-            "memory_bytes": noisy(1e9 * (1.0 + a.demand[app, 0]), 0.01),
-            "disk_read_bytes_s": 0.4 * disk,
-            "disk_write_bytes_s": 0.6 * disk,
-            "disk_ios_s": disk / 65536.0,
-            "net_rx_bytes_s": 0.5 * net,
-            "net_tx_bytes_s": 0.5 * net,
-            "cpi": noisy(a.cpi[app] * speed * shown),
-            "llc_mpki": noisy(2.0 * a.demand[app, 2] / 5e9, 0.05),
-            "qps": qps,
-            "cpu_us_per_request": noisy(1e6 * a.demand[app, 0] / a.qps[app] * speed * slowdown),
-            "rt_mean_ms": noisy(a.rt_ms[app] * (1.0 + 0.5 * load**2) * speed * slowdown, 0.05),
-            "rt_p99_ms": noisy(4.0 * a.rt_ms[app] * (1.0 + load**2) * speed * slowdown**1.3, 0.15),
-        }
+def capacities_of(platforms: tuple[Platform, ...]) -> Floats:
+    """(platforms, hidden resources) what a node has of each, in usage's units."""
+    return np.array(
+        [[p.cores, p.llc_bytes, p.memory_bandwidth_bytes_s, p.disk_bytes_s, p.nic_bytes_s] for p in platforms]
+    )
 
-    def _capacity(self) -> Floats:
-        return np.array(
-            [[p.cores, p.llc_bytes, p.memory_bandwidth_bytes_s, p.disk_bytes_s, p.nic_bytes_s] for p in self.platforms]
-        )
+
+def counters(
+    apps: Apps, app: Ints, load: Floats, *, slowdown: Floats, platform: Ints, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """What counters show of containers that a law slows down; the same for every law.
+
+    Args:
+        apps: hidden truth.
+        app: (n,) app of each container.
+        load: (n,) load as a share of its peak.
+        slowdown: (n,) true ratios >= 1.
+        platform: (n,) platform of its node.
+        rng: noise of the counters.
+
+    Returns:
+        Usage columns by name, (n,) each in usage's units; NaN where an app has none.
+
+    Raises:
+        Nothing.
+
+    Source: ours; times per request and cycles grow with the slowdown, what is used grows with the load.
+    """
+
+    def noisy(values: Floats, spread: float = 0.03) -> Floats:
+        return values * rng.lognormal(0.0, spread, len(values))
+
+    cpu, llc, membw, disk, net = (noisy(column) for column in (apps.demand[app] * load[:, None]).T)
+    speed = np.array([1.0, 1.1, 0.9])[platform]
+    shown = np.where(apps.cpi_blind[app], rng.lognormal(0.0, 0.1, len(app)), slowdown)
+    qps = noisy(apps.qps[app] * load, 0.02)
+    return {
+        "cpu_cores": cpu,
+        "llc_occupancy_bytes": llc,
+        "memory_bandwidth_bytes_s": membw,
+        "memory_bytes": noisy(1e9 * (1.0 + apps.demand[app, 0]), 0.01),
+        "disk_read_bytes_s": 0.4 * disk,
+        "disk_write_bytes_s": 0.6 * disk,
+        "disk_ios_s": disk / 65536.0,
+        "net_rx_bytes_s": 0.5 * net,
+        "net_tx_bytes_s": 0.5 * net,
+        "cpi": noisy(apps.cpi[app] * speed * shown),
+        "llc_mpki": noisy(2.0 * apps.demand[app, 2] / 5e9, 0.05),
+        "qps": qps,
+        "cpu_us_per_request": noisy(1e6 * apps.demand[app, 0] / apps.qps[app] * speed * slowdown),
+        "rt_mean_ms": noisy(apps.rt_ms[app] * (1.0 + 0.5 * load**2) * speed * slowdown, 0.05),
+        "rt_p99_ms": noisy(4.0 * apps.rt_ms[app] * (1.0 + load**2) * speed * slowdown**1.3, 0.15),
+    }

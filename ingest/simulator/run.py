@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ingest.simulator.cluster import Truth, churn, empty_cluster, fill, step
-from ingest.simulator.law import Apps, Law, SaturatingLaw, draw_apps
+from ingest.simulator.law import Apps, Law, draw_apps
+from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, Message, describe_events, describe_nodes, describe_usage
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to simulate."""
+    """What to simulate; `law` is a name in LAWS."""
 
     nodes: int = 24
     apps: int = 24
@@ -24,6 +25,7 @@ class Plan:
     churn_per_hour: float = 1.5
     seed: int = 1
     cluster: str = "sim"
+    law: str = "saturating"
     start: datetime = datetime(2026, 3, 2, tzinfo=UTC)
     faults: Faults = field(default_factory=Faults)
 
@@ -75,6 +77,6 @@ def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tu
 
 
 def built_in(plan: Plan) -> tuple[Law, tuple[bool, ...]]:
-    """The built-in law over the plan's apps, and which of them are BE."""
+    """The plan's law over its apps, and which of them are BE."""
     apps = hidden_apps(plan)
-    return SaturatingLaw(apps), tuple(apps.best_effort.tolist())
+    return LAWS[plan.law](apps), tuple(apps.best_effort.tolist())

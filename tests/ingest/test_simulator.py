@@ -30,7 +30,8 @@ from ingest.simulator.cluster import (
     fill,
     step,
 )
-from ingest.simulator.law import PLATFORMS, SaturatingLaw, draw_apps
+from ingest.simulator.law import PLATFORMS, Law, SaturatingLaw, draw_apps
+from ingest.simulator.laws import LAWS, QueueingLaw, ThresholdLaw, past_knee, queue_length
 from ingest.simulator.messages import BAD, NO_FAULTS, PERF, Faults, Message
 from ingest.simulator.run import Plan, built_in, hidden_apps, simulate
 
@@ -42,32 +43,40 @@ SHOWN = {"cpi", "cpu_us_per_request", "rt_mean_ms", "rt_p99_ms"}
 TOPIC_FILES = ["nodes.log", "placements.log", "usage.log"]
 
 APPS = 7
-LAW = SaturatingLaw(draw_apps(APPS, np.random.default_rng(5)))
+HIDDEN_APPS = draw_apps(APPS, np.random.default_rng(5))
+LAW = SaturatingLaw(HIDDEN_APPS)
+every_law = pytest.mark.parametrize("law", [make(HIDDEN_APPS) for make in LAWS.values()], ids=LAWS)
 beside = st.lists(st.floats(0, 20), min_size=APPS, max_size=APPS).map(np.array)
 victims = st.integers(0, APPS - 1)
 platforms = st.integers(0, len(PLATFORMS) - 1)
 loads = st.floats(0.2, 1.0)
+ULPS = 1 - 1e-13
+"""Rounding may take this from a sum of many terms."""
 
 
-def slowdown(victim: int, neighbours: np.ndarray, load: float, platform: int) -> float:
+def slowdown(victim: int, neighbours: np.ndarray, load: float, platform: int, law: Law = LAW) -> float:
     return float(
-        LAW.slowdown(np.array([victim]), neighbours[None, :], np.array([load]), np.array([platform]))[0],
+        law.slowdown(np.array([victim]), neighbours[None, :], np.array([load]), np.array([platform]))[0],
     )
 
 
+@every_law
 @given(victim=victims, neighbours=beside, load=loads, platform=platforms)
-def test_neighbours_never_speed_up(victim: int, neighbours: np.ndarray, load: float, platform: int) -> None:
-    assert slowdown(victim, neighbours, load, platform) >= 1.0
-    assert slowdown(victim, np.zeros(APPS), load, platform) == 1.0
+def test_neighbours_never_speed_up(law: Law, victim: int, neighbours: np.ndarray, load: float, platform: int) -> None:
+    assert slowdown(victim, neighbours, load, platform, law) >= 1.0
+    assert slowdown(victim, np.zeros(APPS), load, platform, law) == 1.0
 
 
+@every_law
 @given(victim=victims, neighbours=beside, load=loads, platform=platforms, joins=victims, with_load=loads)
 def test_a_further_neighbour_never_lowers_the_slowdown(
-    victim: int, neighbours: np.ndarray, load: float, platform: int, joins: int, with_load: float
+    law: Law, victim: int, neighbours: np.ndarray, load: float, platform: int, joins: int, with_load: float
 ) -> None:
     more = neighbours + with_load * (np.arange(APPS) == joins)
 
-    assert slowdown(victim, more, load, platform) >= slowdown(victim, neighbours, load, platform)
+    after, before = (slowdown(victim, some, load, platform, law) for some in (more, neighbours))
+
+    assert after >= before * ULPS
 
 
 @given(victim=victims, neighbours=beside, load=loads, platform=platforms)
@@ -79,8 +88,57 @@ def test_harm_saturates(victim: int, neighbours: np.ndarray, load: float, platfo
     assert slowdown(victim, 1e6 * neighbours, load, platform) <= limit + 1e-9
 
 
-def test_a_busy_victim_suffers_more() -> None:
-    assert slowdown(0, np.full(APPS, 2.0), 1.0, 0) > slowdown(0, np.full(APPS, 2.0), 0.3, 0)
+@pytest.mark.parametrize("law", [LAW, ThresholdLaw(HIDDEN_APPS)], ids=["saturating", "threshold"])
+def test_a_busy_victim_suffers_more(law: Law) -> None:
+    assert slowdown(0, np.full(APPS, 2.0), 1.0, 0, law) > slowdown(0, np.full(APPS, 2.0), 0.3, 0, law)
+
+
+def test_a_queue_is_as_long_as_the_textbook_says() -> None:
+    rho = np.array([0.0, 0.5, 1.0, 1e6])
+
+    assert queue_length(rho, places=2) == pytest.approx([0.0, (0.5 + 2 * 0.25) / 1.75, 1.0, 2.0], rel=1e-5)
+    assert queue_length(np.array([0.3]), places=60) == pytest.approx(0.3 / 0.7)
+
+
+def test_delays_of_queues_multiply() -> None:
+    def alone(resource: int) -> float:
+        only = np.arange(HIDDEN_APPS.sensitivity.shape[1]) == resource
+        law = QueueingLaw(replace(HIDDEN_APPS, sensitivity=HIDDEN_APPS.sensitivity * only))
+        return slowdown(0, np.full(APPS, 2.0), 0.6, 0, law)
+
+    together = slowdown(0, np.full(APPS, 2.0), 0.6, 0, QueueingLaw(HIDDEN_APPS))
+
+    assert together == pytest.approx(np.prod([alone(r) for r in range(HIDDEN_APPS.sensitivity.shape[1])]))
+
+
+def test_harm_sets_in_past_the_knee() -> None:
+    pressure, knee = np.array([0.0, 0.25, 0.5, 1.5]), np.full(4, 0.5)
+
+    assert past_knee(pressure, knee) == pytest.approx([0.0, 0.0, 0.04 * np.log(2), 1.0], abs=1e-3)
+
+
+def test_the_worst_resource_counts_and_cache_and_bandwidth_together_hurt_more() -> None:
+    def of(resources: set[int], synergy: float) -> float:
+        only = np.isin(np.arange(HIDDEN_APPS.sensitivity.shape[1]), list(resources))
+        apps = replace(HIDDEN_APPS, sensitivity=HIDDEN_APPS.sensitivity * only)
+        return slowdown(0, np.full(APPS, 3.0), 0.6, 0, ThresholdLaw(apps, synergy=synergy))
+
+    llc, membw = of({1}, 0.0), of({2}, 0.0)
+
+    assert min(llc, membw) > 1.01
+    assert of({1, 2}, 0.0) == max(llc, membw)
+    assert of({1, 2}, 0.5) == pytest.approx(max(llc, membw) + 0.5 * np.sqrt((llc - 1) * (membw - 1)))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_law_shows_through_the_same_counters(name: str) -> None:
+    plan = replace(CLEAN, law=name)
+    calm = {name: make(replace(HIDDEN_APPS, sensitivity=0 * HIDDEN_APPS.sensitivity)) for name, make in LAWS.items()}
+    ran = list(simulate(plan, calm[name], (False,) * APPS))
+
+    assert [m for m, _ in ran] == [m for m, _ in simulate(plan, calm["saturating"], (False,) * APPS)]
+    assert all((truth.slowdown == 1.0).all() for _, truth in ran)
+    assert max(truth.slowdown.max() for _, truth in simulate(plan, *built_in(plan))) > 1.3
 
 
 def after(*actions: Action, running: Sequence[Action] = ()) -> tuple[tuple[Container, ...], tuple[Event, ...]]:
