@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from cohabit.command_parts import open_lake, stop_on_signals
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from cohabit.evaluation import Thoroughness
     from features.job import Stretch
     from models.learn import Metrics
 
@@ -145,17 +147,23 @@ def _told(batch: int, rows: int) -> None:
         console.print(f"  node_state: {rows:,} rows more (batch {batch})")
 
 
-def run_evaluate(settings: Settings, *, lake: str | None) -> None:
+def run_evaluate(settings: Settings, *, lake: str | None, how: "Thoroughness | None" = None) -> None:
     """See `cohabit evaluate`."""
-    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, training_table
-    from models.table import read_rows
+    from cohabit.evaluation import Thoroughness, evaluate_lake
+    from cohabit.evaluation_tables import sentences, sheets
 
-    rows = read_rows(training_table(open_lake(settings, lake)))
+    began, opened = monotonic(), open_lake(settings, lake)
     with console.status("evaluating") as status:
-        metrics = evaluate_rows(rows, DEFAULT_EFFORT, status.update)
-    for name, found in metrics.items():
-        show_metrics(name, found)
-    console.print(LEGEND)
+        found = evaluate_lake(opened, how or Thoroughness(), lambda what: status.update(f"{what}, {_since(began)}"))
+    for sheet in sheets(found):
+        show_table(sheet.title, sheet.columns, sheet.rows)
+    for sentence in sentences(found):
+        console.print(sentence)
+
+
+def _since(began: float) -> str:
+    seconds = int(monotonic() - began)
+    return f"{seconds // 60}:{seconds % 60:02d} elapsed"
 
 
 def show_metrics(title: str, metrics: "Metrics") -> None:

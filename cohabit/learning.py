@@ -15,7 +15,7 @@ from models.bundle import write_bundle
 from models.errors import InconsistentDataset
 from models.evaluate import Estimate
 from models.export import export_placement
-from models.learn import Metrics, fit, judge, standard_questions
+from models.learn import Metrics, Trainer, fit, standard_questions
 from models.manifest import Manifest, ModelEntry
 from models.placement import Placement
 from models.registry import Registry
@@ -56,14 +56,14 @@ def training_table(lake: Lake) -> pa.Table:
 
 def evaluate_rows(rows: Rows, effort: Effort, progress: Progress) -> dict[str, Metrics]:
     """Errors on tomorrow, on apps the model never saw, and on apps that never ran; beside the baselines."""
-    rng = np.random.default_rng(effort.seed)
+    rng, trainer = np.random.default_rng(effort.seed), Trainer(rows, effort.config)
     found = {}
     for name, question in standard_questions(rows, folds=effort.folds, origins=effort.origins).items():
 
         def told(what: str, name: str = name) -> None:
             progress(f"{name}: {what}")
 
-        found[name] = judge(rows, question, effort.config, told).metrics(rng)
+        found[name] = trainer.judge(question, told).metrics(rng)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Evaluate: point, rank and coverage metrics with their uncertainty, for ours and every baseline on the same rows.
+"""Evaluate: point and rank metrics with their uncertainty, for ours and every baseline on the same rows.
 
 Uncertainty comes from resampling clusters (apps, or app and node-day), never rows: rows of a cluster are not
 independent. All predictors are scored on the same resamples.
@@ -42,6 +42,57 @@ def covered(truth: Floats, upper: Floats) -> Floats:
 ROW_METRICS: Mapping[str, RowMetric] = {"mae_log": error_of_log, "mape_ratio": error_of_ratio}
 
 
+@dataclass(frozen=True)
+class Resamples:
+    """What is drawn again and again to tell how sure a figure is.
+
+    Args:
+        place: (n,) cluster of each row, 0..c-1.
+        draws: (resamples, c) how often each cluster is drawn.
+    """
+
+    place: Ints
+    draws: Ints
+
+    def mean(self, rows: Floats) -> Estimate:
+        """Mean of (n,) finite values, one a row."""
+        return self.ratio(rows, np.ones(len(rows)))
+
+    def ratio(self, above: Floats, below: Floats) -> Estimate:
+        """Sum of (n,) values over the sum of (n,) others; resamples whose lower sum is zero say nothing."""
+        count = self.draws.shape[1]
+        totals = self.draws @ np.bincount(self.place, above, minlength=count)
+        sizes = self.draws @ np.bincount(self.place, below, minlength=count)
+        return estimate(float(above.sum() / below.sum()), totals[sizes > 0] / sizes[sizes > 0])
+
+    def each(self, metric: Callable[[Ints], float]) -> Estimate:
+        """A metric of (m,) row numbers, such as a rank correlation, of all rows and of the rows of each draw."""
+        every = np.arange(len(self.place))
+        drawn = [metric(np.repeat(every, draw[self.place])) for draw in self.draws]
+        return estimate(metric(every), np.array(drawn))
+
+
+def resamples_of(cluster: Ints, rng: np.random.Generator, resamples: int = 200) -> Resamples:
+    """Resamples of whole clusters.
+
+    Args:
+        cluster: (n,) id of what is independent of the rest.
+        rng: source of the draws.
+        resamples: how many.
+
+    Returns:
+        The same clusters, as many as there are, drawn with replacement.
+
+    Raises:
+        ValueError: there are no rows.
+
+    Source: percentile cluster bootstrap, Cameron et al., REStat 2008.
+    """
+    names, place = np.unique(cluster, return_inverse=True)
+    count = len(names)
+    return Resamples(place, rng.multinomial(count, np.full(count, 1 / count), size=resamples))
+
+
 def evaluate(
     truth: Floats, predicted: Mapping[str, Floats], cluster: Ints, *, rng: np.random.Generator, resamples: int = 200
 ) -> dict[str, dict[str, Estimate]]:
@@ -62,21 +113,21 @@ def evaluate(
 
     Source: percentile cluster bootstrap, Cameron et al., REStat 2008.
     """
-    draws = _draws(cluster, rng, resamples)
-    return {
-        name: {
-            **{metric: _mean(rows(truth, values), cluster, draws) for metric, rows in ROW_METRICS.items()},
-            "spearman": _rank_correlation(truth, values, cluster, draws),
-        }
-        for name, values in predicted.items()
-    }
+    again = resamples_of(cluster, rng, resamples)
+    return {name: point_metrics(truth, values, again) for name, values in predicted.items()}
+
+
+def point_metrics(truth: Floats, predicted: Floats, again: Resamples) -> dict[str, Estimate]:
+    """The row metrics and the rank correlation of one predictor, both in log slowdown, (n,) and (n,)."""
+    metrics = {name: again.mean(rows(truth, predicted)) for name, rows in ROW_METRICS.items()}
+    return metrics | {"spearman": again.each(lambda rows: spearman(truth[rows], predicted[rows]))}
 
 
 def coverage(
     truth: Floats, upper: Floats, cluster: Ints, *, rng: np.random.Generator, resamples: int = 200
 ) -> Estimate:
     """Share of rows whose truth stays at or below the upper bound; all in log slowdown, otherwise as `evaluate`."""
-    return _mean(covered(truth, upper), cluster, _draws(cluster, rng, resamples))
+    return resamples_of(cluster, rng, resamples).mean(covered(truth, upper))
 
 
 def spearman(first: Floats, second: Floats) -> float:
@@ -86,35 +137,14 @@ def spearman(first: Floats, second: Floats) -> float:
     return float((centred[0] * centred[1]).sum() / scale) if scale > 0 else 0.0
 
 
+def estimate(value: float, resampled: Floats) -> Estimate:
+    """A value with the middle 95 % of (r,) resampled ones, r >= 1."""
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Estimate(value, float(low), float(high))
+
+
 def _ranks(values: Floats) -> Floats:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     mean_rank: Floats = last - (count - 1) / 2
     return mean_rank[place]
-
-
-def _draws(cluster: Ints, rng: np.random.Generator, resamples: int) -> Ints:
-    """(resamples, clusters): how often each cluster is drawn."""
-    count = len(np.unique(cluster))
-    return rng.multinomial(count, np.full(count, 1 / count), size=resamples)
-
-
-def _mean(rows: Floats, cluster: Ints, draws: Ints) -> Estimate:
-    _, place = np.unique(cluster, return_inverse=True)
-    totals, sizes = np.bincount(place, rows), np.bincount(place)
-    return _estimate(float(rows.mean()), (draws @ totals) / (draws @ sizes))
-
-
-def _rank_correlation(truth: Floats, values: Floats, cluster: Ints, draws: Ints) -> Estimate:
-    _, place = np.unique(cluster, return_inverse=True)
-    resampled = np.array([_spearman_of(np.repeat(np.arange(len(truth)), draw[place]), truth, values) for draw in draws])
-    return _estimate(spearman(truth, values), resampled)
-
-
-def _spearman_of(rows: Ints, truth: Floats, values: Floats) -> float:
-    return spearman(truth[rows], values[rows])
-
-
-def _estimate(value: float, resampled: Floats) -> Estimate:
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return Estimate(value, float(low), float(high))

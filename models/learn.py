@@ -1,7 +1,7 @@
 """Learn: train a placement model from training rows, and measure it honestly on apps and times it never saw."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -21,6 +21,7 @@ from models.table import Rows, with_fills
 from models.train import TrainConfig, fit_placement
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 OURS = "ours"
 EMBARGO_US = 600 * 1_000_000
 """Twice a label window: nothing that began before the origin is judged."""
@@ -33,11 +34,19 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What models that never saw the rows say of them, (n,) each, in log slowdown; `ours` and every baseline."""
+    """What models that never saw the rows say of them, (n,) each, in log slowdown; `ours` and every baseline.
+
+    Args:
+        rows: the judged rows.
+        predicted: by predictor.
+        upper: our bound.
+        where: number of each judged row among all rows.
+    """
 
     rows: Rows
     predicted: dict[str, Floats]
     upper: Floats
+    where: Ints
 
     def metrics(self, rng: np.random.Generator) -> Metrics:
         """Errors of every predictor, and the coverage and width of our bound, with 95 % intervals over groups."""
@@ -72,40 +81,68 @@ class Question:
     cold: bool = False
 
 
-def judge(rows: Rows, question: Question, config: TrainConfig, progress: Progress) -> Outcome:
-    """Train on each split's first part and predict its second; ours through the exported graphs.
+@dataclass(frozen=True)
+class Trainer:
+    """Trains on the first parts of splits of the same rows, on the same part only once.
 
     Args:
         rows: all rows.
-        question: what to learn from and what to judge.
         config: how to train.
-        progress: told of each split.
-
-    Returns:
-        The judged rows of all splits, one after the other.
+        done: models by the rows they learnt from.
     """
-    parts = []
-    for number, split in enumerate(question.splits, 1):
-        progress(f"split {number} of {len(question.splits)}")
-        unseen = rows.take(split.test)
-        parts.append(_judge_one(rows.take(split.train), unseen.without_profile() if question.cold else unseen, config))
-    names = parts[0].predicted
-    return Outcome(
-        rows=reduce(Rows.followed_by, (p.rows for p in parts)),
-        predicted={name: np.concatenate([p.predicted[name] for p in parts]) for name in names},
-        upper=np.concatenate([p.upper for p in parts]),
-    )
+
+    rows: Rows
+    config: TrainConfig
+    done: dict[bytes, Placement] = field(default_factory=dict)
+
+    def model_of(self, split: Split) -> Placement:
+        """The model that learnt from a split's first part."""
+        key = np.packbits(split.train).tobytes()
+        if key not in self.done:
+            self.done[key] = fit(self.rows.take(split.train), self.config)
+        return self.done[key]
+
+    def judge(self, question: Question, progress: Progress) -> Outcome:
+        """Train on each split's first part and predict its second; ours through the exported graphs.
+
+        Args:
+            question: what to learn from and what to judge.
+            progress: told of each split.
+
+        Returns:
+            The judged rows of all splits, one after the other.
+
+        Raises:
+            InconsistentDataset: a split's first part cannot be learnt from.
+
+        Source: docs/evaluation.md.
+        """
+        parts = []
+        for number, split in enumerate(question.splits, 1):
+            progress(f"split {number} of {len(question.splits)}")
+            parts.append(self._judge_one(split, cold=question.cold))
+        return Outcome(
+            rows=reduce(Rows.followed_by, (p.rows for p in parts)),
+            predicted={name: np.concatenate([p.predicted[name] for p in parts]) for name in parts[0].predicted},
+            upper=np.concatenate([p.upper for p in parts]),
+            where=np.concatenate([p.where for p in parts]),
+        )
+
+    def _judge_one(self, split: Split, *, cold: bool) -> Outcome:
+        placement, seen, whole = self.model_of(split), self.rows.take(split.train), self.rows.take(split.test)
+        unseen = whole.without_profile() if cold else whole
+        fills = placement.medians[: len(RAW_NAMES)]
+        test = unseen.dataset(fills)
+        said = open_fitted(placement).predict(test.features)
+        new = ~np.isin(unseen.group, seen.group)
+        margin = np.where(new, placement.calibration.hierarchical, placement.calibration.pooled)
+        predicted = {OURS: said.log_mean, **_baselines(seen.dataset(fills), test, placement.medians)}
+        return Outcome(unseen, predicted, said.log_mean + margin * said.spread, np.flatnonzero(split.test))
 
 
-def _judge_one(seen: Rows, unseen: Rows, config: TrainConfig) -> Outcome:
-    placement = fit(seen, config)
-    fills = placement.medians[: len(RAW_NAMES)]
-    test = unseen.dataset(fills)
-    said = open_fitted(placement).predict(test.features)
-    new = ~np.isin(unseen.group, seen.group)
-    margin = np.where(new, placement.calibration.hierarchical, placement.calibration.pooled)
-    predicted = {OURS: said.log_mean, **_baselines(seen.dataset(fills), test, placement.medians)}
-    return Outcome(unseen, predicted, said.log_mean + margin * said.spread)
+def judge(rows: Rows, question: Question, config: TrainConfig, progress: Progress) -> Outcome:
+    """As Trainer.judge, for one question alone."""
+    return Trainer(rows, config).judge(question, progress)
 
 
 def _baselines(seen: Dataset, unseen: Dataset, medians: Floats) -> dict[str, Floats]:

@@ -1,4 +1,7 @@
-"""Splits: which rows a model may learn from and which it is judged on. Never a random row of time-ordered data."""
+"""Splits: which rows a model may learn from and which it is judged on.
+
+A random row of time-ordered data is judged for one purpose only: to see how much easier that is, a sign of leaks.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -69,6 +72,60 @@ def leave_group_out(group: Ints, *, folds: int) -> list[Split]:
     return [
         Split(train=fold_of_group[place] != k, test=fold_of_group[place] == k) for k in range(fold_of_group.max() + 1)
     ]
+
+
+def random_rows(count: int, *, folds: int, rng: np.random.Generator) -> list[Split]:
+    """Judge random rows by models that saw their neighbours in time: a leak alarm and nothing else.
+
+    Args:
+        count: number of rows, at least `folds`.
+        folds: number of splits.
+        rng: deals the rows out.
+
+    Returns:
+        Splits whose test parts cover every row once.
+
+    Raises:
+        InconsistentDataset: fewer rows than folds.
+
+    Source: k-fold cross-validation; why it misleads here: Roberts et al., Ecography 2017.
+    """
+    if count < folds:
+        raise InconsistentDataset(f"there are {count} rows for {folds} folds", "land more hours")
+    fold = rng.permutation(np.arange(count) % folds)
+    return [Split(train=fold != k, test=fold == k) for k in range(folds)]
+
+
+def beyond(value: NDArray[np.float64], quantile: float) -> Split:
+    """Learn where a value is ordinary, judge where it is larger than ever seen.
+
+    Args:
+        value: (n,) such as total pressure, finite.
+        quantile: the share of rows to learn from, in (0, 1).
+
+    Returns:
+        Rows up to that quantile to learn from, the rows above it to judge on.
+
+    Raises:
+        InconsistentDataset: no row lies above it.
+
+    Source: ours, docs/evaluation.md: denser packing than in history.
+    """
+    high = value > np.quantile(value, quantile)
+    if not high.any():
+        raise InconsistentDataset("no row lies above the others", "give rows of differing value")
+    return Split(train=~high, test=high)
+
+
+def held_apart(flag: Flags) -> Split:
+    """Judge the flagged rows, learn from the others.
+
+    Raises:
+        InconsistentDataset: no row is flagged, or every one is.
+    """
+    if flag.all() or not flag.any():
+        raise InconsistentDataset(f"{'every' if flag.any() else 'no'} row is flagged", "flag some")
+    return Split(train=~flag, test=flag)
 
 
 def _dealt(sizes: Ints, folds: int) -> Ints:

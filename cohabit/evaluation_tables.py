@@ -1,0 +1,132 @@
+"""Findings as tables and sentences, the same on the console and in a report. Kernel."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cohabit.evaluation import Answer, Findings, leak_words, mae
+from models.evaluate import Estimate
+from models.learn import OURS
+from models.scorecard import APP_COVERAGE, HIGH_SLOWDOWN, best_baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table; all columns but the first are figures."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+Cell = Callable[[Answer], str]
+
+
+def sheets(found: Findings) -> list[Sheet]:
+    """Errors, bounds and ranking, a row for each question that has an answer."""
+    answered = [answer for answer in found.answers.values() if answer.metrics]
+    return [_sheet(title, columns, answered) for title, columns in SHEETS.items()]
+
+
+def predictor_sheets(found: Findings) -> list[Sheet]:
+    """For each question every predictor, ours first, then by error."""
+    names = ("mae_log", "mape_ratio", "mae_log_high", "spearman", "regret_at_1")
+    return [
+        Sheet(
+            f"{answer.asked.id}: {answer.asked.title}",
+            ("predictor", *names),
+            [(who, *(told(metrics.get(name)) for name in names)) for who, metrics in _ranked(answer)],
+        )
+        for answer in found.answers.values()
+        if answer.metrics
+    ]
+
+
+def sentences(found: Findings) -> list[str]:
+    """What is no table: the floor, how much is modelled, extrapolation, leaks, and what has no answer and why."""
+    said = [_floor_words(found), _modelled_words(found)]
+    if found.beyond_ratio is not None:
+        said.append(
+            f"denser packing: beyond the pressures learnt from, the error is {found.beyond_ratio:.2f} times that of "
+            "models that saw such pressures on other nodes, on the same rows"
+        )
+    said.append(leak_words(found.leak_ratio))
+    return said + [
+        f"{answer.asked.id} {answer.asked.title}: no answer: {answer.reason}"
+        for answer in found.answers.values()
+        if not answer.metrics
+    ]
+
+
+def told(estimate: Estimate | None) -> str:
+    """An estimate with its interval; nothing where there is none."""
+    return f"{estimate.value:.3f} ({estimate.low:.3f}-{estimate.high:.3f})" if estimate else ""
+
+
+def _sheet(title: str, columns: dict[str, Cell], answered: Sequence[Answer]) -> Sheet:
+    rows = [(f"{a.asked.id} {a.asked.title}", *(cell(a) for cell in columns.values())) for a in answered]
+    return Sheet(title, ("question", *columns), rows)
+
+
+def _ours(metric: str) -> Cell:
+    return lambda answer: told(answer.metrics[OURS].get(metric))
+
+
+def _best(answer: Answer) -> str:
+    name = best_baseline(answer.metrics)
+    return f"{answer.metrics[name]['mae_log'].value:.3f} {name}"
+
+
+def _best_regret(answer: Answer) -> str:
+    regrets = [(m["regret_at_1"].value, n) for n, m in answer.metrics.items() if n != OURS and "regret_at_1" in m]
+    return f"{min(regrets)[0]:.3f} {min(regrets)[1]}" if regrets else ""
+
+
+SHEETS: dict[str, dict[str, Cell]] = {
+    "errors of log slowdown (95 % intervals)": {
+        "rows": lambda answer: f"{len(answer.outcome.where):,}" if answer.outcome else "",
+        "splits": lambda answer: str(len(answer.asked.question.splits)) if answer.asked.question else "",
+        "MAE": _ours("mae_log"),
+        "best baseline": _best,
+        "skill": _ours("skill"),
+        f"MAE at {HIGH_SLOWDOWN:.2f} and more": _ours("mae_log_high"),
+        "MAPE of ratio": _ours("mape_ratio"),
+    },
+    "bounds, 0.9 is promised": {
+        "coverage": _ours("coverage90"),
+        "width": _ours("width"),
+        "pinball": _ours("pinball90"),
+        f"apps of {APP_COVERAGE:.0%} and more": _ours("apps_covered"),
+        "worst tenth of apps": _ours("worst_decile"),
+    },
+    "ranking": {
+        "rank correlation": _ours("spearman"),
+        "regret at 1": _ours("regret_at_1"),
+        "best baseline": _best_regret,
+        "sets": lambda answer: f"{answer.sets.count:,}",
+        "candidates": lambda answer: f"{answer.sets.mean_size:.1f}",
+    },
+}
+"""Title -> column -> cell."""
+
+
+def _ranked(answer: Answer) -> list[tuple[str, dict[str, Estimate]]]:
+    return sorted(answer.metrics.items(), key=lambda item: (item[0] != OURS, item[1]["mae_log"].value))
+
+
+def _floor_words(found: Findings) -> str:
+    if found.floor is None:
+        return "noise floor: unknown, too few neighbouring windows of near-equal state"
+    error = mae(found.answers["S1"])
+    beside = "" if error is None else f"; tomorrow's error is {error / found.floor.if_normal:.2f} times the latter"
+    return (
+        f"noise floor, from {found.floor.pairs:,} pairs of windows that should have measured the same: no predictor's "
+        f"MAE is below {found.floor.guaranteed:.3f}, nor below {found.floor.if_normal:.3f} if noise is normal{beside}"
+    )
+
+
+def _modelled_words(found: Findings) -> str:
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(found.modelled.by_kind.items()))
+    return (
+        f"modelled: {found.modelled.share:.1%} of {found.modelled.windows / 12:,.0f} container-hours have a label "
+        f"(windows by signal: {kinds or 'none'}); the others count as undisturbed"
+    )

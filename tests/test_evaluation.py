@@ -1,0 +1,147 @@
+"""Evaluation of a whole lake: every question is answered or has a reason, and alarms say what they mean."""
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cohabit.command_parts import TOPICS
+from cohabit.evaluation import Findings, Thoroughness, evaluate_lake, floor_of, leak_words, modelled_share
+from cohabit.evaluation_tables import predictor_sheets, sentences, sheets
+from cohabit.learn_commands import run_evaluate
+from cohabit.settings import read_settings
+from cohabit.simulation import simulate_into
+from features.job import whole_stretch
+from features.local import run_local
+from features.tables import CONTENTION, LABELS, TABLES
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+from models.learn import OURS
+from models.questions import Depth
+from models.train import TrainConfig
+
+PLAN = Plan(nodes=9, apps=9, per_node=8, hours=2.0, seed=4, law="queueing")
+QUICK = Thoroughness(TrainConfig(rounds=20, spread_rounds=10, folds=2), Depth(2, 2, 2), resamples=20)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Two hours of a small cluster, with all derived tables."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    simulate_into(folder / "stream", PLAN, lambda _done, _of: None)
+    lake = Lake.open(folder / "lake", TABLES)
+    metrics = IngestMetrics.on(CollectorRegistry())
+    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    stretch = whole_stretch(lake)
+    assert stretch is not None
+    run_local(lake, stretch, lambda _table, _rows: None)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def found(lake: Lake, told: list[str]) -> Findings:
+    return evaluate_lake(lake, QUICK, told.append)
+
+
+def test_every_question_has_figures_or_a_reason(found: Findings) -> None:
+    assert list(found.answers) == ["S1", "S2", "SC", "S3", "S4", "S5", "S6", "S7", "S0"]
+    assert {name for name, answer in found.answers.items() if not answer.metrics} == {"S7"}
+    assert found.answers["S7"].reason.startswith("no randomised rows")
+    for answer in found.answers.values():
+        if answer.metrics:
+            assert {"mae_log", "skill", "coverage90", "width", "pinball90", "apps_covered"} <= answer.metrics[
+                OURS
+            ].keys()
+            assert all(e.low <= e.value <= e.high for e in (m["mae_log"] for m in answer.metrics.values()))
+
+
+def test_progress_names_the_question_and_the_split(found: Findings, told: list[str]) -> None:
+    assert told[0] == "question 1 of 9, S1 tomorrow: split 1 of 2"
+    assert told[-1] == "question 9 of 9, S0 random rows: split 2 of 2"
+
+
+def test_the_model_is_no_better_than_the_noise_floor_allows(found: Findings) -> None:
+    assert found.floor is not None
+    assert 0 < found.floor.guaranteed < found.floor.if_normal < found.answers["S1"].metrics[OURS]["mae_log"].value
+
+
+def test_candidates_of_a_decision_are_of_one_app_and_window(found: Findings) -> None:
+    answer = found.answers["S2"]
+    assert answer.outcome is not None
+    rows = answer.outcome.where[answer.sets.row]
+
+    for keys in (found.keys.app, found.keys.time):
+        assert len(np.unique(np.column_stack([answer.sets.of, keys[rows]]), axis=0)) == answer.sets.count
+    assert answer.sets.mean_size >= 2
+
+
+def test_what_is_modelled_is_counted_by_signal(lake: Lake) -> None:
+    labels = lake.read("labels")
+
+    found = modelled_share(labels)
+
+    assert found.windows == labels.num_rows
+    assert sum(found.by_kind.values()) == found.labelled == labels.num_rows - labels["log_slowdown"].null_count
+    assert modelled_share(LABELS.schema.empty_table()).share == 0.0
+
+
+def test_loads_that_moved_are_no_replicates(lake: Lake) -> None:
+    labels = lake.read("labels")
+    moved = lake.read("contention")
+    wild = moved.set_column(
+        moved.column_names.index("load_of_peak"), "load_of_peak", pa.array(np.arange(moved.num_rows) % 7.0)
+    )
+
+    with_loads, wildly = (floor_of(labels, contention) for contention in (moved, wild))
+    without = floor_of(labels, CONTENTION.schema.empty_table())
+
+    assert with_loads is not None
+    assert without is not None
+    assert with_loads.pairs < without.pairs
+    assert wildly is None or wildly.pairs < with_loads.pairs
+    assert floor_of(LABELS.schema.empty_table(), moved) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "begins"), [(1.1, "ALARM"), (7.0, "ALARM"), (3.0, "no sign of a leak"), (None, "no leak alarm")]
+)
+def test_a_leak_is_told_in_words(ratio: float | None, begins: str) -> None:
+    assert leak_words(ratio).startswith(begins)
+
+
+def test_tables_have_a_row_for_each_answer_and_sentences_tell_the_rest(found: Findings) -> None:
+    answered = [f"{a.asked.id} {a.asked.title}" for a in found.answers.values() if a.metrics]
+
+    for sheet in sheets(found):
+        assert [row[0] for row in sheet.rows] == answered
+        assert all(len(row) == len(sheet.columns) for row in sheet.rows)
+    assert [len(sheet.rows) for sheet in predictor_sheets(found)] == [5] * len(answered)
+    said = "\n".join(sentences(found))
+    for words in ("noise floor, from", "container-hours have a label", "denser packing", "S7 choices made at random"):
+        assert words in said
+
+
+def test_a_question_that_training_cannot_answer_has_a_reason_too(found: Findings) -> None:
+    lonely = replace(found, answers={**found.answers, "S2": replace(found.answers["S2"], outcome=None, metrics={})})
+
+    assert lonely.leak_ratio is None
+    assert replace(found, answers={**found.answers, "S3": lonely.answers["S2"]}).beyond_ratio is None
+
+
+def test_the_command_prints_tables_and_what_has_no_answer(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    run_evaluate(read_settings({}), lake=str(Path(lake.root)), how=QUICK)
+
+    shown = capsys.readouterr().out
+    assert "S1 tomorrow" in shown
+    assert "no randomised rows" in shown
