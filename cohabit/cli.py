@@ -208,7 +208,12 @@ def features(
 
 @app.command()
 @told_plainly
-def evaluate(lake: LakeOption = None) -> None:
+def evaluate(
+    lake: LakeOption = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write report.md with tables and figures here.")
+    ] = None,
+) -> None:
     """Measure the model where it counts, beside baselines, a noise floor and a leak alarm; docs/evaluation.md explains.
 
     Tomorrow, unseen apps, apps that never ran, unseen nodes, hardware and mixes, denser packing, random choices; what
@@ -216,7 +221,7 @@ def evaluate(lake: LakeOption = None) -> None:
     """
     from cohabit.learn_commands import run_evaluate
 
-    run_evaluate(settings(), lake=lake)
+    run_evaluate(settings(), lake=lake, report=report)
 
 
 @app.command()

@@ -147,18 +147,23 @@ def _told(batch: int, rows: int) -> None:
         console.print(f"  node_state: {rows:,} rows more (batch {batch})")
 
 
-def run_evaluate(settings: Settings, *, lake: str | None, how: "Thoroughness | None" = None) -> None:
+def run_evaluate(
+    settings: Settings, *, lake: str | None, report: Path | None = None, how: "Thoroughness | None" = None
+) -> None:
     """See `cohabit evaluate`."""
     from cohabit.evaluation import Thoroughness, evaluate_lake
+    from cohabit.evaluation_report import write_report
     from cohabit.evaluation_tables import sentences, sheets
 
-    began, opened = monotonic(), open_lake(settings, lake)
+    began, opened, effort = monotonic(), open_lake(settings, lake), how or Thoroughness()
     with console.status("evaluating") as status:
-        found = evaluate_lake(opened, how or Thoroughness(), lambda what: status.update(f"{what}, {_since(began)}"))
+        found = evaluate_lake(opened, effort, lambda what: status.update(f"{what}, {_since(began)}"))
     for sheet in sheets(found):
         show_table(sheet.title, sheet.columns, sheet.rows)
     for sentence in sentences(found):
         console.print(sentence)
+    if report is not None:
+        console.print(f"report: {write_report(found, report, effort, monotonic() - began)}")
 
 
 def _since(began: float) -> str:

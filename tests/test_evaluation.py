@@ -1,8 +1,10 @@
 """Evaluation of a whole lake: every question is answered or has a reason, and alarms say what they mean."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS
-from cohabit.evaluation import Findings, Thoroughness, evaluate_lake, floor_of, leak_words, modelled_share
+from cohabit.evaluation import Answer, Findings, Thoroughness, evaluate_lake, floor_of, leak_words, modelled_share
+from cohabit.evaluation_report import FIGURES, write_report
 from cohabit.evaluation_tables import predictor_sheets, sentences, sheets
 from cohabit.learn_commands import run_evaluate
 from cohabit.settings import read_settings
@@ -139,9 +142,38 @@ def test_a_question_that_training_cannot_answer_has_a_reason_too(found: Findings
     assert replace(found, answers={**found.answers, "S3": lonely.answers["S2"]}).beyond_ratio is None
 
 
-def test_the_command_prints_tables_and_what_has_no_answer(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    run_evaluate(read_settings({}), lake=str(Path(lake.root)), how=QUICK)
+def test_a_report_has_every_table_and_figure(found: Findings, tmp_path: Path) -> None:
+    path = write_report(found, tmp_path / "new", QUICK, seconds=61.0)
+
+    report = path.read_text()
+    named = re.findall(r"\]\((\w+)\.svg\)", report)
+    assert named == [*FIGURES]
+    for name in named:
+        ElementTree.fromstring((path.parent / f"{name}.svg").read_text())  # noqa: S314
+    for sheet in (*sheets(found), *predictor_sheets(found)):
+        assert f"### {sheet.title}\n" in report
+    assert all(sentence in report for sentence in sentences(found))
+    assert "61 s" in report
+
+
+def test_figures_that_the_data_do_not_allow_are_named(found: Findings, tmp_path: Path) -> None:
+    nothing = {name: Answer(answer.asked, reason="one app") for name, answer in found.answers.items()}
+
+    report = write_report(replace(found, answers=nothing), tmp_path, QUICK, seconds=1.0).read_text()
+
+    assert report.count("the data do not allow this figure") == len(FIGURES)
+    assert report.count("no answer: one app") == len(nothing)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
+def test_the_command_prints_tables_and_writes_the_report(
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = Thoroughness(TrainConfig(rounds=2, spread_rounds=2, folds=2), Depth(2, 2, 1), resamples=5)
+
+    run_evaluate(read_settings({}), lake=str(lake.root), report=tmp_path, how=how)
 
     shown = capsys.readouterr().out
     assert "S1 tomorrow" in shown
     assert "no randomised rows" in shown
+    assert (tmp_path / "report.md").exists()
