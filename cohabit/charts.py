@@ -98,10 +98,10 @@ def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> str:
 
 
 def ticks(low: float, high: float, most: int = 7) -> list[float]:
-    """Round numbers within [low, high], low < high: at most `most` + 1 multiples of 1, 2 or 5 times a power of ten."""
+    """Round numbers within [low, high], low < high, at most `most` + 1: multiples of 1, 2, 2.5 or 5 in some decade."""
     rough = (high - low) / most
     power = 10.0 ** floor(log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
     return [round(k * step, 12) for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
