@@ -134,8 +134,8 @@ def beside(app: Ints, node: Ints, load: Floats, apps: int) -> Floats:
     return np.maximum(result, 0.0)
 
 
-def load_at(app: Ints, time_s: float) -> Floats:
-    """(n,) load of each app as a share of its peak: a day's wave, its phase differing from app to app."""
+def load_at(app: Ints, time_s: float | Floats) -> Floats:
+    """(n,) load of each app as a share of its peak, at one time or at (n,): a day's wave, its phase by app."""
     wave: Floats = 0.6 + 0.35 * np.sin(2 * np.pi * (time_s / DAY_S + app * 0.381966))
     return wave
 

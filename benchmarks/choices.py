@@ -1,0 +1,113 @@
+"""Choices: newcomers with a hundred nodes to choose from, as serving would describe them, and what the law says."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.catalog import PRESSURES, RAW_NAMES, RESOURCES
+from features.node_state import capacities
+from features.placement import node_matrix, profile_matrix, raw_features
+from features.pressure import Members
+from features.residents import newest_profile
+from features.training import joining_pressure
+from ingest.lake import Lake
+from ingest.simulator.cluster import DAY_S, load_at
+from ingest.simulator.law import PLATFORMS
+from ingest.simulator.messages import app_name
+from ingest.simulator.run import Plan, built_in
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+CANDIDATES = 100
+CROWDING = {"": (0.1, 1.9), "_busy": (0.9, 1.1)}
+"""Containers on a candidate beside the plan's average, by suffix of the figure: from empty to crowded as simulated, or
+all nodes about as crowded, so that nothing but the mix tells them apart."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Decisions with CANDIDATES nodes each, rows of a decision together.
+
+    Args:
+        decision: (n,) which decision each candidate belongs to.
+        app: (n,) the newcomer, a number of the simulator.
+        raw: (n, raw features) as known at the decision.
+        log_slowdown: (n,) what the law says would become of the newcomer there.
+    """
+
+    decision: Ints
+    app: Ints
+    raw: Floats
+    log_slowdown: Floats
+
+    def scores(self) -> dict[str, Floats]:
+        """What schedulers without a model go by, (n,) each, lower is better; `random` cannot tell nodes apart."""
+        pressure = np.nan_to_num(self.raw[:, [RAW_NAMES.index(name) for name in PRESSURES]])
+        return {
+            "sum_of_pressure": pressure.sum(axis=1),
+            "least_cpu": pressure[:, PRESSURES.index("pressure_cpu")],
+            "random": np.zeros(len(self.raw)),
+        }
+
+
+def draw_choices(
+    lake: Lake, plan: Plan, apps: Ints, *, crowding: tuple[float, float], count: int, rng: np.random.Generator
+) -> Choices:
+    """Random newcomers, each with nodes to choose from that hold random apps of the plan.
+
+    Args:
+        lake: holds the plan's nodes and profiles.
+        plan: what was simulated; its law is what is true.
+        apps: apps of which newcomers are drawn.
+        crowding: least and most containers on a node beside the plan's average.
+        count: how many decisions.
+        rng: draws newcomers, times, nodes, residents and the noise of their counters.
+
+    Returns:
+        count * CANDIDATES rows. A profile that is not known is NaN.
+    """
+    law, best_effort = built_in(plan)
+    n = count * CANDIDATES
+    decision = np.repeat(np.arange(count), CANDIDATES)
+    victim, time_s = rng.choice(apps, count)[decision], rng.uniform(0, DAY_S, count)[decision]
+    platform = rng.integers(len(PLATFORMS), size=n)
+    size = np.round(plan.per_node * rng.uniform(*crowding, n)).astype(np.int64)
+    group = np.repeat(np.arange(n), size)
+    beside = rng.integers(plan.apps, size=len(group))
+    load = load_at(beside, time_s[group])
+    neighbours = np.zeros((n, plan.apps))
+    np.add.at(neighbours, (group, beside), load)
+    truth = law.slowdown(victim, neighbours, load_at(victim, time_s), platform)
+    where = _nodes(lake, platform)
+    shown = law.signals(beside, load, np.ones(len(group)), platform[group], rng=rng)
+    home = _members(group, shown, capacities(where)[group], np.array(best_effort)[beside])
+    pressure = joining_pressure(home, np.arange(n), capacities(where))
+    raw = raw_features(pressure, _profiles(lake, where, victim), node_matrix(where))
+    return Choices(decision, victim, raw, np.log(truth))
+
+
+def _nodes(lake: Lake, platform: Ints) -> pa.Table:
+    """(n,) a node of each platform."""
+    nodes = lake.read("nodes")
+    one_of = [pc.index(nodes["platform"], p.name).as_py() for p in PLATFORMS]
+    return nodes.take(pa.array(np.array(one_of)[platform]))
+
+
+def _members(group: Ints, shown: dict[str, Floats], capacity: Floats, best_effort: NDArray[np.bool_]) -> Members:
+    unknown = np.full(len(group), np.nan)
+    return Members(
+        group=group,
+        use=np.column_stack([np.sum([shown.get(c, unknown) for c in r.usage], axis=0) for r in RESOURCES]),
+        capacity=capacity,
+        best_effort=best_effort,
+        cpuset=[None] * len(group),
+    )
+
+
+def _profiles(lake: Lake, where: pa.Table, app: Ints) -> Floats:
+    """(n, profile columns) the newest profile of each newcomer's app on its candidate's platform."""
+    keys = where.select(["cluster", "platform"]).append_column("app", [[app_name(int(a)) for a in app]])
+    return profile_matrix(newest_profile(keys, np.full(len(app), 2**62), lake.read("profiles")))

@@ -1,0 +1,199 @@
+"""Laws: how far models come on truths of three forms, two of them not their own, beside baselines and the noise."""
+
+import tempfile
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry
+
+from benchmarks.choices import CROWDING, Choices, draw_choices
+from benchmarks.runner import OURS, Benchmark, Result
+from cohabit.command_parts import TOPICS
+from cohabit.evaluation import modelled_share
+from cohabit.learning import training_table
+from cohabit.simulation import simulate_into
+from features.arrow import floats, micros
+from features.asof import key_codes, row_of
+from features.catalog import RAW_NAMES
+from features.grouping import group_codes
+from features.job import whole_stretch
+from features.local import run_local
+from features.placement import complete
+from features.tables import TABLES
+from features.windows import LABEL_US, window_end
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.schema import TIMESTAMP
+from ingest.simulator.laws import LAWS
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+from models.evaluate import covered
+from models.learn import Outcome, Trainer, open_fitted
+from models.questions import Depth, protocol, read_keys
+from models.ranking import candidate_sets, regret_at_1
+from models.splits import Split
+from models.table import read_rows
+from models.train import TrainConfig
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+ASKED = ("S1", "S2", "SC", "S3", "S6")
+DEPTH = Depth(app_folds=3, folds=2, origins=1)
+CONFIG = TrainConfig(rounds=200, folds=3)
+DECISIONS = 40
+"""Choices drawn for each fold of unseen apps."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A simulated lake and what was true in it.
+
+    Args:
+        plan: what was simulated.
+        lake: all derived tables.
+        table: rows of `training`.
+        truth: (n,) true log slowdown in each row's window.
+    """
+
+    plan: Plan
+    lake: Lake
+    table: pa.Table
+    truth: Floats
+
+
+def simulated_world(folder: Path, plan: Plan) -> World:
+    """Simulate, land, derive, and find the truth of every training row."""
+    simulate_into(folder / "stream", plan, lambda _done, _of: None, truth=folder / "truth.parquet")
+    lake = Lake.open(folder / "lake", TABLES)
+    metrics = IngestMetrics.on(CollectorRegistry())
+    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    stretch = whole_stretch(lake)
+    if stretch is not None:
+        run_local(lake, stretch, lambda _table, _rows: None)
+    table = training_table(lake)
+    return World(plan, lake, table, true_of(table, pq.read_table(folder / "truth.parquet")))
+
+
+def true_of(table: pa.Table, truth: pa.Table) -> Floats:
+    """(n,) log of the mean true slowdown of each training row's container in its window."""
+    ends = pa.array(window_end(micros(truth["ts"]), LABEL_US), TIMESTAMP)
+    known = pa.table({"container": truth["container"], "window_end": ends, "ratio": truth["slowdown_ratio"]})
+    means = known.group_by(["container", "window_end"]).aggregate([("ratio", "mean")])
+    row = row_of(*key_codes(table, means, ["container", "window_end"]))
+    return np.log(floats(means["ratio_mean"]))[row]
+
+
+def run(arguments: Namespace, rng: np.random.Generator) -> Result:
+    """Every figure of every law, prefixed by its name."""
+    found: dict[str, dict[str, float]] = {}
+    for law in LAWS:
+        plan = Plan(arguments.nodes, arguments.apps, hours=arguments.hours, seed=arguments.seed, law=law)
+        with tempfile.TemporaryDirectory(prefix="cohabit-laws-") as folder:
+            of_law = judged(simulated_world(Path(folder), plan), rng)
+        for method, figures in of_law.items():
+            found.setdefault(method, {}).update({f"{law}_{name}": value for name, value in figures.items()})
+    return found
+
+
+def judged(world: World, rng: np.random.Generator, config: TrainConfig = CONFIG) -> dict[str, dict[str, float]]:
+    """Figures by method under one law."""
+    trainer = Trainer(read_rows(world.table), config)
+    asked = {one.id: one.question for one in protocol(read_keys(world.table), DEPTH)}
+    questions = {name: question for name in ASKED if (question := asked[name]) is not None}
+    outcomes = {name: trainer.judge(question, lambda _: None) for name, question in questions.items()}
+    errors = {name: {who: _mae(o, said) for who, said in o.predicted.items()} for name, o in outcomes.items()}
+    found = {who: {f"{name.lower()}_mae": errors[name][who] for name in ("S1", "S2", "S6")} for who in errors["S1"]}
+    for suffix, crowding in CROWDING.items():
+        for who, regret in regrets(world, trainer, questions["S2"].splits, crowding=crowding, rng=rng).items():
+            found.setdefault(who, {})[f"regret_at_1_100{suffix}"] = regret
+    found[OURS] |= _beside_the_noise(world, outcomes["S1"]) | _beside_others(outcomes, errors)
+    found[OURS]["modelled_share"] = modelled_share(world.lake.read("labels")).share
+    return found
+
+
+def regrets(
+    world: World, trainer: Trainer, splits: list[Split], *, crowding: tuple[float, float], rng: np.random.Generator
+) -> dict[str, float]:
+    """Mean regret at 1 of unseen apps by method: ours by the model that never saw the newcomer's app."""
+    names = np.array([int(name.removeprefix("app-")) for name in world.table["app"].to_pylist()])
+    found: dict[str, list[Floats]] = {}
+    for split in splits:
+        apps = np.unique(names[split.test])
+        choices = draw_choices(world.lake, world.plan, apps, crowding=crowding, count=DECISIONS, rng=rng)
+        sets = candidate_sets(choices.decision, np.arange(len(choices.decision)))
+        for who, score in {OURS: _said(trainer, split, choices), **choices.scores()}.items():
+            found.setdefault(who, []).append(regret_at_1(sets, choices.log_slowdown, score))
+    return {who: float(np.concatenate(parts).mean()) for who, parts in found.items()}
+
+
+def _said(trainer: Trainer, split: Split, choices: Choices) -> Floats:
+    placement = trainer.model_of(split)
+    return open_fitted(placement).predict(complete(choices.raw, placement.medians[: len(RAW_NAMES)])).log_mean
+
+
+def _beside_the_noise(world: World, outcome: Outcome) -> dict[str, float]:
+    """Our error beside that of the truth itself, whose labels are noisy and, app by app, biased."""
+    truth, label = world.truth[outcome.where], outcome.rows.log_slowdown
+    apart = label - truth
+    normal = group_codes(world.table, ["app", "platform"])[outcome.where]
+    bias = np.bincount(normal, apart) / np.maximum(np.bincount(normal), 1)
+    ours = _mae(outcome, outcome.predicted[OURS])
+    return {
+        "floor_mae": float(np.abs(apart).mean()),
+        "s1_vs_floor": ours / float(np.abs(apart).mean()),
+        "s1_vs_unbiased_floor": ours / float(np.abs(apart - bias[normal]).mean()),
+        "s1_mae_of_truth": float(np.abs(outcome.predicted[OURS] - truth).mean()),
+    }
+
+
+def _beside_others(outcomes: dict[str, Outcome], errors: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Our error beside the best baseline's and, beyond the pressures learnt from, beside ours within; coverage."""
+    return {
+        "s2_vs_best_baseline": _against_best(errors["S2"]),
+        "s6_vs_best_baseline": _against_best(errors["S6"]),
+        "s6_vs_in_range": errors["S6"][OURS] / _mae_of_same(outcomes["S3"], outcomes["S6"].where),
+        "coverage90_warm": _coverage(outcomes["S1"]),
+        "coverage90_unseen": _coverage(outcomes["S2"]),
+        "coverage90_cold": _coverage(outcomes["SC"]),
+        "rows": float(len(outcomes["S2"].where)),
+    }
+
+
+def _mae(outcome: Outcome, predicted: Floats) -> float:
+    return float(np.abs(predicted - outcome.rows.log_slowdown).mean())
+
+
+def _mae_of_same(outcome: Outcome, where: Ints) -> float:
+    """Our error on those of the judged rows that another question judged too."""
+    same = np.isin(outcome.where, where)
+    return float(np.abs(outcome.predicted[OURS] - outcome.rows.log_slowdown)[same].mean())
+
+
+def _against_best(errors: dict[str, float]) -> float:
+    return errors[OURS] / min(value for who, value in errors.items() if who != OURS)
+
+
+def _coverage(outcome: Outcome) -> float:
+    return float(covered(outcome.rows.log_slowdown, outcome.upper).mean())
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--nodes", type=int, default=12, help="simulated nodes (12)")
+    parser.add_argument("--apps", type=int, default=24, help="simulated apps (24)")
+    parser.add_argument("--hours", type=float, default=12.0, help="simulated hours (12)")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulation (1)")
+
+
+BENCHMARK = Benchmark(
+    "laws",
+    "errors, regret and coverage on simulated truths of three forms, beside the noise and baselines",
+    run,
+    runs=1,
+    add_arguments=_arguments,
+)

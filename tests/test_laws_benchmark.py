@@ -1,0 +1,68 @@
+"""The benchmark of laws: truth of each window, choices as the law judges them, and figures that are all there."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks.choices import CANDIDATES, CROWDING, draw_choices
+from benchmarks.laws import World, judged, simulated_world, true_of
+from benchmarks.runner import OURS
+from cohabit.simulation import TRUTH
+from features.catalog import RAW_NAMES
+from ingest.schema import TIMESTAMP
+from ingest.simulator.run import Plan
+from models.train import TrainConfig
+
+PLAN = Plan(nodes=6, apps=6, per_node=8, hours=2.0, seed=2, law="threshold")
+MINUTE_US = 60_000_000
+EMPTY, CROWDED = (0.0, 0.0), (2.0, 2.0)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return simulated_world(tmp_path_factory.mktemp("law"), PLAN)
+
+
+def test_the_truth_of_a_window_is_the_mean_of_its_intervals() -> None:
+    ts = pa.array([k * MINUTE_US for k in (1, 5, 6, 5)], TIMESTAMP)
+    truth = pa.table([ts, ["a", "a", "a", "b"], [1.0, 3.0, 5.0, 7.0]], schema=TRUTH)
+    ends = pa.array([k * MINUTE_US for k in (5, 10, 5)], TIMESTAMP)
+
+    found = true_of(pa.table({"container": ["a", "a", "b"], "window_end": ends}), truth)
+
+    assert np.exp(found) == pytest.approx([2.0, 5.0, 7.0])
+
+
+def test_every_row_has_a_truth_that_its_label_follows(world: World) -> None:
+    label = world.table["log_slowdown"].to_numpy()
+
+    assert np.isfinite(world.truth).all()
+    assert (world.truth >= 0).all()
+    assert np.corrcoef(world.truth, label)[0, 1] > 0.5
+
+
+def test_on_empty_nodes_nobody_is_slowed_down_and_on_crowded_ones_everybody(world: World) -> None:
+    def drawn(crowding: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+        found = draw_choices(world.lake, PLAN, np.arange(6), crowding=crowding, count=3, rng=np.random.default_rng(0))
+        assert np.bincount(found.decision).tolist() == [CANDIDATES] * 3
+        return found.log_slowdown, found.raw[:, RAW_NAMES.index("neighbours")]
+
+    empty, crowded = drawn(EMPTY), drawn(CROWDED)
+
+    assert (empty[0] == 0).all()
+    assert (empty[1] == 0).all()
+    assert (crowded[1] == 16).all()
+    assert np.mean(crowded[0]) > 0.05
+
+
+def test_figures_are_there_for_ours_and_for_what_stands_beside_it(world: World) -> None:
+    found = judged(world, np.random.default_rng(0), TrainConfig(rounds=20, spread_rounds=10, folds=2))
+
+    assert {"s1_vs_floor", "s2_vs_best_baseline", "s6_vs_in_range", "modelled_share"} <= found[OURS].keys()
+    assert {"coverage90_cold", "coverage90_warm"} <= found[OURS].keys()
+    regrets = {f"regret_at_1_100{suffix}" for suffix in CROWDING}
+    for who in (OURS, "sum_of_pressure", "least_cpu", "random"):
+        assert regrets <= found[who].keys()
+    assert all(np.isfinite(value) for figures in found.values() for value in figures.values())
+    assert found[OURS]["regret_at_1_100"] < found["random"]["regret_at_1_100"]
+    assert found["sum_of_pressure"].keys() >= {"s1_mae", "s2_mae", "s6_mae"}
