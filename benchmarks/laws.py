@@ -146,6 +146,7 @@ def _beside_the_noise(world: World, outcome: Outcome) -> dict[str, float]:
     ours = _mae(outcome, outcome.predicted[OURS])
     return {
         "floor_mae": float(np.abs(apart).mean()),
+        "label_bias": float(apart.mean()),
         "s1_vs_floor": ours / float(np.abs(apart).mean()),
         "s1_vs_unbiased_floor": ours / float(np.abs(apart - bias[normal]).mean()),
         "s1_mae_of_truth": float(np.abs(outcome.predicted[OURS] - truth).mean()),
