@@ -17,10 +17,11 @@ from ingest.simulator.law import PLATFORMS, SaturatingLaw
 from ingest.simulator.messages import app_name
 from ingest.simulator.run import hidden_apps
 from models.evaluate import spearman
-from models.learn import OURS, Metrics, judge, standard_questions
+from models.learn import OURS, Metrics, Trainer, judge, standard_questions
 from models.placement import Placement
 from models.predictor import Predictor
 from models.table import with_fills
+from models.train import TrainConfig
 
 Floats = NDArray[np.float64]
 RISING = [i for i, f in enumerate(RAW) if f.sign > 0]
@@ -57,6 +58,20 @@ def test_whoever_is_judged_was_not_learnt_from(learnt: Simulated) -> None:
                 assert learnt.rows.time[split.train].max() < learnt.rows.time[split.test].min() - 300_000_000
             else:
                 assert not set(learnt.rows.group[split.train]) & set(learnt.rows.group[split.test])
+
+
+def test_models_of_unseen_apps_are_trained_once_for_both_questions_and_say_the_same(learnt: Simulated) -> None:
+    questions, quick = standard_questions(learnt.rows, folds=2, origins=1), TrainConfig(2, 2, folds=2)
+    trainer = Trainer(learnt.rows, quick)
+
+    known, cold = (trainer.judge(questions[name], lambda _: None) for name in ("leave_app_out", "cold_app"))
+
+    alone = judge(learnt.rows, questions["cold_app"], quick, lambda _: None)
+    assert len(trainer.done) == 2
+    np.testing.assert_array_equal(cold.predicted[OURS], alone.predicted[OURS])
+    assert not np.array_equal(cold.predicted[OURS], known.predicted[OURS])
+    np.testing.assert_array_equal(learnt.rows.log_slowdown[known.where], known.rows.log_slowdown)
+    assert sorted(known.where) == list(range(len(learnt.rows.time)))
 
 
 def mixed(rows: Floats, n: int, rng: np.random.Generator) -> Floats:
