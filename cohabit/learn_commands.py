@@ -153,12 +153,12 @@ def run_evaluate(
     """See `cohabit evaluate`."""
     from cohabit.evaluation import Thoroughness, evaluate_lake
     from cohabit.evaluation_report import write_report
-    from cohabit.evaluation_tables import sentences, sheets
+    from cohabit.evaluation_tables import narrow_sheets, sentences
 
     began, opened, effort = monotonic(), open_lake(settings, lake), how or Thoroughness()
     with console.status("evaluating") as status:
         found = evaluate_lake(opened, effort, lambda what: status.update(f"{what}, {_since(began)}"))
-    for sheet in sheets(found):
+    for sheet in narrow_sheets(found):
         show_table(sheet.title, sheet.columns, sheet.rows)
     for sentence in sentences(found):
         console.print(sentence)

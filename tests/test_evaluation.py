@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from cohabit.command_parts import TOPICS
 from cohabit.evaluation import Answer, Findings, Thoroughness, evaluate_lake, floor_of, leak_words, modelled_share
 from cohabit.evaluation_report import FIGURES, write_report
-from cohabit.evaluation_tables import predictor_sheets, sentences, sheets
+from cohabit.evaluation_tables import narrow_sheets, predictor_sheets, sentences, sheets
 from cohabit.learn_commands import run_evaluate
 from cohabit.settings import read_settings
 from cohabit.simulation import simulate_into
@@ -126,7 +126,7 @@ def test_a_leak_is_told_in_words(ratio: float | None, begins: str) -> None:
 def test_tables_have_a_row_for_each_answer_and_sentences_tell_the_rest(found: Findings) -> None:
     answered = [f"{a.asked.id} {a.asked.title}" for a in found.answers.values() if a.metrics]
 
-    for sheet in sheets(found):
+    for sheet in (*sheets(found), *narrow_sheets(found)):
         assert [row[0] for row in sheet.rows] == answered
         assert all(len(row) == len(sheet.columns) for row in sheet.rows)
     assert [len(sheet.rows) for sheet in predictor_sheets(found)] == [5] * len(answered)
