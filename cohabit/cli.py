@@ -217,7 +217,7 @@ def evaluate(
     """Measure the model where it counts, beside baselines, a noise floor and a leak alarm; docs/evaluation.md explains.
 
     Tomorrow, unseen apps, apps that never ran, unseen nodes, hardware and mixes, denser packing, random choices; what
-    the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take some three minutes.
+    the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two.
     """
     from cohabit.learn_commands import run_evaluate
 
