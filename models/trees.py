@@ -104,7 +104,7 @@ def _refuse_header(header: Fields) -> None:
 def _refuse_tree(fields: Fields, decision: Ints) -> None:
     if fields.get("is_linear", "0") != "0":
         raise NotExactlyExportable("linear_tree puts regressions in leaves", "train with linear_tree=false")
-    if fields["num_cat"] != "0" or (decision & _CATEGORICAL).any():
+    if (decision & _CATEGORICAL).any():
         raise NotExactlyExportable("it splits on categories", "encode categories as numbers before training")
     if (decision & _MISSING_ZERO).any():
         raise NotExactlyExportable("zero_as_missing reads zero as missing", "train with zero_as_missing=false")

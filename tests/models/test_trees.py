@@ -78,6 +78,14 @@ def test_several_classes_are_refused() -> None:
         parse_forest(booster.model_to_string())
 
 
+def test_a_model_without_trees_is_refused() -> None:
+    features = np.arange(300.0)[:, None]
+    booster = lgb.Booster({"verbosity": -1}, lgb.Dataset(features, features[:, 0]))
+
+    with pytest.raises(NotExactlyExportable, match="no trees"):
+        parse_forest(booster.model_to_string())
+
+
 def test_another_version_of_the_format_is_refused(train: Train) -> None:
     text = train(rounds=1).model_to_string().replace("version=v4", "version=v5")
 
