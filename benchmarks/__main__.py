@@ -1,9 +1,16 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import decode, features, measured, scoring, stream
+from benchmarks import decode, export, features, measured, scoring, stream
 from benchmarks.runner import main
 
-BENCHMARKS = (decode.BENCHMARK, features.BENCHMARK, measured.BENCHMARK, scoring.BENCHMARK, stream.BENCHMARK)
+BENCHMARKS = (
+    decode.BENCHMARK,
+    export.BENCHMARK,
+    features.BENCHMARK,
+    measured.BENCHMARK,
+    scoring.BENCHMARK,
+    stream.BENCHMARK,
+)
 
 if __name__ == "__main__":
     main(BENCHMARKS)
