@@ -63,7 +63,7 @@ def paths_of(forest: Forest) -> Paths:
         forest: trees whose leaves all have a cover of at least 1.
 
     Returns:
-        Its paths. A tree that never splits has a path without steps, which attributes nothing.
+        Its paths. A tree that never splits has no steps, so that nothing is attributed to it.
 
     Raises:
         Nothing.
@@ -73,10 +73,7 @@ def paths_of(forest: Forest) -> Paths:
     nodes = len(forest.feature)
     children = np.stack([_place(forest.left, nodes), _place(forest.right, nodes)], axis=1)
     leaf, below, node = (np.concatenate(part) for part in zip(*_climb(children, len(forest.leaf_value)), strict=True))
-    cover = np.concatenate([np.bincount(node, forest.leaf_cover[leaf], nodes), forest.leaf_cover])
-    total = np.bincount(node, (forest.leaf_cover * forest.leaf_value)[leaf], nodes)
-    value = np.concatenate([total / cover[:nodes], forest.leaf_value])
-
+    cover, value = _cover_and_value(forest, leaf, node)
     splits = children[node, 0] != children[node, 1]
     leaf, below, node = leaf[splits], below[splits], node[splits]
     order = np.lexsort((forest.feature[node], leaf))
@@ -114,6 +111,14 @@ def _climb(children: Ints, leaves: int) -> Iterator[tuple[Ints, Ints, Ints]]:
         below = parent[below]
         under_way = parent[below] >= 0
         leaf, below = leaf[under_way], below[under_way]
+
+
+def _cover_and_value(forest: Forest, leaf: Ints, node: Ints) -> tuple[Floats, Floats]:
+    """(places,) each: training rows that came by, and their mean prediction; given pairs of a leaf and a node above."""
+    nodes = len(forest.feature)
+    below = np.bincount(node, forest.leaf_cover[leaf], nodes)
+    total = np.bincount(node, (forest.leaf_cover * forest.leaf_value)[leaf], nodes)
+    return np.concatenate([below, forest.leaf_cover]), np.concatenate([total / below, forest.leaf_value])
 
 
 def _alike(leaf_of_step: Ints, share: Floats, leaf_value: Floats) -> Iterator[Alike]:
