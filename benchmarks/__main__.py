@@ -1,12 +1,13 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import decode, export, features, laws, measured, scoring, stream
+from benchmarks import decode, export, features, interference, laws, measured, scoring, stream
 from benchmarks.runner import main
 
 BENCHMARKS = (
     decode.BENCHMARK,
     export.BENCHMARK,
     features.BENCHMARK,
+    interference.BENCHMARK,
     laws.BENCHMARK,
     measured.BENCHMARK,
     scoring.BENCHMARK,

@@ -84,7 +84,7 @@ def train_bundle(
     graphs = export_placement(placement)
     trees = f"{MODEL}.{ROLE}.arrow"
     files = {f"{MODEL}.{role}.onnx": content for role, content in graphs.items()}
-    files[trees] = write_trees(placement.residual, placement.terms)
+    files[trees] = write_trees(placement.residual, placement.base())
     entry = ModelEntry(
         files={role: f"{MODEL}.{role}.onnx" for role in graphs} | {ROLE: trees},
         features=placement.names,

@@ -25,7 +25,7 @@ class Dataset:
     signs: NDArray[np.int8]
     """(d,) +1: more of it never lowers the slowdown, -1: never raises it, 0: free."""
     base: Flags
-    """(d,) columns of the base, pressures >= 0 that strictly raise the slowdown."""
+    """(d,) columns of the base, pressures >= 0 that strictly raise the slowdown. None where no sign is known."""
     log_slowdown: Floats
     """(n,) the label; 0.0 is the app's own normal."""
     weight: Floats
@@ -42,7 +42,7 @@ class Dataset:
         _refuse_lengths(self)
         if not (np.isfinite(self.log_slowdown).all() and np.isfinite(self.weight).all()):
             raise InconsistentDataset("a label or a weight is not finite", "drop rows without a measured slowdown")
-        if not self.base.any():
+        if self.signs.any() and not self.base.any():
             raise InconsistentDataset("no column is in the base", "mark the pressures that raise the slowdown")
         negative = self.base & (self.features < 0).any(axis=0)
         if negative.any():

@@ -40,7 +40,7 @@ def compare(rows: Rows, placement: Placement, config: TrainConfig) -> Equality:
     fills = placement.medians[: rows.raw.shape[1]]
     known = rows.dataset(fills)
     known = known.with_features(impute(known.features, placement.medians))
-    trees = fit_residual(known, placement.terms, replace(config, rounds=len(placement.residual.roots)))
+    trees = fit_residual(known, placement.base(), replace(config, rounds=len(placement.residual.roots)))
     graph = load_graph(export_placement(placement)["mean"])
     tested = np.concatenate(
         [known.features[:5000], awkward(known.features[:5000]), on_thresholds(known.features, placement.residual)]

@@ -36,6 +36,13 @@ class GraphUnreadable(ModelsError):
         )
 
 
+class WithoutBase(ModelsError):
+    """A model of data without signs was used where the sum of pressures is needed."""
+
+    def __init__(self) -> None:
+        super().__init__("the model starts from a trend, not from a sum of pressures: train it on columns with signs")
+
+
 class InconsistentDataset(ModelsError):
     """Training data contradict themselves; nothing can be learnt from them as they are."""
 

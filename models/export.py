@@ -1,6 +1,6 @@
 """Export: our own LightGBM to ONNX writer, equal to the bit. The only module that imports `onnx`.
 
-One `features` tensor (n, d) of doubles in, `tree_raw` (n,) and for the mean also `base_sum` (n,) out.
+One `features` tensor (n, d) of doubles in, `tree_raw` (n,) and for the mean also `base_sum` or `trend_sum` (n,) out.
 Why no public converter, no clip and no flush node: docs/decisions/0003-exporter.md.
 """
 
@@ -12,8 +12,9 @@ from onnx import helper, numpy_helper
 from models.base import BaseTerms
 from models.placement import Placement
 from models.trees import Forest, absorb_zero_flush
+from models.trend import Trend
 
-FEATURES, TREE_RAW, BASE_SUM = "features", "tree_raw", "base_sum"
+FEATURES, TREE_RAW, BASE_SUM, TREND_SUM = "features", "tree_raw", "base_sum", "trend_sum"
 _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 _IR_VERSION = 10
 _BRANCH_LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
@@ -23,7 +24,7 @@ _LAST_AXIS = numpy_helper.from_array(np.array([1]), "last_axis")
 def export_placement(placement: Placement) -> dict[str, bytes]:
     """The two graphs of a trained model by role: "mean" and "spread"."""
     return {
-        "mean": export_mean(placement.residual, placement.terms),
+        "mean": _export_start(placement.residual, placement.terms),
         "spread": export_spread(placement.spread),
     }
 
@@ -51,6 +52,38 @@ def export_mean(forest: Forest, terms: BaseTerms) -> bytes:
         numpy_helper.from_array(terms.weights.astype(np.float64), "base_weights"),
     ]
     return _serialised(nodes, constants, forest.width, (TREE_RAW, BASE_SUM))
+
+
+def export_trend(forest: Forest, trend: Trend) -> bytes:
+    """ONNX file of a mean model on a trend: `tree_raw` of the forest, `trend_sum` of the trend.
+
+    Args:
+        forest: trees on d columns.
+        trend: k terms.
+
+    Returns:
+        The serialised graph. Its `features` are (n, d + k): the features, then `trend_inputs` of them, since a
+        logarithm may differ in its last bit from one runtime to the next. Otherwise as `export_mean`.
+
+    Raises:
+        onnx.checker.ValidationError: the graph is not valid ONNX, a bug here.
+
+    Source: ours, see docs/decisions/0016-blend.md.
+    """
+    count = len(trend.weights)
+    columns = np.arange(forest.width, forest.width + count)
+    constants = [
+        _LAST_AXIS,
+        numpy_helper.from_array(columns.astype(np.int64), "base_columns"),
+        numpy_helper.from_array(trend.weights.astype(np.float64), "base_weights"),
+        numpy_helper.from_array(np.array([[trend.intercept]]), "intercept"),
+    ]
+    nodes = [*_tree_nodes(forest), *_base_nodes(count, TREND_SUM, first="intercept")]
+    return _serialised(nodes, constants, forest.width + count, (TREE_RAW, TREND_SUM))
+
+
+def _export_start(forest: Forest, start: BaseTerms | Trend) -> bytes:
+    return export_trend(forest, start) if isinstance(start, Trend) else export_mean(forest, start)
 
 
 def export_spread(forest: Forest) -> bytes:
@@ -82,15 +115,17 @@ def _tree_nodes(forest: Forest) -> list[onnx.NodeProto]:
     return [ensemble, helper.make_node("Squeeze", ["tree_column", "last_axis"], [TREE_RAW])]
 
 
-def _base_nodes(count: int) -> list[onnx.NodeProto]:
-    terms = [f"term_{i}" for i in range(count)]
-    sums = [terms[0], *(f"sum_{i}" for i in range(1, count))]
+def _base_nodes(count: int, output: str = BASE_SUM, first: str | None = None) -> list[onnx.NodeProto]:
+    """A chain of additions; `first` is a constant that it begins with."""
+    weighed = [f"term_{i}" for i in range(count)]
+    terms = [*([first] if first else []), *weighed]
+    sums = [terms[0], *(f"sum_{i}" for i in range(1, len(terms)))]
     return [
         helper.make_node("Gather", [FEATURES, "base_columns"], ["base_features"], axis=1),
         helper.make_node("Mul", ["base_features", "base_weights"], ["base_terms"]),
-        helper.make_node("Split", ["base_terms"], terms, axis=1, num_outputs=count),
-        *(helper.make_node("Add", [sums[i - 1], terms[i]], [sums[i]]) for i in range(1, count)),
-        helper.make_node("Squeeze", [sums[-1], "last_axis"], [BASE_SUM]),
+        helper.make_node("Split", ["base_terms"], weighed, axis=1, num_outputs=count),
+        *(helper.make_node("Add", [sums[i - 1], terms[i]], [sums[i]]) for i in range(1, len(terms))),
+        helper.make_node("Squeeze", [sums[-1], "last_axis"], [output]),
     ]
 
 

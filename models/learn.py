@@ -65,7 +65,7 @@ def fit(rows: Rows, config: TrainConfig) -> Placement:
 def open_fitted(placement: Placement) -> Predictor:
     """The predictor that serving would use: the exported graphs, not the trainer's trees."""
     graphs = export_placement(placement)
-    return predictor_of(placement.medians, graphs["mean"], graphs["spread"])
+    return predictor_of(placement.medians, graphs["mean"], graphs["spread"], placement.terms)
 
 
 @dataclass(frozen=True)

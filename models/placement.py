@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from models.base import BaseTerms
 from models.calibrate import Calibration
+from models.errors import WithoutBase
 from models.trees import Forest
+from models.trend import Trend
 
 Floats = NDArray[np.float64]
 
@@ -19,10 +21,21 @@ class Placement:
     names: tuple[str, ...]
     signs: NDArray[np.int8]
     medians: Floats
-    terms: BaseTerms
+    terms: BaseTerms | Trend
+    """What the trees start from: the sum of pressures, or the trend of data without signs."""
     residual: Forest
     spread: Forest
     calibration: Calibration
+
+    def base(self) -> BaseTerms:
+        """The sum of pressures that the trees start from.
+
+        Raises:
+            WithoutBase: they start from a trend.
+        """
+        if isinstance(self.terms, Trend):
+            raise WithoutBase
+        return self.terms
 
     def known_medians(self) -> dict[str, float]:
         """The medians by column name, without the columns that stay missing."""

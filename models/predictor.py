@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import link
+from models.base import BaseTerms
 from models.bundle import Bundle
 from models.impute import impute
 from models.manifest import ModelEntry
 from models.runtime import Graph, load_graph
+from models.trend import Trend, trend_inputs
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +21,7 @@ class Prediction:
     """What a model says of n rows."""
 
     base_sum: Floats
-    """(n,) excess ratio of the base."""
+    """(n,) excess ratio that the trees start from: of the base, or of the trend."""
     log_mean: Floats
     """(n,) expected log slowdown."""
     spread: Floats
@@ -41,6 +43,8 @@ class Predictor:
     medians: Floats
     mean: Graph
     spread: Graph
+    trend: Trend | None = None
+    """Where the trees start from a trend."""
 
     def predict(self, features: Floats) -> Prediction:
         """Expected slowdown of each row and the size of its error.
@@ -57,14 +61,14 @@ class Predictor:
 
         Source: ours, docs/decisions/0008-model-form.md.
         """
-        self.mean.refuse_other_widths(features)
+        self.spread.refuse_other_widths(features)
         rows = impute(features, self.medians)
-        mean = self.mean.predict(rows)
-        return Prediction(
-            base_sum=mean["base_sum"],
-            log_mean=link.log_mean(mean["base_sum"], mean["tree_raw"]),
-            spread=link.spread(self.spread.predict(rows)["tree_raw"]),
-        )
+        spread = link.spread(self.spread.predict(rows)["tree_raw"])
+        if self.trend is None:
+            mean = self.mean.predict(rows)
+            return Prediction(mean["base_sum"], link.log_mean(mean["base_sum"], mean["tree_raw"]), spread)
+        mean = self.mean.predict(np.hstack([rows, trend_inputs(rows, self.trend)]))
+        return Prediction(np.expm1(mean["trend_sum"]), mean["trend_sum"] + mean["tree_raw"], spread)
 
 
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
@@ -79,6 +83,7 @@ def medians_of(entry: ModelEntry) -> Floats:
     return np.array([entry.medians.get(name, np.nan) for name in entry.features])
 
 
-def predictor_of(medians: Floats, mean: bytes, spread: bytes) -> Predictor:
-    """A predictor from its parts: (d,) medians and the two serialised graphs."""
-    return Predictor(medians, load_graph(mean), load_graph(spread))
+def predictor_of(medians: Floats, mean: bytes, spread: bytes, start: BaseTerms | Trend | None = None) -> Predictor:
+    """A predictor from its parts: (d,) medians, the two serialised graphs, and the trend where there is one."""
+    trend = start if isinstance(start, Trend) else None
+    return Predictor(medians, load_graph(mean), load_graph(spread), trend)

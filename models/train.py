@@ -1,6 +1,7 @@
-"""Train: base, trees on top of it, trees for the size of the error, and the margins that make it a bound.
+"""Train: what trees start from, trees on top of it, trees for the size of the error, and the margins of a bound.
 
-The only module that imports LightGBM. The same data and configuration give the same model.
+The start is the sum of pressures where a catalogue gives the columns signs, else the trend. The same data and
+configuration give the same model.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import BaseTerms, base_sum
+from models.blend import fit_blend
 from models.calibrate import calibrate
 from models.dataset import Dataset
 from models.fit_base import fit_base
@@ -18,8 +20,9 @@ from models.impute import impute, training_medians
 from models.link import log_mean
 from models.link import spread as spread_of
 from models.placement import Placement
-from models.splits import leave_group_out
-from models.trees import parse_forest
+from models.splits import Split, leave_group_out
+from models.trees import Forest, parse_forest
+from models.trend import Trend
 
 Floats = NDArray[np.float64]
 
@@ -46,12 +49,12 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
-class OutOfFold:
-    """What models that never saw a row's group say of it, (n,) each in log slowdown, with this many trees."""
+class Mean:
+    """A trained model of log slowdown, and (n,) what models that never saw a row's group say of it."""
 
-    log_mean: Floats
-    spread: Floats
-    rounds: int
+    start: BaseTerms | Trend
+    forest: Forest
+    out_of_fold: Floats
 
 
 def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
@@ -59,6 +62,7 @@ def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
 
     Args:
         data: n rows of at least two groups; missing values in base columns and columns with sign +1 are imputed.
+            Without signs and without a base, a blend of forests on a trend is trained.
         config: sizes, loss, folds, level.
 
     Returns:
@@ -72,49 +76,64 @@ def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
     """
     medians = training_medians(data.features, data.base | (data.signs > 0))
     known = data.with_features(impute(data.features, medians))
-    terms = fit_base_of(known, config)
-    beyond = out_of_fold(known, config)
-    error = known.log_slowdown - beyond.log_mean
-    residual = fit_residual(known, terms, replace(config, rounds=beyond.rounds))
+    folds = leave_group_out(known.group, folds=config.folds)
+    mean = _fit_mean(known, folds, config)
+    error = known.log_slowdown - mean.out_of_fold
+    spread = out_of_fold_spread(known, error, folds, config)
     return Placement(
         names=data.names,
         signs=data.signs,
         medians=medians,
-        terms=terms,
-        residual=parse_forest(residual.model_to_string()),
+        terms=mean.start,
+        residual=mean.forest,
         spread=parse_forest(fit_spread(known, error, config).model_to_string()),
-        calibration=calibrate(error / beyond.spread, known.group, known.node_window, level=config.level),
+        calibration=calibrate(error / spread, known.group, known.node_window, level=config.level),
     )
 
 
-def out_of_fold(known: Dataset, config: TrainConfig) -> OutOfFold:
-    """Predict every row by models trained on other groups, the spread on yet other rows' out-of-fold errors.
+def _fit_mean(known: Dataset, folds: list[Split], config: TrainConfig) -> Mean:
+    if not known.base.any():
+        blend = fit_blend(known, folds, seed=config.seed, threads=config.threads)
+        return Mean(blend.start, blend.forest, blend.log_mean)
+    terms = fit_base_of(known, config)
+    rounds, out_of_fold = out_of_fold_mean(known, folds, config)
+    residual = fit_residual(known, terms, replace(config, rounds=rounds))
+    return Mean(terms, parse_forest(residual.model_to_string()), out_of_fold)
+
+
+def out_of_fold_mean(known: Dataset, folds: list[Split], config: TrainConfig) -> tuple[int, Floats]:
+    """How many trees help on groups never seen, and what they say there.
 
     Args:
-        known: imputed rows of at least two groups.
+        known: imputed rows with a base.
+        folds: whose test parts cover every row once, by group.
         config: as for `fit_placement`.
 
     Returns:
-        (n,) log_mean, (n,) spread > 0, and the number of trees with the smallest weighted mean absolute error. One
-        number chosen on the rows that also calibrate: an optimism far below the width of a margin.
+        The number of trees with the smallest weighted mean absolute error, and (n,) log slowdown of every row with
+        that many, by models that never saw its group. One number chosen on the rows that also calibrate: an optimism
+        far below the width of a margin.
 
     Raises:
-        InconsistentDataset: one group only.
+        Nothing.
 
     Source: cross-conformal prediction, Vovk, AMAI 2015.
     """
-    folds = leave_group_out(known.group, folds=config.folds)
     kept = np.unique(np.geomspace(1, config.rounds, 14).astype(np.int64))
     paths = np.empty((len(kept), len(known.weight)))
     for fold in folds:
         paths[:, fold.test] = _log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
     best = int(np.argmin(np.abs(paths - known.log_slowdown) @ known.weight))
-    error = known.log_slowdown - paths[best]
+    return int(kept[best]), paths[best]
+
+
+def out_of_fold_spread(known: Dataset, error: Floats, folds: list[Split], config: TrainConfig) -> Floats:
+    """(n,) spread > 0 of every row, learnt from the (n,) out-of-fold errors of other groups."""
     spread = np.empty(len(known.weight))
     for fold in folds:
         trees = fit_spread(known.rows(fold.train), error[fold.train], config)
         spread[fold.test] = spread_of(raw_score(trees, known.features[fold.test]))
-    return OutOfFold(paths[best], spread, int(kept[best]))
+    return spread
 
 
 def fit_base_of(known: Dataset, config: TrainConfig) -> BaseTerms:

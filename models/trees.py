@@ -141,8 +141,8 @@ def _joined(width: int, trees: list[_Tree]) -> Forest:
         feature=np.concatenate([tree.feature for tree in trees]),
         threshold=threshold,
         nan_left=np.where(decision & _MISSING_NAN, decision & _DEFAULT_LEFT, threshold >= 0) != 0,
-        left=np.concatenate([_moved(t.left, n, m) for t, n, m in zip(trees, first_node, first_leaf, strict=True)]),
-        right=np.concatenate([_moved(t.right, n, m) for t, n, m in zip(trees, first_node, first_leaf, strict=True)]),
+        left=np.concatenate([moved(t.left, n, m) for t, n, m in zip(trees, first_node, first_leaf, strict=True)]),
+        right=np.concatenate([moved(t.right, n, m) for t, n, m in zip(trees, first_node, first_leaf, strict=True)]),
         leaf_value=np.concatenate([tree.leaf_value for tree in trees]),
         leaf_cover=np.concatenate([tree.leaf_cover for tree in trees]),
         roots=first_node,
@@ -153,7 +153,8 @@ def _starts(sizes: Iterable[int]) -> Ints:
     return np.cumsum([0, *sizes], dtype=np.int64)[:-1]
 
 
-def _moved(child: Ints, first_node: np.int64, first_leaf: np.int64) -> Ints:
+def moved(child: Ints, first_node: int, first_leaf: int) -> Ints:
+    """(nodes,) children as they are called when their nodes and leaves come after that many others."""
     return np.where(child >= 0, child + first_node, child - first_leaf)
 
 

@@ -18,7 +18,7 @@ def forest_of_many(learnt: Simulated, placement: Placement) -> Placement:
     """The same model with all the trees that training may make, where it kept a few."""
     known = learnt.rows.dataset(placement.medians[: learnt.rows.raw.shape[1]])
     known = known.with_features(impute(known.features, placement.medians))
-    trees = fit_residual(known, placement.terms, replace(CONFIG, rounds=120))
+    trees = fit_residual(known, placement.base(), replace(CONFIG, rounds=120))
     return replace(placement, residual=parse_forest(trees.model_to_string()))
 
 

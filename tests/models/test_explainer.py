@@ -31,7 +31,7 @@ AWKWARD = (np.nan, np.nan, 0.0, 1e-36, ZERO_BAND, 1e-34, 1e9)
 
 @pytest.fixture(scope="module")
 def explainer(placement: Placement) -> Explainer:
-    return explainer_of(placement.names, placement.medians, placement.residual, placement.terms)
+    return explainer_of(placement.names, placement.medians, placement.residual, placement.base())
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_contributions_add_up_to_the_log_mean_that_is_served(
 
 def test_more_pressure_is_what_adds(learnt: Simulated, placement: Placement, explainer: Explainer) -> None:
     rows = learnt.rows.dataset(placement.medians[: learnt.rows.raw.shape[1]]).features[:20]
-    column = int(placement.terms.columns[np.argmax(placement.terms.weights)])
+    column = int(placement.base().columns[np.argmax(placement.base().weights)])
     harder = rows.copy()
     harder[:, column] = 10 + 10 * np.nan_to_num(rows[:, column])
 

@@ -1,0 +1,223 @@
+"""Interference: any file of measured windows or pairs, our trainer beside the baselines on the same splits."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.interference_files import PairTable, Windows, read_pairs, read_windows
+from benchmarks.interference_scores import Judged, Said, scores
+from benchmarks.pair_baselines import PAIR_BASELINES, Predict, Seen
+from benchmarks.runner import OURS, Benchmark, Result
+from benchmarks.window_baselines import WINDOW_BASELINES, Regressor
+from models.calibrate import conformal_quantile
+from models.dataset import Dataset
+from models.learn import open_fitted
+from models.pair_blend import fit_pair_blend
+from models.pairs import Cells, PairConfig, describe
+from models.splits import Split, held_apart, leave_group_out, random_rows
+from models.train import TrainConfig, fit_placement
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+FOLDS = 5
+INNER_FOLDS = 4
+LEVEL = 0.9
+TIME_BLOCKS = 5
+EPILOG = """windows: one row is one measured window; the label is modelled in log, --group is what is left out together
+and never a feature, every other numeric column is a feature. pairs: columns victim, aggressor, slowdown, perhaps
+platform. A column split (train, test) rules in both; without one, windows are judged by folds of groups,
+pairs by folds of cells.
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Two modes, each with its file."""
+    parser.epilog = EPILOG
+    modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
+    windows = modes.add_parser("windows", help="one row is one measured window", epilog=EPILOG)
+    windows.add_argument("--file", type=Path, required=True, help="CSV, may be compressed")
+    windows.add_argument("--label", required=True, help="column with what is predicted, above zero")
+    windows.add_argument("--group", required=True, help="column whose values are left out as a whole")
+    windows.add_argument("--drop", type=_names, default=[], metavar="A,B", help="columns that are no features")
+    windows.add_argument("--time", metavar="COLUMN", help="sort by it, learn from the first 70 %%, judge the rest")
+    pairs = modes.add_parser("pairs", help="one row is one victim beside one aggressor", epilog=EPILOG)
+    pairs.add_argument("--file", type=Path, required=True, help="CSV with victim, aggressor, slowdown")
+    pairs.add_argument("--alone", type=Path, help="CSV with workload and numbers measured alone")
+    for mode in (windows, pairs):
+        mode.add_argument("--predictions", type=Path, metavar="OUT.csv", help="write what ours says of each judged row")
+
+
+def run(arguments: Namespace, rng: np.random.Generator) -> Result:
+    """Judge the file that is named."""
+    if arguments.mode == "windows":
+        windows = read_windows(arguments)
+        rows, judged = judge_windows(windows)
+        about = {"group": [windows.group_names[g] for g in windows.group[rows]]}
+        held = windows.held
+    else:
+        pairs = read_pairs(arguments)
+        rows, judged = judge_pairs(pairs, splits_of_pairs(pairs), rng)
+        about = {
+            "victim": [pairs.workloads[v] for v in pairs.victim[rows]],
+            "platform": [pairs.platforms[p] for p in pairs.platform[rows]],
+        }
+        held = pairs.held
+    if arguments.predictions:
+        write_predictions(arguments.predictions, rows, judged, {**about, "split": "fold" if held is None else "test"})
+    return scores(judged, rng)
+
+
+def judge_windows(windows: Windows) -> tuple[Ints, Judged]:
+    """Which rows were judged, and what every method says of them."""
+    parts = []
+    for split in splits_of(windows):
+        seen, unseen = np.flatnonzero(split.train), np.flatnonzero(split.test)
+        said = {OURS: ours_of_windows(windows, seen, unseen)}
+        for name, make in WINDOW_BASELINES.items():
+            said[name] = _baseline_of_windows(make, windows, seen, unseen)
+        parts.append((unseen, said))
+    rows, said = _together(parts)
+    return rows, Judged(windows.log_label[rows], windows.group[rows], said)
+
+
+def splits_of(windows: Windows) -> list[Split]:
+    """The split of the file or of time, else folds of groups, else of rows where there is but one group."""
+    if windows.held is not None:
+        return [held_apart(windows.held)]
+    if len(windows.group_names) > 1:
+        return leave_group_out(windows.group, folds=FOLDS)
+    return random_rows(len(windows.group), folds=FOLDS, rng=np.random.default_rng(0))
+
+
+def ours_of_windows(windows: Windows, seen: Ints, unseen: Ints) -> Said:
+    """Our trainer without signs, through its exported graphs; margins for unseen groups where the groups are unseen."""
+    fold = _inner_groups(windows, seen, unseen)
+    data = Dataset(
+        features=windows.features[seen],
+        names=windows.names,
+        signs=np.zeros(len(windows.names), np.int8),
+        base=np.zeros(len(windows.names), np.bool_),
+        log_slowdown=windows.log_label[seen],
+        weight=np.ones(len(seen)),
+        group=fold.astype(np.int32),
+        node_window=np.arange(len(seen)),
+        time=np.arange(len(seen)),
+    )
+    placement = fit_placement(data, TrainConfig())
+    said = open_fitted(placement).predict(windows.features[unseen])
+    known = np.isin(windows.group[unseen], windows.group[seen])
+    margin = np.where(known, placement.calibration.pooled, placement.calibration.hierarchical)
+    return Said(said.log_mean, said.log_mean + margin * said.spread)
+
+
+def _inner_groups(windows: Windows, seen: Ints, unseen: Ints) -> Ints:
+    """What training leaves out to judge itself: groups where the judged groups are new, else blocks of rows."""
+    groups = windows.group[seen]
+    new = ~np.isin(windows.group[unseen], groups)
+    if new.mean() > 0.5 and len(np.unique(groups)) > 1 and not windows.in_time:
+        return groups
+    return np.arange(len(seen)) * TIME_BLOCKS // len(seen)
+
+
+def _baseline_of_windows(make: Callable[[], Regressor], windows: Windows, seen: Ints, unseen: Ints) -> Said:
+    """A baseline on all rows, its bound from errors on one inner fold that it did not see."""
+    x, y = windows.features, windows.log_label
+    log_mean = make().fit(x[seen], y[seen]).predict(x[unseen])
+    fold = leave_group_out(_inner_groups(windows, seen, unseen), folds=FOLDS)[0]
+    learnt, left = seen[fold.train], seen[fold.test]
+    error = y[left] - make().fit(x[learnt], y[learnt]).predict(x[left])
+    return Said(log_mean, log_mean + max(0.0, conformal_quantile(error, LEVEL)))
+
+
+def judge_pairs(pairs: PairTable, splits: list[Split], rng: np.random.Generator) -> tuple[Ints, Judged]:
+    """Which rows were judged, and what every method says of them."""
+    entities = entities_of(pairs)
+    described = describe(entities.workload, entities.platform, pairs.profiles)
+    standard = _standard(pairs.profiles)[entities.workload]
+    parts = []
+    for split in splits:
+        unseen = np.flatnonzero(split.test)
+        cells = entities.cells.take(split.train)
+        victim, aggressor = entities.cells.victim[unseen], entities.cells.aggressor[unseen]
+        ours = fit_pair_blend(cells, described, PairConfig(), rng).predict(victim, aggressor, rng)
+        said = {OURS: Said(ours.log_mean, ours.upper)}
+        for name, fit in PAIR_BASELINES.items():
+            log_mean = fit(Seen(cells, standard))(victim, aggressor)
+            said[name] = Said(log_mean, log_mean + _cell_margin(fit, cells, standard))
+        parts.append((unseen, said))
+    rows, said = _together(parts)
+    victim = entities.cells.victim[rows]
+    return rows, Judged(pairs.log_slowdown[rows], victim, said, choice=victim)
+
+
+def splits_of_pairs(pairs: PairTable) -> list[Split]:
+    """The split of the file, else folds of cells."""
+    if pairs.held is not None:
+        return [held_apart(pairs.held)]
+    return random_rows(len(pairs.victim), folds=FOLDS, rng=np.random.default_rng(0))
+
+
+@dataclass(frozen=True)
+class Entities:
+    """Workloads on platforms: (e,) which workload and platform each is, and the cells between them."""
+
+    workload: Ints
+    platform: Ints
+    cells: Cells
+
+
+def entities_of(pairs: PairTable) -> Entities:
+    """Number every workload on every platform it was seen on."""
+    count = len(pairs.platforms)
+    codes = np.concatenate([pairs.victim, pairs.aggressor]) * count + np.tile(pairs.platform, 2)
+    names, place = np.unique(codes, return_inverse=True)
+    victim, aggressor = np.split(place.astype(np.int64), 2)
+    return Entities(names // count, names % count, Cells(victim, aggressor, pairs.log_slowdown))
+
+
+def write_predictions(path: Path, rows: Ints, judged: Judged, about: Mapping[str, object]) -> None:
+    """One line a judged row: its number in the file (in the order judged by), truth, expectation and bound."""
+    ours = judged.said[OURS]
+    ratios = {"y": np.exp(judged.truth), "yhat": np.exp(ours.log_mean), "upper": np.exp(ours.upper)}
+    pd.DataFrame({"row": rows, **ratios, **about}).sort_values("row").to_csv(path, index=False)
+
+
+def _cell_margin(fit: Callable[[Seen], Predict], cells: Cells, profiles: Floats) -> float:
+    """What covers the level of the cells that one inner fold left out."""
+    fold = random_rows(len(cells.victim), folds=INNER_FOLDS, rng=np.random.default_rng(1))[0]
+    left = cells.take(fold.test)
+    error = left.log_slowdown - fit(Seen(cells.take(fold.train), profiles))(left.victim, left.aggressor)
+    return max(0.0, conformal_quantile(error, LEVEL))
+
+
+def _together(parts: Sequence[tuple[Ints, Mapping[str, Said]]]) -> tuple[Ints, dict[str, Said]]:
+    """Folds one after the other."""
+    rows = np.concatenate([rows for rows, _ in parts])
+    joined = {
+        name: Said(*(np.concatenate([getattr(said[name], end) for _, said in parts]) for end in ("log_mean", "upper")))
+        for name in parts[0][1]
+    }
+    return rows, joined
+
+
+def _standard(profiles: Floats) -> Floats:
+    """(w, p) standardised; missing counts as the mean."""
+    known = profiles[:, np.isfinite(profiles).any(axis=0)]
+    centred = np.nan_to_num(known - np.nanmean(known, axis=0)) if known.size else known
+    spread = centred.std(axis=0)
+    standard: Floats = centred[:, spread > 0] / spread[spread > 0]
+    return standard
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+BENCHMARK = Benchmark(
+    "interference", "any file of measured windows or pairs, ours beside baselines", run, 1, add_arguments
+)

@@ -1,0 +1,147 @@
+"""Blend: forests and a smooth surface, most of them on a trend, weighed by how they do on groups they never saw.
+
+For data whose signs nobody knows. Which kind predicts an unseen group best differs from data to data; the
+weights are learnt, but drawn towards a fixed blend, the more so the fewer groups there are to learn them from.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from models.dataset import Dataset
+from models.fit_near import fit_near
+from models.fit_trend import fit_trend, with_near
+from models.fit_trend import scaled as scaled_trend
+from models.forests import Recipe, grow, joined, predict, scaled
+from models.near import Near, near_value
+from models.splits import Split
+from models.trees import Forest
+from models.trend import Trend, trend_inputs, trend_sum
+
+Floats = NDArray[np.float64]
+
+RECIPES = (
+    Recipe(True, 400, 8, 0.04, 10, column_share=0.3, row_share=0.7, random_splits=True),
+    Recipe(True, 300, 31, 0.06, 8, column_share=0.6, row_share=0.8),
+    Recipe(False, 300, 31, 0.06, 8, column_share=0.6, row_share=0.8),
+    Recipe(False, 100, 511, 1.0, 1, column_share=0.8, row_share=0.632, averaged=True),
+)
+"""Random and deep corrections of the trend, deep trees alone, and averaged trees, which go no further than was seen."""
+ON_TREND = np.array([*(recipe.on_trend for recipe in RECIPES), True])
+"""Which parts correct the trend; the last part is the surface."""
+PRIOR = np.array([0.35, 0.2, 0.1, 0.1, 0.25])
+"""The blend that many groups may overrule."""
+PULL = 0.5
+"""Strength of the prior for one group, as a share of the smallest mean squared error of any part."""
+SMALLEST = 0.01
+"""A part that weighs less than this is left out."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The blend on all rows, and (n,) log slowdown of every row by blends that never saw its group."""
+
+    start: Trend
+    forest: Forest
+    log_mean: Floats
+
+
+def fit_blend(data: Dataset, folds: list[Split], *, seed: int, threads: int) -> Fitted:
+    """Learn the weights out of fold, then every part on all rows.
+
+    Args:
+        data: n rows without signs; NaN is missing.
+        folds: whose test parts cover every row once, by group.
+        seed: of everything drawn.
+        threads: cores.
+
+    Returns:
+        One trend and one forest: the weights are multiplied into them, so that the blend is exported like any model.
+
+    Raises:
+        lightgbm.basic.LightGBMError: the data cannot be binned.
+
+    Source: stacked regression, Breiman, Machine Learning 1996; ours, docs/decisions/0016-blend.md.
+    """
+    said = np.empty((len(data.weight), len(PRIOR)))
+    for fold in folds:
+        said[fold.test] = _parts(data.rows(fold.train), seed=seed, threads=threads).say(data.features[fold.test])
+    weights = blend_weights(said, data.log_slowdown, data.weight, groups=len(np.unique(data.group)))
+    start, forest = _parts(data, seed=seed, threads=threads).blended(weights)
+    return Fitted(start, forest, said @ weights)
+
+
+def blend_weights(said: Floats, truth: Floats, weight: Floats, *, groups: int) -> Floats:
+    """Shares of a blend that do well out of fold.
+
+    Args:
+        said: (n, len(PRIOR)) out-of-fold log slowdown.
+        truth: (n,) labels.
+        weight: (n,) importance, >= 0.
+        groups: how many groups the folds left out; the fewer, the closer to PRIOR.
+
+    Returns:
+        (len(PRIOR),) shares >= 0 that sum to one; shares below SMALLEST are zero.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0016-blend.md.
+    """
+    share = weight / weight.sum()
+    least = float((share @ (said - truth[:, None]) ** 2).min()) or 1.0
+
+    def loss(logits: Floats) -> tuple[float, Floats]:
+        w = _softmax(logits)
+        residual = said @ w - truth
+        value = float(share @ residual**2) / least + PULL / groups * float(((w - PRIOR) ** 2).sum())
+        slope = 2 * said.T @ (share * residual) / least + 2 * PULL / groups * (w - PRIOR)
+        return value, w * (slope - slope @ w)
+
+    found = _softmax(minimize(loss, np.log(PRIOR), jac=True, method="L-BFGS-B").x)
+    found[found < SMALLEST] = 0.0
+    shares: Floats = found / found.sum()
+    return shares
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Everything that is blended."""
+
+    trend: Trend
+    forests: list[Forest]
+    near: Near | None
+
+    def say(self, features: Floats) -> Floats:
+        """(n, len(PRIOR)) log slowdown by each part alone."""
+        logs = trend_inputs(features, self.trend)
+        surface = np.zeros(len(features)) if self.near is None else near_value(logs, self.near)
+        own = np.column_stack([*(predict(forest, features) for forest in self.forests), surface])
+        said: Floats = own + trend_sum(logs, self.trend)[:, None] * ON_TREND
+        return said
+
+    def blended(self, weights: Floats) -> tuple[Trend, Forest]:
+        """One trend and one forest with the weights multiplied in."""
+        start = scaled_trend(self.trend, float(weights @ ON_TREND))
+        kept = [scaled(forest, w) for forest, w in zip(self.forests, weights, strict=False) if w]
+        forest = joined(kept or [scaled(self.forests[0], 0.0)])
+        return (with_near(start, self.near, float(weights[-1])) if self.near and weights[-1] else start), forest
+
+
+def _parts(data: Dataset, *, seed: int, threads: int) -> _Parts:
+    trend = fit_trend(data.features, data.log_slowdown, data.weight, data.group)
+    logs = trend_inputs(data.features, trend)
+    left = data.log_slowdown - trend_sum(logs, trend)
+    forests = [
+        grow(r, data.features, left if r.on_trend else data.log_slowdown, data.weight, seed=seed, threads=threads)
+        for r in RECIPES
+    ]
+    return _Parts(trend, forests, fit_near(logs, left, seed=seed) if logs.shape[1] else None)
+
+
+def _softmax(logits: Floats) -> Floats:
+    raised = np.exp(logits - logits.max())
+    shares: Floats = raised / raised.sum()
+    return shares

@@ -1,0 +1,81 @@
+"""Fit trend: ridge regression of log slowdown on signed logs, its penalty chosen by leaving groups out."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import RidgeCV
+
+from models.near import Near
+from models.splits import leave_group_out
+from models.trend import Trend, signed_log
+
+Floats = NDArray[np.float64]
+Groups = NDArray[np.integer]
+
+PENALTIES = np.logspace(-3, 4, 15)
+FOLDS = 5
+SCALES = (0.5, 0.1)
+"""Quantiles of the sizes above zero."""
+
+
+def fit_trend(features: Floats, log_slowdown: Floats, weight: Floats, group: Groups) -> Trend:
+    """A power law of every column that varies.
+
+    Args:
+        features: (n, d) rows; NaN is missing and counts as the column's median.
+        log_slowdown: (n,) labels.
+        weight: (n,) importance, >= 0, not all zero.
+        group: (n,) what is left out together; of one group alone, single rows are.
+
+    Returns:
+        The trend; every column at two scales: by the median of its sizes, where half its values lie in the straight
+        part of the signed log, and by a small quantile, where nearly all lie in the bent part, a power law. Together
+        they bend as the data ask. Columns that never vary are left out.
+
+    Raises:
+        ValueError: there are no rows.
+
+    Source: Hoerl and Kennard, Technometrics 1970; signed logs at two scales ours, docs/decisions/0016-blend.md.
+    """
+    known = np.isfinite(features)
+    kept = np.flatnonzero([len(np.unique(column[row])) > 1 for column, row in zip(features.T, known.T, strict=True)])
+    values = np.where(known[:, kept], features[:, kept], np.nan)
+    scales = np.concatenate([_scales(values, quantile) for quantile in SCALES])
+    kept, values = np.tile(kept, len(SCALES)), np.tile(values, len(SCALES))
+    fills = np.nanmedian(values, axis=0)
+    logs = signed_log(np.where(np.isnan(values), fills, values), scales)
+    centre = np.average(logs, axis=0, weights=weight)
+    width = np.sqrt(np.average((logs - centre) ** 2, axis=0, weights=weight))
+    width[width == 0] = 1.0
+    weights, level = _ridge((logs - centre) / width, log_slowdown, weight, group)
+    return Trend(kept, scales, fills, weights / width, level - float(centre @ (weights / width)))
+
+
+def scaled(trend: Trend, factor: float) -> Trend:
+    """The trend times a factor."""
+    return replace(trend, weights=trend.weights * factor, intercept=trend.intercept * factor)
+
+
+def with_near(trend: Trend, near: Near, weight: float) -> Trend:
+    """A trend without a surface, and a surface times a weight."""
+    return replace(trend, weights=np.append(trend.weights, weight), near=near)
+
+
+def _scales(values: Floats, quantile: float) -> Floats:
+    """(n, k) -> (k,) > 0: a quantile of the sizes above zero."""
+    size = np.abs(values)
+    return np.nanquantile(np.where(size > 0, size, np.nan), quantile, axis=0)
+
+
+def _ridge(x: Floats, y: Floats, weight: Floats, group: Groups) -> tuple[Floats, float]:
+    if not x.shape[1]:
+        return np.zeros(0), float(np.average(y, weights=weight))
+    several = len(np.unique(group)) > 1
+    folds = (
+        [np.nonzero(split.train) + np.nonzero(split.test) for split in leave_group_out(group, folds=FOLDS)]
+        if several
+        else None
+    )
+    fitted = RidgeCV(PENALTIES, cv=folds).fit(x, y, sample_weight=weight * len(weight) / weight.sum())
+    return np.asarray(fitted.coef_, np.float64), float(fitted.intercept_)

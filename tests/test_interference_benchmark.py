@@ -1,0 +1,191 @@
+"""The benchmark of interference files: splits that hold, figures that are all there, and words for bad files."""
+
+import json
+import os
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.interference import splits_of
+from benchmarks.interference_files import UnusableFile, read_pairs, read_windows
+from benchmarks.interference_scores import Judged, Said, scores
+from benchmarks.runner import main
+
+FIGURES = ("r2_log", "spearman", "mape", "mae_log", "coverage90", "width90", "modelled_share")
+
+
+def windows_file(folder: Path, **changes: object) -> Path:
+    rng = np.random.default_rng(0)
+    misses = np.exp(rng.normal(0, 1, 80))
+    table = pd.DataFrame(
+        {
+            "latency": np.exp(0.5 * np.log(misses) + rng.normal(0, 0.05, 80)),
+            "kind": np.repeat(["a", "b", "c", "d"], 20),
+            "misses": misses,
+            "noise": rng.normal(size=80),
+            "when": rng.permutation(80),
+            "words": "text",
+        }
+    )
+    path = folder / "windows.csv"
+    table.assign(**changes).to_csv(path, index=False)
+    return path
+
+
+def pairs_file(folder: Path, **changes: object) -> Path:
+    rng = np.random.default_rng(0)
+    greed, pain = rng.gamma(2.0, 0.3, (2, 6))
+    names = [f"w{i}" for i in range(6)]
+    rows = [(v, a, 1 + pain[i] * greed[j]) for i, v in enumerate(names) for j, a in enumerate(names)]
+    path = folder / "pairs.csv"
+    pd.DataFrame(rows, columns=["victim", "aggressor", "slowdown"]).assign(**changes).to_csv(path, index=False)
+    return path
+
+
+def asked(path: Path, **options: object) -> Namespace:
+    return Namespace(
+        **{"file": path, "label": "latency", "group": "kind", "drop": [], "time": None, "alone": None} | options
+    )
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    return found
+
+
+def test_windows_are_judged_by_every_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.csv"
+    path = windows_file(tmp_path)
+
+    main(BENCHMARKS, ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind",
+                      "--drop", "when", "--predictions", str(out)])  # fmt: skip
+    found = last_line(capsys)
+    said = pd.read_csv(out)
+
+    assert list(found) == ["ours", "constant", "huber_linear", "k_nearest", "plain_lightgbm", "random_forest", "ridge"]
+    assert all(name + end in figures for figures in found.values() for name in FIGURES for end in ("", "_lo", "_hi"))
+    assert "mae_log_above_ours_lo" in found["ridge"]
+    assert found["ours"]["r2_log"] > 0.8
+    assert found["constant"]["r2_log"] < 0.05
+    assert said["row"].tolist() == list(range(80))
+    assert list(said.columns) == ["row", "y", "yhat", "upper", "group", "split"]
+    assert (said["upper"] >= said["yhat"]).all()
+
+
+def test_pairs_are_judged_by_every_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, alone = tmp_path / "out.csv", tmp_path / "alone.csv"
+    pd.DataFrame({"workload": [f"w{i}" for i in range(6)], "cpu": np.arange(6.0), "name": "x"}).to_csv(
+        alone, index=False
+    )
+    split = np.where(np.arange(36) % 4 == 0, "test", "train")
+    path = pairs_file(tmp_path, platform="p", split=split)
+
+    main(BENCHMARKS, ["interference", "pairs", "--file", str(path), "--alone", str(alone), "--predictions", str(out)])
+    found = last_line(capsys)
+    said = pd.read_csv(out)
+
+    assert set(found) == {
+        "ours", "constant", "victim_mean", "aggressor_mean", "additive", "rank_1", "rank_k", "nearest_profile",
+    }  # fmt: skip
+    assert all("regret_at_1" in figures for figures in found.values())
+    assert found["ours"]["mae_log"] < found["victim_mean"]["mae_log"]
+    assert said["row"].tolist() == np.flatnonzero(split == "test").tolist()
+    assert list(said.columns) == ["row", "y", "yhat", "upper", "victim", "platform", "split"]
+
+
+def test_without_a_split_groups_are_left_out_and_with_time_the_last_rows(tmp_path: Path) -> None:
+    path = windows_file(tmp_path)
+
+    grouped = read_windows(asked(path))
+    timed = read_windows(asked(path, time="when"))
+
+    assert all(not set(grouped.group[s.train]) & set(grouped.group[s.test]) for s in splits_of(grouped))
+    [split] = splits_of(timed)
+    assert split.test.tolist() == [i >= 56 for i in range(80)]
+    assert (grouped.names, timed.names) == (("misses", "noise", "when"), ("misses", "noise"))
+
+
+def test_the_group_label_and_dropped_columns_are_never_features(tmp_path: Path) -> None:
+    path = windows_file(tmp_path, kind=np.repeat([1, 2, 3, 4], 20), split="train")
+    table = pd.read_csv(path)
+    table.loc[60:, "split"] = "test"
+    table.to_csv(path, index=False)
+
+    found = read_windows(asked(path, drop=["noise"]))
+
+    assert found.names == ("misses", "when")
+    assert found.held is not None
+    assert found.held.sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "words"),
+    [
+        ({"latency": 0.0}, {}, "row 1: 0 is not a number above zero|row 1: np.float64\\(0.0\\) is not|row 1: 0.0"),
+        ({"latency": "x"}, {}, "is not a number above zero"),
+        ({}, {"label": "p99"}, "no column 'p99'; it has latency"),
+        ({}, {"drop": ["misses", "noise", "when"]}, "no numeric column is left"),
+        ({"split": "later"}, {}, "other than 'train' and 'test'"),
+        ({"split": "train"}, {}, "leaves nothing to judge"),
+    ],
+)
+def test_an_unusable_file_of_windows_says_what_is_wrong(
+    tmp_path: Path, changes: dict[str, object], options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UnusableFile, match=words):
+        read_windows(asked(windows_file(tmp_path, **changes), **options))
+
+
+def test_unusable_files_of_pairs_say_what_is_wrong(tmp_path: Path) -> None:
+    twice = tmp_path / "alone.csv"
+    twice.write_text("workload,cpu\nw0,1\nw0,2\n")
+
+    with pytest.raises(UnusableFile, match="describes a workload twice"):
+        read_pairs(asked(pairs_file(tmp_path), alone=twice))
+    with pytest.raises(UnusableFile, match="cannot be read as CSV"):
+        read_pairs(asked(tmp_path / "nothing.csv"))
+    with pytest.raises(UnusableFile, match="no column 'victim'"):
+        read_pairs(asked(windows_file(tmp_path)))
+
+
+def test_a_better_method_stands_out_with_an_interval_that_excludes_zero() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=200)
+    said = {name: Said(truth + rng.normal(0, e, 200), truth + 1) for name, e in (("ours", 0.1), ("other", 0.5))}
+
+    found = scores(Judged(truth, np.arange(200) // 10, said), rng)
+
+    assert found["other"]["mae_log_above_ours_lo"] > 0
+    assert found["other"]["r2_log_below_ours_lo"] > 0
+    assert found["ours"]["coverage90"] == 1.0
+    assert "regret_at_1" not in found["ours"]
+
+
+def test_one_cluster_does_not_pretend_to_be_sure() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=60)
+
+    found = scores(Judged(truth, np.zeros(60, np.int64), {"ours": Said(truth + rng.normal(0, 0.3, 60), truth)}), rng)
+
+    assert found["ours"]["mae_log_lo"] < found["ours"]["mae_log"] < found["ours"]["mae_log_hi"]
+
+
+@pytest.mark.public_data
+def test_public_files_have_the_rows_their_readme_states() -> None:
+    folder = os.environ.get("BENCH_DATA")
+    if not folder:
+        pytest.skip("BENCH_DATA names no folder with public data")
+    home = Path(folder) / "interference"
+    windows = read_windows(
+        asked(home / "windows" / "ntua_thegame.csv.gz", label="slowdown", group="Interference_Name", drop=["FolderID"])
+    )
+
+    assert windows.features.shape[0] == 826
+    assert len(windows.group_names) == 23
+    assert len(read_pairs(asked(home / "pairs" / "fairco2.csv")).victim) == 100
+    assert len(read_pairs(asked(home / "pairs" / "gavel_p100.csv")).victim) == 650
+    assert len(read_pairs(asked(home / "pairs" / "eth_cca.csv")).victim) == 42
