@@ -21,6 +21,7 @@ from models.placement import Placement
 from models.registry import Registry
 from models.table import Rows, read_rows
 from models.train import TrainConfig
+from models.tree_file import ROLE, write_trees
 
 MODEL = "placement"
 Progress = Callable[[str], None]
@@ -81,9 +82,11 @@ def train_bundle(
     """
     placement = fit(read_rows(table), effort.config)
     graphs = export_placement(placement)
+    trees = f"{MODEL}.{ROLE}.arrow"
     files = {f"{MODEL}.{role}.onnx": content for role, content in graphs.items()}
+    files[trees] = write_trees(placement.residual, placement.terms)
     entry = ModelEntry(
-        files={role: f"{MODEL}.{role}.onnx" for role in graphs},
+        files={role: f"{MODEL}.{role}.onnx" for role in graphs} | {ROLE: trees},
         features=placement.names,
         signs=tuple(placement.signs.tolist()),
         medians=placement.known_medians(),

@@ -54,6 +54,17 @@ class BundleCorrupt(ModelsError):
         )
 
 
+class NotExplainable(ModelsError):
+    """A bundle predicts, but does not hold what explains a prediction."""
+
+    def __init__(self, directory: Path, model: str) -> None:
+        self.directory, self.model = directory, model
+        super().__init__(
+            f"bundle {directory} has no trees of model {model!r} beside its graphs, it is older than explanations: "
+            "train again to have them"
+        )
+
+
 class BundleExists(ModelsError):
     """A bundle of that name was written before; bundles never change."""
 

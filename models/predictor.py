@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from models import link
 from models.bundle import Bundle
 from models.impute import impute
+from models.manifest import ModelEntry
 from models.runtime import Graph, load_graph
 
 Floats = NDArray[np.float64]
@@ -68,9 +69,14 @@ class Predictor:
 
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
     """The predictor of one model of a verified bundle."""
-    entry = bundle.manifest.models[model]
-    medians = np.array([entry.medians.get(name, np.nan) for name in entry.features])
-    return predictor_of(medians, bundle.file_of(model, "mean"), bundle.file_of(model, "spread"))
+    return predictor_of(
+        medians_of(bundle.manifest.models[model]), bundle.file_of(model, "mean"), bundle.file_of(model, "spread")
+    )
+
+
+def medians_of(entry: ModelEntry) -> Floats:
+    """(d,) what stands in for a missing value of each column, NaN where missing stays missing."""
+    return np.array([entry.medians.get(name, np.nan) for name in entry.features])
 
 
 def predictor_of(medians: Floats, mean: bytes, spread: bytes) -> Predictor:

@@ -38,6 +38,8 @@ class Forest:
     left: Ints
     right: Ints
     leaf_value: Floats
+    leaf_cover: Ints
+    """How many training rows came to each leaf; a node's cover is the sum of its leaves'. Attribution weighs by it."""
     roots: Ints
 
 
@@ -49,6 +51,7 @@ class _Tree:
     left: Ints
     right: Ints
     leaf_value: Floats
+    leaf_cover: Ints
 
 
 def parse_forest(model_text: str) -> Forest:
@@ -104,7 +107,7 @@ def _refuse_header(header: Fields) -> None:
 def _refuse_tree(fields: Fields, decision: Ints) -> None:
     if fields.get("is_linear", "0") != "0":
         raise NotExactlyExportable("linear_tree puts regressions in leaves", "train with linear_tree=false")
-    if fields["num_cat"] != "0" or (decision & _CATEGORICAL).any():
+    if (decision & _CATEGORICAL).any():
         raise NotExactlyExportable("it splits on categories", "encode categories as numbers before training")
     if (decision & _MISSING_ZERO).any():
         raise NotExactlyExportable("zero_as_missing reads zero as missing", "train with zero_as_missing=false")
@@ -115,8 +118,8 @@ def _tree(fields: Fields) -> _Tree:
     _refuse_tree(fields, decision)
     leaf_value = _floats(fields["leaf_value"])
     if len(leaf_value) == 1:
-        only_leaf = np.array([-1])
-        return _Tree(np.array([0]), np.array([0.0]), np.array([0]), only_leaf, only_leaf, leaf_value)
+        only_leaf, any_cover = np.array([-1]), np.array([1])  # LightGBM's count of a constant may be 0
+        return _Tree(np.array([0]), np.array([0.0]), np.array([0]), only_leaf, only_leaf, leaf_value, any_cover)
     return _Tree(
         feature=_ints(fields["split_feature"]),
         threshold=_floats(fields["threshold"]),
@@ -124,6 +127,7 @@ def _tree(fields: Fields) -> _Tree:
         left=_ints(fields["left_child"]),
         right=_ints(fields["right_child"]),
         leaf_value=leaf_value,
+        leaf_cover=_ints(fields["leaf_count"]),
     )
 
 
@@ -140,6 +144,7 @@ def _joined(width: int, trees: list[_Tree]) -> Forest:
         left=np.concatenate([_moved(t.left, n, m) for t, n, m in zip(trees, first_node, first_leaf, strict=True)]),
         right=np.concatenate([_moved(t.right, n, m) for t, n, m in zip(trees, first_node, first_leaf, strict=True)]),
         leaf_value=np.concatenate([tree.leaf_value for tree in trees]),
+        leaf_cover=np.concatenate([tree.leaf_cover for tree in trees]),
         roots=first_node,
     )
 

@@ -131,3 +131,14 @@ def test_decode_ends_with_the_figures_of_each_format_beside_its_bound() -> None:
     for figures in line.values():
         assert {"fraction_of_bound", "samples_per_cpu_s", "processes_for_250000_samples_s"} <= figures.keys()
         assert all(value > 0 for value in figures.values())
+
+
+def test_export_ends_with_ratios_to_lightgbm_and_no_row_that_differs() -> None:
+    done = run("export", "--trees", "8", "--turns", "1")
+
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout.splitlines()[-1])
+    assert line.pop("differing_rows") == 0
+    ratios = {f"onnx_vs_lightgbm_{size}" for size in (1, 100, 500, 5000)}
+    assert ratios | {"tree_shap_vs_pred_contrib", "path_us_per_row"} <= line.keys()
+    assert all(value > 0 for value in line.values())

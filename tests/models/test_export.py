@@ -1,5 +1,6 @@
 """Export: the ONNX file gives LightGBM's bits on any row, at any batch size, and the base its kernel's bits."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -58,6 +59,21 @@ def test_trees_equal_lightgbm_to_the_bit_on_adversarial_rows(
         assert bits(in_batches(graph, rows, size)) == expected
 
 
+@pytest.mark.parametrize("objective", ["binary", "cross_entropy", "poisson", "tweedie", "gamma"])
+def test_the_graph_ends_at_the_raw_score_and_applies_no_link(adversarial_rows: Rows, objective: str) -> None:
+    features = np.random.default_rng(3).normal(size=(400, 6))
+    label = np.where(features[:, 0] + features[:, 1] ** 2 > 0.5, 1.0, 0.5 if objective == "gamma" else 0.0)
+    data = lgb.Dataset(features, label)
+    booster = lgb.train({"objective": objective, "num_threads": 1, "verbosity": -1, "num_leaves": 7}, data, 10)
+    forest = parse_forest(booster.model_to_string())
+    rows = adversarial_rows(forest, 300)
+
+    found = load_graph(export_spread(forest)).predict(rows)["tree_raw"]
+
+    assert bits(found) == lightgbm_bits(booster, rows)
+    assert bits(found) != bits(np.asarray(booster.predict(rows, num_threads=1)))
+
+
 @pytest.mark.parametrize("trees", [1, 7, 50, 80, 81, 200, 400])
 def test_neither_the_number_of_trees_nor_of_rows_changes_a_bit(
     train: Train, adversarial_rows: Rows, trees: int
@@ -71,6 +87,19 @@ def test_neither_the_number_of_trees_nor_of_rows_changes_a_bit(
     expected = lightgbm_bits(booster, rows)
     for size in (3, 49, 50, 51, 79, 80, 81, 127, 128, 129, 255, 256, 257, 600):
         assert bits(in_batches(graph, rows, size)) == expected
+
+
+@pytest.mark.parametrize("threshold", ["-1", "-1e-36", "-0.0", "0", "1e-36", "1"])
+def test_where_training_saw_no_nan_it_goes_the_way_of_zero(train: Train, threshold: str) -> None:
+    trained = train(rounds=1, num_leaves=2).model_to_string()
+    text = re.sub(r"\nthreshold=.*", f"\nthreshold={threshold}", re.sub(r"\ntree_sizes=.*", "", trained))
+    rows = np.repeat(np.array([[np.nan], [0.0], [-0.0], [-1e-36], [1e-36], [-2.0], [2.0]]), 6, axis=1)
+
+    graph = load_graph(export_spread(parse_forest(text)))
+
+    found = bits(graph.predict(rows)["tree_raw"])
+    assert found == lightgbm_bits(lgb.Booster(model_str=text), rows)
+    assert found[0] == found[1]
 
 
 def test_a_forest_without_any_split_is_its_constant(train: Train) -> None:

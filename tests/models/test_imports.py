@@ -5,7 +5,22 @@ import sys
 
 import pytest
 
-SERVING = ["base", "bundle", "calibrate", "impute", "link", "manifest", "predictor", "registry", "runtime"]
+SERVING = [
+    "attribution",
+    "base",
+    "bundle",
+    "calibrate",
+    "explainer",
+    "impute",
+    "link",
+    "manifest",
+    "paths",
+    "predictor",
+    "registry",
+    "runtime",
+    "tree_file",
+    "trees",
+]
 HEAVY = {"lightgbm", "onnx", "scipy", "pandas", "sklearn"}
 
 

@@ -37,6 +37,17 @@ def test_a_tree_that_never_splits_is_one_node_with_one_leaf(train: Train) -> Non
     assert len(forest.leaf_value) == 1
 
 
+def test_the_cover_of_a_leaf_is_the_rows_that_trained_it(train: Train) -> None:
+    booster = train(rounds=3)
+
+    forest = parse_forest(booster.model_to_string())
+
+    table = booster.trees_to_dataframe()
+    leaves = table[table["left_child"].isna()]
+    assert sorted(forest.leaf_cover) == sorted(leaves["count"])
+    assert forest.leaf_cover.sum() == 3 * 1200
+
+
 def test_an_infinite_threshold_stays_infinite(train: Train) -> None:
     forest = parse_forest(train(missing_share=0.1).model_to_string())
 
@@ -75,6 +86,14 @@ def test_several_classes_are_refused() -> None:
     booster = lgb.train({"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1}, data, 2)
 
     with pytest.raises(NotExactlyExportable, match="classes"):
+        parse_forest(booster.model_to_string())
+
+
+def test_a_model_without_trees_is_refused() -> None:
+    features = np.arange(300.0)[:, None]
+    booster = lgb.Booster({"verbosity": -1}, lgb.Dataset(features, features[:, 0]))
+
+    with pytest.raises(NotExactlyExportable, match="no trees"):
         parse_forest(booster.model_to_string())
 
 
