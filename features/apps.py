@@ -13,13 +13,16 @@ from features.labels import label_app, label_windows
 from features.order import joint, ranks, rising
 from features.profiles import profile_app
 from features.tables import LABELS, PROFILES
+from features.warm_up import starts, warming
 
 APP_KEYS = ("cluster", "app", "platform")
 
 
-def labels_of(state: pa.Table) -> pa.Table:
-    """Labels of every named app and platform in `node_state`."""
-    parts = [label_app(label_windows(part)) for part in _by_app(state)]
+def labels_of(state: pa.Table, placements: pa.Table) -> pa.Table:
+    """Labels of every named app and platform in `node_state`; `placements` tell starts and deploys."""
+    begun = starts(placements)
+    windows = (label_windows(part) for part in _by_app(state))
+    parts = [label_app(part, warming(part, begun)) for part in windows]
     return pa.concat_tables([LABELS.schema.empty_table(), *parts])
 
 

@@ -6,12 +6,13 @@ CPU time per request, else the app is not modelled.
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from features.arrow import Floats, floats, micros, table
 from features.baseline import calm_rows, fit_curve, normal_at
 from features.catalog import PRESSURES
 from features.grouping import group_codes, group_means, group_starts
-from features.ridge import non_negative_ridge
+from features.harm import harm
 from features.tables import LABELS
 from features.windows import LABEL_US, window_end
 from ingest.schema import TIMESTAMP
@@ -20,12 +21,8 @@ SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_reques
 CPI_GATE = 0.6
 MIN_GATE_ROWS = 20
 MIN_SHARE = 0.5
-MIN_LEVEL_ROWS = 40
-LOWEST_LEVEL = 0.4
-LEVEL_RIDGE = 0.005
-"""Small, since what the penalty takes from the pressures goes to the level, and makes every label too small."""
-SATURATION = 0.3
-"""Pressure at which harm that saturates has mostly set in; lets the fit bend between calm and none."""
+PASSES = 3
+"""How often the normal and the harm are fitted in turn; further passes move labels by thousandths."""
 MOST_LOG = 7.0
 """A signal a thousand times its normal, or less than a thousandth, is an error of measurement."""
 MAX_THROTTLED = 0.02
@@ -65,25 +62,29 @@ def label_windows(state: pa.Table) -> pa.Table:
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
 
 
-def label_app(windows: pa.Table) -> pa.Table:
+def label_app(windows: pa.Table, warming: NDArray[np.bool_]) -> pa.Table:
     """Labels of one app on one platform.
 
     Args:
         windows: `label_windows` of that app and platform.
+        warming: (n,) windows that follow a start or deploy too closely: they count for nothing.
 
     Returns:
         Table `labels`, one row per window. `log_slowdown` is null, and the kind `none`, where the app has no usable
-        signal; null alone where the load lies outside what was seen in calm windows, or the own limit throttled.
+        signal; null alone where the load lies outside what was seen in calm windows, or the own limit throttled, or
+        the container was warming up.
 
     Source: ours; the gate at a correlation of 0.6 follows CPI2 practice (Zhang et al., EuroSys 2013).
     """
-    load = floats(windows["qps"])
-    ratios = {kind: log_ratio(floats(windows[column]), load, pressure_of(windows)) for kind, column in SIGNALS.items()}
+    settled = windows.filter(pa.array(~warming))
+    load, pressure = floats(settled["qps"]), pressure_of(settled)
+    ratios = {kind: log_ratio(floats(settled[column]), load, pressure) for kind, column in SIGNALS.items()}
     kind = choose_signal(ratios)
-    label = ratios.get(kind, np.full(windows.num_rows, np.nan))
-    throttled = np.nan_to_num(floats(windows["cpu_throttled_frac"])) > MAX_THROTTLED
+    throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
+    label = np.full(windows.num_rows, np.nan)
+    label[~warming] = np.where(throttled, np.nan, ratios.get(kind, np.nan))
     columns: dict[str, object] = {c: windows[c] for c in windows.column_names}
-    columns |= {"kind": pa.array([kind] * windows.num_rows), "log_slowdown": np.where(throttled, np.nan, label)}
+    columns |= {"kind": pa.array([kind] * windows.num_rows), "log_slowdown": label}
     return table(columns, LABELS.schema)
 
 
@@ -93,50 +94,34 @@ def pressure_of(rows: pa.Table) -> Floats:
 
 
 def log_ratio(signal: Floats, load: Floats, pressure: Floats) -> Floats:
-    """Log of a signal over its normal at the same load.
+    """Log of a signal over its normal at the same load and without neighbours.
 
     Args:
         signal: (n,) values > 0; NaN where not measured.
         load: (n,) load; NaN where not known.
-        pressure: (n, p) pressures, to tell the calm rows.
+        pressure: (n, p) pressures, to tell the calm rows and what is left to take off them.
 
     Returns:
         (n,) log ratios; NaN where the signal is missing, not positive or absurd, where the load lies outside the calm
         windows' loads, and everywhere when there are too few calm windows.
 
-    Source: ours; matched load, so that busy hours are not taken for interference.
+    Source: ours, docs/decisions/0006-profiles.md; matched load, so that busy hours are not taken for interference.
     """
-    positive = np.where(signal > 0, signal, np.nan)
-    calm = calm_rows(pressure)
-    curve = fit_curve(load[calm], positive[calm])
-    if curve is None:
-        return np.full(len(signal), np.nan)
-    ratio = positive / normal_at(curve, load)
+    positive, calm = np.where(signal > 0, signal, np.nan), calm_rows(pressure)
+    excess = np.ones(len(signal))
+    ratio = positive / _normal(positive, load, calm)
+    for _ in range(PASSES):
+        excess = harm(ratio, pressure, excess)
+        ratio = positive / _normal(positive / excess, load, calm)
     with np.errstate(divide="ignore"):
-        log = np.log(ratio / quiet_level(ratio, pressure))
+        log = np.log(ratio)
     return np.where(np.abs(log) <= MOST_LOG, log, np.nan)
 
 
-def quiet_level(ratio: Floats, pressure: Floats) -> float:
-    """What a ratio to the calm windows reads without any neighbour: even calm windows may have some.
-
-    Args:
-        ratio: (n,) signal over its normal in calm windows; NaN where missing.
-        pressure: (n, p) pressures; a column nobody measured is left out, a row with a gap too.
-
-    Returns:
-        The ratio at zero pressure, between LOWEST_LEVEL and 1; 1 with too few rows.
-
-    Source: ours, docs/decisions/0006-profiles.md; the intercept of a non-negative regression on the pressures.
-    """
-    columns = pressure[:, np.isfinite(pressure).any(axis=0)]
-    usable = np.isfinite(ratio) & np.isfinite(columns).all(axis=1)
-    if usable.sum() < MIN_LEVEL_ROWS:
-        return 1.0
-    known = columns[usable]
-    x = np.column_stack([np.ones(len(known)), known, -np.expm1(-known / SATURATION)])
-    penalty = np.append([0.0], np.full(2 * columns.shape[1], LEVEL_RIDGE))
-    return float(np.clip(non_negative_ridge(x, ratio[usable], penalty)[0], LOWEST_LEVEL, 1.0))
+def _normal(signal: Floats, load: Floats, calm: NDArray[np.bool_]) -> Floats:
+    """(n,) what the signal reads at each load in calm rows; NaN where there are too few of them."""
+    curve = fit_curve(load[calm], signal[calm])
+    return np.full(len(signal), np.nan) if curve is None else normal_at(curve, load)
 
 
 def choose_signal(ratios: dict[str, Floats]) -> str:

@@ -44,7 +44,7 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
     """
     facts = facts_until(lake, stretch)
     state = _write_state(lake, stretch, facts, progress, chunk_rows)
-    labelled, known = labels_of(state), profiles_of(state, profile_times(stretch))
+    labelled, known = labels_of(state, facts.placements), profiles_of(state, profile_times(stretch))
     progress("profiles", lake.replace("profiles", *profile_ends(stretch), JOB, known))
     progress("contention", _write_contention(lake, stretch, known))
     progress("labels of apps that are modelled", modelled(labelled))

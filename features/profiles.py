@@ -5,14 +5,15 @@ import pyarrow as pa
 
 from features.arrow import Floats, Ints, floats, micros, table
 from features.catalog import NAMES, SENSITIVITIES
-from features.labels import MIN_LEVEL_ROWS, label_app, label_windows, pressure_of
+from features.harm import MIN_HARM_ROWS
+from features.labels import label_app, label_windows, pressure_of
 from features.ridge import RIDGE, non_negative_ridge
 from features.tables import PROFILES
 from ingest.schema import TIMESTAMP
 
 MEANS = (*(f"demand_{name}" for name in NAMES), "cpi", "llc_mpki", "qps")
-MIN_WINDOWS = MIN_LEVEL_ROWS
-"""Label windows behind a sensitivity; fewer leave it unknown, and their level too."""
+MIN_WINDOWS = MIN_HARM_ROWS
+"""Label windows behind a sensitivity; fewer leave it unknown, and the harm in their normal too."""
 DOUBT = 10.0
 """How many windows' worth of evidence speak for no sensitivity at all, so that few windows claim little."""
 ORDER = ("arrived_at", "cluster", "node", "window_end", "container")
@@ -74,7 +75,8 @@ def running_sensitivities(state: pa.Table, as_of_us: Ints) -> Floats:
     for i, time_us in enumerate(as_of_us):
         known = since <= time_us
         if np.count_nonzero(known) >= MIN_WINDOWS:
-            result[i] = sensitivities(label_app(windows.filter(pa.array(known))))
+            then = windows.filter(pa.array(known))
+            result[i] = sensitivities(label_app(then, np.zeros(then.num_rows, np.bool_)))
     return result
 
 

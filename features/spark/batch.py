@@ -55,7 +55,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
         counted = counted.unionByName(samples.transform(with_rates, facts, stretch))
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
     apps = state.transform(by_app, groups)
-    labels = apps.transform(with_labels).persist()
+    labels = apps.transform(with_labels, facts.placements).persist()
     _write(lake, "node_state", stretch, state, progress)
     progress(LATE, seen.get["late"] + late_samples)
     _write(lake, "labels", stretch, labels, progress)

@@ -128,13 +128,13 @@ def with_antagonists(state: DataFrame) -> DataFrame:
     return state.mapInArrow(whole_partitions(antagonists, NODE_STATE.schema), spark_schema(ANTAGONISTS.schema))
 
 
-def with_labels(state: DataFrame) -> DataFrame:
+def with_labels(state: DataFrame, placements: pa.Table) -> DataFrame:
     """Labels of every app on every platform.
 
-    In:  rows of table node_state, from by_app.
+    In:  rows of table node_state, from by_app, and of table placements.
     Out: rows of table labels.
     """
-    kernel = whole_partitions(labels_of, NODE_STATE.schema)
+    kernel = whole_partitions(lambda rows: labels_of(rows, placements), NODE_STATE.schema)
     return state.mapInArrow(kernel, spark_schema(LABELS.schema))
 
 

@@ -70,7 +70,7 @@ def hour(rows: list[Record]) -> Hour:
 def derived(seen: Hour) -> Derived:
     """Every derived table, by the kernels."""
     state = node_state(seen.usage, seen.facts)
-    labels, profiles = labels_of(state), profiles_of(state, PROFILE_TIMES_US)
+    labels, profiles = labels_of(state, seen.facts.placements), profiles_of(state, PROFILE_TIMES_US)
     sources = Sources(state, seen.facts.nodes, seen.facts.placements, profiles)
     return Derived(state, labels, profiles, training_rows(labels, sources))
 

@@ -27,12 +27,16 @@ def windows(pressure: np.ndarray, **signals: np.ndarray) -> pa.Table:
     return pa.table({**columns, "weight": np.ones(n), **missing, **signals})
 
 
+def settled_labels(rows: pa.Table) -> pa.Table:
+    return label_app(rows, np.zeros(rows.num_rows, np.bool_))
+
+
 def test_busy_hours_are_not_taken_for_interference() -> None:
     load = RNG.uniform(10, 100, N)
     pressure = 0.5 * (1.0 - load / 110) + RNG.uniform(0, 0.6, N)
     latency = 5.0 * (1 + load / 50)
 
-    labels = label_app(windows(pressure, rt_mean_ms=latency, qps=load))
+    labels = settled_labels(windows(pressure, rt_mean_ms=latency, qps=load))
 
     found = np.array([v for v in labels["log_slowdown"].to_pylist() if v is not None])
     assert np.abs(found).max() < 0.25
@@ -43,7 +47,7 @@ def test_slowdown_is_recovered_though_no_window_is_quite_calm() -> None:
     pressure = RNG.uniform(0.2, 1.5, N)
     truth = 1 + 0.8 * pressure
 
-    labels = label_app(windows(pressure, rt_mean_ms=5 * truth, qps=np.full(N, 50.0)))
+    labels = settled_labels(windows(pressure, rt_mean_ms=5 * truth, qps=np.full(N, 50.0)))
 
     np.testing.assert_allclose(np.exp(labels["log_slowdown"].to_numpy()), truth, rtol=0.12)
 
@@ -52,7 +56,7 @@ def test_load_never_seen_in_calm_windows_has_no_label() -> None:
     load = np.append(np.full(N, 50.0), 500.0)
     pressure = np.append(RNG.uniform(0, 1, N), 0.9)
 
-    labels = label_app(windows(pressure, rt_mean_ms=np.full(N + 1, 5.0), qps=load))
+    labels = settled_labels(windows(pressure, rt_mean_ms=np.full(N + 1, 5.0), qps=load))
 
     assert labels["log_slowdown"][-1].as_py() is None
     assert labels["log_slowdown"][0].as_py() is not None
@@ -62,7 +66,9 @@ def test_windows_throttled_by_the_own_limit_have_no_label() -> None:
     throttled = np.zeros(N)
     throttled[3] = 0.5
 
-    labels = label_app(windows(RNG.uniform(0, 1, N), cpu_us_per_request=np.full(N, 9.0), cpu_throttled_frac=throttled))
+    labels = settled_labels(
+        windows(RNG.uniform(0, 1, N), cpu_us_per_request=np.full(N, 9.0), cpu_throttled_frac=throttled)
+    )
 
     assert labels["log_slowdown"][3].as_py() is None
     assert labels["kind"][0].as_py() == "cpu_time"
@@ -78,7 +84,7 @@ def test_cpi_is_the_signal_only_where_it_tracks_latency() -> None:
 
 
 def test_an_app_without_a_signal_is_not_modelled() -> None:
-    labels = label_app(windows(RNG.uniform(0, 1, N)))
+    labels = settled_labels(windows(RNG.uniform(0, 1, N)))
 
     assert set(labels["kind"].to_pylist()) == {"none"}
     assert labels["log_slowdown"].null_count == N

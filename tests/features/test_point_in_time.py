@@ -99,7 +99,7 @@ def test_the_order_of_rows_changes_no_bit_of_any_table(seen: Hour, made: Derived
     facts = Facts(shuffled(seen.facts.nodes, rng), shuffled(seen.facts.placements, rng))
 
     state = node_state(shuffled(seen.usage, rng), facts)
-    labels = labels_of(shuffled(made.state, rng))
+    labels = labels_of(shuffled(made.state, rng), facts.placements)
     profiles = profiles_of(shuffled(made.state, rng), PROFILE_TIMES_US)
     sources = Sources(shuffled(made.state, rng), facts.nodes, facts.placements, shuffled(made.profiles, rng))
     training = training_rows(shuffled(made.labels, rng), sources)
@@ -109,12 +109,12 @@ def test_the_order_of_rows_changes_no_bit_of_any_table(seen: Hour, made: Derived
         assert in_order(found, DERIVED[name].key).equals(in_order(expected, DERIVED[name].key)), name
 
 
-def test_a_further_app_changes_no_label_of_the_others(made: Derived) -> None:
+def test_a_further_app_changes_no_label_of_the_others(seen: Hour, made: Derived) -> None:
     web = [row for row in made.state.to_pylist() if row["app"] == "web"]
     other = [{**row, "app": "third", "rt_mean_ms": 9.0, "pressure_cpu": 0.0} for row in web[: len(web) // 2]]
     more = pa.Table.from_pylist(made.state.to_pylist() + other, schema=made.state.schema)
 
-    labels = labels_of(more)
+    labels = labels_of(more, seen.facts.placements)
 
     assert [row for row in labels.to_pylist() if row["app"] != "third"] == made.labels.to_pylist()
     assert len({row["container"] for row in web}) == WEB

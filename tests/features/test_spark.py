@@ -76,7 +76,7 @@ def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     rated = rates(lake.read("samples", end=STRETCH.samples()[1]), facts)
     usage = pa.concat_tables([lake.read("usage", *STRETCH.samples()), rated.usage])
     state = node_state(usage, facts)
-    labels = labels_of(state)
+    labels = labels_of(state, facts.placements)
     profiles = profiles_of(state, profile_times(STRETCH))
     training = training_rows(labels, Sources(state, facts.nodes, facts.placements, profiles))
     derived = {"contention": contention(state, profiles), "antagonists": antagonists(state)}

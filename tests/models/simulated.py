@@ -45,7 +45,7 @@ def simulated(folder: Path, plan: Plan = PLAN) -> Simulated:
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(lake.read("usage"), facts)
-    labels = labels_of(state)
+    labels = labels_of(state, facts.placements)
     start_s, end_s = plan.start.timestamp(), plan.start.timestamp() + plan.hours * 3600
     times_s = np.append(np.arange(start_s, end_s, PROFILE_EVERY_S)[1:], end_s + 90)
     profiles = profiles_of(state, (times_s * 1e6).astype(np.int64))
