@@ -23,9 +23,9 @@ from models.trend import Trend, trend_inputs, trend_sum
 Floats = NDArray[np.float64]
 
 RECIPES = (
-    Recipe(True, 400, 8, 0.04, 10, column_share=0.3, row_share=0.7, random_splits=True),
-    Recipe(True, 300, 31, 0.06, 8, column_share=0.6, row_share=0.8),
-    Recipe(False, 300, 31, 0.06, 8, column_share=0.6, row_share=0.8),
+    Recipe(True, 250, 8, 0.06, 10, column_share=0.3, row_share=0.7, random_splits=True),
+    Recipe(True, 150, 31, 0.1, 8, column_share=0.6, row_share=0.8),
+    Recipe(False, 200, 31, 0.08, 8, column_share=0.6, row_share=0.8),
     Recipe(False, 100, 511, 1.0, 1, column_share=0.8, row_share=0.632, averaged=True),
 )
 """Random and deep corrections of the trend, deep trees alone, and averaged trees, which go no further than was seen."""
