@@ -71,11 +71,15 @@ RAW = (
     Feature("node_llc_bytes_per_core", "bytes"),
     Feature("node_memory_bandwidth_bytes_s_per_core", "bytes/s"),
 )
+KNEE = 0.3
+"""Share of the node up to which pressure is early, and beyond which late: harm may rise faster in either part."""
 INTERACTIONS = (
     *(Feature(f"sensitive_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
     *(Feature(f"intense_{name}", "share of the node, squared", sign=1, base=True) for name in NAMES),
+    *(Feature(f"sensitive_early_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
+    *(Feature(f"sensitive_late_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
 )
-"""sensitivity x pressure and own demand x pressure, resource by resource."""
+"""Resource by resource: sensitivity and own demand x pressure; sensitivity x pressure up to KNEE, and beyond it."""
 MISSING = tuple(Feature(f"missing_{name}", "0 or 1") for name in PRESSURES)
 FEATURES = (*RAW, *INTERACTIONS, *MISSING)
 

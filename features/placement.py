@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from features.arrow import Floats, floats
-from features.catalog import DEMANDS, FEATURE_NAMES, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
+from features.catalog import DEMANDS, FEATURE_NAMES, KNEE, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
 from features.errors import LengthMismatch
 
 PROFILE_COLUMNS = (*SENSITIVITIES, *DEMANDS, "cpi", "llc_mpki", "qps", "windows")
@@ -77,10 +77,14 @@ def complete(raw: Floats, fills: Floats) -> Floats:
     for part in (_PRESSURE, _SENSITIVITY, _DEMAND):
         own[:, part] = np.where(np.isfinite(raw[:, part]), raw[:, part], fills[part])
     shared = own[:, :_R]
-    at = len(RAW_NAMES)
-    result[:, at : at + _R] = own[:, _SENSITIVITY] * shared
-    result[:, at + _R : at + 2 * _R] = own[:, _DEMAND] * shared
-    result[:, at + 2 * _R :] = ~np.isfinite(raw[:, _PRESSURE])
+    sensitivity = own[:, _SENSITIVITY]
+    products = (
+        sensitivity * shared,
+        own[:, _DEMAND] * shared,
+        sensitivity * np.minimum(shared, KNEE),
+        sensitivity * np.maximum(shared - KNEE, 0.0),
+    )
+    result[:, len(RAW_NAMES) :] = np.concatenate([*products, ~np.isfinite(raw[:, _PRESSURE])], axis=1)
     return result
 
 

@@ -42,6 +42,8 @@ class TrainConfig:
     """Residuals beyond this count linearly, in log slowdown."""
     smallest_residual: float = 1e-3
     """Out-of-fold residuals are raised to this before the spread is learnt, in log slowdown."""
+    tolerance: float = 0.02
+    """More trees help groups seen: as many are kept as raise the error on groups left out by at most this share."""
     folds: int = 5
     level: float = 0.9
     seed: int = 0
@@ -110,9 +112,9 @@ def out_of_fold_mean(known: Dataset, folds: list[Split], config: TrainConfig) ->
         config: as for `fit_placement`.
 
     Returns:
-        The number of trees with the smallest weighted mean absolute error, and (n,) log slowdown of every row with
-        that many, by models that never saw its group. One number chosen on the rows that also calibrate: an optimism
-        far below the width of a margin.
+        The largest number of trees whose weighted mean absolute error is within the tolerance of the smallest, and (n,)
+        log slowdown of every row with that many, by models that never saw its group. One number chosen on the rows
+        that also calibrate: an optimism far below the width of a margin.
 
     Raises:
         Nothing.
@@ -123,7 +125,8 @@ def out_of_fold_mean(known: Dataset, folds: list[Split], config: TrainConfig) ->
     paths = np.empty((len(kept), len(known.weight)))
     for fold in folds:
         paths[:, fold.test] = _log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
-    best = int(np.argmin(np.abs(paths - known.log_slowdown) @ known.weight))
+    lost = np.abs(paths - known.log_slowdown) @ known.weight
+    best = int(np.flatnonzero(lost <= (1 + config.tolerance) * lost.min())[-1])
     return int(kept[best]), paths[best]
 
 

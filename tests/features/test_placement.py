@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from features.catalog import DEMANDS, FEATURE_NAMES, INTERACTIONS, MISSING, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
+from features.catalog import (
+    DEMANDS,
+    FEATURE_NAMES,
+    INTERACTIONS,
+    KNEE,
+    MISSING,
+    NAMES,
+    PRESSURES,
+    RAW_NAMES,
+    SENSITIVITIES,
+)
 from features.errors import LengthMismatch
 from features.placement import FILLED, complete, node_matrix, profile_matrix, raw_features, training_fills
 from features.pressure import PRESSURE_COLUMNS
@@ -49,6 +59,8 @@ def test_every_column_is_what_a_loop_by_name_says(raw: np.ndarray, fills: np.nda
             **own,
             **{f"sensitive_{n}": own[f"sensitivity_{n}"] * own[f"pressure_{n}"] for n in NAMES},
             **{f"intense_{n}": own[f"demand_{n}"] * own[f"pressure_{n}"] for n in NAMES},
+            **{f"sensitive_early_{n}": own[f"sensitivity_{n}"] * min(own[f"pressure_{n}"], KNEE) for n in NAMES},
+            **{f"sensitive_late_{n}": own[f"sensitivity_{n}"] * max(own[f"pressure_{n}"] - KNEE, 0) for n in NAMES},
             **{f"missing_{n}": float(np.isnan(given_[n])) for n in PRESSURES},
         }
         np.testing.assert_equal(found, expected)

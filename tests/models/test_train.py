@@ -17,13 +17,13 @@ from models.errors import InconsistentDataset
 from models.evaluate import evaluate
 from models.export import export_placement
 from models.fit_base import fit_base
-from models.impute import impute
+from models.impute import impute, training_medians
 from models.link import log_mean
 from models.manifest import Manifest, ModelEntry
 from models.placement import Placement
 from models.predictor import Predictor, open_predictor, predictor_of
 from models.splits import leave_group_out
-from models.train import TrainConfig, fit_base_of, fit_placement, fit_residual, raw_score
+from models.train import TrainConfig, fit_base_of, fit_placement, fit_residual, out_of_fold_mean, raw_score
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., Dataset]
@@ -232,3 +232,16 @@ def test_a_model_predicts_the_same_after_its_way_through_a_bundle(
 def test_a_single_group_cannot_be_calibrated(placements: Draw) -> None:
     with pytest.raises(InconsistentDataset, match="one group"):
         fit_placement(placements(seed=1, groups=1), QUICK)
+
+
+def test_more_trees_are_kept_where_that_costs_unseen_groups_little(placements: Draw) -> None:
+    data = placements(1)
+    folds = leave_group_out(data.group, folds=3)
+    known = data.with_features(impute(data.features, training_medians(data.features, data.base | (data.signs > 0))))
+
+    best, at_best = out_of_fold_mean(known, folds, TrainConfig(rounds=60, tolerance=0.0))
+    kept, at_kept = out_of_fold_mean(known, folds, TrainConfig(rounds=60, tolerance=0.1))
+
+    lost = [known.weight @ np.abs(found - known.log_slowdown) for found in (at_best, at_kept)]
+    assert kept >= best
+    assert lost[0] <= lost[1] <= 1.1 * lost[0]
