@@ -13,6 +13,8 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 TEST_SHARE = 0.3
 FEWEST_ROWS = 20
+LARGEST = 1e100
+"""Squares of larger numbers overflow."""
 
 
 class UnusableFile(SystemExit):
@@ -78,13 +80,14 @@ def read_windows(arguments: Namespace) -> Windows:
     _need(table, [*named, *arguments.drop], arguments.file)
     label = _positive(table[arguments.label], arguments.label)
     if arguments.time:
-        order = np.argsort(pd.to_numeric(table[arguments.time]).to_numpy(), kind="stable")
+        order = np.argsort(_numbers(table[arguments.time], arguments.time), kind="stable")
         table, label = table.iloc[order].reset_index(drop=True), label[order]
     left = table.drop(columns=[*{*named, *arguments.drop}, *(["split"] if "split" in table else [])])
     numbers = left.select_dtypes(["number", "bool"]).replace([np.inf, -np.inf], np.nan)
     if not numbers.shape[1]:
         raise UnusableFile(f"{arguments.file}: no numeric column is left to learn from; drop fewer columns")
-    group, names = pd.factorize(table[arguments.group].astype(str), sort=True)
+    _refuse_huge(numbers)
+    group, names = pd.factorize(_filled(table[arguments.group], arguments.group), sort=True)
     held = _split(table, arguments.file)
     if held is None and arguments.time:
         held = np.arange(len(table)) >= round(len(table) * (1 - TEST_SHARE))
@@ -109,13 +112,16 @@ def read_pairs(arguments: Namespace) -> PairTable:
     _need(table, ["victim", "aggressor", "slowdown"], arguments.file)
     label = _positive(table["slowdown"], "slowdown")
     alone = None if arguments.alone is None else _alone(arguments.alone)
-    workloads = sorted({*table["victim"].astype(str), *table["aggressor"].astype(str)})
+    victim, aggressor = (_filled(table[role], role) for role in ("victim", "aggressor"))
+    workloads = sorted({*victim, *aggressor})
+    if alone is not None and not alone.index.isin(workloads).any():
+        raise UnusableFile(f"{arguments.alone} describes none of the workloads of {arguments.file}")
     place = {name: i for i, name in enumerate(workloads)}
-    platform = table["platform"].astype(str) if "platform" in table else pd.Series(["any"] * len(table))
+    platform = _filled(table["platform"], "platform") if "platform" in table else pd.Series(["any"] * len(table))
     code, platforms = pd.factorize(platform, sort=True)
     return PairTable(
-        victim=table["victim"].astype(str).map(place).to_numpy(np.int64),
-        aggressor=table["aggressor"].astype(str).map(place).to_numpy(np.int64),
+        victim=victim.map(place).to_numpy(np.int64),
+        aggressor=aggressor.map(place).to_numpy(np.int64),
         platform=code.astype(np.int64),
         log_slowdown=np.log(label),
         workloads=tuple(workloads),
@@ -151,11 +157,31 @@ def _need(table: pd.DataFrame, columns: list[str], path: Path) -> None:
 
 def _positive(column: pd.Series, name: str) -> Floats:
     values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
-    bad = ~(np.isfinite(values) & (values > 0))
+    _refuse(column, name, ~(np.isfinite(values) & (values > 0)), "is not a number above zero")
+    return values
+
+
+def _numbers(column: pd.Series, name: str) -> Floats:
+    values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    _refuse(column, name, ~np.isfinite(values), "is not a number to sort by")
+    return values
+
+
+def _filled(column: pd.Series, name: str) -> pd.Series:
+    _refuse(column, name, column.isna().to_numpy(), "is empty; every row needs one")
+    return column.astype(str)
+
+
+def _refuse_huge(numbers: pd.DataFrame) -> None:
+    for name in numbers:
+        _refuse(numbers[name], str(name), (numbers[name].abs() > LARGEST).to_numpy(), "is too large to be measured")
+
+
+def _refuse(column: pd.Series, name: str, bad: Flags, why: str) -> None:
+    """Refuse the file by its first bad row, counted from 1 below the heading."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise UnusableFile(f"column {name!r}, row {row + 1}: {column.iloc[row]!r} is not a number above zero")
-    return values
+        raise UnusableFile(f"column {name!r}, row {row + 1}: {column.iloc[row]} {why}")
 
 
 def _split(table: pd.DataFrame, path: Path) -> Flags | None:

@@ -19,6 +19,8 @@ Ints = NDArray[np.int64]
 FEWEST = 5
 BLOCK = 10
 RESAMPLES = 500
+TINY = 1e-20
+"""Variance that is nothing but rounding."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def scores(judged: Judged, rng: np.random.Generator) -> Result:
 def r2(truth: Floats, predicted: Floats) -> float:
     """Share of the variance that is explained, (n,) and (n,); 0 where the truth does not vary."""
     variance = float(((truth - truth.mean()) ** 2).sum())
-    return 1 - float(((truth - predicted) ** 2).sum()) / variance if variance > 0 else 0.0
+    return 1 - float(((truth - predicted) ** 2).sum()) / variance if variance > len(truth) * TINY else 0.0
 
 
 def _figures(judged: Judged, said: Said, again: Resamples, rng: np.random.Generator) -> dict[str, Estimate]:

@@ -40,6 +40,8 @@ def fit_trend(features: Floats, log_slowdown: Floats, weight: Floats, group: Gro
     """
     known = np.isfinite(features)
     kept = np.flatnonzero([len(np.unique(column[row])) > 1 for column, row in zip(features.T, known.T, strict=True)])
+    if not len(kept):
+        return _level(float(np.average(log_slowdown, weights=weight)))
     values = np.where(known[:, kept], features[:, kept], np.nan)
     scales = np.concatenate([_scales(values, quantile) for quantile in SCALES])
     kept, values = np.tile(kept, len(SCALES)), np.tile(values, len(SCALES))
@@ -48,8 +50,14 @@ def fit_trend(features: Floats, log_slowdown: Floats, weight: Floats, group: Gro
     centre = np.average(logs, axis=0, weights=weight)
     width = np.sqrt(np.average((logs - centre) ** 2, axis=0, weights=weight))
     width[width == 0] = 1.0
-    weights, level = _ridge((logs - centre) / width, log_slowdown, weight, group)
-    return Trend(kept, scales, fills, weights / width, level - float(centre @ (weights / width)))
+    fitted = _ridge((logs - centre) / width, log_slowdown, weight, group)
+    weights = np.asarray(fitted.coef_, np.float64) / width
+    return Trend(kept, scales, fills, weights, float(fitted.intercept_) - float(centre @ weights))
+
+
+def _level(log_slowdown: float) -> Trend:
+    """A trend that is the same everywhere: one column that counts for nothing, since a graph needs one."""
+    return Trend(np.zeros(1, np.int64), np.ones(1), np.zeros(1), np.zeros(1), log_slowdown)
 
 
 def scaled(trend: Trend, factor: float) -> Trend:
@@ -68,14 +76,12 @@ def _scales(values: Floats, quantile: float) -> Floats:
     return np.nanquantile(np.where(size > 0, size, np.nan), quantile, axis=0)
 
 
-def _ridge(x: Floats, y: Floats, weight: Floats, group: Groups) -> tuple[Floats, float]:
-    if not x.shape[1]:
-        return np.zeros(0), float(np.average(y, weights=weight))
+def _ridge(x: Floats, y: Floats, weight: Floats, group: Groups) -> RidgeCV:
     several = len(np.unique(group)) > 1
     folds = (
         [np.nonzero(split.train) + np.nonzero(split.test) for split in leave_group_out(group, folds=FOLDS)]
         if several
         else None
     )
-    fitted = RidgeCV(PENALTIES, cv=folds).fit(x, y, sample_weight=weight * len(weight) / weight.sum())
-    return np.asarray(fitted.coef_, np.float64), float(fitted.intercept_)
+    share = weight * len(weight) / weight.sum()
+    return RidgeCV(PENALTIES, cv=folds).fit(x, y, sample_weight=share)

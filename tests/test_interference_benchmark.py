@@ -125,7 +125,10 @@ def test_the_group_label_and_dropped_columns_are_never_features(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [
-        ({"latency": 0.0}, {}, "row 1: 0 is not a number above zero|row 1: np.float64\\(0.0\\) is not|row 1: 0.0"),
+        ({"latency": 0.0}, {}, "'latency', row 1: 0.0 is not a number above zero"),
+        ({"when": "noon"}, {"time": "when"}, "'when', row 1: noon is not a number to sort by"),
+        ({"kind": [None, *"abcd" * 19, "a", "b", "c"]}, {}, "'kind', row 1: nan is empty"),
+        ({"noise": 1e300}, {}, "'noise', row 1: 1e\\+300 is too large"),
         ({"latency": "x"}, {}, "is not a number above zero"),
         ({}, {"label": "p99"}, "no column 'p99'; it has latency"),
         ({}, {"drop": ["misses", "noise", "when"]}, "no numeric column is left"),
@@ -146,6 +149,12 @@ def test_unusable_files_of_pairs_say_what_is_wrong(tmp_path: Path) -> None:
 
     with pytest.raises(UnusableFile, match="describes a workload twice"):
         read_pairs(asked(pairs_file(tmp_path), alone=twice))
+    stranger = tmp_path / "stranger.csv"
+    stranger.write_text("workload,cpu\nnobody,1\n")
+    with pytest.raises(UnusableFile, match="describes none of the workloads"):
+        read_pairs(asked(pairs_file(tmp_path), alone=stranger))
+    with pytest.raises(UnusableFile, match="'victim', row 1: nan is empty"):
+        read_pairs(asked(pairs_file(tmp_path, victim=[None, *"v" * 35])))
     with pytest.raises(UnusableFile, match="cannot be read as CSV"):
         read_pairs(asked(tmp_path / "nothing.csv"))
     with pytest.raises(UnusableFile, match="no column 'victim'"):

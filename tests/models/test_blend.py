@@ -104,9 +104,17 @@ def test_columns_without_values_or_without_variation_are_left_out(data: Dataset)
     dull = np.column_stack([np.full(len(data.weight), 7.0), data.features[:, 0], np.full(len(data.weight), np.nan)])
 
     assert fit_trend(dull, data.log_slowdown, data.weight, data.group).columns.tolist() == [1, 1]
-    assert fit_trend(dull[:, :1], data.log_slowdown, data.weight, data.group).intercept == pytest.approx(
-        data.log_slowdown.mean()
-    )
+    level = fit_trend(dull[:, ::2], data.log_slowdown, data.weight, data.group)
+    assert trend_of(dull[:, ::2], level) == pytest.approx(data.log_slowdown.mean())
+
+
+def test_columns_that_say_nothing_give_a_model_that_says_the_same_of_every_row(data: Dataset) -> None:
+    dull = data.with_features(np.full_like(data.features, 3.0))
+
+    said = open_fitted(fit_placement(dull, QUICK)).predict(dull.features)
+
+    assert np.ptp(said.log_mean) == 0
+    assert abs(said.log_mean[0] - data.log_slowdown.mean()) < data.log_slowdown.std()
 
 
 @pytest.mark.parametrize("recipe", [AVERAGED, BOOSTED], ids=["averaged", "boosted"])
