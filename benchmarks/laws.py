@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ASKED = ("S1", "S2", "SC", "S3", "S6")
 DEPTH = Depth(app_folds=3, folds=2, origins=1)
-CONFIG = TrainConfig(rounds=200, folds=3)
+CONFIG = TrainConfig(rounds=100, learning_rate=0.1, folds=3)
 DECISIONS = 40
 """Choices drawn for each fold of unseen apps."""
 

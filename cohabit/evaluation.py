@@ -35,7 +35,7 @@ WINDOW_KEY = ["cluster", "node", "window_end", "container"]
 class Thoroughness:
     """How much work goes into an evaluation: 13,000 rows take some 70 seconds of one core."""
 
-    config: TrainConfig = field(default_factory=lambda: TrainConfig(rounds=200, folds=3))
+    config: TrainConfig = field(default_factory=lambda: TrainConfig(rounds=100, learning_rate=0.1, folds=3))
     depth: Depth = field(default_factory=Depth)
     resamples: int = 200
 

@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 class Effort:
     """How much work goes into a model and its report."""
 
-    config: TrainConfig = field(default_factory=lambda: TrainConfig(rounds=200, folds=3))
+    config: TrainConfig = field(default_factory=lambda: TrainConfig(rounds=100, learning_rate=0.1, folds=3))
     folds: int = 3
     origins: int = 2
     seed: int = 0
