@@ -57,8 +57,8 @@ def scores(judged: Judged, rng: np.random.Generator) -> Result:
 
     Returns:
         By method: r2_log, spearman, mape, mae_log, coverage90, width90 (median of bound over expectation), regret_at_1
-        where there are choices, modelled_share (1: every row is predicted). Baselines also have mae_log_above_ours and
-        r2_log_below_ours, positive where ours is better; their intervals are of the paired difference.
+        where there are choices, modelled_share (rows with a finite prediction). Baselines also have mae_log_above_ours
+        and r2_log_below_ours, positive where ours is better; their intervals are of the paired difference.
 
     Source: docs/models.md; cluster bootstrap, Cameron et al., REStat 2008.
     """
@@ -88,7 +88,7 @@ def _figures(judged: Judged, said: Said, again: Resamples, rng: np.random.Genera
         "mae_log": again.mean(error_of_log(truth, predicted)),
         "coverage90": again.mean((truth <= said.upper + 1e-12).astype(np.float64)),
         "width90": again.each(lambda rows: float(np.exp(np.median((said.upper - predicted)[rows])))),
-        "modelled_share": Estimate(1.0, 1.0, 1.0),
+        "modelled_share": again.mean(np.isfinite(predicted).astype(np.float64)),
     }
     sets = _sets(judged)
     if sets is not None and sets.count:

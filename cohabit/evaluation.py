@@ -33,7 +33,7 @@ WINDOW_KEY = ["cluster", "node", "window_end", "container"]
 
 @dataclass(frozen=True, slots=True)
 class Thoroughness:
-    """How much work goes into an evaluation: 13,000 rows take some 70 seconds of one core."""
+    """How much work goes into an evaluation: 13,000 rows take at most some 70 seconds of one core."""
 
     config: TrainConfig = field(default_factory=lambda: TrainConfig(rounds=100, learning_rate=0.1, folds=3))
     depth: Depth = field(default_factory=Depth)

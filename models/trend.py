@@ -75,8 +75,3 @@ def trend_sum(inputs: Floats, trend: Trend) -> Floats:
     for i, weight in enumerate(trend.weights):
         total = total + inputs[:, i] * weight
     return total
-
-
-def trend_of(features: Floats, trend: Trend) -> Floats:
-    """(n, d) features -> (n,) log slowdown of the trend."""
-    return trend_sum(trend_inputs(features, trend), trend)

@@ -18,14 +18,17 @@ from models.learn import open_fitted
 from models.near import near_value
 from models.placement import Placement
 from models.runtime import load_graph
-from models.splits import leave_group_out
 from models.train import TrainConfig, fit_placement
-from models.trend import Trend, signed_log, trend_inputs, trend_of, trend_sum
+from models.trend import Trend, signed_log, trend_inputs, trend_sum
 
 Floats = NDArray[np.float64]
 QUICK = TrainConfig(folds=3, spread_rounds=10)
 AVERAGED = Recipe(False, 16, 31, 1.0, 1, row_share=0.632, averaged=True)
 BOOSTED = Recipe(True, 30, 7, 0.1, 5, column_share=0.5)
+
+
+def trend_of(features: Floats, trend: Trend) -> Floats:
+    return trend_sum(trend_inputs(features, trend), trend)
 
 
 def counters(rng: np.random.Generator, groups: int = 8, rows: int = 30) -> Dataset:
@@ -77,8 +80,8 @@ def test_a_power_law_is_found_and_goes_on_beyond_what_was_seen() -> None:
 
     far = np.exp(np.array([[10.0], [11.0]]))
 
-    assert trend_of(far, trend) == pytest.approx(0.5 * np.log(far[:, 0]), abs=0.6)
-    assert np.diff(trend_of(far, trend))[0] == pytest.approx(0.5, abs=0.25)
+    truth, last_seen = 0.5 * np.log(far[:, 0]), 0.5 * np.log(x.max())
+    assert (np.abs(trend_of(far, trend) - truth) < 0.5 * np.abs(last_seen - truth)).all()
 
 
 def test_a_surface_fills_in_between_rows_and_fades_out_far_from_them() -> None:
@@ -146,17 +149,17 @@ def test_blend_weights_are_shares(seed: int, groups: int) -> None:
     assert found.sum() == pytest.approx(1.0)
 
 
-def test_a_part_that_is_right_outweighs_the_others_where_there_are_groups_to_tell() -> None:
+def test_a_better_part_weighs_more_the_more_groups_tell() -> None:
     rng = np.random.default_rng(0)
     truth = rng.normal(size=300)
     said = truth[:, None] + rng.normal(size=(300, len(PRIOR)))
-    said[:, 2] = truth + rng.normal(scale=0.05, size=300)
+    said[:, 2] = truth + rng.normal(scale=0.5, size=300)
 
     many = blend_weights(said, truth, np.ones(300), groups=1000)
     few = blend_weights(said, truth, np.ones(300), groups=1)
 
-    assert many[2] > 0.8
-    assert few[2] <= many[2]
+    assert PRIOR[2] < few[2] < many[2]
+    assert many[2] == many.max()
     assert PRIOR.sum() == pytest.approx(1.0)
 
 
@@ -197,8 +200,3 @@ def test_the_same_data_give_the_same_model(data: Dataset, placement: Placement) 
 def test_a_model_on_a_trend_says_that_it_has_no_base(placement: Placement) -> None:
     with pytest.raises(WithoutBase, match="trend"):
         placement.base()
-
-
-def test_folds_of_the_blend_are_groups(data: Dataset) -> None:
-    for split in leave_group_out(data.group, folds=3):
-        assert not set(data.group[split.train]) & set(data.group[split.test])

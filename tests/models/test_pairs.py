@@ -89,7 +89,7 @@ def test_values_cut_off_at_the_smallest_are_not_taken_for_measurements() -> None
     said = fit_pairs(capped, NOTHING, QUICK, rng).predict(cells.victim, cells.aggressor, rng)
 
     assert (said.log_mean >= capped.log_slowdown.min() - 1e-12).all()
-    assert mae(said.log_mean, capped.log_slowdown) < 0.15
+    assert mae(said.log_mean, capped.log_slowdown) < 0.1 * capped.log_slowdown.std()
 
 
 def test_platforms_learn_from_each_other() -> None:
