@@ -58,6 +58,7 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         windows = read_windows(arguments)
         rows, judged = judge_windows(windows)
         about = {"group": [windows.group_names[g] for g in windows.group[rows]]}
+        end = {"distance": judged.said[OURS].distance}
         held = windows.held
     else:
         pairs = read_pairs(arguments)
@@ -66,9 +67,12 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
             "victim": [pairs.workloads[v] for v in pairs.victim[rows]],
             "platform": [pairs.platforms[p] for p in pairs.platform[rows]],
         }
+        end = {}
         held = pairs.held
     if arguments.predictions:
-        write_predictions(arguments.predictions, rows, judged, {**about, "split": "fold" if held is None else "test"})
+        write_predictions(
+            arguments.predictions, rows, judged, {**about, "split": "fold" if held is None else "test", **end}
+        )
     return scores(judged, rng)
 
 
@@ -107,12 +111,13 @@ def ours_of_windows(windows: Windows, seen: Ints, unseen: Ints) -> Said:
         group=fold.astype(np.int32),
         node_window=np.arange(len(seen)),
         time=np.arange(len(seen)),
+        kind=windows.group[seen].astype(np.int32),
     )
     placement = fit_placement(data, TrainConfig())
     said = open_fitted(placement).predict(windows.features[unseen])
     known = np.isin(windows.group[unseen], windows.group[seen])
     margin = np.where(known, placement.calibration.pooled, placement.calibration.hierarchical)
-    return Said(said.log_mean, said.log_mean + margin * said.spread)
+    return Said(said.log_mean, said.log_mean + margin * said.spread, said.distance)
 
 
 def _inner_groups(windows: Windows, seen: Ints, unseen: Ints) -> Ints:
@@ -198,11 +203,17 @@ def _cell_margin(fit: Callable[[Seen], Predict], cells: Cells, profiles: Floats)
 def _together(parts: Sequence[tuple[Ints, Mapping[str, Said]]]) -> tuple[Ints, dict[str, Said]]:
     """Folds one after the other."""
     rows = np.concatenate([rows for rows, _ in parts])
-    joined = {
-        name: Said(*(np.concatenate([getattr(said[name], end) for _, said in parts]) for end in ("log_mean", "upper")))
-        for name in parts[0][1]
-    }
-    return rows, joined
+    return rows, {name: _joined([said[name] for _, said in parts]) for name in parts[0][1]}
+
+
+def _joined(said: Sequence[Said]) -> Said:
+    """What was said of one fold after the other."""
+    apart = [part.distance for part in said if part.distance is not None]
+    return Said(
+        np.concatenate([part.log_mean for part in said]),
+        np.concatenate([part.upper for part in said]),
+        np.concatenate(apart) if apart else None,
+    )
 
 
 def _standard(profiles: Floats) -> Floats:

@@ -25,10 +25,17 @@ TINY = 1e-20
 
 @dataclass(frozen=True)
 class Said:
-    """What a method says of m judged rows, (m,) each in log slowdown."""
+    """What a method says of m judged rows, (m,) each in log slowdown.
+
+    Args:
+        log_mean: expectation.
+        upper: bound.
+        distance: how far from the rows learnt from, in limits, above 1 far; None where it is not told.
+    """
 
     log_mean: Floats
     upper: Floats
+    distance: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ def scores(judged: Judged, rng: np.random.Generator) -> Result:
 
     Returns:
         By method: r2_log, spearman, mape, mae_log, coverage90, width90 (median of bound over expectation), regret_at_1
-        where there are choices, modelled_share (rows with a finite prediction). Baselines also have mae_log_above_ours
+        where there are choices, modelled_share (rows with a finite prediction), far_share (rows said to be like none
+        learnt from) where it is told. Baselines also have mae_log_above_ours
         and r2_log_below_ours, positive where ours is better; their intervals are of the paired difference.
 
     Source: docs/models.md; cluster bootstrap, Cameron et al., REStat 2008.
@@ -90,6 +98,8 @@ def _figures(judged: Judged, said: Said, again: Resamples, rng: np.random.Genera
         "width90": again.each(lambda rows: float(np.exp(np.median((said.upper - predicted)[rows])))),
         "modelled_share": again.mean(np.isfinite(predicted).astype(np.float64)),
     }
+    if said.distance is not None:
+        found["far_share"] = again.mean((said.distance > 1).astype(np.float64))
     sets = _sets(judged)
     if sets is not None and sets.count:
         by_set = resamples_of(np.arange(sets.count), rng, RESAMPLES)

@@ -12,10 +12,13 @@ from scipy.optimize import minimize
 
 from models.dataset import Dataset
 from models.fit_near import fit_near
+from models.fit_novelty import fit_novelty
 from models.fit_trend import fit_trend, with_near
 from models.fit_trend import scaled as scaled_trend
 from models.forests import Recipe, grow, joined, predict, scaled
 from models.near import Near, near_value
+from models.novelty import Novelty, distance
+from models.placement import Beyond
 from models.splits import Split
 from models.trees import Forest
 from models.trend import Trend, trend_inputs, trend_sum
@@ -37,15 +40,27 @@ PULL = 0.5
 """Strength of the prior for one group, as a share of the smallest mean squared error of any part."""
 SMALLEST = 0.01
 """A part that weighs less than this is left out."""
+WORSE = 1.25
+"""Far rows are left to the trend unless that makes errors on far rows left out larger by more than this factor."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The blend on all rows, and (n,) log slowdown of every row by blends that never saw its group."""
+    """The blend on all rows, and what blends that never saw a row's group say of it.
+
+    Args:
+        start: trend of the blend.
+        forest: trees of the blend.
+        beyond: the blend of what goes beyond the rows seen; None where nothing tells far rows from others.
+        log_mean: (n,) out-of-fold log slowdown.
+        distance: (n,) out-of-fold distance from the rows seen, in limits; 0 where it is unknown.
+    """
 
     start: Trend
     forest: Forest
+    beyond: Beyond | None
     log_mean: Floats
+    distance: Floats
 
 
 def fit_blend(data: Dataset, folds: list[Split], *, seed: int, threads: int) -> Fitted:
@@ -65,12 +80,42 @@ def fit_blend(data: Dataset, folds: list[Split], *, seed: int, threads: int) -> 
 
     Source: stacked regression, Breiman, Machine Learning 1996; ours, docs/decisions/0016-blend.md.
     """
-    said = np.empty((len(data.weight), len(PRIOR)))
+    said, apart = np.empty((len(data.weight), len(PRIOR))), np.zeros(len(data.weight))
     for fold in folds:
-        said[fold.test] = _parts(data.rows(fold.train), seed=seed, threads=threads).say(data.features[fold.test])
+        seen, unseen = data.rows(fold.train), data.features[fold.test]
+        said[fold.test] = _parts(seen, seed=seed, threads=threads).say(unseen)
+        limit = _limit(seen, seed)
+        apart[fold.test] = 0.0 if limit is None else distance(unseen, limit)
     weights = blend_weights(said, data.log_slowdown, data.weight, groups=len(np.unique(data.group)))
-    start, forest = _parts(data, seed=seed, threads=threads).blended(weights)
-    return Fitted(start, forest, said @ weights)
+    far = far_weights(weights, said[apart > 1], data.log_slowdown[apart > 1])
+    limit, parts = _limit(data, seed), _parts(data, seed=seed, threads=threads)
+    beyond = Beyond(limit, *parts.blended(far)) if limit else None
+    return Fitted(*parts.blended(weights), beyond, np.where(apart > 1, said @ far, said @ weights), apart)
+
+
+def far_weights(weights: Floats, said: Floats, truth: Floats) -> Floats:
+    """Shares for rows like none learnt from: of those parts only that follow the trend beyond what was seen.
+
+    Args:
+        weights: (len(PRIOR),) shares for other rows.
+        said: (m, len(PRIOR)) out-of-fold log slowdown of far rows; there may be none.
+        truth: (m,) their labels.
+
+    Returns:
+        (len(PRIOR),) shares that sum to one; the same shares where no part follows the trend, or where the trend goes
+        astray: far rows left out are less far than what may come, so a little worse is no proof, WORSE is.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0021-novelty.md.
+    """
+    on_trend: Floats = weights * ON_TREND
+    total = float(on_trend.sum())
+    if not total:
+        return weights
+    error, plain = (float(((said @ shares - truth) ** 2).sum()) for shares in (on_trend / total, weights))
+    return weights if error > WORSE**2 * plain else on_trend / total
 
 
 def blend_weights(said: Floats, truth: Floats, weight: Floats, *, groups: int) -> Floats:
@@ -128,6 +173,10 @@ class _Parts:
         kept = [scaled(forest, w) for forest, w in zip(self.forests, weights, strict=False) if w]
         forest = joined(kept or [scaled(self.forests[0], 0.0)])
         return (with_near(start, self.near, float(weights[-1])) if self.near and weights[-1] else start), forest
+
+
+def _limit(data: Dataset, seed: int) -> Novelty | None:
+    return fit_novelty(data.features, data.kinds(), free=np.ones(data.features.shape[1], np.bool_), seed=seed)
 
 
 def _parts(data: Dataset, *, seed: int, threads: int) -> _Parts:

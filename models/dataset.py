@@ -36,6 +36,8 @@ class Dataset:
     """(n,) id of the node and window."""
     time: NDArray[np.int64]
     """(n,) end of the window, microseconds since 1970 UTC."""
+    kind: NDArray[np.int32] | None = None
+    """(n,) what rows like each other have in common, where folds are not made by it; `group` where None."""
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -68,12 +70,17 @@ class Dataset:
             group=self.group[chosen],
             node_window=self.node_window[chosen],
             time=self.time[chosen],
+            kind=None if self.kind is None else self.kind[chosen],
         )
+
+    def kinds(self) -> NDArray[np.int32]:
+        """(n,) what rows like each other have in common."""
+        return self.group if self.kind is None else self.kind
 
 
 def _refuse_lengths(data: Dataset) -> None:
     n, d = data.features.shape
-    per_row = (data.log_slowdown, data.weight, data.group, data.node_window, data.time)
+    per_row = (data.log_slowdown, data.weight, data.group, data.node_window, data.time, data.kinds())
     if not all(len(column) == n for column in per_row):
         raise InconsistentDataset(f"features have {n} rows, another array differs", "give one value per row")
     if not len(data.names) == len(data.signs) == len(data.base) == d:

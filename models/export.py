@@ -22,11 +22,13 @@ _LAST_AXIS = numpy_helper.from_array(np.array([1]), "last_axis")
 
 
 def export_placement(placement: Placement) -> dict[str, bytes]:
-    """The two graphs of a trained model by role: "mean" and "spread"."""
-    return {
+    """The graphs of a trained model by role: "mean" and "spread", and "beyond" where far rows are told apart."""
+    graphs = {
         "mean": _export_start(placement.residual, placement.terms),
         "spread": export_spread(placement.spread),
     }
+    far = placement.beyond
+    return graphs if far is None else {**graphs, "beyond": export_trend(far.residual, far.start)}
 
 
 def export_mean(forest: Forest, terms: BaseTerms) -> bytes:

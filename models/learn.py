@@ -15,7 +15,7 @@ from models.evaluate import Estimate, coverage, evaluate
 from models.export import export_placement
 from models.impute import impute
 from models.placement import Placement
-from models.predictor import Predictor, predictor_of
+from models.predictor import Predictor, predictor_of_fitted
 from models.splits import Split, leave_group_out, time_forward
 from models.table import Rows, with_fills
 from models.train import TrainConfig, fit_placement
@@ -64,8 +64,7 @@ def fit(rows: Rows, config: TrainConfig) -> Placement:
 
 def open_fitted(placement: Placement) -> Predictor:
     """The predictor that serving would use: the exported graphs, not the trainer's trees."""
-    graphs = export_placement(placement)
-    return predictor_of(placement.medians, graphs["mean"], graphs["spread"], placement.terms)
+    return predictor_of_fitted(placement, export_placement(placement))
 
 
 @dataclass(frozen=True)

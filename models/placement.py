@@ -8,10 +8,26 @@ from numpy.typing import NDArray
 from models.base import BaseTerms
 from models.calibrate import Calibration
 from models.errors import WithoutBase
+from models.novelty import Novelty
 from models.trees import Forest
 from models.trend import Trend
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What is said of rows like none learnt from.
+
+    Args:
+        limit: which rows those are.
+        start: trend they start from.
+        residual: trees on top of it.
+    """
+
+    limit: Novelty
+    start: Trend
+    residual: Forest
 
 
 @dataclass(frozen=True)
@@ -26,6 +42,8 @@ class Placement:
     residual: Forest
     spread: Forest
     calibration: Calibration
+    beyond: Beyond | None = None
+    """Where rows far from those learnt from are told apart."""
 
     def base(self) -> BaseTerms:
         """The sum of pressures that the trees start from.

@@ -1,15 +1,17 @@
 """Predictor: rows in, slowdown out: imputation, the two graphs and the link, in the order of training."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models import link
-from models.base import BaseTerms
 from models.bundle import Bundle
 from models.impute import impute
 from models.manifest import ModelEntry
+from models.novelty import Novelty, distance, widening
+from models.placement import Placement
 from models.runtime import Graph, load_graph
 from models.trend import Trend, trend_inputs
 
@@ -25,7 +27,9 @@ class Prediction:
     log_mean: Floats
     """(n,) expected log slowdown."""
     spread: Floats
-    """(n,) typical size of its error, log ratio, > 0."""
+    """(n,) typical size of its error, log ratio, > 0; already wider where a row is far."""
+    distance: Floats
+    """(n,) how far from the rows learnt from, in limits: above 1 a row is like none of them; 0 where it is unknown."""
 
     def ratio(self) -> Floats:
         """(n,) expected slowdown ratio."""
@@ -45,6 +49,8 @@ class Predictor:
     spread: Graph
     trend: Trend | None = None
     """Where the trees start from a trend."""
+    far: "Far | None" = None
+    """Where rows far from those learnt from are told apart."""
 
     def predict(self, features: Floats) -> Prediction:
         """Expected slowdown of each row and the size of its error.
@@ -53,7 +59,7 @@ class Predictor:
             features: (n, d) raw feature values in catalogue order; NaN is missing.
 
         Returns:
-            Three (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
+            Four (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
             trees send it. Each row's result is independent of the rows beside it.
 
         Raises:
@@ -66,9 +72,31 @@ class Predictor:
         spread = link.spread(self.spread.predict(rows)["tree_raw"])
         if self.trend is None:
             mean = self.mean.predict(rows)
-            return Prediction(mean["base_sum"], link.log_mean(mean["base_sum"], mean["tree_raw"]), spread)
-        mean = self.mean.predict(np.hstack([rows, trend_inputs(rows, self.trend)]))
-        return Prediction(np.expm1(mean["trend_sum"]), mean["trend_sum"] + mean["tree_raw"], spread)
+            log_mean = link.log_mean(mean["base_sum"], mean["tree_raw"])
+            return Prediction(mean["base_sum"], log_mean, spread, np.zeros(len(rows)))
+        base_sum, log_mean = on_trend(self.mean, self.trend, rows)
+        if self.far is None:
+            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)))
+        apart = distance(rows, self.far.limit)
+        beyond = on_trend(self.far.mean, self.far.trend, rows)
+        far = apart > 1
+        means = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
+        return Prediction(*means, spread * widening(apart), apart)
+
+
+@dataclass(frozen=True)
+class Far:
+    """Which rows are far from those learnt from, and the graph and trend that speak of them."""
+
+    limit: Novelty
+    mean: Graph
+    trend: Trend
+
+
+def on_trend(mean: Graph, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
+    """(n,) excess ratio of the trend and (n,) log slowdown of its graph, for (n, d) imputed rows."""
+    said = mean.predict(np.hstack([rows, trend_inputs(rows, trend)]))
+    return np.expm1(said["trend_sum"]), said["trend_sum"] + said["tree_raw"]
 
 
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
@@ -83,7 +111,14 @@ def medians_of(entry: ModelEntry) -> Floats:
     return np.array([entry.medians.get(name, np.nan) for name in entry.features])
 
 
-def predictor_of(medians: Floats, mean: bytes, spread: bytes, start: BaseTerms | Trend | None = None) -> Predictor:
-    """A predictor from its parts: (d,) medians, the two serialised graphs, and the trend where there is one."""
-    trend = start if isinstance(start, Trend) else None
-    return Predictor(medians, load_graph(mean), load_graph(spread), trend)
+def predictor_of(medians: Floats, mean: bytes, spread: bytes) -> Predictor:
+    """A predictor from its parts: (d,) medians and the two serialised graphs."""
+    return Predictor(medians, load_graph(mean), load_graph(spread))
+
+
+def predictor_of_fitted(placement: Placement, graphs: Mapping[str, bytes]) -> Predictor:
+    """The predictor of a model just trained and its exported graphs."""
+    trend = placement.terms if isinstance(placement.terms, Trend) else None
+    beyond = placement.beyond
+    far = None if beyond is None else Far(beyond.limit, load_graph(graphs["beyond"]), beyond.start)
+    return Predictor(placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]), trend, far)

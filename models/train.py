@@ -19,7 +19,8 @@ from models.fit_base import fit_base
 from models.impute import impute, training_medians
 from models.link import log_mean
 from models.link import spread as spread_of
-from models.placement import Placement
+from models.novelty import widening
+from models.placement import Beyond, Placement
 from models.splits import Split, leave_group_out
 from models.trees import Forest, parse_forest
 from models.trend import Trend
@@ -52,11 +53,21 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Mean:
-    """A trained model of log slowdown, and (n,) what models that never saw a row's group say of it."""
+    """A trained model of log slowdown, and what models that never saw a row's group say of it.
+
+    Args:
+        start: what the trees start from.
+        forest: the trees.
+        out_of_fold: (n,) log slowdown.
+        beyond: what is said of rows far from those learnt from, where they are told apart.
+        widening: (n,) >= 1, what a margin is multiplied with.
+    """
 
     start: BaseTerms | Trend
     forest: Forest
     out_of_fold: Floats
+    beyond: Beyond | None
+    widening: Floats
 
 
 def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
@@ -81,26 +92,27 @@ def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
     folds = leave_group_out(known.group, folds=config.folds)
     mean = _fit_mean(known, folds, config)
     error = known.log_slowdown - mean.out_of_fold
-    spread = out_of_fold_spread(known, error, folds, config)
+    spread = out_of_fold_spread(known, error / mean.widening, folds, config) * mean.widening
     return Placement(
         names=data.names,
         signs=data.signs,
         medians=medians,
         terms=mean.start,
         residual=mean.forest,
-        spread=parse_forest(fit_spread(known, error, config).model_to_string()),
+        spread=parse_forest(fit_spread(known, error / mean.widening, config).model_to_string()),
         calibration=calibrate(error / spread, known.group, known.node_window, level=config.level),
+        beyond=mean.beyond,
     )
 
 
 def _fit_mean(known: Dataset, folds: list[Split], config: TrainConfig) -> Mean:
     if not known.base.any():
         blend = fit_blend(known, folds, seed=config.seed, threads=config.threads)
-        return Mean(blend.start, blend.forest, blend.log_mean)
+        return Mean(blend.start, blend.forest, blend.log_mean, blend.beyond, widening(blend.distance))
     terms = fit_base_of(known, config)
     rounds, out_of_fold = out_of_fold_mean(known, folds, config)
     residual = fit_residual(known, terms, replace(config, rounds=rounds))
-    return Mean(terms, parse_forest(residual.model_to_string()), out_of_fold)
+    return Mean(terms, parse_forest(residual.model_to_string()), out_of_fold, None, np.ones(len(out_of_fold)))
 
 
 def out_of_fold_mean(known: Dataset, folds: list[Split], config: TrainConfig) -> tuple[int, Floats]:

@@ -72,7 +72,7 @@ def test_windows_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Captu
     assert found["ours"]["r2_log"] > 0.8
     assert found["constant"]["r2_log"] < 0.05
     assert said["row"].tolist() == list(range(80))
-    assert list(said.columns) == ["row", "y", "yhat", "upper", "group", "split"]
+    assert list(said.columns) == ["row", "y", "yhat", "upper", "group", "split", "distance"]
     assert (said["upper"] >= said["yhat"]).all()
 
 
