@@ -1,7 +1,7 @@
 """Labels and profiles of many apps at once: the kernels of one app, app by app. Kernel."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,9 @@ def labels_of(state: pa.Table, placements: pa.Table) -> pa.Table:
 
 
 def profiles_of(state: pa.Table, as_of_us: Ints) -> pa.Table:
-    """Profiles of every named app and platform in `node_state`, as of each time."""
-    parts = [profile_app(part, as_of_us) for part in _by_app(state)]
+    """Profiles of every named app and platform in `node_state`, as of each time; all of an app must be there."""
+    apps = groupby(_by_app(state), key=lambda part: (part["cluster"][0].as_py(), part["app"][0].as_py()))
+    parts = [profile_app(list(platforms), as_of_us) for _, platforms in apps]
     return pa.concat_tables([PROFILES.schema.empty_table(), *parts])
 
 

@@ -46,15 +46,15 @@ def harm(ratio: Floats, pressure: Floats, so_far: Floats) -> Floats:
     usable = np.isfinite(ratio) & np.isfinite(measured).all(axis=1)
     if usable.sum() < MIN_HARM_ROWS:
         return np.ones(len(ratio))
-    bent, total = _bent(np.nan_to_num(measured)), np.nansum(measured, axis=1)
+    columns, total = bent(np.nan_to_num(measured)), np.nansum(measured, axis=1)
     scale = float(np.quantile(total, CALM_QUANTILE))
     root = _calmness(total[usable], scale) / so_far[usable] ** 2
-    level, slopes = _fit(ratio[usable], bent[usable], root)
-    return 1.0 + _bounded(bent @ slopes / level, total <= scale) if level > 0 else np.ones(len(ratio))
+    level, slopes = _fit(ratio[usable], columns[usable], root)
+    return 1.0 + _bounded(columns @ slopes / level, total <= scale) if level > 0 else np.ones(len(ratio))
 
 
-def _bent(pressure: Floats) -> Floats:
-    """Each pressure as it is, as it saturates, and beyond each knee: their sums rise, bent either way."""
+def bent(pressure: Floats) -> Floats:
+    """(n, p) pressures -> (n, 4 p): as they are, as they saturate, and beyond each knee; sums rise, bent either way."""
     beyond = [np.maximum(pressure - knee, 0.0) for knee in KNEES]
     return np.column_stack([pressure, -np.expm1(-pressure / SATURATION), *beyond])
 
@@ -66,11 +66,11 @@ def _calmness(total: Floats, scale: float) -> Floats:
     return root
 
 
-def _fit(ratio: Floats, bent: Floats, root: Floats) -> tuple[float, Floats]:
+def _fit(ratio: Floats, shapes: Floats, root: Floats) -> tuple[float, Floats]:
     """Intercept and slopes >= 0 of ratios, each row counted by the square of its root."""
     root = root / np.sqrt((root**2).mean())
-    columns = np.column_stack([np.ones(len(ratio)), bent])
-    penalty = np.append(0.0, np.full(bent.shape[1], RIDGE + DOUBT / len(ratio)))
+    columns = np.column_stack([np.ones(len(ratio)), shapes])
+    penalty = np.append(0.0, np.full(shapes.shape[1], RIDGE + DOUBT / len(ratio)))
     found = non_negative_ridge(columns * root[:, None], ratio * root, penalty)
     return float(found[0]), found[1:]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Batches = Iterator[pa.RecordBatch]
 Kernel = Callable[[pa.Table], pa.Table]
-APP_KEYS = ["cluster", "app", "platform"]
+APP_KEYS = ["cluster", "app"]
 NODE_KEYS = ["cluster", "node"]
 
 
@@ -67,7 +67,7 @@ def by_node(rows: DataFrame, partitions: int) -> DataFrame:
 
 
 def by_app(state: DataFrame, partitions: int) -> DataFrame:
-    """The rows whose app and platform have a name, all of both in one partition."""
+    """The rows whose app and platform have a name, all of an app in one partition."""
     named = state.where("app is not null and platform is not null")
     return named.repartition(partitions, *APP_KEYS)
 
