@@ -227,7 +227,7 @@ def evaluate(
 @app.command()
 @told_plainly
 def train(lake: LakeOption = None, registry: RegistryOption = None) -> None:
-    """Evaluate and train the placement model, export it to ONNX, and make the bundle current."""
+    """Evaluate and train the placement and the diagnosis model, export them to ONNX, and make the bundle current."""
     from cohabit.learn_commands import run_train
 
     run_train(settings(), lake=lake, registry=registry)

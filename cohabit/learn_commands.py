@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 TELL_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
-METRICS = ("mae_log", "spearman", "coverage90")
-LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; spearman: rank correlation, higher is
-better; coverage90: share of cases below our bound, 0.9 is promised; in brackets 95 % intervals over apps."""
+METRICS = ("mae_log", "above_ours", "spearman", "coverage90")
+LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; above_ours: that error minus ours, on
+the same rows; spearman: rank correlation, higher is better; coverage90: share of cases below our bound, 0.9 is
+promised; in brackets 95 % intervals over apps."""
 QUESTIONS = {
     "time_forward": "tomorrow: trained on the past, judged on what came after",
     "leave_app_out": "unseen apps: judged on apps the model was not trained on",
     "cold_app": "cold apps: judged on apps that never ran anywhere",
+    "diagnosis_time_forward": "explaining tomorrow: the diagnosis model, which reads the very window",
+    "diagnosis_leave_app_out": "explaining unseen apps: the diagnosis model",
 }
 NO_TRAINING = """no training rows: a label needs an app with latency, CPI beside latency, or CPU time per request, on a
 described platform, and at least 8 calm five-minute windows; give it some hours of several apps on nodes of differing
@@ -180,6 +183,8 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
         for who, values in metric_lines(metrics)
     ]
     shown = [name for i, name in enumerate(METRICS) if any(row[i + 1] for row in rows)]
+    if "above_ours" in shown:
+        shown.remove("spearman")  # five columns are too wide for a terminal
     kept = [(row[0], *(row[1 + METRICS.index(name)] for name in shown)) for row in rows]
     show_table(QUESTIONS.get(title, title), ("predictor", *shown), kept)
     ours, best = metrics["ours"]["mae_log"], min((v["mae_log"].value, k) for k, v in metrics.items() if k != "ours")
@@ -189,16 +194,17 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
 
 def run_train(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
     """See `cohabit train`."""
-    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, train_bundle, training_table
+    from cohabit.learning import DEFAULT_EFFORT, diagnosis_of, evaluate_rows, train_bundle, training_table
     from models.registry import Registry
     from models.table import read_rows
 
-    table = training_table(open_lake(settings, lake))
-    shelf = Registry(registry or settings.registry)
+    opened = open_lake(settings, lake)
+    table = training_table(opened)
+    shelf, measured = Registry(registry or settings.registry), diagnosis_of(opened, table)
     with console.status("evaluating") as status:
-        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update)
+        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update, measured)
         status.update("training")
-        train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT)
+        train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured)
     for name, found in metrics.items():
         show_metrics(name, found)
     console.print(LEGEND)
