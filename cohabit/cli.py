@@ -213,15 +213,19 @@ def evaluate(
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write report.md with tables and figures here.")
     ] = None,
+    challengers: Annotated[
+        bool, typer.Option("--challengers", help="Also forests, boosting, tables and variants of ours; minutes more.")
+    ] = False,
 ) -> None:
     """Measure the model where it counts, beside baselines, a noise floor and a leak alarm; docs/evaluation.md explains.
 
     Tomorrow, unseen apps, apps that never ran, unseen nodes, hardware and mixes, denser packing, random choices; what
-    the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two.
+    the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two, and
+    some minutes more with --challengers: eleven other learners on the same rows and folds, for four of the questions.
     """
     from cohabit.learn_commands import run_evaluate
 
-    run_evaluate(settings(), lake=lake, report=report)
+    run_evaluate(settings(), lake=lake, report=report, challengers=challengers)
 
 
 @app.command()

@@ -151,22 +151,36 @@ def _told(batch: int, rows: int) -> None:
 
 
 def run_evaluate(
-    settings: Settings, *, lake: str | None, report: Path | None = None, how: "Thoroughness | None" = None
+    settings: Settings,
+    *,
+    lake: str | None,
+    report: Path | None = None,
+    challengers: bool = False,
+    how: "Thoroughness | None" = None,
 ) -> None:
     """See `cohabit evaluate`."""
+    from cohabit.challenging import append_challengers, challenge_lake, challenge_sheets, verdicts
     from cohabit.evaluation import Thoroughness, evaluate_lake
     from cohabit.evaluation_report import write_report
     from cohabit.evaluation_tables import narrow_sheets, sentences
 
     began, opened, effort = monotonic(), open_lake(settings, lake), how or Thoroughness()
     with console.status("evaluating") as status:
-        found = evaluate_lake(opened, effort, lambda what: status.update(f"{what}, {_since(began)}"))
-    for sheet in narrow_sheets(found):
+
+        def progress(what: str) -> None:
+            status.update(f"{what}, {_since(began)}")
+
+        found = evaluate_lake(opened, effort, progress)
+        faced = challenge_lake(opened, effort, progress) if challengers else []
+    for sheet in [*narrow_sheets(found), *challenge_sheets(faced)]:
         show_table(sheet.title, sheet.columns, sheet.rows)
-    for sentence in sentences(found):
+    for sentence in [*sentences(found), *verdicts(faced)]:
         console.print(sentence)
     if report is not None:
-        console.print(f"report: {write_report(found, report, effort, monotonic() - began)}")
+        path = write_report(found, report, effort, monotonic() - began)
+        if faced:
+            append_challengers(path, faced)
+        console.print(f"report: {path}")
 
 
 def _since(began: float) -> str:
