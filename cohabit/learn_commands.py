@@ -223,3 +223,24 @@ def run_train(settings: Settings, *, lake: str | None, registry: Path | None) ->
         show_metrics(name, found)
     console.print(LEGEND)
     console.print(f"bundle {shelf.current()} is current; next: cohabit refresh, cohabit serve")
+
+
+def run_search(
+    settings: Settings, *, lake: str | None, candidates: int, outer: int, inner: int, seed: int, out: Path | None
+) -> None:
+    """See `cohabit search`."""
+    from cohabit.learning import DEFAULT_EFFORT, training_table
+    from cohabit.searching import candidate_sheet, verdict, write_found
+    from models.search import Effort, search
+    from models.table import read_rows
+
+    began, rows = monotonic(), read_rows(training_table(open_lake(settings, lake)))
+    effort = Effort(candidates=candidates, outer=outer, inner=inner, seed=seed)
+    with console.status("searching") as status:
+        found = search(rows, DEFAULT_EFFORT.config, effort, lambda what: status.update(f"{what}, {_since(began)}"))
+    sheet = candidate_sheet(found)
+    show_table(sheet.title, sheet.columns, sheet.rows)
+    console.print(verdict(found))
+    if out is not None:
+        write_found(found, out)
+        console.print(f"written: {out}")
