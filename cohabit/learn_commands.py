@@ -222,7 +222,7 @@ def run_train(settings: Settings, *, lake: str | None, registry: Path | None) ->
     for name, found in metrics.items():
         show_metrics(name, found)
     console.print(LEGEND)
-    console.print(f"bundle {shelf.current()} is current; next: cohabit refresh, cohabit serve")
+    console.print(f"bundle {shelf.current()} is current, MODEL_CARD.md in it; next: cohabit refresh, cohabit serve")
 
 
 def run_search(

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,15 +11,17 @@ import pyarrow.compute as pc
 
 from features.catalog import catalogue_hash
 from features.diagnosis import STATE_COLUMNS
+from features.grouping import group_codes
 from ingest.lake import Lake
 from models.bundle import write_bundle
+from models.card import CARD, model_card
 from models.diagnosis import DiagnosisRows, beside_placement, fit_diagnosis, judge_diagnosis, read_diagnosis
 from models.errors import InconsistentDataset
 from models.evaluate import Estimate
 from models.export import export_placement
 from models.hindsight import DIAGNOSIS, PLACEMENT
 from models.learn import Metrics, Trainer, fit, standard_questions
-from models.manifest import Manifest, ModelEntry
+from models.manifest import Manifest, ModelEntry, Provenance
 from models.placement import Placement
 from models.registry import Registry
 from models.table import Rows, read_rows
@@ -119,7 +121,8 @@ def train_bundle(
     entries = {name: entry_of(name, model) for name, model in models.items()}
     files = {file: content for name, model in models.items() for file, content in files_of(name, model).items()}
     name = f"{now:%Y%m%dT%H%M%S}"
-    write_bundle(registry.root / name, _manifest(table, entries, now, metrics), files)
+    manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance_of(table, effort)})
+    write_bundle(registry.root / name, manifest, {**files, CARD: model_card(manifest).encode()})
     registry.promote(name)
     return placement
 
@@ -145,6 +148,12 @@ def metric_lines(metrics: Metrics) -> list[tuple[str, dict[str, Estimate]]]:
     """Predictors and their metrics, ours first, then by error."""
     others = sorted((item for item in metrics.items() if item[0] != "ours"), key=lambda item: item[1]["mae_log"].value)
     return [("ours", metrics["ours"]), *others]
+
+
+def provenance_of(table: pa.Table, effort: Effort) -> Provenance:
+    """What is trained on, and by which settings."""
+    apps, nodes = (len(np.unique(group_codes(table, ["cluster", name]))) for name in ("app", "node"))
+    return Provenance(rows=table.num_rows, apps=apps, nodes=nodes, settings=asdict(effort.config))
 
 
 def _manifest(table: pa.Table, entries: dict[str, ModelEntry], now: datetime, metrics: dict[str, Metrics]) -> Manifest:
