@@ -52,7 +52,8 @@ class Classes:
 def matrix_completion(seen: Dataset, config: TrainConfig) -> Says:
     """Apps by classes of neighbours; apps that were not seen are placed by their profiles.
 
-    The table is filled in when it is asked, since whoever is asked about must be described beside the others.
+    The table is filled in when it is asked, since whoever is asked about must be described beside the others. An app
+    that was not seen has one profile for all rows asked about, their mean: early ones profit from later ones.
 
     Source: Salakhutdinov and Mnih, ICML 2008; with profiles, docs/decisions/0018-pairs.md.
     """
@@ -128,13 +129,10 @@ def _once(victim: Ints, aggressor: Ints) -> tuple[tuple[Ints, Ints], Ints]:
 
 
 def _profiles(known: Ints, asked: Ints, seen: Dataset, rows: Dataset) -> Floats:
-    """(apps, p) profiles: of apps that were seen as they were then, of others as of the first row asked about."""
+    """(apps, p) mean profiles: of apps that were seen as they were then, of others as in the rows asked about."""
     count = int(max(known.max(), asked.max())) + 1
-    first = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(first, asked, rows.time)
-    early = rows.time == first[asked]
-    new = _means(asked[early], _columns(rows, PROFILE)[early], count)
-    return np.where(np.isin(np.arange(count), known)[:, None], _means(known, _columns(seen, PROFILE), count), new)
+    then, later = (_means(at, _columns(of, PROFILE), count) for at, of in ((known, seen), (asked, rows)))
+    return np.where(np.isin(np.arange(count), known)[:, None], then, later)
 
 
 def _means(place: Ints, values: Floats, count: int) -> Floats:

@@ -94,7 +94,7 @@ BOUNDS: Mapping[str, Callable[[Lesson], Says]] = {
 }
 """Of the bound."""
 WORDS: Mapping[str, str] = {
-    "matrix_completion": "apps by classes of neighbours, four hidden ways and profiles, sampled (decision 0018)",
+    "matrix_completion": "apps by classes of neighbours, sampled (decision 0018); new apps by profiles that look ahead",
     "low_rank": "slowdown - 1 = app's row x pressures; the rows of all apps of rank 2 around the common one",
     "random_forest": "scikit-learn's, 100 trees, 5 rows a leaf, a third of the columns a split",
     "extra_trees": "scikit-learn's, the same sizes",
