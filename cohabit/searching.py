@@ -14,7 +14,11 @@ def candidate_sheet(found: Found) -> Sheet:
     ranked = sorted(range(1, len(found.candidates)), key=lambda k: _last(found.candidates[k].inner))
     rows: list[tuple[str, ...]] = [_row("default", found.candidates[0])]
     rows += [_row(str(k), found.candidates[k]) for k in ranked]
-    return Sheet("candidates: MAE of log slowdown, unseen apps", ("candidate", *SHORT.values(), *FIGURES), rows)
+    return Sheet(
+        "candidates: MAE of log slowdown on unseen apps; inner: minus the default's on the same folds",
+        ("candidate", *SHORT.values(), *FIGURES),
+        rows,
+    )
 
 
 SHORT = {
@@ -27,6 +31,7 @@ SHORT = {
 }
 """Settings by the heads of their columns."""
 FIGURES = ("inner", "chosen", "outer")
+"""`inner` is beside the default on the same inner folds, so that candidates given up at differing times compare."""
 
 
 def verdict(found: Found) -> str:
@@ -60,11 +65,15 @@ def write_found(found: Found, path: Path) -> None:
 
 def _row(name: str, one: Candidate) -> tuple[str, ...]:
     settings = (f"{asdict(one.config)[setting]:g}" for setting in SHORT)
-    return name, *settings, _shown(one.inner), str(one.chosen or ""), _shown(one.outer)
+    return name, *settings, _beside(one.inner), str(one.chosen or ""), _shown(one.outer)
 
 
 def _shown(figure: float) -> str:
     return f"{figure:.4f}" if isfinite(figure) else ""
+
+
+def _beside(figure: float) -> str:
+    return f"{figure:+.4f}" if isfinite(figure) else ""
 
 
 def _or_null(figure: float) -> float | None:

@@ -53,7 +53,8 @@ class Candidate:
 
     Args:
         config: the settings.
-        inner: mean absolute error on inner folds, mean over the outer ones; of the first fold where it went no further.
+        inner: mean absolute error on inner folds minus the default's on the same, mean over the outer folds in which it
+            went on to all inner ones; NaN where it never did.
         chosen: by how many outer folds.
         outer: error on the outer folds' apps, which no choice ever saw; the default's and that of what was chosen at
             least once. NaN for the others.
@@ -205,7 +206,8 @@ def _found(
     for number, split in enumerate(outer):
         nested[split.test] = said[int(picked[number])][split.test]
     known = np.isfinite(inner)
-    means = np.where(known, inner, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    beside = np.where(known, inner, inner[:, :1]) - inner[:, :1]
+    means = beside.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     candidates = [
         Candidate(
             config,

@@ -12,9 +12,9 @@ from models.train import TrainConfig
 DEFAULT = TrainConfig()
 FOUND = Found(
     [
-        Candidate(DEFAULT, 0.11, 1, 0.12),
+        Candidate(DEFAULT, 0.0, 1, 0.12),
         Candidate(replace(DEFAULT, leaves=3), float("nan"), 0),
-        Candidate(replace(DEFAULT, leaves=31), 0.1, 3, 0.115),
+        Candidate(replace(DEFAULT, leaves=31), -0.01, 3, 0.115),
     ],
     default=Estimate(0.12, 0.1, 0.14),
     nested=Estimate(0.115, 0.1, 0.13),
@@ -26,7 +26,7 @@ def test_the_default_is_first_and_what_was_given_up_last() -> None:
     sheet = candidate_sheet(FOUND)
 
     assert [row[0] for row in sheet.rows] == ["default", "2", "1"]
-    assert sheet.rows[1][-3:] == ("0.1000", "3", "0.1150")
+    assert sheet.rows[1][-3:] == ("-0.0100", "3", "0.1150")
     assert sheet.rows[2][-3:] == ("", "", "")
     assert all(len(row) == len(sheet.columns) for row in sheet.rows)
 

@@ -79,6 +79,7 @@ def test_what_is_told_agrees_with_itself(few: Rows) -> None:
 
     assert found.candidates[0].config == QUICK
     assert sum(one.chosen for one in found.candidates) == LITTLE.outer
+    assert found.candidates[0].inner == 0.0
     assert found.candidates[0].outer == pytest.approx(found.default.value)
     assert found.gain.value == pytest.approx(found.default.value - found.nested.value)
     assert all(np.isfinite(one.outer) == (one.chosen > 0 or k == 0) for k, one in enumerate(found.candidates))
