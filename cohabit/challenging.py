@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from cohabit.evaluation import Thoroughness
-from cohabit.evaluation_tables import Sheet, told
+from cohabit.evaluation_tables import Sheet
 from cohabit.learning import training_table
 from ingest.lake import Lake
 from models.challenge import Contest, compared, winners
 from models.challengers import BOUNDS, WORDS
 from models.errors import InconsistentDataset
-from models.evaluate import resamples_of
+from models.evaluate import Estimate, resamples_of
 from models.learn import OURS, Metrics, Trainer
 from models.questions import Asked, protocol, read_keys
 from models.table import Rows, read_rows
@@ -106,6 +106,11 @@ def append_challengers(report: Path, faced: list[Faced]) -> None:
         "with the paired 95 % interval; below zero they are better.\n"
     )
     report.write_text("\n".join([report.read_text(), head, lost, "", words, "", tables]))
+
+
+def told(estimate: Estimate | None) -> str:
+    """An estimate with its interval, whose ends may be negative; nothing where there is none."""
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else ""
 
 
 def _lines(sheet: Sheet) -> list[tuple[str, ...]]:

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 
-from cohabit.evaluation_tables import Sheet, told
+from cohabit.challenging import told
+from cohabit.evaluation_tables import Sheet
 from models.search import SPACE, Candidate, Found
 
 

@@ -1,21 +1,29 @@
 """Challenging: one table each for expectations and bounds, a plain verdict, and a section of the report."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated import PLAN, simulated
 
+from benchmarks.laws import World, simulated_world
 from cohabit.challenging import Faced, append_challengers, challenge_rows, challenge_sheets, verdicts
 from cohabit.evaluation import Thoroughness
+from cohabit.learn_commands import run_evaluate
+from cohabit.settings import read_settings
+from ingest.simulator.run import Plan
 from models.challengers import BOUNDS, CHALLENGERS
 from models.evaluate import Estimate
 from models.learn import OURS
 from models.questions import Asked, Depth, protocol, read_keys
+from models.table import read_rows
 from models.train import TrainConfig
 
 QUICK = Thoroughness(TrainConfig(rounds=20, learning_rate=0.2, spread_rounds=5, folds=2), Depth(2, 2, 1), resamples=20)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return simulated_world(tmp_path_factory.mktemp("small"), Plan(nodes=7, apps=7, per_node=8, hours=2.0, seed=4))
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +32,9 @@ def told() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def faced(tmp_path_factory: pytest.TempPathFactory, told: list[str]) -> list[Faced]:
-    world = simulated(tmp_path_factory.mktemp("small"), replace(PLAN, nodes=8, apps=8, hours=2.0))
-    asked = {one.id: one for one in protocol(read_keys(world.training), QUICK.depth)}
-    return challenge_rows(world.rows, [asked[name] for name in ("S2", "S6", "S7")], QUICK, told.append)
+def faced(world: World, told: list[str]) -> list[Faced]:
+    asked = {one.id: one for one in protocol(read_keys(world.table), QUICK.depth)}
+    return challenge_rows(read_rows(world.table), [asked[name] for name in ("S2", "S6", "S7")], QUICK, told.append)
 
 
 def test_every_challenger_and_baseline_is_beside_ours_with_a_paired_difference(faced: list[Faced]) -> None:
@@ -57,7 +64,7 @@ def test_who_wins_beyond_luck_is_named_and_nobody_else() -> None:
     asked = Asked("S2", "unseen apps", "", np.zeros(0, np.int64), None)
     sure, unsure = (Faced(asked, metrics(-0.02, high)) for high in (-0.001, 0.001))
 
-    assert verdicts([sure]) == ["S2 unseen apps: better than ours beyond luck: forest (-0.010 (-0.020--0.001))"]
+    assert verdicts([sure]) == ["S2 unseen apps: better than ours beyond luck: forest (-0.010 (-0.020 to -0.001))"]
     assert verdicts([unsure]) == ["S2 unseen apps: better than ours beyond luck: nobody"]
 
 
@@ -72,3 +79,20 @@ def test_the_report_gets_a_section_with_all_tables_words_and_verdicts(faced: lis
     assert all(f"### {sheet.title}\n" in text for sheet in challenge_sheets(faced))
     assert all(f"- {sentence}\n" in text for sentence in verdicts(faced))
     assert all(f"- `{name}`: " in text for name in (*CHALLENGERS, *BOUNDS))
+
+
+def test_the_command_shows_challengers_only_when_asked_and_writes_them_down(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = Thoroughness(TrainConfig(rounds=2, spread_rounds=2, folds=2), Depth(2, 2, 1), resamples=5)
+    lake = str(world.lake.root)
+
+    run_evaluate(read_settings({}), lake=lake, report=tmp_path / "without", how=how)
+    without = capsys.readouterr().out
+    run_evaluate(read_settings({}), lake=lake, report=tmp_path / "with", challengers=True, how=how)
+    shown = capsys.readouterr().out
+
+    assert "beyond luck" not in without
+    assert "## Challengers" not in (tmp_path / "without" / "report.md").read_text()
+    assert shown.count("beyond luck") == 4
+    assert (tmp_path / "with" / "report.md").read_text().count("\n| random_forest |") == 4
