@@ -17,7 +17,7 @@ from features.placement import training_fills
 from models.attribution import Attribution
 from models.baselines import BASELINES
 from models.dataset import Dataset
-from models.evaluate import resamples_of
+from models.evaluate import coverage, evaluate, resamples_of
 from models.impute import impute
 from models.learn import OURS, Metrics, Outcome, Progress, open_fitted
 from models.paired import above
@@ -68,6 +68,21 @@ class DiagnosisRows:
         )
 
 
+@dataclass(frozen=True)
+class Explained:
+    """What models that never saw the rows say of them, (n,) each, in log slowdown.
+
+    Args:
+        rows: the judged rows.
+        predicted: by predictor, `ours` and every baseline.
+        upper: our bound.
+    """
+
+    rows: Rows
+    predicted: dict[str, Floats]
+    upper: Floats
+
+
 def read_diagnosis(training: pa.Table, contention: pa.Table, state: pa.Table) -> DiagnosisRows:
     """The rows of table `training`, in their order, with what was measured in their windows."""
     measured = diagnosis_rows(training, contention, state)
@@ -95,38 +110,37 @@ def fit_diagnosis(data: DiagnosisRows, config: TrainConfig) -> tuple[Placement, 
     return with_fills(fit_placement(data.dataset(fills), config), fills), fills
 
 
-def judge_diagnosis(data: DiagnosisRows, splits: list[Split], config: TrainConfig, progress: Progress) -> Outcome:
+def judge_diagnosis(data: DiagnosisRows, splits: list[Split], config: TrainConfig, progress: Progress) -> Explained:
     """As Trainer.judge: train on each split's first part, predict its second through the exported graphs."""
     parts = []
     for number, split in enumerate(splits, 1):
         progress(f"split {number} of {len(splits)}")
         parts.append(_judge_one(data, split, config))
-    return Outcome(
+    return Explained(
         rows=reduce(Rows.followed_by, (p.rows for p in parts)),
         predicted={name: np.concatenate([p.predicted[name] for p in parts]) for name in parts[0].predicted},
         upper=np.concatenate([p.upper for p in parts]),
-        where=np.concatenate([p.where for p in parts]),
     )
 
 
-def beside_placement(outcome: Outcome, placed: Outcome, rng: np.random.Generator) -> Metrics:
+def beside_placement(explained: Explained, placed: Outcome, rng: np.random.Generator) -> Metrics:
     """Metrics of the diagnosis, with the placement model's predictions of the same rows as one more predictor.
 
     Args:
-        outcome: of `judge_diagnosis`.
+        explained: of `judge_diagnosis`.
         placed: of the placement model, on the same splits.
         rng: source of the resamples.
 
     Returns:
         As Outcome.metrics; every predictor but ours also has `above_ours`, see models.paired.
     """
-    both = Outcome(
-        outcome.rows, {**outcome.predicted, "placement": placed.predicted[OURS]}, outcome.upper, outcome.where
-    )
-    found = both.metrics(rng)
-    again, truth = resamples_of(outcome.rows.group, rng), outcome.rows.log_slowdown
+    truth, cluster = explained.rows.log_slowdown, explained.rows.group
+    predicted = {**explained.predicted, "placement": placed.predicted[OURS]}
+    found = evaluate(truth, predicted, cluster, rng=rng)
+    found[OURS]["coverage90"] = coverage(truth, explained.upper, cluster, rng=rng)
+    again = resamples_of(cluster, rng)
     for name in found.keys() - {OURS}:
-        found[name]["above_ours"] = above(truth, outcome.predicted[OURS], both.predicted[name], again)
+        found[name]["above_ours"] = above(truth, predicted[OURS], predicted[name], again)
     return found
 
 
@@ -148,7 +162,7 @@ def by_cause(explained: Attribution, names: tuple[str, ...]) -> Mapping[str, Flo
     }
 
 
-def _judge_one(data: DiagnosisRows, split: Split, config: TrainConfig) -> Outcome:
+def _judge_one(data: DiagnosisRows, split: Split, config: TrainConfig) -> Explained:
     seen, unseen = data.take(split.train), data.take(split.test)
     model, fills = fit_diagnosis(seen, config)
     train, test = (rows.dataset(fills) for rows in (seen, unseen))
@@ -157,4 +171,4 @@ def _judge_one(data: DiagnosisRows, split: Split, config: TrainConfig) -> Outcom
     margin = np.where(new, model.calibration.hierarchical, model.calibration.pooled)
     train, test = (rows.with_features(impute(rows.features, model.medians)) for rows in (train, test))
     predicted = {OURS: said.log_mean} | {name: fit(train).predict(test) for name, fit in BASELINES.items()}
-    return Outcome(unseen.rows, predicted, said.log_mean + margin * said.spread, np.flatnonzero(split.test))
+    return Explained(unseen.rows, predicted, said.log_mean + margin * said.spread)

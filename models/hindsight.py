@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from features.diagnosis import AFTER_DECISION
+from models.dataset import Dataset
 from models.errors import KnownTooLate
 
 PLACEMENT, DIAGNOSIS = "placement", "diagnosis"
@@ -18,3 +19,13 @@ def refuse_hindsight(names: Iterable[str]) -> None:
     late = tuple(sorted(AFTER_DECISION & set(names)))
     if late:
         raise KnownTooLate(late)
+
+
+def known_at_decision(data: Dataset) -> Dataset:
+    """The same rows, which describe decisions.
+
+    Raises:
+        KnownTooLate: a column is known only after the decision.
+    """
+    refuse_hindsight(data.names)
+    return data

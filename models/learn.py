@@ -13,7 +13,7 @@ from models.baselines import BASELINES
 from models.dataset import Dataset
 from models.evaluate import Estimate, coverage, evaluate
 from models.export import export_placement
-from models.hindsight import refuse_hindsight
+from models.hindsight import known_at_decision
 from models.impute import impute
 from models.placement import Placement
 from models.predictor import Predictor, predictor_of
@@ -58,19 +58,13 @@ class Outcome:
 
 
 def fit(rows: Rows, config: TrainConfig) -> Placement:
-    """Train on all rows; serving completes raw features with these rows' fills."""
-    fills = training_fills(rows.raw)
-    return with_fills(fit_known(rows.dataset(fills), config), fills)
-
-
-def fit_known(data: Dataset, config: TrainConfig) -> Placement:
-    """As `fit_placement`, for rows that describe decisions.
+    """Train on all rows; serving completes raw features with these rows' fills.
 
     Raises:
         KnownTooLate: a column is known only after the decision.
     """
-    refuse_hindsight(data.names)
-    return fit_placement(data, config)
+    fills = training_fills(rows.raw)
+    return with_fills(fit_placement(known_at_decision(rows.dataset(fills)), config), fills)
 
 
 def open_fitted(placement: Placement) -> Predictor:
