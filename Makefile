@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check fuzz-decode lock clean wheel wheel-serve crash
+.PHONY: help setup demo test check search fuzz-decode lock clean wheel wheel-serve crash
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 s
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/live_rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+
+search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
+	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))
 
 fuzz-decode: $(STAMP) ## decode a million broken messages of all formats; MESSAGES=n for fewer
 	PYTHONPATH=.:tests/ingest $(BIN)/python tests/ingest/mutations.py $(or $(MESSAGES),1000000)

@@ -144,18 +144,18 @@ def _features(demo: Demo) -> None:
 
 
 def _learn(demo: Demo) -> None:
-    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, train_bundle, training_table
+    from cohabit.learning import DEFAULT_EFFORT, diagnosis_of, evaluate_rows, train_bundle, training_table
     from models.equality import BATCHES, compare
     from models.registry import Registry
     from models.table import read_rows
 
     table = training_table(demo.lake())
-    rows = read_rows(table)
+    rows, measured = read_rows(table), diagnosis_of(demo.lake(), table)
     with console.status("evaluating") as status:
-        metrics = evaluate_rows(rows, DEFAULT_EFFORT, status.update)
+        metrics = evaluate_rows(rows, DEFAULT_EFFORT, status.update, measured)
         status.update("training")
         registry = Registry(demo.folder / "registry")
-        placement = train_bundle(table, registry, datetime.now(UTC), metrics, DEFAULT_EFFORT)
+        placement = train_bundle(table, registry, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured)
         status.update("comparing ONNX with LightGBM")
         equality = compare(rows, placement, DEFAULT_EFFORT.config)
     for name, found in metrics.items():

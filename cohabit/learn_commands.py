@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 TELL_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
-METRICS = ("mae_log", "spearman", "coverage90")
-LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; spearman: rank correlation, higher is
-better; coverage90: share of cases below our bound, 0.9 is promised; in brackets 95 % intervals over apps."""
+METRICS = ("mae_log", "above_ours", "spearman", "coverage90")
+LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; above_ours: that error minus ours, on
+the same rows; spearman: rank correlation, higher is better; coverage90: share of cases below our bound, 0.9 is
+promised; in brackets 95 % intervals over apps."""
 QUESTIONS = {
     "time_forward": "tomorrow: trained on the past, judged on what came after",
     "leave_app_out": "unseen apps: judged on apps the model was not trained on",
     "cold_app": "cold apps: judged on apps that never ran anywhere",
+    "diagnosis_time_forward": "explaining tomorrow: the diagnosis model, which reads the very window",
+    "diagnosis_leave_app_out": "explaining unseen apps: the diagnosis model",
 }
 NO_TRAINING = """no training rows: a label needs an app with latency, CPI beside latency, or CPU time per request, on a
 described platform, and at least 8 calm five-minute windows; give it some hours of several apps on nodes of differing
@@ -148,22 +151,36 @@ def _told(batch: int, rows: int) -> None:
 
 
 def run_evaluate(
-    settings: Settings, *, lake: str | None, report: Path | None = None, how: "Thoroughness | None" = None
+    settings: Settings,
+    *,
+    lake: str | None,
+    report: Path | None = None,
+    challengers: bool = False,
+    how: "Thoroughness | None" = None,
 ) -> None:
     """See `cohabit evaluate`."""
+    from cohabit.challenging import append_challengers, challenge_lake, challenge_sheets, verdicts
     from cohabit.evaluation import Thoroughness, evaluate_lake
     from cohabit.evaluation_report import write_report
     from cohabit.evaluation_tables import narrow_sheets, sentences
 
     began, opened, effort = monotonic(), open_lake(settings, lake), how or Thoroughness()
     with console.status("evaluating") as status:
-        found = evaluate_lake(opened, effort, lambda what: status.update(f"{what}, {_since(began)}"))
-    for sheet in narrow_sheets(found):
+
+        def progress(what: str) -> None:
+            status.update(f"{what}, {_since(began)}")
+
+        found = evaluate_lake(opened, effort, progress)
+        faced = challenge_lake(opened, effort, progress) if challengers else []
+    for sheet in [*narrow_sheets(found), *challenge_sheets(faced)]:
         show_table(sheet.title, sheet.columns, sheet.rows)
-    for sentence in sentences(found):
+    for sentence in [*sentences(found), *verdicts(faced)]:
         console.print(sentence)
     if report is not None:
-        console.print(f"report: {write_report(found, report, effort, monotonic() - began)}")
+        path = write_report(found, report, effort, monotonic() - began)
+        if faced:
+            append_challengers(path, faced)
+        console.print(f"report: {path}")
 
 
 def _since(began: float) -> str:
@@ -180,6 +197,8 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
         for who, values in metric_lines(metrics)
     ]
     shown = [name for i, name in enumerate(METRICS) if any(row[i + 1] for row in rows)]
+    if "above_ours" in shown:
+        shown.remove("spearman")  # five columns are too wide for a terminal
     kept = [(row[0], *(row[1 + METRICS.index(name)] for name in shown)) for row in rows]
     show_table(QUESTIONS.get(title, title), ("predictor", *shown), kept)
     ours, best = metrics["ours"]["mae_log"], min((v["mae_log"].value, k) for k, v in metrics.items() if k != "ours")
@@ -189,17 +208,39 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
 
 def run_train(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
     """See `cohabit train`."""
-    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, train_bundle, training_table
+    from cohabit.learning import DEFAULT_EFFORT, diagnosis_of, evaluate_rows, train_bundle, training_table
     from models.registry import Registry
     from models.table import read_rows
 
-    table = training_table(open_lake(settings, lake))
-    shelf = Registry(registry or settings.registry)
+    opened = open_lake(settings, lake)
+    table = training_table(opened)
+    shelf, measured = Registry(registry or settings.registry), diagnosis_of(opened, table)
     with console.status("evaluating") as status:
-        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update)
+        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update, measured)
         status.update("training")
-        train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT)
+        train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured)
     for name, found in metrics.items():
         show_metrics(name, found)
     console.print(LEGEND)
-    console.print(f"bundle {shelf.current()} is current; next: cohabit refresh, cohabit serve")
+    console.print(f"bundle {shelf.current()} is current, MODEL_CARD.md in it; next: cohabit refresh, cohabit serve")
+
+
+def run_search(
+    settings: Settings, *, lake: str | None, candidates: int, outer: int, inner: int, seed: int, out: Path | None
+) -> None:
+    """See `cohabit search`."""
+    from cohabit.learning import DEFAULT_EFFORT, training_table
+    from cohabit.searching import candidate_sheet, verdict, write_found
+    from models.search import Effort, search
+    from models.table import read_rows
+
+    began, rows = monotonic(), read_rows(training_table(open_lake(settings, lake)))
+    effort = Effort(candidates=candidates, outer=outer, inner=inner, seed=seed)
+    with console.status("searching") as status:
+        found = search(rows, DEFAULT_EFFORT.config, effort, lambda what: status.update(f"{what}, {_since(began)}"))
+    sheet = candidate_sheet(found)
+    show_table(sheet.title, sheet.columns, sheet.rows)
+    console.print(verdict(found))
+    if out is not None:
+        write_found(found, out)
+        console.print(f"written: {out}")

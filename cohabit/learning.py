@@ -1,8 +1,8 @@
-"""Train and evaluate: training rows in the lake to a bundle in the registry, and to a report."""
+"""Train and evaluate: training rows in the lake to a bundle of two models in the registry, and to a report."""
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
@@ -10,20 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from features.catalog import catalogue_hash
+from features.diagnosis import STATE_COLUMNS
+from features.grouping import group_codes
 from ingest.lake import Lake
 from models.bundle import write_bundle
+from models.card import CARD, model_card
+from models.diagnosis import DiagnosisRows, beside_placement, fit_diagnosis, judge_diagnosis, read_diagnosis
 from models.errors import InconsistentDataset
 from models.evaluate import Estimate
 from models.export import export_placement
+from models.hindsight import DIAGNOSIS, PLACEMENT
 from models.learn import Metrics, Trainer, fit, standard_questions
-from models.manifest import Manifest, ModelEntry
+from models.manifest import Manifest, ModelEntry, Provenance
 from models.placement import Placement
 from models.registry import Registry
 from models.table import Rows, read_rows
 from models.train import TrainConfig
 from models.tree_file import ROLE, write_trees
 
-MODEL = "placement"
+MODEL = PLACEMENT
+EXPLAINING = ("time_forward", "leave_app_out")
+"""What is asked of the diagnosis model too: a container of an app that never ran has not run long enough to explain."""
 Progress = Callable[[str], None]
 """Told what is being done."""
 
@@ -55,21 +62,44 @@ def training_table(lake: Lake) -> pa.Table:
     return table
 
 
-def evaluate_rows(rows: Rows, effort: Effort, progress: Progress) -> dict[str, Metrics]:
-    """Errors on tomorrow, on apps the model never saw, and on apps that never ran; beside the baselines."""
+def diagnosis_of(lake: Lake, table: pa.Table) -> DiagnosisRows:
+    """What was measured in the windows of a lake's training rows."""
+    state = lake.read("node_state", columns=list(STATE_COLUMNS))
+    return read_diagnosis(table, lake.read("contention"), state)
+
+
+def evaluate_rows(
+    rows: Rows, effort: Effort, progress: Progress, diagnosis: DiagnosisRows | None = None
+) -> dict[str, Metrics]:
+    """Errors on tomorrow, on apps the model never saw, and on apps that never ran; beside the baselines.
+
+    With `diagnosis`, of the same rows, also of the diagnosis model, the placement model's beside it, under `diagnosis_`
+    and the name of the question.
+    """
     rng, trainer = np.random.default_rng(effort.seed), Trainer(rows, effort.config)
-    found = {}
+    placed: dict[str, Metrics] = {}
+    explained: dict[str, Metrics] = {}
     for name, question in standard_questions(rows, folds=effort.folds, origins=effort.origins).items():
 
         def told(what: str, name: str = name) -> None:
             progress(f"{name}: {what}")
 
-        found[name] = trainer.judge(question, told).metrics(rng)
-    return found
+        outcome = trainer.judge(question, told)
+        placed[name] = outcome.metrics(rng)
+        if diagnosis is not None and name in EXPLAINING:
+            again = judge_diagnosis(diagnosis, question.splits, effort.config, told)
+            explained[f"{DIAGNOSIS}_{name}"] = beside_placement(again, outcome, np.random.default_rng(effort.seed))
+    return placed | explained
 
 
 def train_bundle(
-    table: pa.Table, registry: Registry, now: datetime, metrics: dict[str, Metrics], effort: Effort
+    table: pa.Table,
+    registry: Registry,
+    now: datetime,
+    metrics: dict[str, Metrics],
+    effort: Effort,
+    *,
+    diagnosis: DiagnosisRows | None = None,
 ) -> Placement:
     """Train on all rows, write a bundle named by the time, and make it current.
 
@@ -79,23 +109,39 @@ def train_bundle(
         now: its time of birth.
         metrics: what evaluation found; kept in the manifest.
         effort: how to train.
+        diagnosis: of the same rows; without it the bundle has the placement model alone.
+
+    Returns:
+        The placement model.
     """
     placement = fit(read_rows(table), effort.config)
-    graphs = export_placement(placement)
-    trees = f"{MODEL}.{ROLE}.arrow"
-    files = {f"{MODEL}.{role}.onnx": content for role, content in graphs.items()}
-    files[trees] = write_trees(placement.residual, placement.base())
-    entry = ModelEntry(
-        files={role: f"{MODEL}.{role}.onnx" for role in graphs} | {ROLE: trees},
-        features=placement.names,
-        signs=tuple(placement.signs.tolist()),
-        medians=placement.known_medians(),
-        calibration=placement.calibration,
-    )
+    models = {PLACEMENT: placement}
+    if diagnosis is not None:
+        models[DIAGNOSIS] = fit_diagnosis(diagnosis, effort.config)[0]
+    entries = {name: entry_of(name, model) for name, model in models.items()}
+    files = {file: content for name, model in models.items() for file, content in files_of(name, model).items()}
     name = f"{now:%Y%m%dT%H%M%S}"
-    write_bundle(registry.root / name, _manifest(table, entry, now, metrics), files)
+    manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance_of(table, effort)})
+    write_bundle(registry.root / name, manifest, {**files, CARD: model_card(manifest).encode()})
     registry.promote(name)
     return placement
+
+
+def files_of(name: str, model: Placement) -> dict[str, bytes]:
+    """The files of one model of a bundle: its two graphs, and its trees to explain by."""
+    graphs = {f"{name}.{role}.onnx": content for role, content in export_placement(model).items()}
+    return graphs | {f"{name}.{ROLE}.arrow": write_trees(model.residual, model.base())}
+
+
+def entry_of(name: str, model: Placement) -> ModelEntry:
+    """What the manifest says of one model."""
+    return ModelEntry(
+        files={role: f"{name}.{role}.onnx" for role in ("mean", "spread")} | {ROLE: f"{name}.{ROLE}.arrow"},
+        features=model.names,
+        signs=tuple(model.signs.tolist()),
+        medians=model.known_medians(),
+        calibration=model.calibration,
+    )
 
 
 def metric_lines(metrics: Metrics) -> list[tuple[str, dict[str, Estimate]]]:
@@ -104,11 +150,17 @@ def metric_lines(metrics: Metrics) -> list[tuple[str, dict[str, Estimate]]]:
     return [("ours", metrics["ours"]), *others]
 
 
-def _manifest(table: pa.Table, entry: ModelEntry, now: datetime, metrics: dict[str, Metrics]) -> Manifest:
+def provenance_of(table: pa.Table, effort: Effort) -> Provenance:
+    """What is trained on, and by which settings."""
+    apps, nodes = (len(np.unique(group_codes(table, ["cluster", name]))) for name in ("app", "node"))
+    return Provenance(rows=table.num_rows, apps=apps, nodes=nodes, settings=asdict(effort.config))
+
+
+def _manifest(table: pa.Table, entries: dict[str, ModelEntry], now: datetime, metrics: dict[str, Metrics]) -> Manifest:
     window = pc.min_max(table["window_end"])
     return Manifest(
         created_at=now,
-        models={MODEL: entry},
+        models=entries,
         catalogue_hash=catalogue_hash(),
         training_window=(_utc(window["min"]), _utc(window["max"])),
         data_fingerprint=fingerprint(table),

@@ -6,7 +6,8 @@ training table, the ONNX graphs and the scorer share.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,28 @@ RESOURCES = (
 NAMES = tuple(r.name for r in RESOURCES)
 
 
+Known = Literal["profile", "residents", "node", "during"]
+"""When a value is known: from the app's profile, from the residents' newest minutes or from the node's description, as
+these had arrived by the decision; or only while the container runs, which is after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column of the model's input.
+    """One column of a model's input.
 
     Args:
         name: column name.
         unit: unit of the value.
         sign: +1 where more of it may never lower the predicted slowdown, 0 where it may do either.
         base: whether the additive base model weighs it.
+        known: when it is known; of an interaction, when the last of its parts is.
     """
 
     name: str
     unit: str
     sign: int = 0
     base: bool = False
+    known: Known = field(kw_only=True)
 
 
 PRESSURES = (*(f"pressure_{name}" for name in NAMES), "pressure_cpu_elsewhere")
@@ -56,31 +64,31 @@ SENSITIVITIES = tuple(f"sensitivity_{name}" for name in NAMES)
 DEMANDS = tuple(f"demand_{name}" for name in NAMES)
 
 RAW = (
-    *(Feature(name, "share of the node", sign=1, base=True) for name in PRESSURES),
-    Feature("neighbours", "containers", sign=1),
-    Feature("neighbours_be", "containers", sign=1),
-    Feature("max_neighbour_cpu", "share of the node", sign=1),
-    *(Feature(name, "slowdown - 1 per share of the node") for name in SENSITIVITIES),
-    *(Feature(name, "share of the node") for name in DEMANDS),
-    Feature("profile_cpi", "cycles/instruction"),
-    Feature("profile_llc_mpki", "1/1000 instructions"),
-    Feature("profile_qps", "1/s"),
-    Feature("profile_windows", "windows"),
-    Feature("node_cores", "cores"),
-    Feature("node_frequency_ghz", "GHz"),
-    Feature("node_llc_bytes_per_core", "bytes"),
-    Feature("node_memory_bandwidth_bytes_s_per_core", "bytes/s"),
+    *(Feature(name, "share of the node", sign=1, base=True, known="residents") for name in PRESSURES),
+    Feature("neighbours", "containers", sign=1, known="residents"),
+    Feature("neighbours_be", "containers", sign=1, known="residents"),
+    Feature("max_neighbour_cpu", "share of the node", sign=1, known="residents"),
+    *(Feature(name, "slowdown - 1 per share of the node", known="profile") for name in SENSITIVITIES),
+    *(Feature(name, "share of the node", known="profile") for name in DEMANDS),
+    Feature("profile_cpi", "cycles/instruction", known="profile"),
+    Feature("profile_llc_mpki", "1/1000 instructions", known="profile"),
+    Feature("profile_qps", "1/s", known="profile"),
+    Feature("profile_windows", "windows", known="profile"),
+    Feature("node_cores", "cores", known="node"),
+    Feature("node_frequency_ghz", "GHz", known="node"),
+    Feature("node_llc_bytes_per_core", "bytes", known="node"),
+    Feature("node_memory_bandwidth_bytes_s_per_core", "bytes/s", known="node"),
 )
 KNEE = 0.3
 """Share of the node up to which pressure is early, and beyond which late: harm may rise faster in either part."""
 INTERACTIONS = (
-    *(Feature(f"sensitive_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
-    *(Feature(f"intense_{name}", "share of the node, squared", sign=1, base=True) for name in NAMES),
-    *(Feature(f"sensitive_early_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
-    *(Feature(f"sensitive_late_{name}", "slowdown - 1", sign=1, base=True) for name in NAMES),
+    *(Feature(f"sensitive_{name}", "slowdown - 1", sign=1, base=True, known="residents") for name in NAMES),
+    *(Feature(f"intense_{name}", "share of the node, squared", sign=1, base=True, known="residents") for name in NAMES),
+    *(Feature(f"sensitive_early_{name}", "slowdown - 1", sign=1, base=True, known="residents") for name in NAMES),
+    *(Feature(f"sensitive_late_{name}", "slowdown - 1", sign=1, base=True, known="residents") for name in NAMES),
 )
 """Resource by resource: sensitivity and own demand x pressure; sensitivity x pressure up to KNEE, and beyond it."""
-MISSING = tuple(Feature(f"missing_{name}", "0 or 1") for name in PRESSURES)
+MISSING = tuple(Feature(f"missing_{name}", "0 or 1", known="residents") for name in PRESSURES)
 FEATURES = (*RAW, *INTERACTIONS, *MISSING)
 
 RAW_NAMES = tuple(f.name for f in RAW)

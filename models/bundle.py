@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch
+from models.hindsight import PLACEMENT, refuse_hindsight
 from models.manifest import Manifest
 
 MANIFEST, SEAL = "manifest.json", "manifest.sha256"
@@ -38,7 +39,9 @@ def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]
 
     Raises:
         BundleExists: the directory holds something already.
+        KnownTooLate: its placement model reads what is known only after the decision.
     """
+    _refuse_hindsight(manifest)
     sealed = manifest.model_copy(update={"sha256": {name: _digest(content) for name, content in files.items()}})
     described = Manifest.model_validate(sealed.model_dump()).model_dump_json(indent=2).encode()
     building = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
@@ -57,6 +60,7 @@ def load_bundle(directory: Path, catalogue_hash: str) -> Bundle:
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
+        KnownTooLate: its placement model reads what is known only after the decision.
         CatalogueMismatch: the bundle was trained on another catalogue.
     """
     bundle = read_bundle(directory)
@@ -70,11 +74,18 @@ def read_bundle(directory: Path) -> Bundle:
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
+        KnownTooLate: its placement model reads what is known only after the decision.
     """
     seal = _read(directory, SEAL).decode(errors="replace")
     manifest = _parsed(directory, _verified(directory, MANIFEST, seal))
+    _refuse_hindsight(manifest)
     files = {name: _verified(directory, name, digest) for name, digest in manifest.sha256.items()}
     return Bundle(directory, manifest, files)
+
+
+def _refuse_hindsight(manifest: Manifest) -> None:
+    if PLACEMENT in manifest.models:
+        refuse_hindsight(manifest.models[PLACEMENT].features)
 
 
 def _parsed(directory: Path, content: bytes) -> Manifest:

@@ -51,6 +51,17 @@ class InconsistentDataset(ModelsError):
         super().__init__(f"the training data cannot be used: {problem}; {remedy}")
 
 
+class KnownTooLate(ModelsError):
+    """A placement model reads what is measured only after the decision it is asked about."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(
+            f"a placement model may not read {', '.join(names)}: known only after the decision; leave it out, or "
+            "give it to the diagnosis model"
+        )
+
+
 class BundleCorrupt(ModelsError):
     """A bundle on disk is not what was written."""
 

@@ -13,6 +13,7 @@ from models.baselines import BASELINES
 from models.dataset import Dataset
 from models.evaluate import Estimate, coverage, evaluate
 from models.export import export_placement
+from models.hindsight import known_at_decision
 from models.impute import impute
 from models.placement import Placement
 from models.predictor import Predictor, predictor_of_fitted
@@ -57,9 +58,13 @@ class Outcome:
 
 
 def fit(rows: Rows, config: TrainConfig) -> Placement:
-    """Train on all rows; serving completes raw features with these rows' fills."""
+    """Train on all rows; serving completes raw features with these rows' fills.
+
+    Raises:
+        KnownTooLate: a column is known only after the decision.
+    """
     fills = training_fills(rows.raw)
-    return with_fills(fit_placement(rows.dataset(fills), config), fills)
+    return with_fills(fit_placement(known_at_decision(rows.dataset(fills)), config), fills)
 
 
 def open_fitted(placement: Placement) -> Predictor:

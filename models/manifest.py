@@ -31,6 +31,18 @@ class ModelEntry(BaseModel):
         return self
 
 
+class Provenance(BaseModel):
+    """What the models were trained on and how, so that a model card can say it and anybody can do it again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: int
+    apps: int
+    nodes: int
+    settings: dict[str, int | float | str]
+    """Of the trainer, by name."""
+
+
 class Manifest(BaseModel):
     """One bundle. `sha256` is filled in when the bundle is written."""
 
@@ -45,6 +57,8 @@ class Manifest(BaseModel):
     platforms: tuple[str, ...]
     metrics: dict[str, dict[str, dict[str, Estimate]]] = Field(default_factory=dict)
     """By split, predictor (ours or a baseline) and metric."""
+    provenance: Provenance | None = None
+    """None in bundles written before there was any."""
     sha256: dict[FileName, Sha256] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -176,7 +176,7 @@ def fit_residual(known: Dataset, terms: BaseTerms, config: TrainConfig) -> lgb.B
     start = np.log1p(base_sum(known.features, terms))
     train = lgb.Dataset(known.features, known.log_slowdown, weight=known.weight, init_score=start)
     loss = {"objective": config.objective, "alpha": config.huber_log_ratio}
-    return lgb.train({**_parameters(known, config), **loss}, train, config.rounds)
+    return lgb.train({**tree_parameters(known, config), **loss}, train, config.rounds)
 
 
 def fit_spread(known: Dataset, error: Floats, config: TrainConfig) -> lgb.Booster:
@@ -198,7 +198,7 @@ def fit_spread(known: Dataset, error: Floats, config: TrainConfig) -> lgb.Booste
     """
     size = np.maximum(np.abs(error), config.smallest_residual)
     train = lgb.Dataset(known.features, size, weight=known.weight)
-    return lgb.train({**_parameters(known, config), "objective": "gamma"}, train, config.spread_rounds)
+    return lgb.train({**tree_parameters(known, config), "objective": "gamma"}, train, config.spread_rounds)
 
 
 def raw_score(trees: lgb.Booster, features: Floats, rounds: int | None = None) -> Floats:
@@ -215,7 +215,8 @@ def _log_means(seen: Dataset, unseen: Floats, kept: NDArray[np.int64], *, config
     return np.array([log_mean(base, raw_score(trees, unseen, rounds=int(rounds))) for rounds in kept])
 
 
-def _parameters(data: Dataset, config: TrainConfig) -> dict[str, object]:
+def tree_parameters(data: Dataset, config: TrainConfig) -> dict[str, object]:
+    """What all of LightGBM's trees here have in common: their size, the signs of the columns, and that they repeat."""
     return {
         "num_leaves": config.leaves,
         "learning_rate": config.learning_rate,

@@ -18,6 +18,7 @@ from advisor import scoring
 from advisor.api.scores import ScoreReply, ScoreRequest
 from advisor.snapshot import ARRAYS, NAMES_FILE, Snapshot, directory_name
 from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
+from features.diagnosis import DIAGNOSIS
 from features.pressure import PRESSURE_COLUMNS
 from features.tables import TABLES
 from ingest.decode import types as decode
@@ -116,6 +117,9 @@ CONTRACTS: dict[str, Callable[[], object]] = {
     "score-reply": lambda: shape(ScoreReply),
     "scorer": scorer,
     "features": features,
+    "diagnosis-features": lambda: [
+        f"{f.name} [{f.unit}] sign {f.sign}{' base' if f.base else ''} {f.known}" for f in DIAGNOSIS
+    ],
 }
 
 

@@ -10,12 +10,15 @@ import pytest
 from hours import KEPT, PROFILE_TIMES_US, WEB, Derived, Hour, Record, derived, hour, in_order, records, shuffled
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from rows import at
 
 from features.apps import labels_of, profiles_of
-from features.catalog import RAW_NAMES
+from features.catalog import RAW, RAW_NAMES
+from features.diagnosis import SIGNS, diagnosis_rows
 from features.node_state import Facts, node_state
 from features.residents import Sources
+from features.spans import contention
 from features.tables import DERIVED
 from features.training import training_rows
 
@@ -57,15 +60,27 @@ def changed(row: Record, rng: np.random.Generator) -> list[Record]:
     return [wild(row, rng)]
 
 
+def delayed(row: Record, rng: np.random.Generator) -> list[Record]:
+    """Later still, so that it belongs to other minutes and windows; but for the minute in flight, as below."""
+    if in_flight(row):
+        return [row]
+    late_s = float(rng.uniform(0, 600))
+    return [row | {"ts": float(str(row["ts"])) + late_s, "arrived_at": at(float(str(row["ts"])) + late_s + 3)}]
+
+
 def gone(row: Record, _rng: np.random.Generator) -> list[Record]:
     """Nothing, but for the minute in flight: a window counts once all of it has arrived."""
-    in_flight = row["arrived_at"] < at(float(str(row["ts"])) // 60 * 60 + 4)  # type: ignore[operator]
-    return [row] if in_flight else []
+    return [row] if in_flight(row) else []
+
+
+def in_flight(row: Record) -> bool:
+    """Whether it may belong to a minute that has ended and not quite arrived at a decision."""
+    return bool(row["arrived_at"] < at(float(str(row["ts"])) // 60 * 60 + 4))  # type: ignore[operator]
 
 
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 99), minute=st.integers(20, 55))
-@pytest.mark.parametrize("later", [changed, gone])
+@pytest.mark.parametrize("later", [changed, delayed, gone])
 def test_what_arrives_after_a_decision_changes_no_feature_of_it(
     later: Callable[[Record, np.random.Generator], list[Record]], seed: int, minute: int
 ) -> None:
@@ -78,6 +93,57 @@ def test_what_arrives_after_a_decision_changes_no_feature_of_it(
     both = before.keys() & after.keys()
     assert len(both) >= WEB * (minute // 5 - 2)
     assert {key: before[key] for key in both} == {key: after[key] for key in both}
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 99), minute=st.integers(20, 55))
+def test_facts_that_arrive_after_a_decision_change_no_feature_of_it(seed: int, minute: int) -> None:
+    rng, now = np.random.default_rng(seed), at(60 * minute)
+    seen = hour(records(rng))
+    when = {"ts": at(60 * minute - 300), "arrived_at": at(60 * minute + 1)}
+    nodes = [row | when | {"cores": 3.0, "frequency_ghz": 1.0, "platform": "q"} for row in seen.facts.nodes.to_pylist()]
+    events = [
+        row | when | {"event": "delete" if rng.random() < 0.5 else "change", "node": "n0"}
+        for row in seen.facts.placements.to_pylist()
+    ]
+    told = Facts(more(seen.facts.nodes, nodes), more(seen.facts.placements, events))
+    made = derived(seen)
+
+    then = training_rows(made.labels, Sources(made.state, told.nodes, told.placements, made.profiles))
+
+    before, after = features(made.training, now), features(then, now)
+    assert before == after
+    assert features(made.training, at(3600)) != features(then, at(3600))
+
+
+def test_columns_are_declared_as_known_when_they_are(seen: Hour, made: Derived) -> None:
+    now, rng = at(60 * 30), np.random.default_rng(5)
+    rows = records(np.random.default_rng(11))
+    other = [new for row in rows for new in ([row] if row["arrived_at"] <= now else changed(row, rng))]  # type: ignore[operator]
+
+    before, after = (measured(derived(hour(r)), now) for r in (rows, other))
+
+    moved = {name for name, a, b in zip(COLUMNS, before.T, after.T, strict=True) if not np.array_equal(a, b, True)}
+    assert {"pressure_cpu", "pressure_memory", "max_neighbour_cpu"} <= moved
+    assert moved <= MEASURED_DURING
+    assert len(before) >= WEB
+
+
+COLUMNS = (*RAW_NAMES, *(f.name for f in SIGNS))
+MEASURED_DURING = {f.name for f in (*RAW, *SIGNS) if f.known in {"residents", "during"}}
+"""Of a diagnosis, whose pressures are those of the window itself."""
+
+
+def measured(of: Derived, decided: datetime) -> NDArray[np.float64]:
+    """What the diagnosis model reads of the windows that begin at a time."""
+    of_decision = of.training.filter(pc.equal(of.training["as_of"], pa.scalar(decided, of.training["as_of"].type)))
+    return diagnosis_rows(of_decision, contention(of.state, of.profiles), of.state)
+
+
+def more(table: pa.Table, rows: list[dict[str, object]]) -> pa.Table:
+    """The table with further rows, landed after the others."""
+    later = [row | {"offset": 1000 + i} for i, row in enumerate(rows)]
+    return pa.concat_tables([table, pa.Table.from_pylist(later, schema=table.schema)])
 
 
 def test_a_fact_about_a_node_that_arrives_after_a_decision_is_not_known_to_it(seen: Hour, made: Derived) -> None:
