@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from features.catalog import catalogue_hash
 from ingest.lake import Lake
@@ -17,6 +18,7 @@ from models.evaluate import Estimate
 from models.export import export_placement
 from models.learn import Metrics, Trainer, fit, standard_questions
 from models.manifest import Manifest, ModelEntry
+from models.margins import margins_entry
 from models.placement import Placement
 from models.registry import Registry
 from models.table import Rows, read_rows
@@ -80,7 +82,8 @@ def train_bundle(
         metrics: what evaluation found; kept in the manifest.
         effort: how to train.
     """
-    placement = fit(read_rows(table), effort.config)
+    rows = read_rows(table)
+    placement = fit(rows, effort.config)
     graphs = export_placement(placement)
     trees = f"{MODEL}.{ROLE}.arrow"
     files = {f"{MODEL}.{role}.onnx": content for role, content in graphs.items()}
@@ -91,11 +94,19 @@ def train_bundle(
         signs=tuple(placement.signs.tolist()),
         medians=placement.known_medians(),
         calibration=placement.calibration,
+        margins=margins_entry(placement.bounds(), app_names(table, rows.group)),
     )
     name = f"{now:%Y%m%dT%H%M%S}"
     write_bundle(registry.root / name, _manifest(table, entry, now, metrics), files)
     registry.promote(name)
     return placement
+
+
+def app_names(table: pa.Table, group: NDArray[np.int64]) -> list[tuple[str, str]]:
+    """Cluster and app by number of the group: (n,) numbers 0..k-1 of the rows of a table."""
+    _, first = np.unique(group, return_index=True)
+    at = table.take(pa.array(first))
+    return list(zip(at["cluster"].to_pylist(), at["app"].to_pylist(), strict=True))
 
 
 def metric_lines(metrics: Metrics) -> list[tuple[str, dict[str, Estimate]]]:
