@@ -9,8 +9,6 @@ from models.calibrate import conformal_quantile
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
-MANY_GROUPS = 40
-"""From as many groups on, their quantile is read off them instead of a distribution fitted to them."""
 STEP_US = 450_000_000
 """Windows of a container further apart than one and a half labels are not neighbours in time."""
 
@@ -31,9 +29,8 @@ def quantile_over_groups(needed: Floats, level: float) -> float:
         level: in (0.5, 1).
 
     Returns:
-        Of MANY_GROUPS or more the (a + 1) level-th smallest, interpolated. Fewer have no such order statistic, or only
-        the largest of all, as wide as the oddest group: of them the prediction bound for one more value of a normal
-        distribution.
+        The (a + 1) level-th smallest, interpolated. Where there are too few groups for that (fewer than 9 at 0.9), the
+        prediction bound for one more value of a normal distribution.
 
     Raises:
         ValueError: there are no groups.
@@ -46,7 +43,7 @@ def quantile_over_groups(needed: Floats, level: float) -> float:
         raise ValueError(msg)
     if count == 1:
         return float(needed.max())
-    if count >= MANY_GROUPS:
+    if (count + 1) * level <= count:
         return float(np.interp((count + 1) * level, np.arange(1, count + 1), np.sort(needed)))
     beyond = stdtrit(count - 1, level) * needed.std(ddof=1) * np.sqrt(1 + 1 / count)
     return float(needed.mean() + beyond)

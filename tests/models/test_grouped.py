@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.calibrate import conformal_quantile
-from models.grouped import MANY_GROUPS, effective_windows, group_quantiles, quantile_over_groups
+from models.grouped import effective_windows, group_quantiles, quantile_over_groups
 
 Floats = NDArray[np.float64]
 WINDOW_US = 300_000_000
@@ -84,7 +84,7 @@ def test_quantiles_are_those_of_each_group_alone() -> None:
     assert found.tolist() == [conformal_quantile(scores[group == name], 0.8) for name in names]
 
 
-@pytest.mark.parametrize("groups", [10, 20, MANY_GROUPS, 100])
+@pytest.mark.parametrize("groups", [5, 10, 20, 100])
 def test_nine_in_ten_further_groups_need_no_more(groups: int) -> None:
     rng = np.random.default_rng(groups)
 
@@ -93,7 +93,7 @@ def test_nine_in_ten_further_groups_need_no_more(groups: int) -> None:
     assert np.mean(kept) == pytest.approx(0.9, abs=0.02)
 
 
-def test_of_few_groups_one_odd_one_does_not_set_the_bound_alone() -> None:
+def test_one_odd_group_does_not_set_the_bound_alone() -> None:
     needed = np.append(np.linspace(0.5, 1.5, 13), 8.0)
 
     assert 1.5 < quantile_over_groups(needed, 0.9) < 8.0
