@@ -9,6 +9,7 @@ from advisor.errors import UnusableBundle
 from features.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from models.bundle import load_bundle
+from models.manifest import ModelEntry
 from models.predictor import Predictor, open_predictor
 
 MODEL = "placement"
@@ -21,13 +22,13 @@ class Model:
     Args:
         bundle: where it came from.
         predictor: rows in, slowdown out.
-        upper: multiplier of spread for one container's bound.
+        entry: what the bundle says of it, such as margins.
         node: multiplier of spread for the bound on everybody of a node.
     """
 
     bundle: Path
     predictor: Predictor
-    upper: float
+    entry: ModelEntry
     node: float
 
 
@@ -49,4 +50,4 @@ def open_model(bundle: Path) -> Model:
     said = predictor.predict(unknown)
     if not (np.isfinite(said.log_mean).all() and np.isfinite(said.spread).all()):
         raise UnusableBundle(bundle, "it lacks medians for what is not measured")
-    return Model(bundle, predictor, entry.calibration.hierarchical, entry.calibration.node)
+    return Model(bundle, predictor, entry, entry.calibration.node)

@@ -6,12 +6,14 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.margins import ServedMargins
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES, RAW_NAMES
 from features.placement import complete, raw_features
 from features.pressure import Members, pressures
 from features.residents import DEMAND
 from features.training import joining_pressure
+from models.link import upper_ratio
 from models.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
@@ -83,8 +85,8 @@ class ModelScorer:
 
     snapshot: Snapshot
     predictor: Predictor
-    upper: float
-    """Multiplier of spread for one container's bound."""
+    margins: ServedMargins
+    """For one container's bound."""
     node: float
     """Multiplier of spread for the bound on everybody of a node."""
 
@@ -109,7 +111,7 @@ class ModelScorer:
         counts = np.bincount(home.members.group, minlength=len(nodes))
         return Scores(
             mean=asked.ratio()[count:],
-            upper=asked.upper(self.upper)[count:],
+            upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
             harm=Harm(
                 offsets=np.append(0, np.cumsum(counts)).astype(np.int32),
@@ -134,6 +136,13 @@ class ModelScorer:
         raw = self.newcomer_features(newcomer, nodes)
         whole = self._predict(raw).ratio()
         return np.column_stack([whole - self._predict(_relieved(raw, name)).ratio() for name in NAMES])
+
+    def _upper(self, asked: Prediction, newcomer: Newcomer, nodes: NDArray[np.int32], *, windows: Floats) -> Floats:
+        """(n,) bound of the newcomer on each node, from the last n predictions and the windows behind its profile."""
+        app = np.full(len(nodes), self.snapshot.app_index.get(newcomer.app, -1))
+        multiplier = self.margins.multipliers(app, windows)
+        last = len(asked.log_mean) - len(nodes)
+        return upper_ratio(asked.log_mean[last:], asked.spread[last:] + self.margins.floor, multiplier)
 
     def _predict(self, raw: Floats) -> Prediction:
         return self.predictor.predict(complete(raw, self.predictor.medians[: len(RAW_NAMES)]))

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.decision import cost, points
 from advisor.errors import AdvisorError, NoBundle
+from advisor.margins import served_margins
 from advisor.model import Model, open_model
 from advisor.scoring import ModelScorer, Newcomer, Scores
 from advisor.served import ServedLog
@@ -104,7 +105,9 @@ class Serving:
         self.refused = {reason: error for reason, error in refused.items() if error}
         model, snapshot = self._model, self._snapshot
         if model and snapshot and not (self.scorer and self.scorer.is_of(snapshot, model.predictor)):
-            self.scorer = ModelScorer(snapshot, model.predictor, model.upper, model.node)
+            self.scorer = ModelScorer(
+                snapshot, model.predictor, served_margins(model.entry, snapshot.cluster, snapshot.apps), model.node
+            )
 
     def _take(self, part: Callable[[], None]) -> str:
         """Why the part was not taken up; empty when it was."""

@@ -33,10 +33,13 @@ from ingest.schema import TIMESTAMP
 from ingest.simulator.laws import LAWS
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
-from models.evaluate import covered
+from models.evaluate import resamples_of
 from models.learn import Outcome, Trainer, open_fitted
+from models.margins import Margins
+from models.prequential import adapted_metrics
 from models.questions import Depth, protocol, read_keys
 from models.ranking import candidate_sets, regret_at_1
+from models.scorecard import bound_metrics, selected_coverage
 from models.splits import Split
 from models.table import read_rows
 from models.train import TrainConfig
@@ -46,6 +49,17 @@ Ints = NDArray[np.int64]
 ASKED = ("S1", "S2", "SC", "S3", "S6")
 DEPTH = Depth(app_folds=3, folds=2, origins=1)
 CONFIG = TrainConfig(rounds=100, learning_rate=0.1, folds=3)
+BOUNDED = {"warm": "S1", "unseen": "S2", "cold": "SC"}
+"""Questions that bounds are told of, by suffix of the figure."""
+FIGURES = (
+    "coverage90",
+    "coverage90_selected",
+    "coverage90_own",
+    "coverage90_adapted",
+    "apps_covered",
+    "width_vs_oracle",
+    "margin_vs_oracle",
+)
 DECISIONS = 40
 """Choices drawn for each fold of unseen apps."""
 
@@ -113,6 +127,8 @@ def judged(world: World, rng: np.random.Generator, config: TrainConfig = CONFIG)
         for who, regret in regrets(world, trainer, questions["S2"].splits, crowding=crowding, rng=rng).items():
             found.setdefault(who, {})[f"regret_at_1_100{suffix}"] = regret
     found[OURS] |= _beside_the_noise(world, outcomes["S1"]) | _beside_others(outcomes, errors)
+    for suffix, name in BOUNDED.items():
+        found[OURS] |= {f"{figure}_{suffix}": value for figure, value in bounds(world, outcomes[name], rng).items()}
     found[OURS]["modelled_share"] = modelled_share(world.lake.read("labels")).share
     return found
 
@@ -137,6 +153,17 @@ def _said(trainer: Trainer, split: Split, choices: Choices) -> Floats:
     return open_fitted(placement).predict(complete(choices.raw, placement.medians[: len(RAW_NAMES)])).log_mean
 
 
+def bounds(world: World, outcome: Outcome, rng: np.random.Generator) -> dict[str, float]:
+    """Figures of the bounds of one question, see docs/evaluation.md, those that the rows allow."""
+    keys, where = read_keys(world.table), outcome.where
+    again = resamples_of(outcome.rows.group, rng, resamples=1)
+    sets = candidate_sets(keys.decision[where], keys.node[where])
+    found = bound_metrics(outcome, again, rng) | selected_coverage(outcome, sets, again)
+    found |= adapted_metrics(outcome, keys.platform[where], again)
+    told = {name: found[name].value for name in FIGURES if name in found}
+    return told | {"own_share": float((outcome.tier == Margins.OWN).mean())}
+
+
 def _beside_the_noise(world: World, outcome: Outcome) -> dict[str, float]:
     """Our error beside that of the truth itself, whose labels are noisy and, app by app, biased."""
     truth, label = world.truth[outcome.where], outcome.rows.log_slowdown
@@ -159,9 +186,6 @@ def _beside_others(outcomes: dict[str, Outcome], errors: dict[str, dict[str, flo
         "s2_vs_best_baseline": _against_best(errors["S2"]),
         "s6_vs_best_baseline": _against_best(errors["S6"]),
         "s6_vs_in_range": errors["S6"][OURS] / _mae_of_same(outcomes["S3"], outcomes["S6"].where),
-        "coverage90_warm": _coverage(outcomes["S1"]),
-        "coverage90_unseen": _coverage(outcomes["S2"]),
-        "coverage90_cold": _coverage(outcomes["SC"]),
         "rows": float(len(outcomes["S2"].where)),
     }
 
@@ -178,10 +202,6 @@ def _mae_of_same(outcome: Outcome, where: Ints) -> float:
 
 def _against_best(errors: dict[str, float]) -> float:
     return errors[OURS] / min(value for who, value in errors.items() if who != OURS)
-
-
-def _coverage(outcome: Outcome) -> float:
-    return float(covered(outcome.rows.log_slowdown, outcome.upper).mean())
 
 
 def _arguments(parser: ArgumentParser) -> None:

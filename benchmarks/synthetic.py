@@ -3,11 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.margins import served_margins
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.catalog import DEMANDS, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
 from features.placement import PROFILE_COLUMNS
 from models.learn import fit, open_fitted
+from models.manifest import ModelEntry
+from models.margins import margins_entry
 from models.table import Rows
 from models.train import TrainConfig
 
@@ -59,11 +62,25 @@ def training_rows(count: int, rng: np.random.Generator) -> Rows:
         group=rng.integers(0, 20, count),
         node_window=np.arange(count) // 10,
         time=np.arange(count) * 60_000_000,
+        series=np.arange(count) % 50,
     )
 
 
 def scorer(snapshot: Snapshot, rounds: int, rng: np.random.Generator) -> ModelScorer:
     """A scorer over the snapshot with a model of at most that many trees."""
     placement = fit(training_rows(3000, rng), TrainConfig(rounds=rounds, folds=3))
-    margins = placement.calibration
-    return ModelScorer(snapshot, open_fitted(placement), margins.hierarchical, margins.node)
+    names = [(snapshot.cluster, app) for app in APPS]
+    entry = ModelEntry(
+        files={},
+        features=placement.names,
+        signs=tuple(placement.signs.tolist()),
+        medians=placement.known_medians(),
+        calibration=placement.calibration,
+        margins=margins_entry(placement.bounds(), names),
+    )
+    return ModelScorer(
+        snapshot,
+        open_fitted(placement),
+        served_margins(entry, snapshot.cluster, snapshot.apps),
+        placement.calibration.node,
+    )

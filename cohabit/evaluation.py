@@ -15,9 +15,10 @@ from features.grouping import group_codes
 from features.windows import LABEL_US
 from ingest.lake import Lake
 from models.errors import InconsistentDataset
-from models.evaluate import error_of_log
+from models.evaluate import error_of_log, resamples_of
 from models.learn import OURS, Metrics, Outcome, Trainer
 from models.noise import NoiseFloor, noise_floor, replicates
+from models.prequential import adapted_metrics
 from models.questions import Asked, Depth, Keys, protocol, read_keys
 from models.ranking import CandidateSets, candidate_sets
 from models.scorecard import scorecard
@@ -212,7 +213,10 @@ def _answer(asked: Asked, outcome: Outcome | None, keys: Keys, *, rng: np.random
     if outcome is None:
         return Answer(asked, reason=asked.reason)
     sets = candidate_sets(keys.decision[outcome.where], keys.node[outcome.where])
-    metrics = scorecard(outcome, sets, asked.cluster[outcome.where], rng, resamples=resamples)
+    cluster = asked.cluster[outcome.where]
+    metrics = scorecard(outcome, sets, cluster, rng, resamples=resamples)
+    if asked.id == "S1":
+        metrics[OURS] |= adapted_metrics(outcome, keys.platform[outcome.where], resamples_of(cluster, rng, resamples))
     return Answer(asked, outcome, metrics, sets)
 
 

@@ -54,7 +54,7 @@ def sentences(found: Findings) -> list[str]:
             f"denser packing: beyond the pressures learnt from, the error is {found.beyond_ratio:.2f} times that of "
             "models that saw such pressures on other nodes, on the same rows"
         )
-    said.append(leak_words(found.leak_ratio))
+    said += [_own_words(found), leak_words(found.leak_ratio)]
     return said + [
         f"{answer.asked.id} {answer.asked.title}: no answer: {answer.reason}"
         for answer in found.answers.values()
@@ -114,6 +114,8 @@ SHEETS: dict[str, dict[str, Cell]] = {
         "pinball": _ours("pinball90"),
         f"apps from {APP_COVERAGE:.0%}": _ours("apps_covered"),
         "worst tenth": _ours("worst_decile"),
+        "chosen": _ours("coverage90_selected"),
+        "x oracle": _ours("margin_vs_oracle"),
     },
     "ranking: regret on sets of candidates, and their mean size": {
         "rank corr.": _ours("spearman"),
@@ -128,6 +130,19 @@ SHEETS: dict[str, dict[str, Cell]] = {
 
 def _ranked(answer: Answer) -> list[tuple[str, dict[str, Estimate]]]:
     return sorted(answer.metrics.items(), key=lambda item: (item[0] != OURS, item[1]["mae_log"].value))
+
+
+def _own_words(found: Findings) -> str:
+    """Bounds of apps with own margins, and of bounds that follow labels."""
+    ours = found.answers["S1"].metrics.get(OURS, {})
+    if "coverage90_adapted" not in ours:
+        return "bounds of tomorrow: unknown"
+    own = ours.get("coverage90_own")
+    warm = f"{told(own)} of the rows of apps with an own margin are covered" if own else "no app has an own margin yet"
+    return (
+        f"bounds of tomorrow: {warm}; bounds that follow each label as it comes in cover "
+        f"{told(ours['coverage90_adapted'])} of all rows at a width of {brief(ours['width_adapted'])}"
+    )
 
 
 def _floor_words(found: Findings) -> str:

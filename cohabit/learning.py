@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from features.catalog import catalogue_hash
 from features.diagnosis import STATE_COLUMNS
@@ -22,6 +23,7 @@ from models.export import export_placement
 from models.hindsight import DIAGNOSIS, PLACEMENT
 from models.learn import Metrics, Trainer, fit, standard_questions
 from models.manifest import Manifest, ModelEntry, Provenance
+from models.margins import margins_entry
 from models.placement import Placement
 from models.registry import Registry
 from models.table import Rows, read_rows
@@ -114,11 +116,14 @@ def train_bundle(
     Returns:
         The placement model.
     """
-    placement = fit(read_rows(table), effort.config)
+    rows = read_rows(table)
+    placement = fit(rows, effort.config)
     models = {PLACEMENT: placement}
     if diagnosis is not None:
         models[DIAGNOSIS] = fit_diagnosis(diagnosis, effort.config)[0]
     entries = {name: entry_of(name, model) for name, model in models.items()}
+    own = margins_entry(placement.bounds(), app_names(table, rows.group))
+    entries[PLACEMENT] = entries[PLACEMENT].model_copy(update={"margins": own})
     files = {file: content for name, model in models.items() for file, content in files_of(name, model).items()}
     name = f"{now:%Y%m%dT%H%M%S}"
     manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance_of(table, effort)})
@@ -142,6 +147,13 @@ def entry_of(name: str, model: Placement) -> ModelEntry:
         medians=model.known_medians(),
         calibration=model.calibration,
     )
+
+
+def app_names(table: pa.Table, group: NDArray[np.int64]) -> list[tuple[str, str]]:
+    """Cluster and app by number of the group: (n,) numbers 0..k-1 of the rows of a table."""
+    _, first = np.unique(group, return_index=True)
+    at = table.take(pa.array(first))
+    return list(zip(at["cluster"].to_pylist(), at["app"].to_pylist(), strict=True))
 
 
 def metric_lines(metrics: Metrics) -> list[tuple[str, dict[str, Estimate]]]:

@@ -4,7 +4,7 @@ Features come from the replayed records by the kernels of production, profiles f
 alone. The label is the measured `slow_mean` of clean windows with a good load generator, rounds averaged.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -195,4 +195,4 @@ def _grouped(rows: Rows, names: list[str]) -> Rows:
 
 
 def _with_group(rows: Rows, group: NDArray[np.int64]) -> Rows:
-    return Rows(rows.raw, rows.log_slowdown, rows.weight, group, rows.node_window, rows.time)
+    return replace(rows, group=group)

@@ -4,7 +4,7 @@ The same trainer as the placement model's, on other columns. It serves to explai
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -87,7 +87,7 @@ def read_diagnosis(training: pa.Table, contention: pa.Table, state: pa.Table) ->
     """The rows of table `training`, in their order, with what was measured in their windows."""
     measured = diagnosis_rows(training, contention, state)
     known = read_rows(training)
-    rows = Rows(measured[:, :WIDTH], known.log_slowdown, known.weight, known.group, known.node_window, known.time)
+    rows = replace(known, raw=measured[:, :WIDTH])
     return DiagnosisRows(rows, measured[:, WIDTH:])
 
 

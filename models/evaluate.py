@@ -59,11 +59,15 @@ class Resamples:
         return self.ratio(rows, np.ones(len(rows)))
 
     def ratio(self, above: Floats, below: Floats) -> Estimate:
-        """Sum of (n,) values over the sum of (n,) others; resamples whose lower sum is zero say nothing."""
+        """Sum of (n,) values over the sum of (n,) others; resamples whose lower sum is zero say nothing.
+
+        Where none says anything the interval is the value alone.
+        """
         count = self.draws.shape[1]
         totals = self.draws @ np.bincount(self.place, above, minlength=count)
         sizes = self.draws @ np.bincount(self.place, below, minlength=count)
-        return estimate(float(above.sum() / below.sum()), totals[sizes > 0] / sizes[sizes > 0])
+        value = above.sum() / below.sum()
+        return estimate(float(value), totals[sizes > 0] / sizes[sizes > 0] if sizes.any() else np.array([value]))
 
     def each(self, metric: Callable[[Ints], float]) -> Estimate:
         """A metric of (m,) row numbers, such as a rank correlation, of all rows and of the rows of each draw."""

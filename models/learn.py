@@ -1,7 +1,7 @@
 """Learn: train a placement model from training rows, and measure it honestly on apps and times it never saw."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -13,19 +13,18 @@ from models.baselines import BASELINES
 from models.dataset import Dataset
 from models.evaluate import Estimate, coverage, evaluate
 from models.export import export_placement
+from models.fit_margins import fit_margins
 from models.hindsight import known_at_decision
 from models.impute import impute
 from models.placement import Placement
 from models.predictor import Predictor, predictor_of_fitted
-from models.splits import Split, leave_group_out, time_forward
+from models.splits import EMBARGO_US, Split, leave_group_out, time_forward
 from models.table import Rows, with_fills
-from models.train import TrainConfig, fit_placement
+from models.train import TrainConfig, train
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 OURS = "ours"
-EMBARGO_US = 600 * 1_000_000
-"""Twice a label window: nothing that began before the origin is judged."""
 
 Metrics = dict[str, dict[str, Estimate]]
 """By predictor and metric."""
@@ -42,12 +41,26 @@ class Outcome:
         predicted: by predictor.
         upper: our bound.
         where: number of each judged row among all rows.
+        scale: what the bound is a multiple of above our prediction, log ratio, > 0.
+        tier: how much was known of the row's app, see models.margins.
     """
 
     rows: Rows
     predicted: dict[str, Floats]
     upper: Floats
     where: Ints
+    scale: Floats
+    tier: NDArray[np.int8]
+
+    @property
+    def margin(self) -> Floats:
+        """(n,) bound minus our prediction, log ratio, >= 0."""
+        return self.upper - self.predicted[OURS]
+
+    @property
+    def score(self) -> Floats:
+        """(n,) what the bound would have had to be a multiple of `scale` of."""
+        return (self.rows.log_slowdown - self.predicted[OURS]) / self.scale
 
     def metrics(self, rng: np.random.Generator) -> Metrics:
         """Errors of every predictor, and the coverage and width of our bound, with 95 % intervals over groups."""
@@ -58,13 +71,15 @@ class Outcome:
 
 
 def fit(rows: Rows, config: TrainConfig) -> Placement:
-    """Train on all rows; serving completes raw features with these rows' fills.
+    """Train on all rows, with margins by app; serving completes raw features with these rows' fills.
 
     Raises:
         KnownTooLate: a column is known only after the decision.
     """
     fills = training_fills(rows.raw)
-    return with_fills(fit_placement(known_at_decision(rows.dataset(fills)), config), fills)
+    trained = train(known_at_decision(rows.dataset(fills)), config)
+    placement = with_fills(trained.placement, fills)
+    return replace(placement, margins=fit_margins(rows, fills, trained, config=config))
 
 
 def open_fitted(placement: Placement) -> Predictor:
@@ -125,11 +140,11 @@ class Trainer:
         for number, split in enumerate(question.splits, 1):
             progress(f"split {number} of {len(question.splits)}")
             parts.append(self._judge_one(split, cold=question.cold))
+        arrays = {n: np.concatenate([getattr(p, n) for p in parts]) for n in ("upper", "where", "scale", "tier")}
         return Outcome(
             rows=reduce(Rows.followed_by, (p.rows for p in parts)),
             predicted={name: np.concatenate([p.predicted[name] for p in parts]) for name in parts[0].predicted},
-            upper=np.concatenate([p.upper for p in parts]),
-            where=np.concatenate([p.where for p in parts]),
+            **arrays,
         )
 
     def _judge_one(self, split: Split, *, cold: bool) -> Outcome:
@@ -138,10 +153,16 @@ class Trainer:
         fills = placement.medians[: len(RAW_NAMES)]
         test = unseen.dataset(fills)
         said = open_fitted(placement).predict(test.features)
-        new = ~np.isin(unseen.group, seen.group)
-        margin = np.where(new, placement.calibration.hierarchical, placement.calibration.pooled)
-        predicted = {OURS: said.log_mean, **_baselines(seen.dataset(fills), test, placement.medians)}
-        return Outcome(unseen, predicted, said.log_mean + margin * said.spread, np.flatnonzero(split.test))
+        margins, group, profiled = placement.bounds(), unseen.group, unseen.profiled()
+        scale = said.spread + margins.floor
+        return Outcome(
+            rows=unseen,
+            predicted={OURS: said.log_mean, **_baselines(seen.dataset(fills), test, placement.medians)},
+            upper=said.log_mean + margins.multipliers(group, profiled) * scale,
+            where=np.flatnonzero(split.test),
+            scale=scale,
+            tier=margins.tier(group, profiled),
+        )
 
 
 def judge(rows: Rows, question: Question, config: TrainConfig, progress: Progress) -> Outcome:
@@ -150,9 +171,9 @@ def judge(rows: Rows, question: Question, config: TrainConfig, progress: Progres
 
 
 def _baselines(seen: Dataset, unseen: Dataset, medians: Floats) -> dict[str, Floats]:
-    train = seen.with_features(impute(seen.features, medians))
-    test = unseen.with_features(impute(unseen.features, medians))
-    return {name: fit_baseline(train).predict(test) for name, fit_baseline in BASELINES.items()}
+    known = seen.with_features(impute(seen.features, medians))
+    judged = unseen.with_features(impute(unseen.features, medians))
+    return {name: fit_baseline(known).predict(judged) for name, fit_baseline in BASELINES.items()}
 
 
 def standard_questions(rows: Rows, *, folds: int, origins: int) -> dict[str, Question]:

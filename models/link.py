@@ -29,13 +29,13 @@ def spread(tree_raw: Floats) -> Floats:
     return np.exp(tree_raw)
 
 
-def upper_ratio(log_mean: Floats, spread: Floats, multiplier: float) -> Floats:
+def upper_ratio(log_mean: Floats, spread: Floats, multiplier: float | Floats) -> Floats:
     """Slowdown that is exceeded only as rarely as the multiplier was calibrated for.
 
     Args:
         log_mean: (n,) expected log slowdown.
         spread: (n,) size of its error, > 0, log ratio.
-        multiplier: conformal multiplier, >= 0, so that a rising spread never lowers the bound.
+        multiplier: conformal multiplier, one for all or (n,), >= 0, so that a rising spread never lowers the bound.
 
     Returns:
         (n,) ratio, at or above exp(log_mean). NaN in, NaN out.

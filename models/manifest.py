@@ -12,6 +12,35 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Sign = Literal[-1, 0, 1]
 
 
+Ratio = Annotated[float, Field(ge=0)]
+
+
+class AppMargin(BaseModel):
+    """An app's own margin."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cluster: str
+    app: str
+    multiplier: Ratio
+    windows: Ratio
+    """Effective windows behind it."""
+
+
+class EntryMargins(BaseModel):
+    """How far bounds of single containers lie above expectations, see models.margins."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    level: Annotated[float, Field(gt=0, lt=1)]
+    floor: Ratio
+    """Added to every spread, log ratio."""
+    seen: Ratio
+    unseen: Ratio
+    cold: Ratio
+    apps: tuple[AppMargin, ...] = ()
+
+
 class ModelEntry(BaseModel):
     """One model: its graphs by role, its columns in order, and how its bound was calibrated."""
 
@@ -23,6 +52,8 @@ class ModelEntry(BaseModel):
     medians: dict[str, float]
     """Takes the place of a missing value, in the unit of the column. Columns without one stay missing."""
     calibration: Calibration
+    margins: EntryMargins | None = None
+    """None in bundles that are older than own margins: calibration is all there is."""
 
     @model_validator(mode="after")
     def _columns_agree(self) -> Self:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from models.base import BaseTerms
 from models.calibrate import Calibration
 from models.errors import WithoutBase
+from models.margins import Margins, without_apps
 from models.novelty import Novelty
 from models.trees import Forest
 from models.trend import Trend
@@ -44,6 +45,8 @@ class Placement:
     calibration: Calibration
     beyond: Beyond | None = None
     """Where rows far from those learnt from are told apart."""
+    margins: Margins | None = None
+    """Of single containers by what is known of their app, where the rows tell apps and times; else calibration."""
 
     def base(self) -> BaseTerms:
         """The sum of pressures that the trees start from.
@@ -54,6 +57,10 @@ class Placement:
         if isinstance(self.terms, Trend):
             raise WithoutBase
         return self.terms
+
+    def bounds(self) -> Margins:
+        """How to bound single containers: by what is known of their app; as calibrated where the rows told no apps."""
+        return self.margins or without_apps(self.calibration)
 
     def known_medians(self) -> dict[str, float]:
         """The medians by column name, without the columns that stay missing."""

@@ -12,8 +12,8 @@ from features.catalog import DEMANDS, PRESSURES
 from features.grouping import group_codes
 from features.node_state import is_best_effort
 from models.errors import InconsistentDataset
-from models.learn import EMBARGO_US, Question
-from models.splits import Split, beyond, held_apart, leave_group_out, random_rows, time_forward
+from models.learn import Question
+from models.splits import Split, as_many_origins, beyond, held_apart, leave_group_out, random_rows
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -144,13 +144,7 @@ Cluster = Callable[[Keys], Ints]
 
 
 def _forward(keys: Keys, depth: Depth) -> list[Split]:
-    """As many origins as the covered time allows."""
-    for origins in range(depth.origins, 1, -1):
-        try:
-            return time_forward(keys.time, origins=origins, embargo_us=EMBARGO_US)
-        except InconsistentDataset:
-            continue
-    return time_forward(keys.time, origins=1, embargo_us=EMBARGO_US)
+    return as_many_origins(keys.time, most=depth.origins)
 
 
 def _platforms(keys: Keys, _: Depth) -> list[Split]:

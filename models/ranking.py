@@ -59,6 +59,27 @@ def candidate_sets(decision: Ints, node: Ints) -> CandidateSets:
     return CandidateSets(rows, np.unique(place[rows], return_inverse=True)[1].astype(np.int64))
 
 
+def chosen_rows(sets: CandidateSets, predicted: Floats) -> NDArray[np.int64]:
+    """The candidates predicted best, of equal ones each.
+
+    Args:
+        sets: candidates among n rows.
+        predicted: (n,) any score that is lower for a better candidate.
+
+    Returns:
+        (c,) their rows, at least one a set. Missing values are not allowed.
+
+    Raises:
+        Nothing.
+
+    Source: selection by prediction; whoever looks best is the most likely to be underrated, docs/evaluation.md.
+    """
+    if not sets.count:
+        return np.zeros(0, np.int64)
+    score = predicted[sets.row]
+    return sets.row[score <= np.minimum.reduceat(score, np.searchsorted(sets.of, np.arange(sets.count)))[sets.of]]
+
+
 def regret_at_1(sets: CandidateSets, truth: Floats, predicted: Floats) -> Floats:
     """What the candidate predicted best costs more than the one that was best.
 

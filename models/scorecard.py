@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from models.evaluate import Estimate, Resamples, covered, error_of_log, estimate, point_metrics, resamples_of
 from models.learn import OURS, Metrics, Outcome
-from models.ranking import CandidateSets, regret_at_1
+from models.margins import Margins
+from models.ranking import CandidateSets, chosen_rows, regret_at_1
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
@@ -36,8 +37,8 @@ def scorecard(
 
     Returns:
         By predictor: mae_log, mape_ratio, spearman, mae_log_high (rows of at least HIGH_SLOWDOWN, where there are
-        any), regret_at_1 (where there are sets). For ours also skill (where every baseline errs) and the metrics of
-        `bound_metrics`.
+        any), regret_at_1 (where there are sets). For ours also skill (where every baseline errs), the metrics of
+        `bound_metrics` and coverage90_selected (where there are sets).
 
     Raises:
         ValueError: there are no rows.
@@ -53,7 +54,7 @@ def scorecard(
             found[name]["regret_at_1"] = by_set.mean(regret_at_1(sets, truth, predicted))
     if found[best_baseline(found)]["mae_log"].value > 0:
         found[OURS]["skill"] = skill(truth, outcome.predicted, again)
-    found[OURS] |= bound_metrics(outcome, again, rng)
+    found[OURS] |= bound_metrics(outcome, again, rng) | selected_coverage(outcome, sets, again)
     return found
 
 
@@ -91,7 +92,9 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
         rng: draws apps for the metrics that are about apps.
 
     Returns:
-        pinball90; coverage90; width (mean of bound over expectation, a ratio); apps_covered (share of apps of which at
+        pinball90; coverage90; coverage90_own (of apps with an own margin, where there are any); width (mean of bound
+        over expectation, a ratio); width_vs_oracle and margin_vs_oracle (that width, and the mean of its logarithm,
+        over those of `oracle_margin`, the latter where that is above 0); apps_covered (share of apps of which at
         least APP_COVERAGE of the rows are covered) and worst_decile (mean coverage of the worst tenth of the apps),
         where some app has MIN_APP_ROWS.
 
@@ -105,8 +108,11 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
     found = {
         "pinball90": again.mean(pinball(truth, upper)),
         "coverage90": again.mean(inside),
-        "width": again.mean(np.exp(upper - outcome.predicted[OURS])),
-    }
+        "width": again.mean(np.exp(outcome.margin)),
+    } | _beside_oracle(outcome, again)
+    own = (outcome.tier == Margins.OWN).astype(np.float64)
+    if own.any():
+        found["coverage90_own"] = again.ratio(inside * own, own)
     by_app = app_coverage(outcome)[1]
     if not len(by_app):
         return found
@@ -116,6 +122,32 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
         "apps_covered": estimate(float((by_app >= APP_COVERAGE).mean()), kept),
         "worst_decile": estimate(float(_worst_tenth(by_app[None])[0]), _worst_tenth(drawn)),
     }
+
+
+def selected_coverage(outcome: Outcome, sets: CandidateSets, again: Resamples) -> dict[str, Estimate]:
+    """Coverage of the candidates that we would choose, nothing without sets of them."""
+    chosen = np.zeros(len(outcome.upper))
+    chosen[chosen_rows(sets, outcome.predicted[OURS])] = 1.0
+    inside = covered(outcome.rows.log_slowdown, outcome.upper)
+    return {"coverage90_selected": again.ratio(inside * chosen, chosen)} if chosen.any() else {}
+
+
+def oracle_margin(outcome: Outcome) -> Floats:
+    """(n,) the narrowest margin of our form that hindsight allows, log ratio, >= 0.
+
+    For each app one multiplier of our scale, the LEVEL quantile of what its judged rows needed, on our predictions. It
+    knows every app's error before it happens; no bound for an app never seen can.
+    """
+    apps, place = np.unique(outcome.rows.group, return_inverse=True)
+    needed: Floats = np.array([np.quantile(outcome.score[place == app], LEVEL) for app in range(len(apps))])
+    margin: Floats = np.maximum(needed, 0.0)[place] * outcome.scale
+    return margin
+
+
+def _beside_oracle(outcome: Outcome, again: Resamples) -> dict[str, Estimate]:
+    ours, oracle = outcome.margin, oracle_margin(outcome)
+    found = {"width_vs_oracle": again.ratio(np.exp(ours), np.exp(oracle))}
+    return found | ({"margin_vs_oracle": again.ratio(ours, oracle)} if oracle.any() else {})
 
 
 def app_coverage(outcome: Outcome) -> tuple[NDArray[np.int64], Floats]:

@@ -13,6 +13,8 @@ from models.errors import InconsistentDataset
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.integer]
+EMBARGO_US = 600 * 1_000_000
+"""Twice a label window: nothing that began before the origin is judged."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,20 @@ def time_forward(time: NDArray[np.int64], *, origins: int, embargo_us: int) -> l
     if not all(split.train.any() and split.test.any() for split in splits):
         raise InconsistentDataset("a time split is empty", "use fewer origins, a shorter embargo or more days")
     return splits
+
+
+def as_many_origins(time: NDArray[np.int64], *, most: int) -> list[Split]:
+    """`time_forward` with as many origins as the covered time allows, and an embargo of EMBARGO_US.
+
+    Raises:
+        InconsistentDataset: not even one.
+    """
+    for origins in range(most, 1, -1):
+        try:
+            return time_forward(time, origins=origins, embargo_us=EMBARGO_US)
+        except InconsistentDataset:
+            continue
+    return time_forward(time, origins=1, embargo_us=EMBARGO_US)
 
 
 def leave_group_out(group: Ints, *, folds: int) -> list[Split]:

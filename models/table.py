@@ -31,6 +31,7 @@ class Rows:
         group: (n,) what is left out together, the app unless said otherwise.
         node_window: (n,) which node-window each row belongs to.
         time: (n,) end of the label's window, microseconds.
+        series: (n,) container and node: windows of one are alike when they are near in time.
     """
 
     raw: Floats
@@ -39,6 +40,7 @@ class Rows:
     group: Ints
     node_window: Ints
     time: Ints
+    series: Ints
 
     def take(self, chosen: NDArray[np.bool_]) -> "Rows":
         """The chosen rows, (n,) flags."""
@@ -47,6 +49,10 @@ class Rows:
     def followed_by(self, other: "Rows") -> "Rows":
         """These rows, then the others."""
         return Rows(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in Rows.__dataclass_fields__))
+
+    def profiled(self) -> NDArray[np.bool_]:
+        """(n,) whether the app had a profile on the node's platform."""
+        return np.asarray(self.raw[:, RAW_NAMES.index("profile_windows")] > 0, np.bool_)
 
     def without_profile(self) -> "Rows":
         """The same rows as if their apps had never run anywhere."""
@@ -79,6 +85,7 @@ def read_rows(table: pa.Table) -> Rows:
         group=group_codes(table, ["cluster", "app"]),
         node_window=group_codes(table, ["cluster", "node", "window_end"]),
         time=micros(table["window_end"]),
+        series=group_codes(table, ["cluster", "node", "container"]),
     )
 
 

@@ -70,7 +70,31 @@ class Mean:
     widening: Floats
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A model, and what it was made with, for those who calibrate it further.
+
+    Args:
+        placement: the model.
+        known: imputed rows.
+        folds: groups left out, their test parts cover every row once.
+        spreads: of each fold, the size of errors as learnt from its first part.
+        spread: as learnt from all rows.
+    """
+
+    placement: Placement
+    known: Dataset
+    folds: list[Split]
+    spreads: list[lgb.Booster]
+    spread: lgb.Booster
+
+
 def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
+    """The model of `train` alone."""
+    return train(data, config).placement
+
+
+def train(data: Dataset, config: TrainConfig) -> Trained:
     """Train and calibrate a complete model.
 
     Args:
@@ -79,7 +103,7 @@ def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
         config: sizes, loss, folds, level.
 
     Returns:
-        The model, its calibration measured on residuals out of group folds.
+        The model, its calibration measured on residuals out of group folds, and what it was made with.
 
     Raises:
         InconsistentDataset: one group only, or an imputed column is never known.
@@ -92,17 +116,20 @@ def fit_placement(data: Dataset, config: TrainConfig) -> Placement:
     folds = leave_group_out(known.group, folds=config.folds)
     mean = _fit_mean(known, folds, config)
     error = known.log_slowdown - mean.out_of_fold
-    spread = out_of_fold_spread(known, error / mean.widening, folds, config) * mean.widening
-    return Placement(
+    spreads = [fit_spread(known.rows(f.train), (error / mean.widening)[f.train], config) for f in folds]
+    scores = error / (spread_out_of_fold(known.features, folds, spreads) * mean.widening)
+    spread = fit_spread(known, error / mean.widening, config)
+    placement = Placement(
         names=data.names,
         signs=data.signs,
         medians=medians,
         terms=mean.start,
         residual=mean.forest,
-        spread=parse_forest(fit_spread(known, error / mean.widening, config).model_to_string()),
-        calibration=calibrate(error / spread, known.group, known.node_window, level=config.level),
+        spread=parse_forest(spread.model_to_string()),
+        calibration=calibrate(scores, known.group, known.node_window, level=config.level),
         beyond=mean.beyond,
     )
+    return Trained(placement, known, folds, spreads, spread)
 
 
 def _fit_mean(known: Dataset, folds: list[Split], config: TrainConfig) -> Mean:
@@ -136,18 +163,17 @@ def out_of_fold_mean(known: Dataset, folds: list[Split], config: TrainConfig) ->
     kept = np.unique(np.geomspace(1, config.rounds, 14).astype(np.int64))
     paths = np.empty((len(kept), len(known.weight)))
     for fold in folds:
-        paths[:, fold.test] = _log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
+        paths[:, fold.test] = log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
     lost = np.abs(paths - known.log_slowdown) @ known.weight
     best = int(np.flatnonzero(lost <= (1 + config.tolerance) * lost.min())[-1])
     return int(kept[best]), paths[best]
 
 
-def out_of_fold_spread(known: Dataset, error: Floats, folds: list[Split], config: TrainConfig) -> Floats:
-    """(n,) spread > 0 of every row, learnt from the (n,) out-of-fold errors of other groups."""
-    spread = np.empty(len(known.weight))
-    for fold in folds:
-        trees = fit_spread(known.rows(fold.train), error[fold.train], config)
-        spread[fold.test] = spread_of(raw_score(trees, known.features[fold.test]))
+def spread_out_of_fold(features: Floats, folds: list[Split], spreads: list[lgb.Booster]) -> Floats:
+    """(n,) spread > 0 of (n, d) imputed rows, each by the trees of the fold that leaves out its group."""
+    spread = np.empty(len(features))
+    for fold, trees in zip(folds, spreads, strict=True):
+        spread[fold.test] = spread_of(raw_score(trees, features[fold.test]))
     return spread
 
 
@@ -207,8 +233,8 @@ def raw_score(trees: lgb.Booster, features: Floats, rounds: int | None = None) -
     return np.asarray(raw, dtype=np.float64)
 
 
-def _log_means(seen: Dataset, unseen: Floats, kept: NDArray[np.int64], *, config: TrainConfig) -> Floats:
-    """(len(kept), n) log_mean of unseen rows, for each number of trees kept."""
+def log_means(seen: Dataset, unseen: Floats, kept: NDArray[np.int64], *, config: TrainConfig) -> Floats:
+    """(len(kept), n) log_mean of (n, d) imputed rows by a model of the seen ones, for each number of trees kept."""
     terms = fit_base_of(seen, config)
     trees = fit_residual(seen, terms, config)
     base = base_sum(unseen, terms)

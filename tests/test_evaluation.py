@@ -63,9 +63,9 @@ def test_every_question_has_figures_or_a_reason(found: Findings) -> None:
     assert found.answers["S7"].reason.startswith("no randomised rows")
     for answer in found.answers.values():
         if answer.metrics:
-            assert {"mae_log", "skill", "coverage90", "width", "pinball90", "apps_covered"} <= answer.metrics[
-                OURS
-            ].keys()
+            of_bounds = {"coverage90", "coverage90_selected", "width", "margin_vs_oracle", "pinball90", "apps_covered"}
+            assert {"mae_log", "skill", *of_bounds} <= answer.metrics[OURS].keys()
+            assert ("coverage90_adapted" in answer.metrics[OURS]) == (answer.asked.id == "S1")
             assert all(e.low <= e.value <= e.high for e in (m["mae_log"] for m in answer.metrics.values()))
 
 
@@ -131,7 +131,13 @@ def test_tables_have_a_row_for_each_answer_and_sentences_tell_the_rest(found: Fi
         assert all(len(row) == len(sheet.columns) for row in sheet.rows)
     assert [len(sheet.rows) for sheet in predictor_sheets(found)] == [5] * len(answered)
     said = "\n".join(sentences(found))
-    for words in ("noise floor, from", "container-hours have a label", "denser packing", "S7 choices made at random"):
+    for words in (
+        "noise floor, from",
+        "container-hours have a label",
+        "bounds of tomorrow",
+        "denser packing",
+        "S7 choices made at random",
+    ):
         assert words in said
 
 

@@ -59,7 +59,19 @@ def test_figures_are_there_for_ours_and_for_what_stands_beside_it(world: World) 
     found = judged(world, np.random.default_rng(0), TrainConfig(rounds=20, spread_rounds=10, folds=2))
 
     assert {"s1_vs_floor", "s2_vs_best_baseline", "s6_vs_in_range", "modelled_share"} <= found[OURS].keys()
-    assert {"coverage90_cold", "coverage90_warm"} <= found[OURS].keys()
+    for suffix in ("warm", "unseen", "cold"):
+        named = (
+            "coverage90",
+            "coverage90_selected",
+            "apps_covered",
+            "width_vs_oracle",
+            "margin_vs_oracle",
+            "own_share",
+        )
+        assert {f"{name}_{suffix}" for name in named} <= found[OURS].keys()
+        assert 0.5 < found[OURS][f"coverage90_selected_{suffix}"] <= 1
+        assert found[OURS][f"width_vs_oracle_{suffix}"] > 0
+    assert found[OURS]["own_share_unseen"] == 0
     regrets = {f"regret_at_1_100{suffix}" for suffix in CROWDING}
     for who in (OURS, "sum_of_pressure", "least_cpu", "random"):
         assert regrets <= found[who].keys()

@@ -15,7 +15,7 @@ from features.placement import PROFILE_COLUMNS, training_fills
 from features.tables import TRAINING
 from models.bundle import write_bundle
 from models.export import export_placement
-from models.manifest import Manifest, ModelEntry
+from models.manifest import AppMargin, EntryMargins, Manifest, ModelEntry
 from models.placement import Placement
 from models.table import read_rows, with_fills
 from models.train import TrainConfig, fit_placement
@@ -31,6 +31,15 @@ CAPACITY = {
     "small": [8.0, 1.6e7, 5e10, 3.2e10, 5e8, 2e4, 1e9, 2.0, 5e10, 1e10],
 }
 FACTS = {"big": [32.0, 2.4, 2e6, 6.25e9], "small": [8.0, 3.1, 2e6, 6.25e9]}
+MARGINS = EntryMargins(
+    level=0.9,
+    floor=0.05,
+    seen=0.7,
+    unseen=1.5,
+    cold=2.5,
+    apps=(AppMargin(cluster="c", app="web", multiplier=0.5, windows=150.0),),
+)
+"""`web` has earned its own; the others were never seen."""
 CONFIG = TrainConfig(rounds=40, spread_rounds=10, leaves=5, min_rows_in_leaf=10, folds=3)
 
 
@@ -146,6 +155,7 @@ def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
         signs=tuple(placement.signs.tolist()),
         medians=placement.known_medians(),
         calibration=placement.calibration,
+        margins=MARGINS,
     )
     return Manifest(
         created_at=start,

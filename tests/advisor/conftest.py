@@ -7,6 +7,7 @@ import pytest
 from clusters import trained, write
 from processes import Process, new_process
 
+from advisor.margins import served_margins
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.catalog import catalogue_hash
@@ -29,8 +30,13 @@ def bundle(placement: Placement, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def scorer_of(bundle: Path) -> Callable[[Snapshot], ModelScorer]:
     loaded = load_bundle(bundle, catalogue_hash())
     predictor = open_predictor(loaded, "placement")
-    margins = loaded.manifest.models["placement"].calibration
-    return lambda snapshot: ModelScorer(snapshot, predictor, margins.hierarchical, margins.node)
+    entry = loaded.manifest.models["placement"]
+
+    def scorer(snapshot: Snapshot) -> ModelScorer:
+        margins = served_margins(entry, snapshot.cluster, snapshot.apps)
+        return ModelScorer(snapshot, predictor, margins, entry.calibration.node)
+
+    return scorer
 
 
 @pytest.fixture

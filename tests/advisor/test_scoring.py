@@ -1,19 +1,22 @@
 """Scoring: the vectorised scorer against a plain loop, and the laws it must keep."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import APPS, NOW_US, busier, emptied, snapshot
+from clusters import APPS, MARGINS, NOW_US, busier, emptied, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from advisor.margins import served_margins
 from advisor.scoring import ModelScorer, Newcomer, Scores
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES, RAW_NAMES
+from features.catalog import NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from features.residents import DEMAND
+from models.bundle import load_bundle
 
 Floats = NDArray[np.float64]
 ScorerOf = Callable[[Snapshot], ModelScorer]
@@ -67,6 +70,12 @@ def plain_log(scorer: ModelScorer, pressure: list[float], profile: Floats, node:
     return float(said.log_mean[0]), float(said.spread[0])
 
 
+def plain_multiplier(app: str, profile: Floats) -> float:
+    """Own where earned; an app without a profile is cold whatever it earned elsewhere, at least as wide as its own."""
+    own = {margin.app: margin.multiplier for margin in MARGINS.apps}
+    return own.get(app, MARGINS.unseen) if profile[-1] > 0 else max(own.get(app, 0.0), MARGINS.cold)
+
+
 def plain_score(scorer: ModelScorer, app: str, node: int) -> tuple[float, float, float, list[float]]:
     """Mean, upper, node bound and harm of one candidate, one container after the other."""
     view = scorer.snapshot
@@ -86,7 +95,8 @@ def plain_score(scorer: ModelScorer, app: str, node: int) -> tuple[float, float,
         after, wide = plain_log(scorer, plain_pressure([*others, own], capacity, [*kinds, False]), profile, node)
         bounds.append(after + scorer.node * wide)
         harm.append(max(1.0, float(np.exp(after - before))))
-    return float(np.exp(log_mean)), float(np.exp(log_mean + scorer.upper * spread)), float(np.exp(max(bounds))), harm
+    margin = plain_multiplier(app, plain_profile(view, mine, node)) * (spread + MARGINS.floor)
+    return float(np.exp(log_mean)), float(np.exp(log_mean + margin)), float(np.exp(max(bounds))), harm
 
 
 @pytest.mark.parametrize("app", [*APPS, "never-seen"])
@@ -102,6 +112,26 @@ def test_all_candidates_at_once_score_as_one_after_the_other(scorer_of: ScorerOf
         assert scores.upper[node] == pytest.approx(upper, rel=1e-12)
         assert scores.node_bound[node] == pytest.approx(bound, rel=1e-12)
         assert ratios(scores, node) == pytest.approx(harm, rel=1e-12)
+
+
+def test_an_app_with_an_own_margin_has_another_bound_than_the_same_app_elsewhere(bundle: Path) -> None:
+    """Another cluster's app of the same name has earned nothing."""
+    entry = load_bundle(bundle, catalogue_hash()).manifest.models["placement"]
+    here, elsewhere = (served_margins(entry, cluster, APPS) for cluster in ("c", "other"))
+    web, windows = np.array([APPS.index("web")]), np.array([60.0])
+
+    assert here.multipliers(web, windows).tolist() == [0.5]
+    assert elsewhere.multipliers(web, windows).tolist() == [1.5]
+    assert here.multipliers(web, np.zeros(1)).tolist() == [2.5]
+
+
+def test_a_bundle_older_than_own_margins_bounds_every_app_as_one_never_seen(bundle: Path) -> None:
+    entry = load_bundle(bundle, catalogue_hash()).manifest.models["placement"].model_copy(update={"margins": None})
+
+    old = served_margins(entry, "c", APPS)
+
+    assert old.floor == 0.0
+    assert set(old.profiled.tolist()) == set(old.cold.tolist()) == {entry.calibration.hierarchical}
 
 
 @given(order=st.permutations(range(6)), seed=st.integers(0, 20))

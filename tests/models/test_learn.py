@@ -18,6 +18,7 @@ from ingest.simulator.messages import app_name
 from ingest.simulator.run import hidden_apps
 from models.evaluate import spearman
 from models.learn import OURS, Metrics, Trainer, judge, standard_questions
+from models.link import upper_ratio
 from models.placement import Placement
 from models.predictor import Predictor
 from models.table import with_fills
@@ -26,7 +27,7 @@ from models.train import TrainConfig
 Floats = NDArray[np.float64]
 RISING = [i for i, f in enumerate(RAW) if f.sign > 0]
 IN_BASE = [RAW_NAMES.index(name) for name in PRESSURES]
-ASKED = ("time_forward", "leave_app_out")
+ASKED = ("time_forward", "leave_app_out", "cold_app")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def report(learnt: Simulated) -> dict[str, Metrics]:
     return {name: judge(learnt.rows, questions[name], CONFIG, lambda _: None).metrics(rng) for name in ASKED}
 
 
-@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("question", ["time_forward", "leave_app_out"])
 @pytest.mark.parametrize("baseline", ["constant", "group_mean", "sum_of_pressure"])
 def test_ours_beats_the_baseline_on_rows_it_never_saw(report: dict[str, Metrics], question: str, baseline: str) -> None:
     ours, theirs = report[question][OURS], report[question][baseline]
@@ -100,9 +101,11 @@ def test_more_pressure_never_lowers_what_is_served_and_raises_the_mean(
 
     assert (mean_after < mean).sum() == 0
     assert (mean_after[rose] <= mean[rose]).sum() == 0
-    margins = placement.calibration
-    for margin in (margins.pooled, margins.hierarchical, margins.node):
-        assert (mean_after + margin * spread_after < mean + margin * spread).sum() == 0
+    bounds, before = placement.bounds(), upper_ratio(mean, spread, placement.calibration.node)
+    assert (upper_ratio(mean_after, spread_after, placement.calibration.node) < before).sum() == 0
+    for multiplier in (bounds.seen, bounds.unseen, bounds.cold, *bounds.own):
+        before = upper_ratio(mean, spread + bounds.floor, multiplier)
+        assert (upper_ratio(mean_after, spread_after + bounds.floor, multiplier) < before).sum() == 0
 
 
 @dataclass(frozen=True)
@@ -184,8 +187,10 @@ def test_a_further_neighbour_raises_what_is_served_where_it_raises_the_truth(
     rises = more.slowdown > fewer.slowdown
     assert rises.mean() > 0.95
     assert (mean_after[rises] > mean[rises]).all()
-    margin = placement.calibration.hierarchical
-    assert (mean_after + margin * spread_after >= mean + margin * spread).all()
+    bounds = placement.bounds()
+    for multiplier in (bounds.seen, bounds.unseen, bounds.cold, *bounds.own):
+        before = upper_ratio(mean, spread + bounds.floor, multiplier)
+        assert (upper_ratio(mean_after, spread_after + bounds.floor, multiplier) >= before).all()
 
 
 def test_what_is_served_ranks_situations_as_the_truth_does(

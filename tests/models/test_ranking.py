@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ranking import candidate_sets, regret_at_1
+from models.ranking import candidate_sets, chosen_rows, regret_at_1
 
 TRUTH = np.log([1.0, 2.0, 1.5, 3.0, 1.2])
 
@@ -53,3 +53,10 @@ def test_regret_equals_a_naive_loop_and_the_truth_has_none(given_rows: list[tupl
             naive.append(taken / np.exp(truth[here]).min() - 1)
     assert regret_at_1(sets, truth, score) == pytest.approx(naive)
     assert regret_at_1(sets, truth, truth) == pytest.approx(np.zeros(sets.count))
+
+
+def test_the_chosen_are_the_lowest_of_each_set_and_all_of_equals() -> None:
+    sets = candidate_sets(np.array([0, 0, 1, 1, 1]), np.arange(5))
+
+    assert chosen_rows(sets, np.array([2.0, 1.0, 5.0, 5.0, 6.0])).tolist() == [1, 2, 3]
+    assert chosen_rows(candidate_sets(np.arange(5), np.arange(5)), TRUTH).tolist() == []

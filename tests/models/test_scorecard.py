@@ -9,20 +9,24 @@ from numpy.typing import NDArray
 from features.catalog import RAW_NAMES
 from models.evaluate import Estimate, resamples_of
 from models.learn import OURS, Outcome
+from models.margins import Margins
 from models.ranking import candidate_sets
-from models.scorecard import app_coverage, best_baseline, bound_metrics, pinball, scorecard, skill
+from models.scorecard import app_coverage, best_baseline, bound_metrics, oracle_margin, pinball, scorecard, skill
 from models.table import Rows
 
 Floats = NDArray[np.float64]
 APPS = np.repeat(np.arange(4), 10)
+TIERS = np.where(APPS == 1, Margins.OWN, Margins.UNSEEN).astype(np.int8)
 NO_SETS = candidate_sets(np.arange(40), np.zeros(40, np.int64))
 
 
 def outcome_of(truth: Floats, said: Floats, upper: Floats) -> Outcome:
     n = len(truth)
     every = np.arange(n)
-    rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every)
-    return Outcome(rows, {OURS: said, "constant": np.zeros(n), "worse": np.full(n, 9.0)}, upper, every)
+    rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every, APPS[:n])
+    return Outcome(
+        rows, {OURS: said, "constant": np.zeros(n), "worse": np.full(n, 9.0)}, upper, every, np.full(n, 0.1), TIERS[:n]
+    )
 
 
 @pytest.fixture
@@ -67,6 +71,7 @@ def test_a_bound_is_judged_app_by_app(outcome: Outcome) -> None:
     assert found["apps_covered"].value == 0.75
     assert found["worst_decile"].value == 0.0
     assert found["width"].value == pytest.approx(np.exp(outcome.upper - outcome.predicted[OURS]).mean())
+    assert found["coverage90_own"].value == 1.0
     assert all(isinstance(e, Estimate) and e.low <= e.high for e in found.values())
 
 
@@ -95,3 +100,30 @@ def test_regret_counts_the_sets_that_are_there(outcome: Outcome) -> None:
 
     assert found[OURS]["regret_at_1"].value == 0.0
     assert found["constant"]["regret_at_1"].value == pytest.approx((np.exp(0.4) - 1) / 4)
+
+
+def test_the_oracle_knows_what_each_app_needed_and_no_more() -> None:
+    truth = np.concatenate([np.linspace(0.1, 1.0, 10), np.full(10, -1.0)])
+    found = outcome_of(truth, np.zeros(20), np.full(20, 1.8))
+
+    margin = oracle_margin(found)
+    metrics = bound_metrics(found, resamples_of(APPS[:20], np.random.default_rng(0)), np.random.default_rng(1))
+
+    assert margin[:10] == pytest.approx(np.full(10, 0.91))
+    assert (margin[10:] == 0).all()
+    assert (truth[:10] <= margin[:10]).mean() == 0.9
+    assert metrics["margin_vs_oracle"].value == pytest.approx(1.8 / (0.91 / 2))
+    assert metrics["width_vs_oracle"].value == pytest.approx(np.exp(1.8) / ((np.exp(0.91) + 1) / 2))
+
+
+def test_coverage_after_selection_counts_the_chosen_candidates_alone(outcome: Outcome) -> None:
+    """Of two candidates the cheaper looking one is chosen: here always the one that is not covered."""
+    truth = np.tile([0.5, 0.2], 20)
+    risky = outcome_of(truth, np.tile([0.1, 0.2], 20), np.full(40, 0.3))
+    sets = candidate_sets(np.arange(40) // 2, np.arange(40) % 2)
+
+    found = scorecard(risky, sets, APPS, np.random.default_rng(0))[OURS]
+
+    assert found["coverage90"].value == 0.5
+    assert found["coverage90_selected"].value == 0.0
+    assert "coverage90_selected" not in scorecard(risky, NO_SETS, APPS, np.random.default_rng(0))[OURS]
