@@ -21,11 +21,13 @@ class ServedMargins:
         floor: log ratio.
         profiled: (a + 1,) by app where it has a profile; the last is that of an app that is not known.
         cold: (a + 1,) by app where it has none.
+        own: (a + 1,) whether the app has an own margin: its rows are predicted as those of an app learnt from.
     """
 
     floor: float
     profiled: Floats
     cold: Floats
+    own: NDArray[np.bool_]
 
     def multipliers(self, app: Ints, windows: Floats) -> Floats:
         """(n,) multiplier of containers by app, -1 where not known, and by windows behind their profile."""
@@ -45,4 +47,5 @@ def served_margins(entry: ModelEntry, cluster: str, apps: Sequence[str]) -> Serv
     """
     margins, app = margins_of(entry, cluster, apps), np.append(np.arange(len(apps)), -1)
     known = np.ones(len(app), np.bool_)
-    return ServedMargins(margins.floor, margins.multipliers(app, known), margins.multipliers(app, ~known))
+    profiled, cold = margins.multipliers(app, known), margins.multipliers(app, ~known)
+    return ServedMargins(margins.floor, profiled, cold, margins.known(app))

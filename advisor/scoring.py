@@ -103,8 +103,9 @@ class ModelScorer:
         home, seats = _home(self.snapshot, nodes), _seats(self.snapshot, newcomer, nodes)
         count = len(home.members.group)
         crowded = home.raw(pressures(_joined(home.members, seats.members))[:count])
-        asked = self._predict(np.concatenate([crowded, _joining(home, seats)]))
-        before = self._predict(home.raw(pressures(home.members)))
+        residents, own = self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))
+        asked = self._predict(np.concatenate([crowded, _joining(home, seats)]), np.concatenate([residents, own]))
+        before = self._predict(home.raw(pressures(home.members)), residents)
         worst = np.full(len(nodes), -np.inf)
         group = np.append(home.members.group, seats.members.group)
         np.maximum.at(worst, group, asked.log_mean + self.node * asked.spread)
@@ -133,19 +134,23 @@ class ModelScorer:
 
     def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
         """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
-        raw = self.newcomer_features(newcomer, nodes)
-        whole = self._predict(raw).ratio()
-        return np.column_stack([whole - self._predict(_relieved(raw, name)).ratio() for name in NAMES])
+        raw, app = self.newcomer_features(newcomer, nodes), self._app(newcomer, len(nodes))
+        whole = self._predict(raw, app).ratio()
+        return np.column_stack([whole - self._predict(_relieved(raw, name), app).ratio() for name in NAMES])
 
     def _upper(self, asked: Prediction, newcomer: Newcomer, nodes: NDArray[np.int32], *, windows: Floats) -> Floats:
         """(n,) bound of the newcomer on each node, from the last n predictions and the windows behind its profile."""
-        app = np.full(len(nodes), self.snapshot.app_index.get(newcomer.app, -1))
-        multiplier = self.margins.multipliers(app, windows)
+        multiplier = self.margins.multipliers(self._app(newcomer, len(nodes)), windows)
         last = len(asked.log_mean) - len(nodes)
         return upper_ratio(asked.log_mean[last:], asked.spread[last:] + self.margins.floor, multiplier)
 
-    def _predict(self, raw: Floats) -> Prediction:
-        return self.predictor.predict(complete(raw, self.predictor.medians[: len(RAW_NAMES)]))
+    def _app(self, newcomer: Newcomer, count: int) -> Ints:
+        """(count,) the newcomer's app, -1 where the snapshot does not know it."""
+        return np.full(count, self.snapshot.app_index.get(newcomer.app, -1))
+
+    def _predict(self, raw: Floats, app: Ints) -> Prediction:
+        features = complete(raw, self.predictor.medians[: len(RAW_NAMES)])
+        return self.predictor.predict(features, self.margins.own[app])
 
 
 def newcomer_features(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:

@@ -25,10 +25,11 @@ from models.learn import Metrics, Trainer, fit, standard_questions
 from models.manifest import Manifest, ModelEntry, Provenance
 from models.margins import margins_entry
 from models.placement import Placement
+from models.predictor import FAMILIAR
 from models.registry import Registry
 from models.table import Rows, read_rows
 from models.train import TrainConfig
-from models.tree_file import ROLE, write_trees
+from models.tree_file import FAMILIAR_ROLE, ROLE, write_trees
 
 MODEL = PLACEMENT
 EXPLAINING = ("time_forward", "leave_app_out")
@@ -133,19 +134,23 @@ def train_bundle(
 
 
 def files_of(name: str, model: Placement) -> dict[str, bytes]:
-    """The files of one model of a bundle: its two graphs, and its trees to explain by."""
+    """The files of one model of a bundle: its graphs, and its trees to explain by."""
     graphs = {f"{name}.{role}.onnx": content for role, content in export_placement(model).items()}
-    return graphs | {f"{name}.{ROLE}.arrow": write_trees(model.residual, model.base())}
+    trees = {ROLE: model.residual} | ({} if model.familiar is None else {FAMILIAR_ROLE: model.familiar.residual})
+    return graphs | {f"{name}.{role}.arrow": write_trees(forest, model.base()) for role, forest in trees.items()}
 
 
 def entry_of(name: str, model: Placement) -> ModelEntry:
     """What the manifest says of one model."""
+    own = model.familiar is not None
+    graphs, trees = ("mean", "spread", *([FAMILIAR] * own)), (ROLE, *([FAMILIAR_ROLE] * own))
     return ModelEntry(
-        files={role: f"{name}.{role}.onnx" for role in ("mean", "spread")} | {ROLE: f"{name}.{ROLE}.arrow"},
+        files={role: f"{name}.{role}.onnx" for role in graphs} | {role: f"{name}.{role}.arrow" for role in trees},
         features=model.names,
         signs=tuple(model.signs.tolist()),
         medians=model.known_medians(),
         calibration=model.calibration,
+        familiar_share=model.familiar.share if model.familiar else None,
     )
 
 

@@ -12,7 +12,7 @@ from models.errors import WrongFeatures
 from models.impute import impute
 from models.paths import Paths, paths_of
 from models.predictor import medians_of
-from models.tree_file import read_trees
+from models.tree_file import FAMILIAR_ROLE, read_trees
 from models.trees import Forest
 
 Floats = NDArray[np.float64]
@@ -27,6 +27,8 @@ class Explainer:
     medians: Floats
     terms: BaseTerms
     paths: Paths
+    share: float = 1.0
+    """Of the base's log that the trees start from."""
 
     def explain(self, features: Floats) -> Attribution:
         """Contributions to the log_mean that `Predictor.predict` tells of each row: exact, a few milliseconds a row.
@@ -58,17 +60,25 @@ class Explainer:
         return impute(features, self.medians)
 
     def _with_base(self, rows: Floats, trees: Attribution) -> Attribution:
-        return Attribution(trees.expected, trees.by_feature + base_attribution(rows, self.terms))
+        return Attribution(trees.expected, trees.by_feature + self.share * base_attribution(rows, self.terms))
 
 
-def open_explainer(bundle: Bundle, model: str) -> Explainer:
+def open_explainer(bundle: Bundle, model: str, *, known: bool = False) -> Explainer:
     """The explainer of one model of a verified bundle.
+
+    Args:
+        bundle: where the model is.
+        model: its name.
+        known: whether rows are of apps with an own margin, which may have trees of their own, see `Predictor.predict`.
 
     Raises:
         NotExplainable: the bundle was written before it held what explains.
         BundleCorrupt: what explains is not what `write_trees` writes.
     """
     entry = bundle.manifest.models[model]
+    if known and entry.familiar_share is not None:
+        forest, terms = read_trees(bundle, model, FAMILIAR_ROLE)
+        return Explainer(entry.features, medians_of(entry), terms, paths_of(forest), entry.familiar_share)
     return explainer_of(entry.features, medians_of(entry), *read_trees(bundle, model))
 
 

@@ -22,13 +22,19 @@ _LAST_AXIS = numpy_helper.from_array(np.array([1]), "last_axis")
 
 
 def export_placement(placement: Placement) -> dict[str, bytes]:
-    """The graphs of a trained model by role: "mean" and "spread", and "beyond" where far rows are told apart."""
+    """The graphs of a trained model by role.
+
+    "mean" and "spread", "beyond" where far rows are told apart, "familiar" where apps learnt from have their own trees.
+    """
     graphs = {
         "mean": _export_start(placement.residual, placement.terms),
         "spread": export_spread(placement.spread),
     }
-    far = placement.beyond
-    return graphs if far is None else {**graphs, "beyond": export_trend(far.residual, far.start)}
+    if placement.beyond is not None:
+        graphs["beyond"] = export_trend(placement.beyond.residual, placement.beyond.start)
+    if placement.familiar is not None:
+        graphs["familiar"] = export_mean(placement.familiar.residual, placement.base())
+    return graphs
 
 
 def export_mean(forest: Forest, terms: BaseTerms) -> bytes:

@@ -4,19 +4,19 @@ An app that was learnt from is judged by models that saw it, but not yet that ti
 left it out; an app that never ran, by the same models on rows without its profile.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.calibrate import conformal_quantile
 from models.dataset import Dataset
-from models.errors import InconsistentDataset
+from models.fit_familiar import Ahead
 from models.grouped import effective_windows, group_quantiles, quantile_over_groups
 from models.impute import impute
 from models.link import spread as spread_of
 from models.margins import FEW_WINDOWS, Margins, earned
-from models.splits import Split, as_many_origins, leave_group_out
+from models.splits import leave_group_out
 from models.table import Rows
 from models.train import TrainConfig, Trained, log_means, raw_score, spread_out_of_fold
 
@@ -29,35 +29,20 @@ APP_FOLDS = 6
 """So few apps are left out at once that the models are nearly as good as the one that is served."""
 SHARE_OF_ROWS = 0.87
 """Of an app never seen, at least this share of rows is covered, in as many apps as the level says."""
-ORIGINS, KEPT_ORIGINS = 3, 2
-"""Times from which models could look ahead, evenly spread, and how many of the last do: models of few hours err more
-than the one that is served."""
 
 
-@dataclass(frozen=True)
-class Forward:
-    """What models said of times they had not seen.
-
-    Args:
-        chosen: (n,) which rows they judged.
-        error: (m,) log slowdown minus what they said, of the chosen rows.
-    """
-
-    chosen: Flags
-    error: Floats
-
-
-def fit_margins(rows: Rows, fills: Floats, trained: Trained, *, config: TrainConfig) -> Margins:
+def fit_margins(rows: Rows, fills: Floats, trained: Trained, ahead: Ahead | None, *, config: TrainConfig) -> Margins:
     """Multipliers of a model.
 
     Args:
         rows: what it was trained on, before anything is filled in.
         fills: (len(RAW),) what was filled in.
         trained: the model with what it was made with.
+        ahead: errors on times not seen; None where the rows cover too little time to look ahead.
         config: how it was trained; the number of trees is the model's own.
 
     Returns:
-        See models.margins. Where the rows cover too little time to look ahead, every app is as one never seen.
+        See models.margins. Without looking ahead every app is as one never seen.
 
     Raises:
         InconsistentDataset: fewer than two apps.
@@ -75,7 +60,6 @@ def fit_margins(rows: Rows, fills: Floats, trained: Trained, *, config: TrainCon
     there = rows.profiled()
     unseen = _needed((errors[0] / (spread + floor))[there], known.group[there], level) if there.any() else cold_needs
     whole = Margins(level, floor, unseen, unseen, cold_needs, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    ahead = forward_errors(known, again)
     return whole if ahead is None else _with_own(whole, ahead, rows, trained)
 
 
@@ -89,21 +73,7 @@ def left_out_errors(known: Dataset, cold: Floats, config: TrainConfig) -> Floats
     return errors
 
 
-def forward_errors(known: Dataset, config: TrainConfig) -> Forward | None:
-    """What models of the past said of what came after; None where the rows cover too little time."""
-    try:
-        splits: list[Split] = as_many_origins(known.time, most=ORIGINS)[-KEPT_ORIGINS:]
-    except InconsistentDataset:
-        return None
-    said = np.full(len(known.weight), np.nan)
-    for split in splits:
-        past = known.rows(split.train)
-        said[split.test] = log_means(past, known.features[split.test], np.array([config.rounds]), config=config)[0]
-    chosen = np.isfinite(said)
-    return Forward(chosen, (known.log_slowdown - said)[chosen])
-
-
-def _with_own(whole: Margins, ahead: Forward, rows: Rows, trained: Trained) -> Margins:
+def _with_own(whole: Margins, ahead: Ahead, rows: Rows, trained: Trained) -> Margins:
     profiled = rows.profiled()[ahead.chosen]
     if not profiled.any():
         return whole

@@ -13,6 +13,7 @@ from models.baselines import BASELINES
 from models.dataset import Dataset
 from models.evaluate import Estimate, coverage, evaluate
 from models.export import export_placement
+from models.fit_familiar import fit_familiar, look_ahead
 from models.fit_margins import fit_margins
 from models.hindsight import known_at_decision
 from models.impute import impute
@@ -79,7 +80,12 @@ def fit(rows: Rows, config: TrainConfig) -> Placement:
     fills = training_fills(rows.raw)
     trained = train(known_at_decision(rows.dataset(fills)), config)
     placement = with_fills(trained.placement, fills)
-    return replace(placement, margins=fit_margins(rows, fills, trained, config=config))
+    ahead = look_ahead(trained.known, len(placement.residual.roots), config)
+    return replace(
+        placement,
+        margins=fit_margins(rows, fills, trained, ahead, config=config),
+        familiar=None if ahead is None else fit_familiar(trained.known, placement.base(), ahead.rounds, config),
+    )
 
 
 def open_fitted(placement: Placement) -> Predictor:
@@ -152,8 +158,8 @@ class Trainer:
         unseen = whole.without_profile() if cold else whole
         fills = placement.medians[: len(RAW_NAMES)]
         test = unseen.dataset(fills)
-        said = open_fitted(placement).predict(test.features)
         margins, group, profiled = placement.bounds(), unseen.group, unseen.profiled()
+        said = open_fitted(placement).predict(test.features, margins.known(group))
         scale = said.spread + margins.floor
         return Outcome(
             rows=unseen,

@@ -6,12 +6,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def log_mean(base_sum: Floats, tree_raw: Floats) -> Floats:
+def log_mean(base_sum: Floats, tree_raw: Floats, share: float = 1.0) -> Floats:
     """Expected log slowdown.
 
     Args:
         base_sum: (n,) excess ratio of the base, > -1.
         tree_raw: (n,) correction of the trees, in log ratio.
+        share: of the base's log that the trees start from.
 
     Returns:
         (n,) log slowdown, 0.0 is the app's own normal. NaN in, NaN out.
@@ -21,7 +22,7 @@ def log_mean(base_sum: Floats, tree_raw: Floats) -> Floats:
 
     Source: ours, docs/decisions/0008-model-form.md: additive in slowdown, so that it extrapolates.
     """
-    return np.log1p(base_sum) + tree_raw
+    return share * np.log1p(base_sum) + tree_raw
 
 
 def spread(tree_raw: Floats) -> Floats:

@@ -54,11 +54,15 @@ class ModelEntry(BaseModel):
     calibration: Calibration
     margins: EntryMargins | None = None
     """None in bundles that are older than own margins: calibration is all there is."""
+    familiar_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Of the base's log that the graph "familiar" starts from, where there is one."""
 
     @model_validator(mode="after")
     def _columns_agree(self) -> Self:
         if len(self.signs) != len(self.features) or not self.medians.keys() <= set(self.features):
             raise ValueError("signs must match features one to one, and medians name features")
+        if (self.familiar_share is None) != ("familiar" not in self.files):
+            raise ValueError("the graph of familiar apps and its share of the base go together")
         return self
 
 

@@ -59,6 +59,10 @@ class Margins:
         known = np.where(at < 0, self.UNSEEN, np.where(windows[at] >= ENOUGH_WINDOWS, self.OWN, self.STARTED))
         return np.where(profiled, known, self.COLD).astype(np.int8)
 
+    def known(self, group: Ints) -> Flags:
+        """(n,) whether each row's app has an own margin: it was learnt from, and long enough to say so."""
+        return self._found(group) >= 0
+
     def multipliers(self, group: Ints, profiled: Flags) -> Floats:
         """Multiplier of each row.
 

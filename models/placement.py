@@ -32,6 +32,19 @@ class Beyond:
 
 
 @dataclass(frozen=True)
+class Familiar:
+    """What is said of apps learnt from, on the same base.
+
+    Args:
+        share: of the base's log that the trees start from, in [0, 1].
+        residual: trees on top of it.
+    """
+
+    share: float
+    residual: Forest
+
+
+@dataclass(frozen=True)
 class Placement:
     """A trained model of slowdown: base, trees on top of it, trees for the size of the error, and how to bound."""
 
@@ -45,6 +58,8 @@ class Placement:
     calibration: Calibration
     beyond: Beyond | None = None
     """Where rows far from those learnt from are told apart."""
+    familiar: Familiar | None = None
+    """Of apps with an own margin, where that did better on times not seen."""
     margins: Margins | None = None
     """Of single containers by what is known of their app, where the rows tell apps and times; else calibration."""
 

@@ -1,7 +1,7 @@
 """Predictor: rows in, slowdown out: imputation, the two graphs and the link, in the order of training."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from models.runtime import Graph, load_graph
 from models.trend import Trend, trend_inputs
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+FAMILIAR = "familiar"
+"""Role of the graph of apps learnt from."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,15 @@ class Predictor:
     """Where the trees start from a trend."""
     far: "Far | None" = None
     """Where rows far from those learnt from are told apart."""
+    familiar: "Own | None" = None
+    """Where apps learnt from have trees of their own."""
 
-    def predict(self, features: Floats) -> Prediction:
+    def predict(self, features: Floats, known: Flags | None = None) -> Prediction:
         """Expected slowdown of each row and the size of its error.
 
         Args:
             features: (n, d) raw feature values in catalogue order; NaN is missing.
+            known: (n,) whether the row's app has an own margin, see models.margins; None where none has.
 
         Returns:
             Four (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
@@ -71,9 +77,7 @@ class Predictor:
         rows = impute(features, self.medians)
         spread = link.spread(self.spread.predict(rows)["tree_raw"])
         if self.trend is None:
-            mean = self.mean.predict(rows)
-            log_mean = link.log_mean(mean["base_sum"], mean["tree_raw"])
-            return Prediction(mean["base_sum"], log_mean, spread, np.zeros(len(rows)))
+            return Prediction(*self._on_base(rows, known), spread, np.zeros(len(rows)))
         base_sum, log_mean = on_trend(self.mean, self.trend, rows)
         if self.far is None:
             return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)))
@@ -82,6 +86,16 @@ class Predictor:
         far = apart > 1
         means = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
         return Prediction(*means, spread * widening(apart), apart)
+
+    def _on_base(self, rows: Floats, known: Flags | None) -> tuple[Floats, Floats]:
+        """(n,) base_sum and log_mean of imputed rows, each by the graph that is for its app."""
+        if self.familiar is None or known is None or not known.any():
+            return on_base(self.mean, rows)
+        found = np.empty((2, len(rows)))
+        found[:, known] = on_base(self.familiar.mean, rows[known], self.familiar.share)
+        if not known.all():
+            found[:, ~known] = on_base(self.mean, rows[~known])
+        return found[0], found[1]
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,20 @@ class Far:
     trend: Trend
 
 
+@dataclass(frozen=True)
+class Own:
+    """The graph of apps learnt from, and the share of the base that it starts from."""
+
+    share: float
+    mean: Graph
+
+
+def on_base(mean: Graph, rows: Floats, share: float = 1.0) -> tuple[Floats, Floats]:
+    """(n,) excess ratio of the base and (n,) log slowdown of a graph, for (n, d) imputed rows."""
+    said = mean.predict(rows)
+    return said["base_sum"], link.log_mean(said["base_sum"], said["tree_raw"], share)
+
+
 def on_trend(mean: Graph, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
     """(n,) excess ratio of the trend and (n,) log slowdown of its graph, for (n, d) imputed rows."""
     said = mean.predict(np.hstack([rows, trend_inputs(rows, trend)]))
@@ -101,9 +129,11 @@ def on_trend(mean: Graph, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
 
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
     """The predictor of one model of a verified bundle."""
-    return predictor_of(
-        medians_of(bundle.manifest.models[model]), bundle.file_of(model, "mean"), bundle.file_of(model, "spread")
-    )
+    entry = bundle.manifest.models[model]
+    plain = predictor_of(medians_of(entry), bundle.file_of(model, "mean"), bundle.file_of(model, "spread"))
+    if entry.familiar_share is None:
+        return plain
+    return replace(plain, familiar=Own(entry.familiar_share, load_graph(bundle.file_of(model, FAMILIAR))))
 
 
 def medians_of(entry: ModelEntry) -> Floats:
@@ -121,4 +151,5 @@ def predictor_of_fitted(placement: Placement, graphs: Mapping[str, bytes]) -> Pr
     trend = placement.terms if isinstance(placement.terms, Trend) else None
     beyond = placement.beyond
     far = None if beyond is None else Far(beyond.limit, load_graph(graphs["beyond"]), beyond.start)
-    return Predictor(placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]), trend, far)
+    own = None if placement.familiar is None else Own(placement.familiar.share, load_graph(graphs[FAMILIAR]))
+    return Predictor(placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]), trend, far, own)

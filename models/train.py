@@ -183,23 +183,24 @@ def fit_base_of(known: Dataset, config: TrainConfig) -> BaseTerms:
     return fit_base(known.features, known.log_slowdown, known.weight, columns, huber_log_ratio=config.huber_log_ratio)
 
 
-def fit_residual(known: Dataset, terms: BaseTerms, config: TrainConfig) -> lgb.Booster:
+def fit_residual(known: Dataset, terms: BaseTerms, config: TrainConfig, *, share: float = 1.0) -> lgb.Booster:
     """Monotone trees that correct the base.
 
     Args:
         known: imputed rows.
         terms: the base they start from.
         config: rounds, leaves, loss.
+        share: of the base's log that they start from.
 
     Returns:
-        A booster whose raw score is added to log1p(base_sum). NaN in a free column is learnt as its own side.
+        A booster whose raw score is added to share x log1p(base_sum). NaN in a free column is learnt as its own side.
 
     Raises:
         lightgbm.basic.LightGBMError: the data cannot be binned.
 
     Source: ours, docs/decisions/0008-model-form.md; the monotone method is "basic", 0004-monotone-basic.md beside it.
     """
-    start = np.log1p(base_sum(known.features, terms))
+    start = log_mean(base_sum(known.features, terms), np.zeros(len(known.weight)), share)
     train = lgb.Dataset(known.features, known.log_slowdown, weight=known.weight, init_score=start)
     loss = {"objective": config.objective, "alpha": config.huber_log_ratio}
     return lgb.train({**tree_parameters(known, config), **loss}, train, config.rounds)

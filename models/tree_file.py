@@ -16,7 +16,8 @@ from models.bundle import Bundle
 from models.errors import BundleCorrupt, NotExplainable
 from models.trees import Forest
 
-ROLE = "trees"
+ROLE, FAMILIAR_ROLE = "trees", "familiar_trees"
+"""Of the trees for any app, and of those for apps learnt from."""
 MAX_BYTES = 1 << 26
 """Some 80,000 trees of 31 leaves; a longer file is not read."""
 SCHEMA = pa.schema(
@@ -47,7 +48,7 @@ def write_trees(forest: Forest, terms: BaseTerms) -> bytes:
     return bytes(sink.getvalue())
 
 
-def read_trees(bundle: Bundle, model: str) -> tuple[Forest, BaseTerms]:
+def read_trees(bundle: Bundle, model: str, role: str = ROLE) -> tuple[Forest, BaseTerms]:
     """The trees and the base of a model of a verified bundle, checked so that attribution cannot go astray in them.
 
     Raises:
@@ -55,10 +56,10 @@ def read_trees(bundle: Bundle, model: str) -> tuple[Forest, BaseTerms]:
         BundleCorrupt: the file is not one, or describes no trees.
     """
     entry = bundle.manifest.models[model]
-    if ROLE not in entry.files:
+    if role not in entry.files:
         raise NotExplainable(bundle.directory, model)
-    corrupt = partial(BundleCorrupt, bundle.directory, entry.files[ROLE])
-    content = bundle.file_of(model, ROLE)
+    corrupt = partial(BundleCorrupt, bundle.directory, entry.files[role])
+    content = bundle.file_of(model, role)
     if len(content) > MAX_BYTES:
         raise corrupt(f"has {len(content)} bytes, at most {MAX_BYTES} are read")
     try:

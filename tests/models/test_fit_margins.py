@@ -4,7 +4,8 @@ import numpy as np
 from simulated import CONFIG, Simulated
 
 from features.placement import training_fills
-from models.fit_margins import fit_margins, forward_errors, left_out_errors
+from models.fit_familiar import look_ahead
+from models.fit_margins import fit_margins, left_out_errors
 from models.impute import impute
 from models.margins import ENOUGH_WINDOWS, FEW_WINDOWS, Margins
 from models.placement import Placement
@@ -34,7 +35,7 @@ def test_looking_ahead_judges_later_rows_only(learnt: Simulated) -> None:
     rows = learnt.rows
     known = train(rows.dataset(training_fills(rows.raw)), QUICK).known
 
-    ahead = forward_errors(known, QUICK)
+    ahead = look_ahead(known, 5, QUICK)
 
     assert ahead is not None
     assert len(ahead.error) == ahead.chosen.sum()
@@ -58,8 +59,11 @@ def test_rows_of_one_moment_know_no_tomorrow_and_bound_every_app_as_unseen(learn
     rows = type(rows)(**{**vars(rows), "time": np.zeros_like(rows.time)})
     fills = training_fills(rows.raw)
 
-    found = fit_margins(rows, fills, train(rows.dataset(fills), QUICK), config=QUICK)
+    trained = train(rows.dataset(fills), QUICK)
+    ahead = look_ahead(trained.known, 5, QUICK)
+    found = fit_margins(rows, fills, trained, ahead, config=QUICK)
 
+    assert ahead is None
     assert found.seen == found.unseen
     assert (found.tier(rows.group, rows.profiled()) <= Margins.UNSEEN).all()
 
@@ -67,7 +71,9 @@ def test_rows_of_one_moment_know_no_tomorrow_and_bound_every_app_as_unseen(learn
 def test_the_same_rows_give_the_same_margins(learnt: Simulated, placement: Placement) -> None:
     fills = training_fills(learnt.rows.raw)
 
-    again = fit_margins(learnt.rows, fills, train(learnt.rows.dataset(fills), CONFIG), config=CONFIG)
+    trained = train(learnt.rows.dataset(fills), CONFIG)
+    ahead = look_ahead(trained.known, len(trained.placement.residual.roots), CONFIG)
+    again = fit_margins(learnt.rows, fills, trained, ahead, config=CONFIG)
 
     assert again.own.tolist() == placement.bounds().own.tolist()
     assert (again.seen, again.unseen, again.cold) == tuple(
