@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
 from models.export import export_placement
+from models.fit_familiar import familiar_trees
 from models.impute import impute
 from models.placement import Placement
 from models.runtime import load_graph
@@ -35,16 +37,26 @@ def compare(rows: Rows, placement: Placement, config: TrainConfig) -> Equality:
         config: how it was trained.
 
     Returns:
-        Rows compared, more than half of them adversarial, over all of BATCHES.
+        Rows compared, more than half of them adversarial, over all of BATCHES; of both graphs where apps learnt from
+        have their own.
     """
     fills = placement.medians[: rows.raw.shape[1]]
     known = rows.dataset(fills)
     known = known.with_features(impute(known.features, placement.medians))
-    trees = fit_residual(known, placement.base(), replace(config, rounds=len(placement.residual.roots)))
-    graph = load_graph(export_placement(placement)["mean"])
-    tested = np.concatenate(
-        [known.features[:5000], awkward(known.features[:5000]), on_thresholds(known.features, placement.residual)]
-    )
+    graphs, base = export_placement(placement), placement.base()
+    trees = fit_residual(known, base, replace(config, rounds=len(placement.residual.roots)))
+    found = _compared(known.features, placement.residual, trees, graphs["mean"])
+    if (own := placement.familiar) is None:
+        return found
+    trees = familiar_trees(known, base, len(own.residual.roots), config)
+    more = _compared(known.features, own.residual, trees, graphs["familiar"])
+    return Equality(found.rows + more.rows, found.differing + more.differing)
+
+
+def _compared(features: Floats, forest: Forest, trees: lgb.Booster, exported: bytes) -> Equality:
+    """A booster beside a graph, on imputed rows, on awkward copies and on the forest's thresholds."""
+    graph = load_graph(exported)
+    tested = np.concatenate([features[:5000], awkward(features[:5000]), on_thresholds(features, forest)])
     expected = raw_score(trees, tested).view(np.int64)
     compared = differing = 0
     for size in BATCHES:

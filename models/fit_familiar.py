@@ -7,6 +7,7 @@ rest: deeper trees, on a part of the base only, since monotone trees can add to 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,17 +82,18 @@ def fit_familiar(known: Dataset, terms: BaseTerms, rounds: int, config: TrainCon
     """The model of apps learnt from, of imputed rows; None for no rounds."""
     if not rounds:
         return None
-    trees = fit_residual(known, terms, _deeper(config, rounds), share=SHARE)
-    return Familiar(SHARE, parse_forest(trees.model_to_string()))
+    return Familiar(SHARE, parse_forest(familiar_trees(known, terms, rounds, config).model_to_string()))
+
+
+def familiar_trees(known: Dataset, terms: BaseTerms, rounds: int, config: TrainConfig) -> lgb.Booster:
+    """Monotone trees of imputed rows, deeper than those of `fit_residual`, on SHARE of the base's log."""
+    deeper = replace(config, rounds=rounds, leaves=max(LEAVES, config.leaves))
+    return fit_residual(known, terms, deeper, share=SHARE)
 
 
 def _familiar_means(seen: Dataset, later: Floats, kept: NDArray[np.int64], config: TrainConfig) -> Floats:
     """(len(kept), m) log slowdown of imputed rows by each number of trees."""
     terms = fit_base_of(seen, config)
-    trees = fit_residual(seen, terms, _deeper(config, int(kept[-1])), share=SHARE)
+    trees = familiar_trees(seen, terms, int(kept[-1]), config)
     base = base_sum(later, terms)
     return np.array([log_mean(base, raw_score(trees, later, rounds=int(rounds)), SHARE) for rounds in kept])
-
-
-def _deeper(config: TrainConfig, rounds: int) -> TrainConfig:
-    return replace(config, rounds=rounds, leaves=max(LEAVES, config.leaves))

@@ -15,10 +15,11 @@ from features.placement import PROFILE_COLUMNS, training_fills
 from features.tables import TRAINING
 from models.bundle import write_bundle
 from models.export import export_placement
+from models.fit_familiar import fit_familiar
 from models.manifest import AppMargin, EntryMargins, Manifest, ModelEntry
 from models.placement import Placement
 from models.table import read_rows, with_fills
-from models.train import TrainConfig, fit_placement
+from models.train import TrainConfig, train
 
 Floats = NDArray[np.float64]
 
@@ -140,22 +141,26 @@ def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
 
 
 def trained() -> Placement:
-    """A small model, trained as the real one is."""
+    """A small model, trained as the real one is, with trees of their own for apps learnt from."""
     rows = read_rows(training_table())
     medians = training_fills(rows.raw)
-    return with_fills(fit_placement(rows.dataset(medians), CONFIG), medians)
+    made = train(rows.dataset(medians), CONFIG)
+    own = fit_familiar(made.known, made.placement.base(), 12, CONFIG)
+    return replace(with_fills(made.placement, medians), familiar=own)
 
 
 def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
     """What the bundle of a small model says of itself."""
     start = datetime(2026, 3, 1, tzinfo=UTC)
+    own = placement.familiar
     entry = ModelEntry(
-        files={"mean": f"{model}-mean.onnx", "spread": f"{model}-spread.onnx"},
+        files={role: f"{model}-{role}.onnx" for role in ("mean", "spread", *(["familiar"] if own else []))},
         features=placement.names,
         signs=tuple(placement.signs.tolist()),
         medians=placement.known_medians(),
         calibration=placement.calibration,
         margins=MARGINS,
+        familiar_share=own.share if own else None,
     )
     return Manifest(
         created_at=start,

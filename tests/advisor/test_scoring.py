@@ -1,6 +1,7 @@
 """Scoring: the vectorised scorer against a plain loop, and the laws it must keep."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,9 +65,12 @@ def plain_pressure(others: list[list[float]], capacity: Floats, best_effort: lis
     return [*shares, 0.0, float(len(others)), float(sum(best_effort)), busiest]
 
 
-def plain_log(scorer: ModelScorer, pressure: list[float], profile: Floats, node: int) -> tuple[float, float]:
-    raw = np.concatenate([pressure, profile, scorer.snapshot.node_facts[node]])[None, :]
-    said = scorer.predictor.predict(complete(raw, scorer.predictor.medians[: len(RAW_NAMES)]))
+def plain_log(scorer: ModelScorer, pressure: list[float], app: int, node: int) -> tuple[float, float]:
+    """By the trees for apps learnt from where the app has an own margin."""
+    raw = np.concatenate([pressure, plain_profile(scorer.snapshot, app, node), scorer.snapshot.node_facts[node]])
+    own = app >= 0 and scorer.snapshot.apps[app] in {margin.app for margin in MARGINS.apps}
+    features = complete(raw[None, :], scorer.predictor.medians[: len(RAW_NAMES)])
+    said = scorer.predictor.predict(features, np.array([own]))
     return float(said.log_mean[0]), float(said.spread[0])
 
 
@@ -86,13 +90,13 @@ def plain_score(scorer: ModelScorer, app: str, node: int) -> tuple[float, float,
     own = plain_use(view, mine, node, None)
     kind = {r: bool(view.resident_best_effort[r]) for r in residents}
     pressed = plain_pressure([*use.values()], capacity, [*kind.values()])
-    log_mean, spread = plain_log(scorer, pressed, plain_profile(view, mine, node), node)
+    log_mean, spread = plain_log(scorer, pressed, mine, node)
     bounds, harm = [log_mean + scorer.node * spread], []
     for r in residents:
-        profile = plain_profile(view, int(view.resident_app[r]), node)
+        app_of = int(view.resident_app[r])
         others, kinds = [use[o] for o in residents if o != r], [kind[o] for o in residents if o != r]
-        before, _ = plain_log(scorer, plain_pressure(others, capacity, kinds), profile, node)
-        after, wide = plain_log(scorer, plain_pressure([*others, own], capacity, [*kinds, False]), profile, node)
+        before, _ = plain_log(scorer, plain_pressure(others, capacity, kinds), app_of, node)
+        after, wide = plain_log(scorer, plain_pressure([*others, own], capacity, [*kinds, False]), app_of, node)
         bounds.append(after + scorer.node * wide)
         harm.append(max(1.0, float(np.exp(after - before))))
     margin = plain_multiplier(app, plain_profile(view, mine, node)) * (spread + MARGINS.floor)
@@ -112,6 +116,15 @@ def test_all_candidates_at_once_score_as_one_after_the_other(scorer_of: ScorerOf
         assert scores.upper[node] == pytest.approx(upper, rel=1e-12)
         assert scores.node_bound[node] == pytest.approx(bound, rel=1e-12)
         assert ratios(scores, node) == pytest.approx(harm, rel=1e-12)
+
+
+def test_an_app_learnt_from_is_told_by_trees_of_its_own(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(1))
+    without = replace(scorer, predictor=replace(scorer.predictor, familiar=None))
+    nodes = every(scorer.snapshot)
+
+    assert (score(scorer, nodes, "web").mean != score(without, nodes, "web").mean).any()
+    assert (score(scorer, nodes, "never-seen").mean == score(without, nodes, "never-seen").mean).all()
 
 
 def test_an_app_with_an_own_margin_has_another_bound_than_the_same_app_elsewhere(bundle: Path) -> None:

@@ -56,7 +56,9 @@ def test_one_threshold_moved_by_one_unit_in_the_last_place_is_found(
     assert compare(learnt.rows, moved, CONFIG).differing > 0
 
 
-def test_the_leaves_of_one_tree_moved_by_one_unit_in_the_last_place_are_found(learnt: Simulated, forest_of_many: Placement) -> None:
+def test_the_leaves_of_one_tree_moved_by_one_unit_in_the_last_place_are_found(
+    learnt: Simulated, forest_of_many: Placement
+) -> None:
     forest = forest_of_many.residual
     leaves, second = forest.leaf_value.copy(), forest.roots[1]
     of_first = ~np.concatenate([forest.left[:second], forest.right[:second]])
