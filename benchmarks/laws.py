@@ -73,12 +73,14 @@ class World:
         lake: all derived tables.
         table: rows of `training`.
         truth: (n,) true log slowdown in each row's window.
+        before: (n,) the same in the window before, the last before the decision; NaN where the container was not there.
     """
 
     plan: Plan
     lake: Lake
     table: pa.Table
     truth: Floats
+    before: Floats
 
 
 def simulated_world(folder: Path, plan: Plan) -> World:
@@ -91,16 +93,20 @@ def simulated_world(folder: Path, plan: Plan) -> World:
     if stretch is not None:
         run_local(lake, stretch, lambda _table, _rows: None)
     table = training_table(lake)
-    return World(plan, lake, table, true_of(table, pq.read_table(folder / "truth.parquet")))
+    truth = pq.read_table(folder / "truth.parquet")
+    return World(plan, lake, table, true_of(table, truth), true_of(table, truth, windows_before=1))
 
 
-def true_of(table: pa.Table, truth: pa.Table) -> Floats:
-    """(n,) log of the mean true slowdown of each training row's container in its window."""
-    ends = pa.array(window_end(micros(truth["ts"]), LABEL_US), TIMESTAMP)
+def true_of(table: pa.Table, truth: pa.Table, *, windows_before: int = 0) -> Floats:
+    """(n,) log of the mean true slowdown of each training row's container in its window, or so many windows before.
+
+    NaN where the container was not there.
+    """
+    ends = pa.array(window_end(micros(truth["ts"]), LABEL_US) + windows_before * LABEL_US, TIMESTAMP)
     known = pa.table({"container": truth["container"], "window_end": ends, "ratio": truth["slowdown_ratio"]})
     means = known.group_by(["container", "window_end"]).aggregate([("ratio", "mean")])
     row = row_of(*key_codes(table, means, ["container", "window_end"]))
-    return np.log(floats(means["ratio_mean"]))[row]
+    return np.append(np.log(floats(means["ratio_mean"])), np.nan)[row]
 
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
@@ -171,7 +177,11 @@ def _beside_the_noise(world: World, outcome: Outcome) -> dict[str, float]:
     normal = group_codes(world.table, ["app", "platform"])[outcome.where]
     bias = np.bincount(normal, apart) / np.maximum(np.bincount(normal), 1)
     ours = _mae(outcome, outcome.predicted[OURS])
+    there = np.isfinite(world.before[outcome.where])
+    foresight = float(np.abs(label - world.before[outcome.where])[there].mean())
     return {
+        "foresight_mae": foresight,
+        "s1_vs_foresight": float(np.abs(outcome.predicted[OURS] - label)[there].mean()) / foresight,
         "floor_mae": float(np.abs(apart).mean()),
         "label_bias": float(apart.mean()),
         "s1_vs_floor": ours / float(np.abs(apart).mean()),

@@ -12,6 +12,7 @@ from features.arrow import floats, micros
 from features.asof import key_codes, row_of
 from features.catalog import PRESSURES
 from features.grouping import group_codes
+from features.labels import NO_SIGNAL
 from features.windows import LABEL_US
 from ingest.lake import Lake
 from models.errors import InconsistentDataset
@@ -62,16 +63,24 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """Five-minute windows of containers: how many there are, how many have a label, and by which signal."""
+    """Five-minute windows of containers.
+
+    Args:
+        windows: how many there are.
+        modelled: of apps that have a usable signal; the others count as undisturbed.
+        labelled: of them, those with a label: not warming up, not throttled, at a load seen in calm windows.
+        by_kind: labelled ones by signal.
+    """
 
     windows: int
+    modelled: int
     labelled: int
     by_kind: dict[str, int]
 
     @property
     def share(self) -> float:
-        """Share of container-hours that have a label."""
-        return self.labelled / self.windows if self.windows else 0.0
+        """Share of container-hours of apps that are modelled."""
+        return self.modelled / self.windows if self.windows else 0.0
 
 
 @dataclass(frozen=True)
@@ -179,10 +188,12 @@ def floor_of(labels: pa.Table, contention: pa.Table) -> NoiseFloor | None:
 
 
 def modelled_share(labels: pa.Table) -> Modelled:
-    """How much of all container time has a label, and by which signal; the rest counts as undisturbed."""
+    """How much of all container time is of apps that are modelled, and how much has a label, by which signal."""
     known = labels.filter(pc.is_valid(labels["log_slowdown"]))
     kinds = pc.value_counts(known["kind"]).to_pylist()
-    return Modelled(labels.num_rows, known.num_rows, {str(k["values"]): int(k["counts"]) for k in kinds})
+    modelled = pc.sum(pc.not_equal(labels["kind"], NO_SIGNAL)).as_py() or 0
+    by_kind = {str(k["values"]): int(k["counts"]) for k in kinds}
+    return Modelled(labels.num_rows, modelled, known.num_rows, by_kind)
 
 
 def leak_words(ratio: float | None) -> str:

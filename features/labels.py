@@ -18,6 +18,8 @@ from features.windows import LABEL_US, window_end
 from ingest.schema import TIMESTAMP
 
 SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
+NO_SIGNAL = "none"
+"""Kind of an app that no signal stands for."""
 CPI_GATE = 0.6
 MIN_GATE_ROWS = 20
 MIN_SHARE = 0.5
@@ -133,7 +135,7 @@ def choose_signal(ratios: dict[str, Floats]) -> str:
     for kind in ("latency", "cpu_time"):
         if len(ratios[kind]) and np.isfinite(ratios[kind]).mean() >= MIN_SHARE:
             return kind
-    return "none"
+    return NO_SIGNAL
 
 
 def _correlation(a: Floats, b: Floats) -> float:

@@ -96,6 +96,8 @@ def test_what_is_modelled_is_counted_by_signal(lake: Lake) -> None:
 
     assert found.windows == labels.num_rows
     assert sum(found.by_kind.values()) == found.labelled == labels.num_rows - labels["log_slowdown"].null_count
+    assert found.labelled <= found.modelled <= found.windows
+    assert found.windows - found.modelled == labels["kind"].to_pylist().count("none")
     assert modelled_share(LABELS.schema.empty_table()).share == 0.0
 
 

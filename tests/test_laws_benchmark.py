@@ -33,6 +33,17 @@ def test_the_truth_of_a_window_is_the_mean_of_its_intervals() -> None:
     assert np.exp(found) == pytest.approx([2.0, 5.0, 7.0])
 
 
+def test_the_truth_before_a_window_is_that_of_the_window_before_or_unknown() -> None:
+    ts = pa.array([k * MINUTE_US for k in (1, 5, 6)], TIMESTAMP)
+    truth = pa.table([ts, ["a", "a", "a"], [1.0, 3.0, 5.0]], schema=TRUTH)
+    ends = pa.array([k * MINUTE_US for k in (5, 10, 15, 15)], TIMESTAMP)
+
+    found = true_of(pa.table({"container": ["a", "a", "a", "b"], "window_end": ends}), truth, windows_before=1)
+
+    assert np.exp(found[1:3]) == pytest.approx([2.0, 5.0])
+    assert np.isnan(found[[0, 3]]).all()
+
+
 def test_every_row_has_a_truth_that_its_label_follows(world: World) -> None:
     label = world.table["log_slowdown"].to_numpy()
 
@@ -58,7 +69,9 @@ def test_on_empty_nodes_nobody_is_slowed_down_and_on_crowded_ones_everybody(worl
 def test_figures_are_there_for_ours_and_for_what_stands_beside_it(world: World) -> None:
     found = judged(world, np.random.default_rng(0), TrainConfig(rounds=20, spread_rounds=10, folds=2))
 
-    assert {"s1_vs_floor", "s2_vs_best_baseline", "s6_vs_in_range", "modelled_share"} <= found[OURS].keys()
+    assert {"s1_vs_floor", "s1_vs_foresight", "s2_vs_best_baseline", "s6_vs_in_range", "modelled_share"} <= found[
+        OURS
+    ].keys()
     for suffix in ("warm", "unseen", "cold"):
         named = (
             "coverage90",
