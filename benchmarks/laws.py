@@ -72,7 +72,7 @@ class World:
         plan: what was simulated.
         lake: all derived tables.
         table: rows of `training`.
-        truth: (n,) true log slowdown in each row's window.
+        truth: (n,) true log slowdown in each row's window; NaN where the container was not there.
         before: (n,) the same in the window before, the last before the decision; NaN where the container was not there.
     """
 
@@ -171,22 +171,24 @@ def bounds(world: World, outcome: Outcome, rng: np.random.Generator) -> dict[str
 
 
 def _beside_the_noise(world: World, outcome: Outcome) -> dict[str, float]:
-    """Our error beside that of the truth itself, whose labels are noisy and, app by app, biased."""
-    truth, label = world.truth[outcome.where], outcome.rows.log_slowdown
-    apart = label - truth
-    normal = group_codes(world.table, ["app", "platform"])[outcome.where]
+    """Our error beside that of the truth itself, whose labels are noisy and, app by app, biased.
+
+    Each comparison is on the rows whose truth is known: a node whose clock is wrong tells of windows that never were.
+    """
+    truth, before, label = world.truth[outcome.where], world.before[outcome.where], outcome.rows.log_slowdown
+    told, there, error = np.isfinite(truth), np.isfinite(before), np.abs(outcome.predicted[OURS] - label)
+    apart = (label - truth)[told]
+    normal = group_codes(world.table, ["app", "platform"])[outcome.where][told]
     bias = np.bincount(normal, apart) / np.maximum(np.bincount(normal), 1)
-    ours = _mae(outcome, outcome.predicted[OURS])
-    there = np.isfinite(world.before[outcome.where])
-    foresight = float(np.abs(label - world.before[outcome.where])[there].mean())
+    ours, foresight = float(error[told].mean()), float(np.abs(label - before)[there].mean())
     return {
         "foresight_mae": foresight,
-        "s1_vs_foresight": float(np.abs(outcome.predicted[OURS] - label)[there].mean()) / foresight,
+        "s1_vs_foresight": float(error[there].mean()) / foresight,
         "floor_mae": float(np.abs(apart).mean()),
         "label_bias": float(apart.mean()),
         "s1_vs_floor": ours / float(np.abs(apart).mean()),
         "s1_vs_unbiased_floor": ours / float(np.abs(apart - bias[normal]).mean()),
-        "s1_mae_of_truth": float(np.abs(outcome.predicted[OURS] - truth).mean()),
+        "s1_mae_of_truth": float(np.abs(outcome.predicted[OURS] - truth)[told].mean()),
     }
 
 

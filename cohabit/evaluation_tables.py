@@ -159,7 +159,7 @@ def _floor_words(found: Findings) -> str:
 def _modelled_words(found: Findings) -> str:
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(found.modelled.by_kind.items()))
     return (
-        f"modelled: {found.modelled.share:.1%} of {found.modelled.windows / 12:,.0f} container-hours are of apps with a "
-        f"usable signal, the others count as undisturbed; labelled: {found.modelled.labelled:,} windows "
+        f"modelled: {found.modelled.share:.1%} of {found.modelled.windows / 12:,.0f} container-hours are of apps "
+        f"with a usable signal, the others count as undisturbed; labelled: {found.modelled.labelled:,} windows "
         f"(by signal: {kinds or 'none'})"
     )

@@ -135,7 +135,7 @@ def test_tables_have_a_row_for_each_answer_and_sentences_tell_the_rest(found: Fi
     said = "\n".join(sentences(found))
     for words in (
         "noise floor, from",
-        "container-hours have a label",
+        "container-hours are of apps with a usable signal",
         "bounds of tomorrow",
         "denser packing",
         "S7 choices made at random",
