@@ -72,6 +72,16 @@ def test_figures_are_there_for_ours_and_for_what_stands_beside_it(world: World) 
 
     beside = {"s1_vs_floor", "s1_vs_foresight", "s2_vs_best_baseline", "s6_vs_in_range"}
     assert beside | {"modelled_share"} <= found[OURS].keys()
+    for suffix in ("warm", "unseen", "cold"):
+        named = (
+            "coverage90",
+            "coverage90_selected",
+            "apps_covered",
+            "width_vs_oracle",
+            "margin_vs_oracle",
+            "own_share",
+        )
+        assert {f"{name}_{suffix}" for name in named} <= found[OURS].keys()
         assert 0.5 < found[OURS][f"coverage90_selected_{suffix}"] <= 1
         assert found[OURS][f"width_vs_oracle_{suffix}"] > 0
     assert found[OURS]["own_share_unseen"] == 0
