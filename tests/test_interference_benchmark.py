@@ -14,6 +14,8 @@ from benchmarks.interference import splits_of
 from benchmarks.interference_files import UnusableFile, read_pairs, read_windows
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.runner import main
+from models.fit_novelty import fit_novelty
+from models.novelty import distance
 
 FIGURES = ("r2_log", "spearman", "mape", "mae_log", "coverage90", "width90", "modelled_share")
 
@@ -198,3 +200,37 @@ def test_public_files_have_the_rows_their_readme_states() -> None:
     assert len(read_pairs(asked(home / "pairs" / "fairco2.csv")).victim) == 100
     assert len(read_pairs(asked(home / "pairs" / "gavel_p100.csv")).victim) == 650
     assert len(read_pairs(asked(home / "pairs" / "eth_cca.csv")).victim) == 42
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    folder = os.environ.get("BENCH_DATA")
+    if not folder:
+        pytest.skip("BENCH_DATA names no folder with public data")
+    return pd.read_csv(Path(folder) / "interference" / "windows" / "ntua_thegame.csv.gz")
+
+
+def far_share(runs: pd.DataFrame, seen: pd.Series, unseen: pd.Series) -> float:
+    """Share of the unseen runs that are said to be like none of the seen ones."""
+    features = runs.drop(columns="slowdown").select_dtypes("number").to_numpy(np.float64)
+    group = runs["Interference_Name"].astype("category").cat.codes.to_numpy()
+    limit = fit_novelty(features[seen], group[seen], free=np.ones(features.shape[1], np.bool_), seed=0)
+    assert limit is not None
+    return float((distance(features[unseen], limit) > 1).mean())
+
+
+@pytest.mark.public_data
+@pytest.mark.parametrize("kind", ["CPU", "L3", "Membw"])
+def test_a_kind_of_interference_never_seen_is_flagged(runs: pd.DataFrame, kind: str) -> None:
+    pure, held = runs["Interference_Category"] != "Mix", runs["Interference_Category"] == kind
+
+    assert far_share(runs, pure & ~held, held) >= 0.9
+
+
+@pytest.mark.public_data
+def test_campaigns_left_out_are_hardly_ever_flagged(runs: pd.DataFrame) -> None:
+    campaign = runs["FolderID"]
+
+    flagged = sum((campaign == c).sum() * far_share(runs, campaign != c, campaign == c) for c in campaign.unique())
+
+    assert flagged / len(runs) <= 0.05
