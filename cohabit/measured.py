@@ -1,7 +1,8 @@
 """The measured runs: how well are kinds of antagonists foreseen that the model never saw?
 
 Features come from the replayed records by the kernels of production, profiles from windows in which a member ran
-alone. The label is the measured `slow_mean` of clean windows with a good load generator, rounds averaged.
+alone. The label is the measured `slow_mean` of clean windows with a good load generator, rounds averaged. The diagnosis
+model is asked the same: it also sees how the victim waits, in the first of the rounds that the label averages.
 """
 
 from dataclasses import dataclass, replace
@@ -17,13 +18,16 @@ from features.apps import profiles_of
 from features.grouping import group_codes
 from features.node_state import Facts, node_state
 from features.residents import Sources
+from features.spans import contention
 from features.tables import LABELS
 from features.training import training_rows
 from ingest.lake import Lake
 from ingest.schema import TIMESTAMP
 from ingest.traces import measured
 from models.baselines import BASELINES
+from models.diagnosis import DiagnosisRows, fit_diagnosis, read_diagnosis
 from models.evaluate import evaluate, spearman
+from models.hindsight import DIAGNOSIS
 from models.learn import OURS, Metrics, fit, open_fitted
 from models.table import Rows, read_rows
 from models.train import TrainConfig
@@ -53,12 +57,14 @@ class Configurations:
 
     Args:
         rows: what the model sees, and the measured log slowdown.
+        during: what the diagnosis model sees.
         app: (n,) victims.
         kinds: (n,) antagonist kinds beside each, sorted.
         rounds: (pairs, 2) log slowdown of the first and second round, where there were two.
     """
 
     rows: Rows
+    during: DiagnosisRows
     app: tuple[str, ...]
     kinds: tuple[tuple[str, ...], ...]
     rounds: Floats
@@ -69,7 +75,7 @@ class Report:
     """What came out.
 
     Args:
-        metrics: ours and every baseline on kinds left out, with intervals over configurations of one kind.
+        metrics: ours, the diagnosis and every baseline on kinds left out; intervals are over configurations of a kind.
         round_to_round: rank correlation of one round with the other; labels average both and are better than one.
         rows: how many configurations were judged.
         beside: antagonist kind -> (predicted, measured) mean slowdown of one service beside it.
@@ -93,11 +99,15 @@ def read_configurations(folder: Path, lake: Lake) -> Configurations:
     chosen = victims.filter(pc.and_(pc.equal(victims["kind"], "colo"), pc.and_(victims["clean"], victims["gen_ok"])))
     pairs = _pairs(chosen)
     labels = _labels(pairs, measured.window_starts(windows))
-    table = training_rows(labels, _sources(lake, windows)).sort_by([("container", "ascending")])
+    sources = _sources(lake, windows)
+    table = training_rows(labels, sources).sort_by([("container", "ascending")])
+    during = read_diagnosis(table, contention(sources.state, sources.profiles), sources.state)
     by_container = {pair.container: pair for pair in pairs}
     ordered = [by_container[container] for container in table["container"].to_pylist()]
+    beside = [pair.kinds for pair in ordered]
     return Configurations(
-        rows=_grouped(read_rows(table), [pair.kinds for pair in ordered]),
+        rows=_grouped(read_rows(table), beside),
+        during=replace(during, rows=_grouped(during.rows, beside)),
         app=tuple(pair.app for pair in ordered),
         kinds=tuple(tuple(pair.kinds.split("+")) if pair.kinds else () for pair in ordered),
         rounds=np.array([pair.logs[:2] for pair in ordered if len(pair.logs) > 1]),
@@ -134,7 +144,13 @@ def said_of_unseen(found: Configurations, test: NDArray[np.bool_]) -> dict[str, 
     seen_apps = _with_group(seen, app[train]).dataset(fills)
     unseen_apps = _with_group(unseen, app[test]).dataset(fills)
     baselines = {name: fit_one(seen_apps).predict(unseen_apps) for name, fit_one in BASELINES.items()}
-    return {OURS: said.log_mean, **baselines}
+    return {OURS: said.log_mean, DIAGNOSIS: _diagnosed(found, test), **baselines}
+
+
+def _diagnosed(found: Configurations, test: NDArray[np.bool_]) -> Floats:
+    """What a diagnosis model of the other configurations says of the test ones."""
+    model, fills = fit_diagnosis(found.during.take(~test), CONFIG)
+    return open_fitted(model).predict(found.during.take(test).dataset(fills).features).log_mean
 
 
 def _beside(

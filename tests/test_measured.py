@@ -147,7 +147,8 @@ def test_each_label_stands_beside_its_own_victim_and_antagonists(found: Configur
 def test_a_kind_is_foreseen_by_models_that_never_saw_it(found: Configurations, kind: str) -> None:
     held_out = np.array([kind in kinds for kinds in found.kinds])
     wild = np.where(held_out, 3.0, found.rows.log_slowdown)
-    altered = replace(found, rows=replace(found.rows, log_slowdown=wild))
+    during = replace(found.during, rows=replace(found.during.rows, log_slowdown=wild))
+    altered = replace(found, rows=replace(found.rows, log_slowdown=wild), during=during)
 
     before, after = (said_of_unseen(rows, held_out) for rows in (found, altered))
 
@@ -160,9 +161,10 @@ def test_the_report_has_every_predictor_and_names_who_to_avoid(found: Configurat
     report = leave_kind_out(found, np.random.default_rng(0))
 
     assert report.rows == 148
-    assert set(report.metrics) == {"ours", "constant", "group_mean", "sum_of_pressure", "ridge"}
+    assert set(report.metrics) == {"ours", "diagnosis", "constant", "group_mean", "sum_of_pressure", "ridge"}
     assert report.metrics["ours"]["spearman"].value > 0.2
     assert 0.5 < report.round_to_round < 1
+    assert report.metrics["diagnosis"]["spearman"].value >= 0.9 * report.round_to_round
     predicted = [p for p, _ in report.beside.values()]
     assert predicted == sorted(predicted, reverse=True)
     assert {"cache", "stream"} <= report.beside.keys()
