@@ -12,6 +12,7 @@ from features.grouping import group_starts
 from features.labels import label_app, label_windows
 from features.order import joint, ranks, rising
 from features.profiles import profile_app
+from features.spec import versions
 from features.tables import LABELS, PROFILES
 from features.warm_up import starts, warming
 
@@ -22,7 +23,7 @@ def labels_of(state: pa.Table, placements: pa.Table) -> pa.Table:
     """Labels of every named app and platform in `node_state`; `placements` tell starts and deploys."""
     begun = starts(placements)
     windows = (label_windows(part) for part in _by_app(state))
-    parts = [label_app(part, warming(part, begun)) for part in windows]
+    parts = [label_app(part, warming(part, begun), versions(part, placements)) for part in windows]
     return pa.concat_tables([LABELS.schema.empty_table(), *parts])
 
 

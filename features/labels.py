@@ -8,16 +8,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.arrow import Floats, floats, micros, table
+from features.arrow import Floats, Ints, floats, micros, table
 from features.baseline import calm_rows, fit_curve, normal_at
 from features.catalog import PRESSURES
 from features.grouping import group_codes, group_means, group_starts
 from features.harm import harm
+from features.spec import specs
 from features.tables import LABELS
 from features.windows import LABEL_US, window_end
 from ingest.schema import TIMESTAMP
 
 SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
+Flags = NDArray[np.bool_]
 NO_SIGNAL = "none"
 """Kind of an app that no signal stands for."""
 CPI_GATE = 0.6
@@ -64,23 +66,25 @@ def label_windows(state: pa.Table) -> pa.Table:
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
 
 
-def label_app(windows: pa.Table, warming: NDArray[np.bool_]) -> pa.Table:
+def label_app(windows: pa.Table, warming: NDArray[np.bool_], version: Ints) -> pa.Table:
     """Labels of one app on one platform.
 
     Args:
         windows: `label_windows` of that app and platform.
         warming: (n,) windows that follow a start or deploy too closely: they count for nothing.
+        version: (n,) image version of each, see features.spec: each version has its own normal.
 
     Returns:
         Table `labels`, one row per window. `log_slowdown` is null, and the kind `none`, where the app has no usable
         signal; null alone where the load lies outside what was seen in calm windows, or the own limit throttled, or
-        the container was warming up.
+        the container was warming up, or its version has too few windows.
 
     Source: ours; the gate at a correlation of 0.6 follows CPI2 practice (Zhang et al., EuroSys 2013).
     """
     settled = windows.filter(pa.array(~warming))
     load, pressure = floats(settled["qps"]), pressure_of(settled)
-    ratios = {kind: log_ratio(floats(settled[column]), load, pressure) for kind, column in SIGNALS.items()}
+    parts = specs(version[~warming], micros(settled["window_end"]))
+    ratios = {kind: _by_spec(floats(settled[column]), load, pressure, parts) for kind, column in SIGNALS.items()}
     kind = choose_signal(ratios)
     throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
     label = np.full(windows.num_rows, np.nan)
@@ -118,6 +122,16 @@ def log_ratio(signal: Floats, load: Floats, pressure: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         log = np.log(ratio)
     return np.where(np.abs(log) <= MOST_LOG, log, np.nan)
+
+
+def _by_spec(signal: Floats, load: Floats, pressure: Floats, parts: list[tuple[Flags, Flags]]) -> Floats:
+    """(n,) `log_ratio` of each window against the normal of its spec; NaN where it is of none."""
+    found = np.full(len(signal), np.nan)
+    for told, fitted in parts:
+        ratio = np.full(len(signal), np.nan)
+        ratio[fitted] = log_ratio(signal[fitted], load[fitted], pressure[fitted])
+        found[told] = ratio[told]
+    return found
 
 
 def _normal(signal: Floats, load: Floats, calm: NDArray[np.bool_]) -> Floats:

@@ -10,6 +10,7 @@ from features.catalog import NAMES
 from features.harm import MIN_HARM_ROWS, bent
 from features.labels import label_app, label_windows, pressure_of
 from features.ridge import non_negative_ridge
+from features.spec import UNKNOWN
 
 TYPICAL = 0.5
 """Pressure at which harm is read off, a share of the node: a sensitivity is the harm there over it."""
@@ -83,7 +84,8 @@ class _Told:
 
 
 def _labels(windows: pa.Table) -> pa.Table:
-    return label_app(windows, np.zeros(windows.num_rows, np.bool_))
+    count = windows.num_rows
+    return label_app(windows, np.zeros(count, np.bool_), np.full(count, UNKNOWN))
 
 
 def _measured(labels: pa.Table) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ import pytest
 from features.baseline import fit_curve, normal_at
 from features.catalog import PRESSURES
 from features.labels import choose_signal, label_app
+from features.spec import UNKNOWN
 from features.tables import LABELS
 
 RNG = np.random.default_rng(3)
@@ -28,7 +29,7 @@ def windows(pressure: np.ndarray, **signals: np.ndarray) -> pa.Table:
 
 
 def settled_labels(rows: pa.Table) -> pa.Table:
-    return label_app(rows, np.zeros(rows.num_rows, np.bool_))
+    return label_app(rows, np.zeros(rows.num_rows, np.bool_), np.full(rows.num_rows, UNKNOWN))
 
 
 def test_busy_hours_are_not_taken_for_interference() -> None:
