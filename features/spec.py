@@ -1,7 +1,7 @@
 """Spec: which windows share a normal: those of one image version, within a fortnight where there are enough. Kernel.
 
-A new version may be slower or faster by itself. Its windows are not held against the old version's normal: until it has
-SUPPORT windows of its own it has no label.
+A new version may be slower or faster by itself. Its windows are not held against an old version's normal: until it has
+SUPPORT windows of its own it has no label, where another version has.
 """
 
 import numpy as np
@@ -46,20 +46,20 @@ def specs(version: Ints, time_us: Ints) -> list[tuple[NDArray[np.bool_], NDArray
         time_us: (n,) ends of the windows, microseconds.
 
     Returns:
-        Pairs of (n,) flags: windows that get labels, and those their normal is fitted on. Where all windows are of one
-        version or of unknown ones the normal is fitted on all; a window is in at most one first part; versions with
-        fewer than SUPPORT windows are in none.
+        Pairs of (n,) flags: windows that get labels, and those their normal is fitted on. Where no version has SUPPORT
+        windows, or only one is known, all share a normal. A window is in at most one first part; beside versions with
+        SUPPORT windows those with fewer are in none.
 
     Source: ours, docs/decisions/0006-profiles.md; keys and support follow CPI2 (Zhang et al., EuroSys 2013).
     """
-    found, codes = [], np.unique(version)
-    for code in codes:
-        same = version == code
-        if len(codes) > 1 and code != UNKNOWN and np.count_nonzero(same) < SUPPORT:
-            continue
-        fitted = np.ones(len(version), np.bool_) if code == UNKNOWN else same
-        found += [(same & period, _enough(fitted, period)) for period in _periods(time_us, same)]
-    return found
+    codes, counts = np.unique(version[version != UNKNOWN], return_counts=True)
+    every = np.ones(len(version), np.bool_)
+    if len(codes) < 2 or counts.max() < SUPPORT:
+        parts = [(every, every)]
+    else:
+        parts = [(version == code, version == code) for code in codes[counts >= SUPPORT]]
+        parts.append((version == UNKNOWN, every))
+    return [(told & when, _enough(fitted, when)) for told, fitted in parts for when in _periods(time_us, told)]
 
 
 def _periods(time_us: Ints, chosen: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:

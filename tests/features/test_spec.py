@@ -55,6 +55,13 @@ def test_where_no_version_is_told_all_windows_share_one_normal() -> None:
     assert np.isfinite(labelled(1 + 0.5 * pressure, pressure, np.full(SUPPORT - 5, 7))).all()
 
 
+def test_in_the_first_hours_versions_share_a_normal_for_want_of_any_better() -> None:
+    pressure = RNG.uniform(0, 1, SUPPORT)
+    version = np.where(np.arange(SUPPORT) % 3 == 0, 2, 1)
+
+    assert np.isfinite(labelled(1 + 0.5 * pressure, pressure, version)).all()
+
+
 def test_a_normal_expires() -> None:
     days = np.repeat([1.0, 20.0], 200)
     pressure = RNG.uniform(0, 1, 400)
@@ -106,3 +113,5 @@ def test_a_window_is_told_once_at_most_and_by_a_normal_it_is_part_of(rows: list[
     assert told.max(initial=0) <= 1
     assert all((~one | fitted).all() for one, fitted in parts)
     assert all((told[version == UNKNOWN] == 1).tolist())
+    largest = max(np.count_nonzero(version == code) for code in range(4))
+    assert largest >= SUPPORT or (told == 1).all()
