@@ -42,10 +42,14 @@ class Draw:
 
     Args:
         strata: STRATUM, `rows` there are and `kept` of them; sorted by STRATUM.
+        most_rows: how many were asked for.
+        power: see `quotas`.
         seed: key of the hash.
     """
 
     strata: pa.Table
+    most_rows: int
+    power: float
     seed: int
 
     @property
@@ -90,7 +94,7 @@ def total(tallies: Iterable[pa.Table]) -> pa.Table:
 def draw_of(tallied: pa.Table, most_rows: int, *, power: float = BETWEEN, seed: int = 0) -> Draw:
     """How many rows of each stratum to keep, see `quotas`, for a tally of all rows."""
     kept = quotas(tallied["rows"].to_numpy(), most_rows, power)
-    return Draw(tallied.append_column("kept", pa.array(kept)), seed)
+    return Draw(tallied.append_column("kept", pa.array(kept)), most_rows, power, seed)
 
 
 def quotas(rows: Ints, most_rows: int, power: float) -> Ints:

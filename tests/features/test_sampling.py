@@ -163,6 +163,14 @@ def test_over_many_seeds_weighted_totals_are_those_of_all_rows(power: float) -> 
     assert found.std() < 0.1 * slowed(WHOLE)
 
 
+def test_the_lower_the_power_the_more_is_kept_of_what_is_rare() -> None:
+    rare = {
+        power: drawn(WHOLE, 300, power)[1]["app"].to_pylist().count("rare") for power in (EVEN, BETWEEN, PROPORTIONAL)
+    }
+
+    assert rare[EVEN] > rare[BETWEEN] > rare[PROPORTIONAL] >= 1
+
+
 @given(data=st.data(), most=st.integers(60, 500), power=powers)
 def test_order_and_parts_make_no_difference(data: st.DataObject, most: int, power: float) -> None:
     draw, whole = drawn(WHOLE, most, power)
