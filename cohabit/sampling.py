@@ -24,6 +24,11 @@ class OnSpark:
     master: str
     driver_memory: str
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of the session: how large a sample may be is --most-rows' to say, not Spark's limit on results."""
+        return {"spark.driver.memory": self.driver_memory, "spark.driver.maxResultSize": "0"}
+
 
 def sample_of(lake: Lake, most_rows: int, spark: OnSpark | None = None) -> Sample:
     """All training rows of a lake, or a sample of them where there are more than so many.
@@ -39,7 +44,7 @@ def sample_of(lake: Lake, most_rows: int, spark: OnSpark | None = None) -> Sampl
     from features.spark.drawing import draw_with_spark
     from features.spark.session import spark_session
 
-    with spark_session(spark.master, {"spark.driver.memory": spark.driver_memory}) as session:
+    with spark_session(spark.master, spark.settings) as session:
         return draw_with_spark(session, lake, most_rows, power=POWER)
 
 
@@ -57,7 +62,7 @@ def _measured(lake: Lake, sample: Sample, spark: OnSpark | None) -> Measured:
     from features.spark.drawing import measured_with_spark
     from features.spark.session import spark_session
 
-    with spark_session(spark.master, {"spark.driver.memory": spark.driver_memory}) as session:
+    with spark_session(spark.master, spark.settings) as session:
         return measured_with_spark(session, lake, sample.rows, STATE_COLUMNS)
 
 

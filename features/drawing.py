@@ -36,7 +36,7 @@ class Measured:
 
 
 def rows_there(lake: Lake) -> int:
-    """Training rows of a lake, without reading them."""
+    """Training rows of a lake, without reading them; more, where files are partly replaced by later ones."""
     return lake.count(TRAINING.name, EPOCH, FOREVER)
 
 
@@ -52,10 +52,11 @@ def draw_local(lake: Lake, most_rows: int, *, power: float, seed: int = 0) -> Sa
     Raises:
         FewerThanStrata: most_rows are fewer than strata.
     """
-    if rows_there(lake) <= most_rows:
-        return Sample(lake.read(TRAINING.name))
-    draw = draw_of(total(map(tally, lake.pieces(TRAINING.name, COUNTED))), most_rows, power=power, seed=seed)
-    return Sample(in_order(weighted(chosen_of(lake.pieces(TRAINING.name), draw), draw)), draw)
+    if rows_there(lake) > most_rows:
+        draw = draw_of(total(map(tally, lake.pieces(TRAINING.name, COUNTED))), most_rows, power=power, seed=seed)
+        if draw.leaves_out:
+            return Sample(in_order(weighted(chosen_of(lake.pieces(TRAINING.name), draw), draw)), draw)
+    return Sample(lake.read(TRAINING.name))
 
 
 def measured_in(lake: Lake, windows: pa.Table, state_columns: tuple[str, ...]) -> Measured:

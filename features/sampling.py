@@ -30,6 +30,8 @@ TALLY = pa.schema(
     [("cluster", pa.string()), ("app", pa.string()), *((name, pa.int64()) for name in (*STRATUM[2:], "rows"))]
 )
 """What counted strata look like."""
+MOST_TALLIED = 1_000_000
+"""Rows of tallies that are held before they are added up."""
 EVEN, BETWEEN, PROPORTIONAL = 0.0, 0.5, 1.0
 """Powers of a stratum's size that its quota grows with: the same for all, a compromise, the same share of all."""
 SPARE_DEVIATIONS, SPARE_ROWS = 8.0, 32
@@ -62,6 +64,11 @@ class Draw:
         """(h,) rows of each stratum that are kept, 1 to all."""
         return np.asarray(self.strata["kept"].to_numpy(), np.int64)
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there are rows that are not kept."""
+        return bool((self.kept < self.rows).any())
+
 
 def strata_of(rows: pa.Table) -> pa.Table:
     """The stratum of each row: STRATUM, bands numbered from 0.
@@ -85,8 +92,17 @@ def tally(rows: pa.Table) -> pa.Table:
     return total([strata_of(rows).append_column("rows", pa.array(np.ones(rows.num_rows, np.int64)))])
 
 
-def total(tallies: Iterable[pa.Table]) -> pa.Table:
-    """Tallies of parts, as one of the whole; at least one tally."""
+def total(tallies: Iterable[pa.Table], *, most_held: int = MOST_TALLIED) -> pa.Table:
+    """Tallies of parts, as one of the whole; added up whenever more than `most_held` rows have come together."""
+    held = [TALLY.empty_table()]
+    for one in tallies:
+        held.append(one)
+        if sum(part.num_rows for part in held[1:]) > most_held:
+            held = [_added(held)]
+    return _added(held)
+
+
+def _added(tallies: list[pa.Table]) -> pa.Table:
     counted = pa.concat_tables(tallies).group_by(STRATUM, use_threads=False).aggregate([("rows", "sum")])
     return counted.rename_columns([*STRATUM, "rows"]).sort_by([(name, "ascending") for name in STRATUM])
 

@@ -18,14 +18,15 @@ from ingest.selection import EPOCH, FOREVER
 
 def draw_with_spark(spark: SparkSession, lake: Lake, most_rows: int, *, power: float, seed: int = 0) -> Sample:
     """As features.drawing.draw_local; only what is kept comes to this process."""
-    if rows_there(lake) <= most_rows:
-        return Sample(lake.read(TRAINING.name))
-    training = rows_of(spark, lake, TRAINING)
-    tallied = total([training.transform(with_tally).toArrow().cast(TALLY)])
-    draw = draw_of(tallied, most_rows, power=power, seed=seed)
-    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
-    kept = training.transform(with_sample, draw, partitions).toArrow()
-    return Sample(in_order(kept.cast(TRAINING.schema)), draw)
+    if rows_there(lake) > most_rows:
+        training = rows_of(spark, lake, TRAINING)
+        tallied = total([training.transform(with_tally).toArrow().cast(TALLY)])
+        draw = draw_of(tallied, most_rows, power=power, seed=seed)
+        if draw.leaves_out:
+            partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+            kept = training.transform(with_sample, draw, partitions).toArrow()
+            return Sample(in_order(kept.cast(TRAINING.schema)), draw)
+    return Sample(lake.read(TRAINING.name))
 
 
 def measured_with_spark(spark: SparkSession, lake: Lake, windows: pa.Table, state_columns: tuple[str, ...]) -> Measured:

@@ -174,7 +174,7 @@ def with_tally(training: DataFrame) -> DataFrame:
     """
 
     def kernel(batches: Batches) -> Batches:
-        yield from total([TALLY.empty_table(), *map(tally, tables(batches))]).to_batches()
+        yield from total(map(tally, tables(batches))).to_batches()
 
     return training.select(*COUNTED).mapInArrow(kernel, spark_schema(TALLY))
 

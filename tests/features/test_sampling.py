@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from rows import at
 
 from features.diagnosis import STATE_COLUMNS
-from features.drawing import Sample, draw_local, measured_in
+from features.drawing import Sample, draw_local, measured_in, rows_there
 from features.errors import FewerThanStrata
 from features.hashing import row_hashes
 from features.sampling import (
@@ -35,7 +35,6 @@ from features.sampling import (
 from features.spark.drawing import draw_with_spark, measured_with_spark
 from features.tables import TABLES, TRAINING
 from ingest.lake import Lake
-from ingest.selection import EPOCH, FOREVER
 
 ROWS = 3000
 
@@ -192,6 +191,15 @@ def test_a_larger_sample_holds_the_smaller_one(small: int, more: int, power: flo
     assert few.num_rows == small
 
 
+def test_tallies_of_many_parts_add_up_however_many_there_are() -> None:
+    parts = [WHOLE.slice(start, 100) for start in range(0, ROWS, 100)]
+
+    found = total(map(tally, parts), most_held=50)
+
+    assert found.equals(tally(WHOLE))
+    assert total([]).num_rows == 0
+
+
 def test_another_seed_keeps_other_rows() -> None:
     first, second = (keys(drawn(WHOLE, 300, PROPORTIONAL, seed)[1]) for seed in (0, 1))
 
@@ -273,9 +281,12 @@ def test_a_lake_is_sampled_piece_by_piece_as_a_table_is_in_one(lake: Lake) -> No
 
 
 def test_a_lake_of_no_more_rows_is_read_whole_and_nothing_is_weighted(lake: Lake) -> None:
-    found = draw_local(lake, lake.count("training", EPOCH, FOREVER), power=PROPORTIONAL)
+    assert rows_there(lake) > ROWS, "files hold rows that later ones replaced"
+
+    found = draw_local(lake, ROWS, power=PROPORTIONAL)
 
     assert found == Sample(lake.read("training"))
+    assert found.rows.num_rows == ROWS
 
 
 def test_spark_keeps_the_rows_that_one_process_keeps(spark: SparkSession, lake: Lake) -> None:
