@@ -1,6 +1,6 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import decode, export, features, interference, laws, measured, scoring, stream
+from benchmarks import decode, export, features, interference, laws, measured, sampling, scoring, stream
 from benchmarks.runner import main
 
 BENCHMARKS = (
@@ -10,6 +10,7 @@ BENCHMARKS = (
     interference.BENCHMARK,
     laws.BENCHMARK,
     measured.BENCHMARK,
+    sampling.BENCHMARK,
     scoring.BENCHMARK,
     stream.BENCHMARK,
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from cohabit.evaluation import Thoroughness
 from cohabit.evaluation_tables import Sheet
@@ -32,13 +33,16 @@ class Faced:
     reason: str = ""
 
 
-def challenge_lake(lake: Lake, how: Thoroughness, progress: Progress) -> list[Faced]:
+def challenge_lake(
+    lake: Lake, how: Thoroughness, progress: Progress, *, training: pa.Table | None = None
+) -> list[Faced]:
     """Ask four questions of ours, the baselines and the challengers.
 
     Args:
         lake: holds training rows.
         how: how much work; the splits are those of the evaluation.
         progress: told of each question, split and challenger.
+        training: see cohabit.evaluation.evaluate_lake.
 
     Returns:
         In the order of ASKED.
@@ -46,7 +50,7 @@ def challenge_lake(lake: Lake, how: Thoroughness, progress: Progress) -> list[Fa
     Raises:
         InconsistentDataset: the lake holds no training rows.
     """
-    table = training_table(lake)
+    table = training_table(lake) if training is None else training
     asked = {one.id: one for one in protocol(read_keys(table), how.depth)}
     return challenge_rows(read_rows(table), [asked[name] for name in ASKED], how, progress)
 

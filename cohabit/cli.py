@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cohabit.command_line import LakeOption, settings, told_plainly
+from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.lake_commands import lake_app
 
 app = typer.Typer(
@@ -35,6 +35,10 @@ TopicOption = Annotated[
 MappingOption = Annotated[
     Path | None, typer.Option(help="TOML that maps metrics of yours to columns [COHABIT_MAPPING].")
 ]
+MostRows = Annotated[
+    int, typer.Option(min=1, help="Learn from a sample of so many training rows where there are more.")
+]
+SparkSample = Annotated[bool, typer.Option("--spark", help="Let Spark draw the sample, where one is drawn.")]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
 
 
@@ -216,25 +220,40 @@ def evaluate(
     challengers: Annotated[
         bool, typer.Option("--challengers", help="Also forests, boosting, tables and variants of ours; minutes more.")
     ] = False,
+    most_rows: MostRows = MOST_ROWS,
+    spark: SparkSample = False,
 ) -> None:
     """Measure the model where it counts, beside baselines, a noise floor and a leak alarm; docs/evaluation.md explains.
 
     Tomorrow, unseen apps, apps that never ran, unseen nodes, hardware and mixes, denser packing, random choices; what
     the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two, and
     some minutes more with --challengers: eleven other learners on the same rows and folds, for four of the questions.
+
+    Of more than --most-rows training rows a sample is judged, as `cohabit train` draws it; the report says so.
     """
     from cohabit.learn_commands import run_evaluate
 
-    run_evaluate(settings(), lake=lake, report=report, challengers=challengers)
+    run_evaluate(settings(), lake=lake, report=report, challengers=challengers, most_rows=most_rows, spark=spark)
 
 
 @app.command()
 @told_plainly
-def train(lake: LakeOption = None, registry: RegistryOption = None) -> None:
-    """Evaluate and train the placement and the diagnosis model, export them to ONNX, and make the bundle current."""
+def train(
+    lake: LakeOption = None,
+    registry: RegistryOption = None,
+    most_rows: MostRows = MOST_ROWS,
+    spark: SparkSample = False,
+) -> None:
+    """Evaluate and train the placement and the diagnosis model, export them to ONNX, and make the bundle current.
+
+    Where the lake has more than --most-rows training rows, a sample of so many is drawn before any model reads them:
+    by app, band of slowdown and band of pressure, at least one row of each, otherwise the same share of all; weights
+    make up for the rows left out. How many of how many were kept is printed and stands in the model card. The same rows
+    are drawn every time, also with Spark (--spark or COHABIT_SPARK__MASTER); a larger sample holds the smaller one.
+    """
     from cohabit.learn_commands import run_train
 
-    run_train(settings(), lake=lake, registry=registry)
+    run_train(settings(), lake=lake, registry=registry, most_rows=most_rows, spark=spark)
 
 
 @app.command()

@@ -15,6 +15,8 @@ from cohabit.settings import Settings, read_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
+MOST_ROWS = 500_000
+"""Training rows that are learnt from and judged at most, unless told otherwise: some 4 GB of memory."""
 LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
 
 

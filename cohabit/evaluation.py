@@ -117,13 +117,14 @@ class Findings:
         return _mean_error(far) / _mean_error(near, same) if same.any() else None
 
 
-def evaluate_lake(lake: Lake, how: Thoroughness, progress: Progress) -> Findings:
+def evaluate_lake(lake: Lake, how: Thoroughness, progress: Progress, *, training: pa.Table | None = None) -> Findings:
     """Ask every question of a lake's training rows.
 
     Args:
         lake: holds training, labels and, for loads, contention.
         how: how much work.
         progress: told of each split.
+        training: a sample of the training rows, where not all are asked; every one by default.
 
     Returns:
         Answers, and reasons where there is none.
@@ -131,7 +132,7 @@ def evaluate_lake(lake: Lake, how: Thoroughness, progress: Progress) -> Findings
     Raises:
         InconsistentDataset: the lake holds no training rows.
     """
-    table = training_table(lake)
+    table = training_table(lake) if training is None else training
     rows, keys = read_rows(table), read_keys(table)
     labels = lake.read("labels")
     names = dict(zip(keys.app.tolist(), table["app"].to_pylist(), strict=True))

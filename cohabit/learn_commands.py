@@ -6,6 +6,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from cohabit.command_line import MOST_ROWS
 from cohabit.command_parts import open_lake, stop_on_signals
 from cohabit.console import console, show_table
 from cohabit.errors import EmptyLake, StreamEnded
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from cohabit.evaluation import Thoroughness
+    from cohabit.sampling import OnSpark
+    from features.drawing import Sample
     from features.job import Stretch
     from models.learn import Metrics
 
@@ -157,30 +160,59 @@ def run_evaluate(
     report: Path | None = None,
     challengers: bool = False,
     how: "Thoroughness | None" = None,
+    most_rows: int = MOST_ROWS,
+    spark: bool = False,
 ) -> None:
     """See `cohabit evaluate`."""
     from cohabit.challenging import append_challengers, challenge_lake, challenge_sheets, verdicts
     from cohabit.evaluation import Thoroughness, evaluate_lake
     from cohabit.evaluation_report import write_report
     from cohabit.evaluation_tables import narrow_sheets, sentences
+    from cohabit.sampling import append_sample
 
     began, opened, effort = monotonic(), open_lake(settings, lake), how or Thoroughness()
+    sample = _sample(settings, opened, most_rows, spark=spark)
     with console.status("evaluating") as status:
 
         def progress(what: str) -> None:
             status.update(f"{what}, {_since(began)}")
 
-        found = evaluate_lake(opened, effort, progress)
-        faced = challenge_lake(opened, effort, progress) if challengers else []
+        found = evaluate_lake(opened, effort, progress, training=sample.rows)
+        faced = challenge_lake(opened, effort, progress, training=sample.rows) if challengers else []
     for sheet in [*narrow_sheets(found), *challenge_sheets(faced)]:
         show_table(sheet.title, sheet.columns, sheet.rows)
     for sentence in [*sentences(found), *verdicts(faced)]:
         console.print(sentence)
     if report is not None:
         path = write_report(found, report, effort, monotonic() - began)
+        if sample.draw is not None:
+            append_sample(path, sample.draw)
         if faced:
             append_challengers(path, faced)
         console.print(f"report: {path}")
+
+
+def _sample(settings: Settings, lake: Lake, most_rows: int, *, spark: bool) -> "Sample":
+    """The rows to learn from; a sample is told of."""
+    from cohabit.sampling import sample_of, sample_sheet, sample_words
+
+    with console.status("reading training rows"):
+        sample = sample_of(lake, most_rows, _on_spark(settings, spark=spark))
+    if sample.draw is not None:
+        sheet = sample_sheet(sample.draw)
+        console.print(sample_words(sample.draw))
+        show_table(sheet.title, sheet.columns, sheet.rows)
+    return sample
+
+
+def _on_spark(settings: Settings, *, spark: bool) -> "OnSpark | None":
+    """Where Spark runs, if it is asked for as `cohabit features` is asked for it."""
+    if not spark and settings.spark.master is None:
+        return None
+    from cohabit.sampling import OnSpark
+    from features.spark.session import LOCAL_MASTER
+
+    return OnSpark(settings.spark.master or LOCAL_MASTER, settings.spark.driver_memory)
 
 
 def _since(began: float) -> str:
@@ -206,19 +238,24 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
         console.print(f"ours is no better than {best[1]} here")
 
 
-def run_train(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
+def run_train(
+    settings: Settings, *, lake: str | None, registry: Path | None, most_rows: int = MOST_ROWS, spark: bool = False
+) -> None:
     """See `cohabit train`."""
-    from cohabit.learning import DEFAULT_EFFORT, diagnosis_of, evaluate_rows, train_bundle, training_table
+    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, train_bundle
+    from cohabit.sampling import diagnosis_of_sample
     from models.registry import Registry
     from models.table import read_rows
 
     opened = open_lake(settings, lake)
-    table = training_table(opened)
-    shelf, measured = Registry(registry or settings.registry), diagnosis_of(opened, table)
+    sample = _sample(settings, opened, most_rows, spark=spark)
+    table, shelf = sample.rows, Registry(registry or settings.registry)
+    measured = diagnosis_of_sample(opened, sample, _on_spark(settings, spark=spark))
     with console.status("evaluating") as status:
         metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update, measured)
         status.update("training")
-        train_bundle(table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured)
+        now = datetime.now(UTC)
+        train_bundle(table, shelf, now, metrics, DEFAULT_EFFORT, diagnosis=measured, draw=sample.draw)
     for name, found in metrics.items():
         show_metrics(name, found)
     console.print(LEGEND)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from features.catalog import catalogue_hash
 from features.diagnosis import STATE_COLUMNS
 from features.grouping import group_codes
+from features.sampling import Draw
 from ingest.lake import Lake
 from models.bundle import write_bundle
 from models.card import CARD, model_card
@@ -22,7 +23,7 @@ from models.evaluate import Estimate
 from models.export import export_placement
 from models.hindsight import DIAGNOSIS, PLACEMENT
 from models.learn import Metrics, Trainer, fit, standard_questions
-from models.manifest import Manifest, ModelEntry, Provenance
+from models.manifest import Manifest, ModelEntry, Provenance, Sampled
 from models.margins import margins_entry
 from models.placement import Placement
 from models.predictor import FAMILIAR
@@ -103,6 +104,7 @@ def train_bundle(
     effort: Effort,
     *,
     diagnosis: DiagnosisRows | None = None,
+    draw: Draw | None = None,
 ) -> Placement:
     """Train on all rows, write a bundle named by the time, and make it current.
 
@@ -113,6 +115,7 @@ def train_bundle(
         metrics: what evaluation found; kept in the manifest.
         effort: how to train.
         diagnosis: of the same rows; without it the bundle has the placement model alone.
+        draw: how the rows were drawn, where they are a sample.
 
     Returns:
         The placement model.
@@ -127,7 +130,8 @@ def train_bundle(
     entries[PLACEMENT] = entries[PLACEMENT].model_copy(update={"margins": own})
     files = {file: content for name, model in models.items() for file, content in files_of(name, model).items()}
     name = f"{now:%Y%m%dT%H%M%S}"
-    manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance_of(table, effort)})
+    provenance = provenance_of(table, effort, draw)
+    manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance})
     write_bundle(registry.root / name, manifest, {**files, CARD: model_card(manifest).encode()})
     registry.promote(name)
     return placement
@@ -167,10 +171,21 @@ def metric_lines(metrics: Metrics) -> list[tuple[str, dict[str, Estimate]]]:
     return [("ours", metrics["ours"]), *others]
 
 
-def provenance_of(table: pa.Table, effort: Effort) -> Provenance:
-    """What is trained on, and by which settings."""
+def provenance_of(table: pa.Table, effort: Effort, draw: Draw | None = None) -> Provenance:
+    """What is trained on, how it was drawn where it is a sample, and by which settings."""
     apps, nodes = (len(np.unique(group_codes(table, ["cluster", name]))) for name in ("app", "node"))
-    return Provenance(rows=table.num_rows, apps=apps, nodes=nodes, settings=asdict(effort.config))
+    sampled = None if draw is None else _sampled(draw)
+    return Provenance(rows=table.num_rows, apps=apps, nodes=nodes, settings=asdict(effort.config), sampled=sampled)
+
+
+def _sampled(draw: Draw) -> Sampled:
+    return Sampled(
+        rows_there=int(draw.rows.sum()),
+        strata=len(draw.rows),
+        most_rows=draw.most_rows,
+        power=draw.power,
+        seed=draw.seed,
+    )
 
 
 def _manifest(table: pa.Table, entries: dict[str, ModelEntry], now: datetime, metrics: dict[str, Metrics]) -> Manifest:

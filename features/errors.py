@@ -11,3 +11,14 @@ class LengthMismatch(FeaturesError):
     def __init__(self, **lengths: int) -> None:
         self.lengths = lengths
         super().__init__(f"columns of the same rows differ in length: {lengths}")
+
+
+class FewerThanStrata(FeaturesError):
+    """A sample so small that some strata could not send a single row."""
+
+    def __init__(self, most_rows: int, strata: int) -> None:
+        self.most_rows, self.strata = most_rows, strata
+        super().__init__(
+            f"{most_rows:,} training rows cannot stand for {strata:,} strata (app, band of slowdown, band of "
+            f"pressure): ask for {strata:,} rows at least"
+        )

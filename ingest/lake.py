@@ -41,6 +41,10 @@ from ingest.origin import BatchId, Link, checked_name
 from ingest.schema import TIMESTAMP, Table
 from ingest.selection import EPOCH, FOREVER, between, condition, each_key_once, microseconds, needed_schema, within
 
+PIECE_ROWS = 20_000
+GENTLY = {"batch_size": PIECE_ROWS, "batch_readahead": 2, "fragment_readahead": 1, "use_threads": False}
+"""How pieces are scanned: nothing much beyond the one at hand is in memory."""
+
 
 @dataclass
 class Lake:
@@ -215,6 +219,22 @@ class Lake:
         parts = [self._read_part(part, kind, wanted, kind.schema.names) for part in self.parts(table, start, end)]
         return pa.concat_tables([kind.schema.empty_table(), *parts])
 
+    def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows in pieces of at most PIECE_ROWS, in no order, duplicates still in: for more than memory holds.
+
+        Raises:
+            DamagedLake: a file cannot be read.
+        """
+        kind = self.table(table)
+        wanted = within(kind.time, self._unexpired(table, EPOCH), FOREVER)
+        names = list(columns) if columns is not None else kind.schema.names
+        try:
+            for part in self.parts(table, EPOCH, FOREVER):
+                rows = self._dataset(part, kind).to_batches(filter=wanted & _span(part, kind), columns=names, **GENTLY)
+                yield from (pa.Table.from_batches([batch]) for batch in rows if batch.num_rows)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamagedLake(self.root, str(error)) from error
+
     def count(self, table: str, start: datetime, end: datetime) -> int:
         """Rows of the files that overlap [start, end), duplicates included: how much there is to read.
 
@@ -306,12 +326,13 @@ class Lake:
         yield from (Part((r.file.path,)) for r in reversed(runs) if r.file and r.file.end_us >= horizon_us)
 
     def _read_part(self, part: Part, kind: Table, wanted: ds.Expression, columns: Sequence[str]) -> pa.Table:
-        paths = [str(self.root / path) for path in part.paths]
-        span = between(kind.time, part.start_us, part.end_us)
         try:
-            return ds.dataset(paths, schema=kind.schema).to_table(list(columns), filter=wanted & span)
+            return self._dataset(part, kind).to_table(list(columns), filter=wanted & _span(part, kind))
         except (pa.ArrowInvalid, OSError) as error:
             raise DamagedLake(self.root, str(error)) from error
+
+    def _dataset(self, part: Part, kind: Table) -> ds.Dataset:
+        return ds.dataset([str(self.root / path) for path in part.paths], schema=kind.schema)
 
     def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
         kind = self.table(table)
@@ -368,3 +389,7 @@ class Lake:
         probe.unlink()
         if won != [True, False]:
             raise UnsupportedLake(uri, "creating a file twice succeeded twice")
+
+
+def _span(part: Part, kind: Table) -> ds.Expression:
+    return between(kind.time, part.start_us, part.end_us)

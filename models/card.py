@@ -12,7 +12,7 @@ from features.diagnosis import DURING
 from models.calibrate import Calibration
 from models.evaluate import Estimate
 from models.hindsight import DIAGNOSIS, PLACEMENT
-from models.manifest import Manifest, ModelEntry
+from models.manifest import Manifest, ModelEntry, Sampled
 
 CARD = "MODEL_CARD.md"
 OURS = "ours"
@@ -93,7 +93,14 @@ def _trained_on(manifest: Manifest) -> Iterator[str]:
     yield f"- windows that ended from {begin:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC"
     if (of := manifest.provenance) is not None:
         yield f"- {of.rows:,} rows of {of.apps:,} apps on {of.nodes:,} nodes"
+        if of.sampled is not None:
+            yield from _sampled(of.sampled)
     yield f"- CPU models: {', '.join(f'`{name}`' for name in manifest.platforms) or 'not known'}"
+
+
+def _sampled(how: Sampled) -> Iterator[str]:
+    yield f"- they are a sample of {how.rows_there:,} rows, drawn by {how.strata:,} strata of app, slowdown and"
+    yield "  pressure; weights make up for those left out"
 
 
 def _quality(manifest: Manifest) -> Iterator[str]:
@@ -139,6 +146,8 @@ def _reproduced(manifest: Manifest) -> Iterator[str]:
     yield "`cohabit train` on a lake whose training rows have the fingerprint"
     yield f"`{manifest.data_fingerprint}`, by the feature catalogue `{manifest.catalogue_hash}`."
     if manifest.provenance is not None:
+        if (how := manifest.provenance.sampled) is not None:
+            yield from ("", f"They are drawn by `--most-rows {how.most_rows}`, power {how.power:g}, seed {how.seed}.")
         settings = ", ".join(f"{k} {_number(v)}" for k, v in manifest.provenance.settings.items())
         yield from ("", f"Settings: {settings}.")
 

@@ -66,6 +66,19 @@ class ModelEntry(BaseModel):
         return self
 
 
+class Sampled(BaseModel):
+    """How the rows were drawn, where not all there were are learnt from; see features.sampling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows_there: int
+    strata: int
+    most_rows: int
+    """Asked for: the same number, power and seed draw the same rows again."""
+    power: float
+    seed: int
+
+
 class Provenance(BaseModel):
     """What the models were trained on and how, so that a model card can say it and anybody can do it again."""
 
@@ -76,6 +89,8 @@ class Provenance(BaseModel):
     nodes: int
     settings: dict[str, int | float | str]
     """Of the trainer, by name."""
+    sampled: Sampled | None = None
+    """None where the models learnt from all rows there were."""
 
 
 class Manifest(BaseModel):

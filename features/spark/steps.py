@@ -20,10 +20,12 @@ from pyspark.sql.types import StructType
 from features.antagonists import antagonists
 from features.apps import labels_of, profiles_of
 from features.arrow import Ints
+from features.hashing import Hashes, of_windows
 from features.job import Stretch
 from features.node_state import Facts, node_state
 from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources
+from features.sampling import COUNTED, TALLY, Draw, chosen, chosen_of, tally, total, weighted
 from features.spans import contention
 from features.streamed import MESSAGE, messages
 from features.tables import ANTAGONISTS, CONTENTION, LABELS, NODE_STATE, PROFILES, TRAINING
@@ -162,6 +164,53 @@ def with_training(labels: DataFrame, state: DataFrame, sources: Sources, groups:
     bucket = F.pmod(F.hash(*NODE_KEYS), F.lit(groups)).alias("bucket")
     both = labels.groupBy(bucket).cogroup(state.groupBy(bucket))
     return both.applyInArrow(kernel, spark_schema(TRAINING.schema))
+
+
+def with_tally(training: DataFrame) -> DataFrame:
+    """How many rows lie in each stratum.
+
+    In:  rows of table training.
+    Out: features.sampling.TALLY, a stratum once for every partition it lies in.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        yield from total(map(tally, tables(batches))).to_batches()
+
+    return training.select(*COUNTED).mapInArrow(kernel, spark_schema(TALLY))
+
+
+def with_sample(training: DataFrame, draw: Draw, partitions: int) -> DataFrame:
+    """The rows that a draw keeps, weighted; partitions first let go what cannot be among them.
+
+    In:  rows of table training, and a draw of all of them.
+    Out: rows of table training.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        yield from chosen_of((part.cast(TRAINING.schema) for part in tables(batches)), draw).to_batches()
+
+    candidates = training.select(*TRAINING.schema.names).mapInArrow(kernel, spark_schema(TRAINING.schema))
+    keep = whole_partitions(lambda rows: weighted(chosen(rows, draw), draw), TRAINING.schema)
+    return candidates.repartition(partitions, *APP_KEYS).mapInArrow(keep, spark_schema(TRAINING.schema))
+
+
+def of_windows_only(rows: DataFrame, wanted: Hashes) -> DataFrame:
+    """Those rows that lie in wanted five-minute windows.
+
+    In:  rows with features.hashing.WINDOW; hashes of windows.
+    Out: some of the same rows.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        for part in of_windows(tables(batches), wanted):
+            yield from part.to_batches()
+
+    return rows.mapInArrow(kernel, rows.schema)
+
+
+def tables(batches: Batches) -> Iterator[pa.Table]:
+    """Batches that hold any rows, a table each."""
+    return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
 
 
 def node_minutes(usage: DataFrame, samples: DataFrame) -> DataFrame:

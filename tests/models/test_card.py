@@ -18,7 +18,7 @@ from models.calibrate import Calibration
 from models.card import CARD, meaning, model_card
 from models.errors import BundleCorrupt
 from models.evaluate import Estimate
-from models.manifest import Manifest, ModelEntry, Provenance
+from models.manifest import Manifest, ModelEntry, Provenance, Sampled
 from models.registry import Registry
 from models.train import TrainConfig
 
@@ -97,6 +97,18 @@ def test_every_number_of_a_card_is_the_manifests(figures: list[float], counts: l
     assert numbers_in(card) <= known
     for number in (f"{rows:,} rows", f"{apps:,} apps", f"{nodes:,} nodes", f"{d:.4g} ({e:.4g} to {f:.4g})"):
         assert number in card
+
+
+def test_a_card_of_a_sample_says_of_how_many_rows_and_how_to_draw_them_again() -> None:
+    sampled = Sampled(rows_there=54321, strata=97, most_rows=1050, power=0.5, seed=3)
+    told = manifest(provenance=Provenance(rows=1047, apps=13, nodes=17, settings={}, sampled=sampled))
+
+    card = model_card(told)
+
+    assert "a sample of 54,321 rows, drawn by 97 strata" in card
+    assert "`--most-rows 1050`, power 0.5, seed 3" in card
+    assert "a sample" not in model_card(manifest())
+    assert numbers_in(card) <= numbers_of(json.loads(told.model_dump_json()))
 
 
 def test_a_card_tells_uses_window_platforms_signs_bounds_and_how_to_make_it_again() -> None:

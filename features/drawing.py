@@ -1,0 +1,73 @@
+"""Drawing: the training rows of a lake, or a sample of them, piece by piece in one process. An edge.
+
+Two passes: one counts strata, the other keeps. Neither holds much more than the sample.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from features.hashing import label_window_hashes, of_windows
+from features.sampling import COUNTED, Draw, chosen_of, draw_of, in_order, tally, total, weighted
+from features.tables import CONTENTION, NODE_STATE, TRAINING
+from ingest.lake import Lake
+from ingest.selection import EPOCH, FOREVER
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Training rows to learn from.
+
+    Args:
+        rows: of table training, sorted by time and key.
+        draw: how they were drawn; None where they are all there are.
+    """
+
+    rows: pa.Table
+    draw: Draw | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured in windows: rows of `contention`, and some columns of `node_state`."""
+
+    contention: pa.Table
+    state: pa.Table
+
+
+def rows_there(lake: Lake) -> int:
+    """Training rows of a lake, without reading them; more, where files are partly replaced by later ones."""
+    return lake.count(TRAINING.name, EPOCH, FOREVER)
+
+
+def draw_local(lake: Lake, most_rows: int, *, power: float, seed: int = 0) -> Sample:
+    """At most so many training rows of a lake, each with the weight of those it stands for.
+
+    Args:
+        lake: holds table training.
+        most_rows: rows to keep; all are kept where there are no more.
+        power: see features.sampling.quotas.
+        seed: another one draws other rows.
+
+    Raises:
+        FewerThanStrata: most_rows are fewer than strata.
+    """
+    if rows_there(lake) > most_rows:
+        draw = draw_of(total(map(tally, lake.pieces(TRAINING.name, COUNTED))), most_rows, power=power, seed=seed)
+        if draw.leaves_out:
+            return Sample(in_order(weighted(chosen_of(lake.pieces(TRAINING.name), draw), draw)), draw)
+    return Sample(lake.read(TRAINING.name))
+
+
+def measured_in(lake: Lake, windows: pa.Table, state_columns: tuple[str, ...]) -> Measured:
+    """What was measured in some windows, without holding what was measured in others."""
+    wanted = label_window_hashes(windows)
+
+    def found(table: str, columns: list[str], schema: pa.Schema) -> pa.Table:
+        return pa.concat_tables([schema.empty_table(), *of_windows(lake.pieces(table, columns), wanted)])
+
+    state = pa.schema([NODE_STATE.schema.field(name) for name in state_columns])
+    return Measured(
+        found(CONTENTION.name, CONTENTION.schema.names, CONTENTION.schema),
+        found(NODE_STATE.name, state.names, state),
+    )
