@@ -61,6 +61,7 @@ def reliability(found: Findings) -> str | None:
                     "points",
                 )
             )
+    series = [one for one in series if one.x]
     if not series:
         return None
     ends = [min(min(s.x) for s in series), max(max(s.x) for s in series)]
@@ -85,6 +86,8 @@ def error_by_slowdown(found: Findings) -> str | None:
         _line(name, curve(measured, error_of_log(truth, answer.outcome.predicted[name]), bins, again))
         for name in (OURS, best_baseline(answer.metrics))
     ]
+    if not any(line.x for line in lines):
+        return None
     return chart(
         "Error by slowdown, unseen apps",
         Axis("measured slowdown, ratio"),
@@ -150,6 +153,8 @@ def extrapolation(found: Findings) -> str | None:
         return _line(name, curve(there, errors, bins, _again(answer, outcome)))
 
     lines = [line("all pressures seen", near, near.outcome), line("seen below the edge", far, far.outcome)]
+    if not any(line.x for line in lines):
+        return None
     edge = float(np.quantile(pressure, HIGH_PRESSURE))
     top = max(estimate for line in lines for _, estimate in line.spans)
     return chart(

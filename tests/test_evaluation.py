@@ -25,6 +25,7 @@ from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
+from models import curves
 from models.learn import OURS
 from models.questions import Depth
 from models.train import TrainConfig
@@ -172,6 +173,19 @@ def test_figures_that_the_data_do_not_allow_are_named(found: Findings, tmp_path:
     assert report.count("the data do not allow this figure") == len(FIGURES)
     assert report.count("no answer: one app") == len(nothing)
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
+def test_a_handful_of_judged_rows_draws_no_curve(
+    found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a lake so small that every bin of rows is left out."""
+    monkeypatch.setattr(curves, "FEWEST_ROWS", 10**9)
+
+    report = write_report(found, tmp_path, QUICK, seconds=1.0).read_text()
+
+    missing = {name for name in FIGURES if not (tmp_path / f"{name}.svg").exists()}
+    assert {"reliability", "extrapolation"} <= missing
+    assert report.count("the data do not allow this figure") == len(missing)
 
 
 def test_the_command_prints_tables_and_writes_the_report(
