@@ -12,7 +12,7 @@ from features.diagnosis import DURING
 from models.calibrate import Calibration
 from models.evaluate import Estimate
 from models.hindsight import DIAGNOSIS, PLACEMENT
-from models.manifest import Manifest, ModelEntry, Sampled
+from models.manifest import EntryMargins, Manifest, ModelEntry, Sampled
 
 CARD = "MODEL_CARD.md"
 OURS = "ours"
@@ -118,17 +118,38 @@ def _quality(manifest: Manifest) -> Iterator[str]:
 
 def _calibrations(manifest: Manifest) -> Iterator[str]:
     for name, entry in manifest.models.items():
-        yield from ("", f"## Bounds of `{name}`", "", "Multipliers of spread, and the counts they rest on:", "")
+        yield from ("", f"## Bounds of `{name}`", "")
+        if entry.margins is not None:
+            yield from _margins(entry.margins)
+            yield from ("", "For everybody on a node, and the counts that rests on (multipliers of spread):", "")
+        else:
+            yield from ("Multipliers of spread, and the counts they rest on:", "")
         for figure, value in asdict(entry.calibration).items():
-            if isinstance(value, int | float):
+            served = entry.margins is None or figure not in {"pooled", "hierarchical"}
+            if served and isinstance(value, int | float):
                 yield f"- {figure}: {_number(value)}"
+
+
+def _margins(margins: EntryMargins) -> Iterator[str]:
+    yield "One container's bound is its expectation and a multiple of spread + floor, by what is known of its app:"
+    yield from ("", f"- floor: {_number(margins.floor)}, in log slowdown")
+    yield f"- apps learnt from: {_number(margins.seen)}"
+    yield f"- apps never seen: {_number(margins.unseen)}"
+    yield f"- apps without a profile: {_number(margins.cold)}"
+    if margins.apps:
+        yield from ("", _row(["own, in cluster", "app", "multiplier", "effective windows"]), _row(["---"] * 4))
+        for app in margins.apps:
+            yield _row([f"`{app.cluster}`", f"`{app.app}`", _number(app.multiplier), _number(app.windows)])
 
 
 def _limits(manifest: Manifest) -> Iterator[str]:
     yield from ("", "## Limits", "")
     for name, entry in manifest.models.items():
         yield f"- `{name}`: what holds for apps never seen rests on {entry.calibration.groups} apps"
-        if _too_few(entry.calibration):
+        if entry.familiar_share is not None:
+            share = _number(entry.familiar_share)
+            yield f"- `{name}`: apps with an own margin are told by trees of their own, on {share} of the base"
+        if entry.margins is None and _too_few(entry.calibration):
             few = f"{entry.calibration.groups} apps are too few to prove a bound of {entry.calibration.level:g}"
             yield f"- `{name}`: {few} for apps never seen; the worst app seen stands in"
     yield "- hardware that is not among the CPU models above was never seen: figures say nothing of it"
@@ -137,7 +158,7 @@ def _limits(manifest: Manifest) -> Iterator[str]:
         "have caused"
     )
     for split, found in manifest.metrics.items():
-        if (other := _no_worse(found)) is not None:
+        for other in _no_worse(found):
             yield f"- `{split}`: `{other}` is no worse than ours ({_told(found[other]['mae_log'])} in log slowdown)"
 
 
@@ -177,12 +198,18 @@ def meaning(name: str) -> str:
     return next((words for start, words in MEANINGS.items() if bare.startswith(start)), "")
 
 
-def _no_worse(found: dict[str, dict[str, Estimate]]) -> str | None:
-    """The best other predictor, where it is at least as good as ours."""
-    others = [(values["mae_log"].value, who) for who, values in found.items() if who != OURS and "mae_log" in values]
-    if OURS not in found or not others or min(others)[0] > found[OURS]["mae_log"].value:
-        return None
-    return min(others)[1]
+def _no_worse(found: dict[str, dict[str, Estimate]]) -> list[str]:
+    """Other predictors that are at least as good as ours or not worse beyond their interval, the best first."""
+    if OURS not in found:
+        return []
+    others = {who: values["mae_log"].value for who, values in found.items() if who != OURS and "mae_log" in values}
+    return sorted((who for who in others if _holds_its_own(found, who)), key=lambda who: others[who])
+
+
+def _holds_its_own(found: dict[str, dict[str, Estimate]], who: str) -> bool:
+    beside = found[who].get("above_ours")
+    as_good = found[who]["mae_log"].value <= found[OURS]["mae_log"].value
+    return as_good or (beside is not None and beside.low <= 0)
 
 
 def _too_few(calibration: Calibration) -> bool:

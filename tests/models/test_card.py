@@ -18,7 +18,7 @@ from models.calibrate import Calibration
 from models.card import CARD, meaning, model_card
 from models.errors import BundleCorrupt
 from models.evaluate import Estimate
-from models.manifest import Manifest, ModelEntry, Provenance, Sampled
+from models.manifest import AppMargin, EntryMargins, Manifest, ModelEntry, Provenance, Sampled
 from models.registry import Registry
 from models.train import TrainConfig
 
@@ -129,6 +129,52 @@ def test_a_card_tells_uses_window_platforms_signs_bounds_and_how_to_make_it_agai
         "no row is known whose node was chosen at random",
     ):
         assert words in card
+
+
+def test_a_card_tells_the_margins_that_are_served_and_not_those_that_are_not() -> None:
+    margins = EntryMargins(
+        level=0.9,
+        floor=0.051,
+        seen=0.52,
+        unseen=0.53,
+        cold=0.54,
+        apps=(AppMargin(cluster="c", app="web", multiplier=0.55, windows=156.0),),
+    )
+    plain = entry(Calibration(0.9, 1.37, 1.93, 2.21, rows=1047, groups=5, node_windows=311))
+    own = plain.model_copy(
+        update={"margins": margins, "familiar_share": 0.77, "files": {"mean": "m.onnx", "familiar": "f.onnx"}}
+    )
+
+    card = model_card(manifest(models={"placement": own}))
+
+    for words in (
+        "floor: 0.051",
+        "never seen: 0.53",
+        "| `c` | `web` | 0.55 | 156 |",
+        "- node: 2.21",
+        "on 0.77 of the base",
+    ):
+        assert words in card
+    assert "1.93" not in card
+    assert "stands in" not in card
+
+
+def test_baselines_that_hold_their_own_are_named() -> None:
+    def metric(value: float, low: float | None = None) -> dict[str, Estimate]:
+        beside = {} if low is None else {"above_ours": Estimate(value - 0.2, low, 0.3)}
+        return {"mae_log": Estimate(value, value, value), **beside}
+
+    found = {
+        "ours": metric(0.2),
+        "a": metric(0.19),
+        "b": metric(0.25, -0.01),
+        "c": metric(0.25, 0.01),
+        "d": metric(0.25),
+    }
+
+    card = model_card(manifest(metrics={"tomorrow": found}))
+
+    assert [name for name in "abcd" if f"`tomorrow`: `{name}` is no worse" in card] == ["a", "b"]
 
 
 def test_too_few_apps_are_said_to_be_too_few() -> None:
