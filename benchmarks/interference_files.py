@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 TEST_SHARE = 0.3
 FEWEST_ROWS = 20
-LARGEST = 1e100
+LARGEST = 1e30
 """Squares of larger numbers overflow."""
 
 

@@ -44,6 +44,7 @@ def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]
     _refuse_hindsight(manifest)
     sealed = manifest.model_copy(update={"sha256": {name: _digest(content) for name, content in files.items()}})
     described = Manifest.model_validate(sealed.model_dump()).model_dump_json(indent=2).encode()
+    Manifest.model_validate_json(described)  # what could not be read again, such as an infinite figure, is not written
     building = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
     building.mkdir(parents=True)
     try:
@@ -79,6 +80,9 @@ def read_bundle(directory: Path) -> Bundle:
     seal = _read(directory, SEAL).decode(errors="replace")
     manifest = _parsed(directory, _verified(directory, MANIFEST, seal))
     _refuse_hindsight(manifest)
+    for name in sorted({file for model in manifest.models.values() for file in model.files.values()}):
+        if name not in manifest.sha256:
+            raise BundleCorrupt(directory, name, "has no digest in the manifest")
     files = {name: _verified(directory, name, digest) for name, digest in manifest.sha256.items()}
     return Bundle(directory, manifest, files)
 
@@ -107,6 +111,8 @@ def _read(directory: Path, name: str) -> bytes:
         return (directory / name).read_bytes()
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a name no file can have
         raise BundleCorrupt(directory, name, "is missing") from error
+    except OSError as error:
+        raise BundleCorrupt(directory, name, f"cannot be read ({error.strerror})") from error
 
 
 def _digest(content: bytes) -> str:

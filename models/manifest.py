@@ -10,9 +10,11 @@ from models.evaluate import Estimate
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Sign = Literal[-1, 0, 1]
+LARGEST = 1e6
+"""No bound lies so many spreads above its expectation."""
 
 
-Ratio = Annotated[float, Field(ge=0)]
+Ratio = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class AppMargin(BaseModel):
@@ -61,6 +63,11 @@ class ModelEntry(BaseModel):
     def _columns_agree(self) -> Self:
         if len(self.signs) != len(self.features) or not self.medians.keys() <= set(self.features):
             raise ValueError("signs must match features one to one, and medians name features")
+        if not {"mean", "spread"} <= self.files.keys():
+            raise ValueError("a model has a graph for its mean and one for its spread")
+        told = self.calibration
+        if not (0 < told.level < 1 and all(0 <= m < LARGEST for m in (told.pooled, told.hierarchical, told.node))):
+            raise ValueError("multipliers of a bound are finite and not negative, its level lies between 0 and 1")
         if (self.familiar_share is None) != ("familiar" not in self.files):
             raise ValueError("the graph of familiar apps and its share of the base go together")
         return self

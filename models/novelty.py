@@ -48,7 +48,7 @@ def distance(features: Floats, novelty: Novelty) -> Floats:
 
     Returns:
         (n,) distance to the nearest row learnt from over the limit, >= 0: above 1 a row is like none of them. Each
-        row's value does not depend on the rows beside it, to the bit.
+        row's value does not depend on the rows beside it, to the bit. An infinite feature counts as missing.
 
     Raises:
         IndexError: a column lies outside features.
@@ -66,7 +66,7 @@ def distance(features: Floats, novelty: Novelty) -> Floats:
 def on_axes(features: Floats, novelty: Novelty) -> Floats:
     """(n, d) rows on the discriminants, (n, r); added up one column at a time, in one order for any n."""
     values = features[:, novelty.columns]
-    logs = signed_log(np.where(np.isnan(values), novelty.fills, values), novelty.scales)
+    logs = signed_log(np.where(np.isfinite(values), values, novelty.fills), novelty.scales)
     placed = np.zeros((len(logs), novelty.axes.shape[1]))
     for column, axis in zip(logs.T, novelty.axes, strict=True):
         placed += column[:, None] * axis

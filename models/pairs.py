@@ -182,7 +182,7 @@ class _Chain:
     @classmethod
     def start(cls, cells: Cells, described: Floats, config: PairConfig, rng: np.random.Generator) -> "_Chain":
         y, half = cells.log_slowdown, config.ways + 1
-        spread = float(y.std()) or 1e-6
+        spread = max(float(y.std()), 1e-6)
         low = y <= y.min() + 1e-9
         part = np.r_[0.5 * spread**2, np.full(config.ways, WAY_SHARE * spread)]
         return cls(
@@ -233,7 +233,7 @@ class _Chain:
         below = rng.random(len(scale)) * ndtr((y[self.capped] - said[self.capped]) / scale)
         self.label[self.capped] = said[self.capped] + scale * ndtri(np.maximum(below, 1e-300))
         error = (self.label - said) ** 2
-        spread = float(y.std()) or 1e-6
+        spread = max(float(y.std()), 1e-6)
         rate = 2 * (NOISE_SHARE * spread) ** 2 + 0.5 * float(self.weight @ error)
         self.precision = rng.gamma(2 + len(y) / 2, 1 / rate)
         self.weight = rng.gamma((TAIL + 1) / 2, 2 / (TAIL + self.precision * error))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from models import link
 from models.bundle import Bundle
+from models.errors import BundleCorrupt, InconsistentDataset
 from models.impute import impute
 from models.manifest import ModelEntry
 from models.novelty import Novelty, distance, widening
@@ -70,10 +71,13 @@ class Predictor:
 
         Raises:
             WrongFeatures: features are not (n, d).
+            InconsistentDataset: known is not one flag a row.
 
         Source: ours, docs/decisions/0008-model-form.md.
         """
         self.spread.refuse_other_widths(features)
+        if known is not None and (known.shape != (len(features),) or known.dtype != np.bool_):
+            raise InconsistentDataset(f"known has shape {known.shape} of {known.dtype}", "give one flag a row")
         rows = impute(features, self.medians)
         spread = link.spread(self.spread.predict(rows)["tree_raw"])
         if self.trend is None:
@@ -130,10 +134,23 @@ def on_trend(mean: Graph, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
     """The predictor of one model of a verified bundle."""
     entry = bundle.manifest.models[model]
+    roles = {"mean": {"base_sum", "tree_raw"}, "spread": {"tree_raw"}, FAMILIAR: {"base_sum", "tree_raw"}}
+    for role, outputs in roles.items():
+        if role in entry.files:
+            _refuse_other_graphs(bundle, model, role, outputs)
     plain = predictor_of(medians_of(entry), bundle.file_of(model, "mean"), bundle.file_of(model, "spread"))
     if entry.familiar_share is None:
         return plain
     return replace(plain, familiar=Own(entry.familiar_share, load_graph(bundle.file_of(model, FAMILIAR))))
+
+
+def _refuse_other_graphs(bundle: Bundle, model: str, role: str, outputs: set[str]) -> None:
+    """Raise BundleCorrupt unless a graph reads the model's columns and tells what its role tells."""
+    entry = bundle.manifest.models[model]
+    graph = load_graph(bundle.file_of(model, role))
+    if set(graph.outputs) != outputs or graph.width != len(entry.features):
+        told = f"reads {graph.width} columns and tells {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"
+        raise BundleCorrupt(bundle.directory, entry.files[role], told)
 
 
 def medians_of(entry: ModelEntry) -> Floats:

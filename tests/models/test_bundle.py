@@ -1,8 +1,10 @@
 """Bundle: complete or absent, verified on every load, never changed."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -95,3 +97,38 @@ def test_a_bundle_that_does_not_describe_itself_is_not_written(
         write_bundle(tmp_path / "b1", manifest, files)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_that_cannot_be_read_again_is_not_written(tmp_path: Path, manifest: Manifest) -> None:
+    infinite = {"leave_group_out": {"ours": {"mae_log": Estimate(np.inf, 0.05, np.inf)}}}
+
+    with pytest.raises(ValidationError):
+        write_bundle(tmp_path / "b1", manifest.model_copy(update={"metrics": infinite}), FILES)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_by_name(tmp_path: Path, manifest: Manifest) -> None:
+    write_bundle(tmp_path / "b1", manifest, FILES)
+    (tmp_path / "b1" / "mean.onnx").unlink()
+    (tmp_path / "b1" / "mean.onnx").mkdir()
+
+    with pytest.raises(BundleCorrupt, match=r"mean\.onnx cannot be read"):
+        read_bundle(tmp_path / "b1")
+
+
+@pytest.mark.parametrize("changed", [{"node": -1.0}, {"node": np.nan}, {"pooled": np.inf}, {"level": 5.0}])
+def test_a_bound_that_could_lie_below_its_expectation_is_refused(manifest: Manifest, changed: dict[str, float]) -> None:
+    entry = manifest.models["placement"]
+    bad = {**asdict(entry.calibration), **changed}
+
+    with pytest.raises(ValidationError, match="multipliers of a bound"):
+        ModelEntry.model_validate({**entry.model_dump(), "calibration": bad})
+
+
+@pytest.mark.parametrize("role", ["mean", "spread"])
+def test_a_model_without_one_of_its_graphs_is_refused(manifest: Manifest, role: str) -> None:
+    entry = manifest.models["placement"]
+
+    with pytest.raises(ValidationError, match="a graph for its mean"):
+        ModelEntry.model_validate({**entry.model_dump(), "files": {role: "m.onnx"}})

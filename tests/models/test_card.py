@@ -28,7 +28,7 @@ NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w]
 
 def entry(calibration: Calibration) -> ModelEntry:
     return ModelEntry(
-        files={"mean": "m.onnx"},
+        files={"mean": "m.onnx", "spread": "s.onnx"},
         features=("pressure_cpu", "sensitivity_llc", "own_psi_cpu_some_frac"),
         signs=(1, 0, 1),
         medians={},
@@ -142,7 +142,11 @@ def test_a_card_tells_the_margins_that_are_served_and_not_those_that_are_not() -
     )
     plain = entry(Calibration(0.9, 1.37, 1.93, 2.21, rows=1047, groups=5, node_windows=311))
     own = plain.model_copy(
-        update={"margins": margins, "familiar_share": 0.77, "files": {"mean": "m.onnx", "familiar": "f.onnx"}}
+        update={
+            "margins": margins,
+            "familiar_share": 0.77,
+            "files": {"mean": "m.onnx", "spread": "s.onnx", "familiar": "f.onnx"},
+        }
     )
 
     card = model_card(manifest(models={"placement": own}))

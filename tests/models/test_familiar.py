@@ -12,6 +12,7 @@ from cohabit.learning import entry_of, files_of
 from features.catalog import catalogue_hash
 from models.bundle import Bundle, write_bundle
 from models.equality import compare
+from models.errors import BundleCorrupt, InconsistentDataset
 from models.explainer import open_explainer
 from models.fit_familiar import ROUNDS, SHARE, fit_familiar, look_ahead
 from models.hindsight import PLACEMENT
@@ -139,6 +140,21 @@ def test_a_graph_without_its_share_is_no_manifest(placement: Placement) -> None:
 
     with pytest.raises(ValueError, match="go together"):
         type(entry).model_validate({**entry.model_dump(), "familiar_share": None})
+
+
+@pytest.mark.parametrize("known", [np.zeros(3, np.bool_), np.zeros(0, np.bool_), np.zeros(10, np.int64)])
+def test_flags_that_are_not_one_a_row_are_refused(served: Predictor, rows: Floats, known: Flags) -> None:
+    with pytest.raises(InconsistentDataset, match="one flag a row"):
+        served.predict(rows[:10], known)
+
+
+@pytest.mark.parametrize(("role", "other"), [("familiar", "spread"), ("spread", "mean"), ("mean", "spread")])
+def test_a_graph_in_anothers_place_is_refused_by_name(bundle: Bundle, role: str, other: str) -> None:
+    entry = bundle.manifest.models[PLACEMENT]
+    files = {**bundle.files, entry.files[role]: bundle.files[entry.files[other]]}
+
+    with pytest.raises(BundleCorrupt, match=entry.files[role]):
+        open_predictor(Bundle(bundle.directory, bundle.manifest, files), PLACEMENT)
 
 
 def test_where_they_are_no_better_there_are_none(learnt: Simulated, placement: Placement) -> None:

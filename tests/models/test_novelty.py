@@ -87,6 +87,22 @@ def test_a_missing_value_is_no_reason_to_be_far() -> None:
     assert (found > 1).mean() < 0.2
 
 
+def test_groups_of_hardly_more_than_a_row_do_not_fail() -> None:
+    rng = np.random.default_rng(9)
+
+    for rows, groups in ((7, 6), (60, 59)):
+        found = fit_novelty(rng.normal(size=(rows, 3)), np.arange(rows) % groups, free=np.ones(3, np.bool_), seed=0)
+        assert found is None or found.limit > 0
+
+
+def test_an_infinite_value_counts_as_missing() -> None:
+    features, group = kinds(np.random.default_rng(10))
+    features[3, 4] = np.inf
+    limit = limit_of(features, group)
+
+    assert np.isfinite(distance(np.full((2, WIDTH), np.inf), limit)).all()
+
+
 def test_columns_with_a_sign_are_not_looked_at() -> None:
     features, group = kinds(np.random.default_rng(5))
     free = np.ones(WIDTH, np.bool_)
@@ -113,8 +129,9 @@ def test_few_points_stand_for_many_rows() -> None:
         (np.ones((40, 2)), np.arange(40) // 10),
         (np.full((40, 2), np.nan), np.arange(40) // 10),
         (np.zeros((40, 0)), np.arange(40) // 10),
+        (np.repeat(np.arange(4.0), 10)[:, None], np.arange(40) // 10),
     ],
-    ids=["one group", "every row its own group", "nothing varies", "nothing is known", "no columns"],
+    ids=["one group", "every row its own group", "nothing varies", "nothing is known", "no columns", "steady groups"],
 )
 def test_where_nothing_tells_groups_apart_nothing_is_far(features: Floats, group: NDArray[np.int64]) -> None:
     assert fit_novelty(features, group, free=np.ones(features.shape[1], np.bool_), seed=0) is None
