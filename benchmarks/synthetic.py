@@ -6,10 +6,11 @@ from numpy.typing import NDArray
 from advisor.margins import served_margins
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
+from cohabit.learning import entry_of
 from features.catalog import DEMANDS, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
 from features.placement import PROFILE_COLUMNS
+from models.hindsight import PLACEMENT
 from models.learn import fit, open_fitted
-from models.manifest import ModelEntry
 from models.margins import margins_entry
 from models.table import Rows
 from models.train import TrainConfig
@@ -70,14 +71,8 @@ def scorer(snapshot: Snapshot, rounds: int, rng: np.random.Generator) -> ModelSc
     """A scorer over the snapshot with a model of at most that many trees."""
     placement = fit(training_rows(3000, rng), TrainConfig(rounds=rounds, folds=3))
     names = [(snapshot.cluster, app) for app in APPS]
-    entry = ModelEntry(
-        files={},
-        features=placement.names,
-        signs=tuple(placement.signs.tolist()),
-        medians=placement.known_medians(),
-        calibration=placement.calibration,
-        margins=margins_entry(placement.bounds(), names),
-    )
+    margins = margins_entry(placement.bounds(), names)
+    entry = entry_of(PLACEMENT, placement).model_copy(update={"margins": margins})
     return ModelScorer(
         snapshot,
         open_fitted(placement),

@@ -84,7 +84,7 @@ def test_what_was_measured_in_the_window_explains_it_better_than(
 
 
 def test_what_is_there_is_explained_better_than_it_was_foreseen(report: dict[str, Metrics]) -> None:
-    assert report["time_forward"]["placement"]["above_ours"].value > 0
+    """Of apps never seen; of apps learnt from the placement model has trees of their own, the diagnosis has none."""
     assert report["leave_app_out"]["placement"]["above_ours"].low > 0
 
 
