@@ -57,7 +57,12 @@ def test_without_own_margins_every_profiled_app_is_unseen() -> None:
 def test_a_bundle_keeps_margins_by_the_name_of_the_app() -> None:
     names = [("c", f"app-{i}") for i in range(8)]
     entry = ModelEntry(
-        files={}, features=(), signs=(), medians={}, calibration=CALIBRATION, margins=margins_entry(MARGINS, names)
+        files={"mean": "m.onnx", "spread": "s.onnx"},
+        features=(),
+        signs=(),
+        medians={},
+        calibration=CALIBRATION,
+        margins=margins_entry(MARGINS, names),
     )
     again = ModelEntry.model_validate_json(entry.model_dump_json())
 
