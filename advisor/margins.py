@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.follow import TIERS, where_stretches_stand
 from models.manifest import ModelEntry
 from models.margins import margins_of
 
@@ -22,30 +23,43 @@ class ServedMargins:
         profiled: (a + 1,) by app where it has a profile; the last is that of an app that is not known.
         cold: (a + 1,) by app where it has none.
         own: (a + 1,) whether the app has an own margin: its rows are predicted as those of an app learnt from.
+        tier: (2, a + 1) by app how much is known of it without and with a profile, see models.margins.
+        stretch: (p + 1, tiers) by platform and tier the factor of followed labels; the last platform is not known.
     """
 
     floor: float
     profiled: Floats
     cold: Floats
     own: NDArray[np.bool_]
+    tier: NDArray[np.int8]
+    stretch: Floats
 
-    def multipliers(self, app: Ints, windows: Floats) -> Floats:
-        """(n,) multiplier of containers by app, -1 where not known, and by windows behind their profile."""
-        return np.where(windows > 0, self.profiled[app], self.cold[app])
+    def multipliers(self, app: Ints, windows: Floats, platform: Ints) -> Floats:
+        """(n,) multiplier by app and by platform, -1 where not known, and by the windows behind the app's profile."""
+        profiled = windows > 0
+        calibrated = np.where(profiled, self.profiled[app], self.cold[app])
+        stretched: Floats = calibrated * self.stretch[platform, self.tier[profiled.astype(np.int64), app]]
+        return stretched
 
 
-def served_margins(entry: ModelEntry, cluster: str, apps: Sequence[str]) -> ServedMargins:
-    """Look up every app of a snapshot once.
+def served_margins(entry: ModelEntry, cluster: str, apps: Sequence[str], platforms: Sequence[str]) -> ServedMargins:
+    """Look up every app and platform of a snapshot once.
 
     Args:
         entry: the model; one without margins bounds every app as one never seen.
         cluster: the snapshot's.
         apps: (a,) names in the snapshot's order.
+        platforms: (p,) names in the snapshot's order.
 
     Returns:
-        Own multipliers of apps that earned them, those of unseen and cold apps else.
+        Own multipliers of apps that earned them, those of unseen and cold apps else; no stretch where no label was
+        followed.
     """
     margins, app = margins_of(entry, cluster, apps), np.append(np.arange(len(apps)), -1)
     known = np.ones(len(app), np.bool_)
     profiled, cold = margins.multipliers(app, known), margins.multipliers(app, ~known)
-    return ServedMargins(margins.floor, profiled, cold, margins.known(app))
+    tier = np.stack([margins.tier(app, ~known), margins.tier(app, known)])
+    stretch = np.ones((len(platforms) + 1, TIERS))
+    if entry.margins is not None:
+        stretch[:-1] = np.exp(where_stretches_stand(entry.margins, platforms).log_stretch).reshape(-1, TIERS)
+    return ServedMargins(margins.floor, profiled, cold, margins.known(app), tier, stretch)

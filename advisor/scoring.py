@@ -140,7 +140,8 @@ class ModelScorer:
 
     def _upper(self, asked: Prediction, newcomer: Newcomer, nodes: NDArray[np.int32], *, windows: Floats) -> Floats:
         """(n,) bound of the newcomer on each node, from the last n predictions and the windows behind its profile."""
-        multiplier = self.margins.multipliers(self._app(newcomer, len(nodes)), windows)
+        platform = self.snapshot.node_platform[nodes]
+        multiplier = self.margins.multipliers(self._app(newcomer, len(nodes)), windows, platform)
         last = len(asked.log_mean) - len(nodes)
         return upper_ratio(asked.log_mean[last:], asked.spread[last:] + self.margins.floor, multiplier)
 

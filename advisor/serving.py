@@ -106,7 +106,10 @@ class Serving:
         model, snapshot = self._model, self._snapshot
         if model and snapshot and not (self.scorer and self.scorer.is_of(snapshot, model.predictor)):
             self.scorer = ModelScorer(
-                snapshot, model.predictor, served_margins(model.entry, snapshot.cluster, snapshot.apps), model.node
+                snapshot,
+                model.predictor,
+                served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms),
+                model.node,
             )
 
     def _take(self, part: Callable[[], None]) -> str:

@@ -56,6 +56,7 @@ FIGURES = (
     "coverage90_selected",
     "coverage90_own",
     "coverage90_adapted",
+    "coverage90_selected_adapted",
     "apps_covered",
     "width_vs_oracle",
     "margin_vs_oracle",
@@ -165,7 +166,7 @@ def bounds(world: World, outcome: Outcome, rng: np.random.Generator) -> dict[str
     again = resamples_of(outcome.rows.group, rng, resamples=1)
     sets = candidate_sets(keys.decision[where], keys.node[where])
     found = bound_metrics(outcome, again, rng) | selected_coverage(outcome, sets, again)
-    found |= adapted_metrics(outcome, keys.platform[where], again)
+    found |= adapted_metrics(outcome, sets, keys.platform[where], again)
     told = {name: found[name].value for name in FIGURES if name in found}
     return told | {"own_share": float((outcome.tier == Margins.OWN).mean())}
 

@@ -76,6 +76,6 @@ def scorer(snapshot: Snapshot, rounds: int, rng: np.random.Generator) -> ModelSc
     return ModelScorer(
         snapshot,
         open_fitted(placement),
-        served_margins(entry, snapshot.cluster, snapshot.apps),
+        served_margins(entry, snapshot.cluster, snapshot.apps, snapshot.platforms),
         placement.calibration.node,
     )

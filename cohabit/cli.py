@@ -258,6 +258,22 @@ def train(
 
 @app.command()
 @told_plainly
+def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> None:
+    """Let the current bundle's bounds follow the labels that came since it was trained; its models stay as they are.
+
+    A bound that labels miss too often is stretched, one that holds too often shrinks, by platform and by how well apps
+    are known. Labels are those of containers where your scheduler put them, so bounds come to hold on chosen nodes.
+
+    Run it hourly, after `cohabit features`; `cohabit train`, daily or weekly, begins anew. The new bundle is current at
+    once and `cohabit serve` takes it up; the registry keeps three of them.
+    """
+    from cohabit.learn_commands import run_recalibrate
+
+    run_recalibrate(settings(), lake=lake, registry=registry)
+
+
+@app.command()
+@told_plainly
 def search(
     lake: LakeOption = None,
     candidates: Annotated[int, typer.Option(min=1, help="Random settings beside the default.")] = 15,

@@ -228,7 +228,8 @@ def _answer(asked: Asked, outcome: Outcome | None, keys: Keys, *, rng: np.random
     cluster = asked.cluster[outcome.where]
     metrics = scorecard(outcome, sets, cluster, rng, resamples=resamples)
     if asked.id == "S1":
-        metrics[OURS] |= adapted_metrics(outcome, keys.platform[outcome.where], resamples_of(cluster, rng, resamples))
+        again = resamples_of(cluster, rng, resamples)
+        metrics[OURS] |= adapted_metrics(outcome, sets, keys.platform[outcome.where], again)
     return Answer(asked, outcome, metrics, sets)
 
 

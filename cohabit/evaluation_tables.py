@@ -139,9 +139,11 @@ def _own_words(found: Findings) -> str:
         return "bounds of tomorrow: unknown"
     own = ours.get("coverage90_own")
     warm = f"{told(own)} of the rows of apps with an own margin are covered" if own else "no app has an own margin yet"
+    chosen = ours.get("coverage90_selected_adapted")
+    among = "" if chosen is None else f", and {told(chosen)} on the chosen node by labels of chosen nodes alone"
     return (
-        f"bounds of tomorrow: {warm}; bounds that follow each label as it comes in cover "
-        f"{told(ours['coverage90_adapted'])} of all rows at a width of {brief(ours['width_adapted'])}"
+        f"bounds of tomorrow: {warm}; bounds that follow labels an hour late (cohabit recalibrate) cover "
+        f"{told(ours['coverage90_adapted'])} of all rows at a width of {brief(ours['width_adapted'])}{among}"
     )
 
 

@@ -1,6 +1,7 @@
 """The commands of features and models: features, evaluate, train."""
 
 from datetime import UTC, datetime
+from math import exp
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -260,6 +261,25 @@ def run_train(
         show_metrics(name, found)
     console.print(LEGEND)
     console.print(f"bundle {shelf.current()} is current, MODEL_CARD.md in it; next: cohabit refresh, cohabit serve")
+
+
+def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
+    """See `cohabit recalibrate`."""
+    from cohabit.recalibrating import recalibrate
+    from models.registry import Registry
+
+    opened, shelf = open_lake(settings, lake), Registry(registry or settings.registry)
+    with console.status("following labels") as status:
+        found = recalibrate(opened, shelf, datetime.now(UTC), status.update)
+    rows = [
+        (one.tier, one.platform, f"{exp(one.log_stretch):.2f}", f"{one.labels:,}") for one in found.followed.stretches
+    ]
+    show_table("factors of bounds' margins", ("app is", "platform", "factor", "labels"), rows)
+    console.print(
+        f"{found.held / max(found.labels, 1):.3f} of {found.labels:,} labels lay below the bound as it was trained, "
+        f"{found.margins.level:g} is promised; followed until {found.followed.until:%Y-%m-%d %H:%M} UTC"
+    )
+    console.print(f"bundle {shelf.current()} is current")
 
 
 def run_search(

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
-STEP = 0.005
+STEP = 0.02
 """How much one label moves the logarithm; a miss weighs nine times as much as a case that held, at level 0.9."""
+MOST_AT_ONCE = 10
+"""Labels of one window and key count as so many at most: containers of one moment err alike, and thousands of them
+would throw the bound from one limit to the other."""
 WIDEST, NARROWEST = float(np.log(4.0)), float(np.log(0.8))
 """Multipliers are stretched to four times, so that broken labels do not break bounds, and shrunk by a fifth: rows that
 are covered on the whole are covered less often on the node that is chosen."""
@@ -53,8 +56,8 @@ def adapt(state: Tracked, key: Ints, scores: Floats) -> Tracked:
 
     Returns:
         The state after it. Keys without rows stay as they are; the order of rows does not matter. Between the
-        limits, misses minus those promised are the rise of log_stretch over STEP, so that their mean goes to zero with
-        the number of labels.
+        limits, misses minus those promised, of windows of at most MOST_AT_ONCE labels, are the rise of log_stretch
+        over STEP, so that their mean goes to zero with the number of labels; larger windows count as that many.
 
     Raises:
         Nothing.
@@ -64,7 +67,8 @@ def adapt(state: Tracked, key: Ints, scores: Floats) -> Tracked:
     """
     known = ~np.isnan(scores)
     missed = (scores > state.stretch(key)) - (1 - state.level)
-    moved = STEP * np.bincount(key[known], missed[known], minlength=len(state.log_stretch))
+    labels, sums = (np.bincount(key[known], w, minlength=len(state.log_stretch)) for w in (None, missed[known]))
+    moved = STEP * sums * np.minimum(1.0, MOST_AT_ONCE / np.maximum(labels, 1))
     return replace(state, log_stretch=np.clip(state.log_stretch + moved, NARROWEST, WIDEST))
 
 

@@ -5,6 +5,7 @@ Every number is the manifest's; what is not known there is not told.
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from math import exp
 
 from features.catalog import FEATURES, Feature
 from features.diagnosis import DIAGNOSIS as DIAGNOSIS_FEATURES
@@ -12,7 +13,7 @@ from features.diagnosis import DURING
 from models.calibrate import Calibration
 from models.evaluate import Estimate
 from models.hindsight import DIAGNOSIS, PLACEMENT
-from models.manifest import EntryMargins, Manifest, ModelEntry, Sampled
+from models.manifest import EntryMargins, Followed, Manifest, ModelEntry, Sampled
 
 CARD = "MODEL_CARD.md"
 OURS = "ours"
@@ -136,10 +137,23 @@ def _margins(margins: EntryMargins) -> Iterator[str]:
     yield f"- apps learnt from: {_number(margins.seen)}"
     yield f"- apps never seen: {_number(margins.unseen)}"
     yield f"- apps without a profile: {_number(margins.cold)}"
+    if margins.followed is not None:
+        yield from _followed(margins.followed)
     if margins.apps:
         yield from ("", _row(["own, in cluster", "app", "multiplier", "effective windows"]), _row(["---"] * 4))
         for app in margins.apps:
             yield _row([f"`{app.cluster}`", f"`{app.app}`", _number(app.multiplier), _number(app.windows)])
+
+
+def _followed(followed: Followed) -> Iterator[str]:
+    yield from (
+        "",
+        f"Labels of windows until {followed.until:%Y-%m-%d %H:%M} UTC stretched them since, by a factor:",
+        "",
+    )
+    yield from (_row(["app is", "platform", "factor", "labels"]), _row(["---"] * 4))
+    for one in followed.stretches:
+        yield _row([one.tier, f"`{one.platform}`", _number(exp(one.log_stretch)), str(one.labels)])
 
 
 def _limits(manifest: Manifest) -> Iterator[str]:

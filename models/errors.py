@@ -110,6 +110,22 @@ class UnknownBundle(ModelsError):
         super().__init__(f"the registry has no bundle {name!r}; it has {', '.join(known) or 'none'}")
 
 
+class NothingToFollow(ModelsError):
+    """There is no bundle whose margins could follow, or nothing for them to follow."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"margins stay as they are: {reason}; {remedy}")
+
+
+class StillServed(ModelsError):
+    """The current bundle cannot be removed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"bundle {name} is current: promote another one first")
+
+
 class NothingToRollBackTo(ModelsError):
     """No bundle was current before the present one."""
 

@@ -29,6 +29,39 @@ class AppMargin(BaseModel):
     """Effective windows behind it."""
 
 
+Tier = Literal["cold", "unseen", "started", "own"]
+"""How much is known of an app, see models.margins."""
+
+
+class Stretch(BaseModel):
+    """How labels moved the margins of one tier on one platform."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tier: Tier
+    platform: str
+    log_stretch: Annotated[float, Field(ge=-2, le=2)]
+    """Logarithm of the factor that multipliers are served with."""
+    labels: Annotated[int, Field(ge=1)]
+    """How many were followed."""
+
+
+class Followed(BaseModel):
+    """The labels that margins followed since the models were trained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    until: AwareDatetime
+    """End of the last window whose labels were taken in."""
+    stretches: tuple[Stretch, ...]
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if len({(one.tier, one.platform) for one in self.stretches}) < len(self.stretches):
+            raise ValueError("a tier has one stretch on a platform")
+        return self
+
+
 class EntryMargins(BaseModel):
     """How far bounds of single containers lie above expectations, see models.margins."""
 
@@ -41,6 +74,8 @@ class EntryMargins(BaseModel):
     unseen: Ratio
     cold: Ratio
     apps: tuple[AppMargin, ...] = ()
+    followed: Followed | None = None
+    """None until labels were followed; see models.follow."""
 
 
 class ModelEntry(BaseModel):

@@ -1,55 +1,60 @@
-"""Prequential: what margins that adapt to labels would have covered, on judged rows in the order of time. Kernel."""
+"""Prequential: what margins that follow labels would have covered, on judged rows in the order of time. Kernel."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.adapt import Tracked, replay, untouched
+from models.adapt import replay, untouched
 from models.evaluate import Estimate, Resamples, covered
+from models.follow import needed, tracking_key
 from models.learn import OURS, Outcome
-from models.margins import Margins
+from models.ranking import CandidateSets, chosen_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-TIERS = Margins.OWN + 1
+LATE = 12
+"""Windows that labels come late: an hour, as often as `cohabit recalibrate` should run."""
 
 
-def tracking_key(tier: NDArray[np.int8], platform: Ints) -> Ints:
-    """(n,) one key for each tier and platform, platforms being 0..p-1."""
-    return platform.astype(np.int64) * TIERS + tier
-
-
-def followed(state: Tracked, outcome: Outcome, key: Ints, *, late: int = 1) -> tuple[Tracked, Floats]:
+def followed(outcome: Outcome, platform: Ints, *, told: NDArray[np.bool_] | None = None) -> Floats:
     """Let margins follow the judged rows.
 
     Args:
-        state: before the first row.
         outcome: n judged rows of times after the one that was learnt from.
-        key: (n,) from `tracking_key`.
-        late: how many windows labels come late.
+        platform: (n,) code of each row's platform, 0..p-1.
+        told: (n,) whose labels come true; None for all.
 
     Returns:
-        The state after all rows, and (n,) log slowdown of the bound that each would have had.
+        (n,) log slowdown of the bound that each would have had, by labels LATE windows old.
     """
-    margin, error = outcome.margin, outcome.rows.log_slowdown - outcome.predicted[OURS]
-    needed = np.divide(error, margin, out=np.full(len(margin), np.nan), where=margin > 0)
-    state, stretch = replay(state, key, needed, time=outcome.rows.time, late=late)
-    return state, outcome.predicted[OURS] + stretch * margin
+    key = tracking_key(outcome.tier, platform)
+    scores = needed(outcome.rows.log_slowdown - outcome.predicted[OURS], outcome.margin)
+    if told is not None:
+        scores[~told] = np.nan
+    _, stretch = replay(untouched(int(key.max()) + 1, 0.9), key, scores, time=outcome.rows.time, late=LATE)
+    return outcome.predicted[OURS] + stretch * outcome.margin
 
 
-def adapted_metrics(outcome: Outcome, platform: Ints, again: Resamples) -> dict[str, Estimate]:
-    """Coverage and width of bounds that adapt.
+def adapted_metrics(outcome: Outcome, sets: CandidateSets, platform: Ints, again: Resamples) -> dict[str, Estimate]:
+    """Coverage and width of bounds that follow labels.
 
     Args:
         outcome: n judged rows of times after those learnt from.
+        sets: candidates among them.
         platform: (n,) code of each row's platform, 0..p-1.
         again: resamples of the rows.
 
     Returns:
-        coverage90_adapted and width_adapted, as coverage90 and width.
+        coverage90_adapted and width_adapted, as coverage90 and width, by the labels of all rows; where there are sets
+        also coverage90_selected_adapted, of the candidates that we would choose, by the labels of those alone.
     """
-    key = tracking_key(outcome.tier, platform)
-    _, upper = followed(untouched(int(key.max()) + 1, 0.9), outcome, key)
-    return {
-        "coverage90_adapted": again.mean(covered(outcome.rows.log_slowdown, upper)),
+    truth, upper = outcome.rows.log_slowdown, followed(outcome, platform)
+    found = {
+        "coverage90_adapted": again.mean(covered(truth, upper)),
         "width_adapted": again.mean(np.exp(upper - outcome.predicted[OURS])),
     }
+    chosen = np.zeros(len(truth), np.bool_)
+    chosen[chosen_rows(sets, outcome.predicted[OURS])] = True
+    if chosen.any():
+        inside = covered(truth, followed(outcome, platform, told=chosen)) * chosen
+        found["coverage90_selected_adapted"] = again.ratio(inside, chosen.astype(np.float64))
+    return found

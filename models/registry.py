@@ -4,12 +4,13 @@ The file `current` lists the promoted names, newest last, and is replaced as a w
 or the new one. One process promotes at a time; any number read.
 """
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.atomic import replace_atomically
 from models.bundle import read_bundle
-from models.errors import NothingToRollBackTo, UnknownBundle
+from models.errors import NothingToRollBackTo, StillServed, UnknownBundle
 
 POINTER = "current"
 
@@ -22,7 +23,7 @@ class Registry:
 
     def current(self) -> Path | None:
         """The bundle to serve, or None before the first promotion."""
-        promoted = self._promoted()
+        promoted = self.promoted()
         return self.root / promoted[-1] if promoted else None
 
     def names(self) -> tuple[str, ...]:
@@ -36,7 +37,7 @@ class Registry:
             UnknownBundle: no such bundle.
             BundleCorrupt: its files are not what was written; the current bundle stays.
         """
-        promoted = self._promoted()
+        promoted = self.promoted()
         if promoted[-1:] != [name]:
             self._point([*promoted, name])
         return self.root / name
@@ -48,20 +49,34 @@ class Registry:
             NothingToRollBackTo: there was none.
             BundleCorrupt: its files are not what was written; the current bundle stays.
         """
-        promoted = self._promoted()
+        promoted = self.promoted()
         if len(promoted) < 2:
             raise NothingToRollBackTo(self.root)
         self._point(promoted[:-1])
         return self.root / promoted[-2]
+
+    def retire(self, name: str) -> None:
+        """Remove a bundle that is not current, and the way back to it.
+
+        Raises:
+            StillServed: it is current.
+        """
+        promoted = self.promoted()
+        if promoted[-1:] == [name]:
+            raise StillServed(name)
+        if name in promoted:
+            self._point([kept for kept in promoted if kept != name])
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
+    def promoted(self) -> list[str]:
+        """Names that were made current and not rolled back, newest last."""
+        try:
+            return (self.root / POINTER).read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
 
     def _point(self, promoted: list[str]) -> None:
         if promoted[-1] not in self.names():
             raise UnknownBundle(promoted[-1], self.names())
         read_bundle(self.root / promoted[-1])
         replace_atomically(self.root / POINTER, "".join(f"{name}\n" for name in promoted).encode())
-
-    def _promoted(self) -> list[str]:
-        try:
-            return (self.root / POINTER).read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            return []

@@ -33,7 +33,7 @@ def scorer_of(bundle: Path) -> Callable[[Snapshot], ModelScorer]:
     entry = loaded.manifest.models["placement"]
 
     def scorer(snapshot: Snapshot) -> ModelScorer:
-        margins = served_margins(entry, snapshot.cluster, snapshot.apps)
+        margins = served_margins(entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
         return ModelScorer(snapshot, predictor, margins, entry.calibration.node)
 
     return scorer

@@ -130,18 +130,18 @@ def test_an_app_learnt_from_is_told_by_trees_of_its_own(scorer_of: ScorerOf) -> 
 def test_an_app_with_an_own_margin_has_another_bound_than_the_same_app_elsewhere(bundle: Path) -> None:
     """Another cluster's app of the same name has earned nothing."""
     entry = load_bundle(bundle, catalogue_hash()).manifest.models["placement"]
-    here, elsewhere = (served_margins(entry, cluster, APPS) for cluster in ("c", "other"))
-    web, windows = np.array([APPS.index("web")]), np.array([60.0])
+    here, elsewhere = (served_margins(entry, cluster, APPS, ("p",)) for cluster in ("c", "other"))
+    web, windows, somewhere = np.array([APPS.index("web")]), np.array([60.0]), np.array([-1])
 
-    assert here.multipliers(web, windows).tolist() == [0.5]
-    assert elsewhere.multipliers(web, windows).tolist() == [1.5]
-    assert here.multipliers(web, np.zeros(1)).tolist() == [2.5]
+    assert here.multipliers(web, windows, somewhere).tolist() == [0.5]
+    assert elsewhere.multipliers(web, windows, somewhere).tolist() == [1.5]
+    assert here.multipliers(web, np.zeros(1), somewhere).tolist() == [2.5]
 
 
 def test_a_bundle_older_than_own_margins_bounds_every_app_as_one_never_seen(bundle: Path) -> None:
     entry = load_bundle(bundle, catalogue_hash()).manifest.models["placement"].model_copy(update={"margins": None})
 
-    old = served_margins(entry, "c", APPS)
+    old = served_margins(entry, "c", APPS, ())
 
     assert old.floor == 0.0
     assert set(old.profiled.tolist()) == set(old.cold.tolist()) == {entry.calibration.hierarchical}

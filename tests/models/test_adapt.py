@@ -110,6 +110,13 @@ def test_a_row_is_judged_by_what_had_come_true_before_it_was_decided() -> None:
     assert at_once == pytest.approx([np.exp(2 * 0.9 * STEP), 1.0, np.exp(0.9 * STEP)])
 
 
+def test_thousands_of_labels_of_one_moment_do_not_throw_the_bound_to_its_limit() -> None:
+    """A large cluster, of which one bad moment is no reason to give up."""
+    state = adapt(untouched(1, 0.9), np.zeros(5000, np.int64), np.full(5000, 9.0))
+
+    assert 0 < state.log_stretch[0] < WIDEST / 4
+
+
 def test_without_rows_nothing_changes() -> None:
     state, stretch = replay(untouched(2, 0.9), np.zeros(0, int), np.zeros(0), time=np.zeros(0, np.int64))
 

@@ -1,0 +1,128 @@
+"""Recalibrating: labels that came after training move the served bounds, once each, and nothing else."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
+
+from advisor.margins import served_margins
+from cohabit.cli import app
+from cohabit.command_parts import TOPICS
+from cohabit.learning import Effort, train_bundle
+from cohabit.recalibrating import KEPT, recalibrate
+from cohabit.simulation import simulate_into
+from features.job import whole_stretch
+from features.local import run_local
+from features.tables import TABLES
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+from models.bundle import read_bundle
+from models.errors import NothingToFollow
+from models.manifest import EntryMargins, Manifest
+from models.registry import Registry
+from models.train import TrainConfig
+
+PLAN = Plan(nodes=9, apps=6, per_node=8, hours=2.0, seed=4, law="queueing")
+EFFORT = Effort(TrainConfig(rounds=10, learning_rate=0.1, folds=2))
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    folder = tmp_path_factory.mktemp("followed")
+    simulate_into(folder / "stream", PLAN, lambda _done, _of: None)
+    lake = Lake.open(folder / "lake", TABLES)
+    metrics = IngestMetrics.on(CollectorRegistry())
+    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    stretch = whole_stretch(lake)
+    assert stretch is not None
+    run_local(lake, stretch, lambda _table, _rows: None)
+    return lake
+
+
+@pytest.fixture
+def registry(lake: Lake, tmp_path: Path) -> Registry:
+    """A bundle that learnt from the first two thirds of the time."""
+    table, shelf = lake.read("training"), Registry(tmp_path)
+    ends = sorted(pc.unique(table["window_end"]).to_pylist())
+    train_bundle(table.filter(pc.less_equal(table["window_end"], ends[2 * len(ends) // 3])), shelf, NOW, {}, EFFORT)
+    return shelf
+
+
+def manifest_of(registry: Registry) -> Manifest:
+    current = registry.current()
+    assert current is not None
+    return read_bundle(current).manifest
+
+
+def margins_of(registry: Registry) -> EntryMargins:
+    margins = manifest_of(registry).models["placement"].margins
+    assert margins is not None
+    return margins
+
+
+def test_labels_since_training_are_followed_once_and_the_models_stay(lake: Lake, registry: Registry) -> None:
+    before, table = manifest_of(registry), lake.read("training")
+    later = pc.sum(pc.greater(table["window_end"], before.training_window[1])).as_py()
+
+    found = recalibrate(lake, registry, NOW + timedelta(hours=1), lambda _: None)
+
+    after = manifest_of(registry)
+    assert 0 < found.labels <= later
+    assert sum(one.labels for one in found.followed.stretches) == found.labels
+    assert 0 <= found.held <= found.labels
+    assert found.followed.until == pc.max(table["window_end"]).as_py()
+    assert margins_of(registry).followed == found.followed
+    graphs = {name: digest for name, digest in after.sha256.items() if name != "MODEL_CARD.md"}
+    assert graphs == {name: digest for name, digest in before.sha256.items() if name != "MODEL_CARD.md"}
+    assert margins_of(registry).model_copy(update={"followed": None}) == before.models["placement"].margins
+    with pytest.raises(NothingToFollow, match="no label of a window after"):
+        recalibrate(lake, registry, NOW + timedelta(hours=2), lambda _: None)
+
+
+def test_what_is_served_is_stretched_by_platform(lake: Lake, registry: Registry) -> None:
+    recalibrate(lake, registry, NOW + timedelta(hours=1), lambda _: None)
+    entry = manifest_of(registry).models["placement"]
+    followed = margins_of(registry).followed
+    assert followed is not None
+    platforms = tuple(sorted({one.platform for one in followed.stretches}))
+    still = entry.model_copy(update={"margins": margins_of(registry).model_copy(update={"followed": None})})
+    app, windows = np.full(len(platforms) + 1, -1), np.full(len(platforms) + 1, 60.0)
+    where = np.append(np.arange(len(platforms)), -1)
+
+    now, before = (served_margins(e, "c", (), platforms).multipliers(app, windows, where) for e in (entry, still))
+
+    told = {(one.tier, one.platform): np.exp(one.log_stretch) for one in followed.stretches}
+    assert (now / before).tolist() == pytest.approx([*(told.get(("unseen", p), 1.0) for p in platforms), 1.0])
+
+
+def test_hourly_bundles_do_not_fill_the_registry(lake: Lake, registry: Registry) -> None:
+    """Each forgets what it followed, so that there is something to follow again."""
+    (trained,) = registry.names()
+    for hour in range(KEPT + 2):
+        recalibrate(lake, registry, NOW + timedelta(hours=hour + 1), lambda _: None)
+        registry.promote(trained)
+
+    assert len(registry.names()) == 1 + KEPT
+    assert registry.promoted()[-1] == trained
+
+
+def test_without_a_bundle_or_its_margins_nothing_is_followed(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(NothingToFollow, match="run `cohabit train` first"):
+        recalibrate(lake, Registry(tmp_path), NOW, lambda _: None)
+
+
+def test_the_command_tells_how_bounds_held(lake: Lake, registry: Registry) -> None:
+    ran = CliRunner().invoke(app, ["recalibrate", "--lake", str(lake.root), "--registry", str(registry.root)])
+
+    words = " ".join(ran.output.split())
+    assert ran.exit_code == 0, ran.output
+    assert "lay below the bound as it was trained, 0.9 is promised" in words
+    assert "-until-" in words.replace(" ", "")
