@@ -72,3 +72,11 @@ class RouteWithoutRole(AdvisorError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(f"route {path} declares no role: decorate its function with @allowed(...)")
+
+
+class NoTable(AdvisorError):
+    """There is no score table yet, or its file is not a whole one."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"no score table in {path}: {reason}; it is written some seconds after the start of serving")

@@ -1,5 +1,6 @@
 """Scoring: what a newcomer would suffer on each candidate node, and what it would do to its residents. Kernel."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -100,12 +101,22 @@ class ModelScorer:
 
         Source: ours; harm counted in both directions.
         """
-        home, seats = _home(self.snapshot, nodes), _seats(self.snapshot, newcomer, nodes)
-        count = len(home.members.group)
+        return next(self.score_each([newcomer], nodes, now_us=now_us))
+
+    def score_each(self, newcomers: Iterable[Newcomer], nodes: NDArray[np.int32], *, now_us: int) -> Iterator[Scores]:
+        """As `score` for each newcomer alone, to the bit; what does not depend on the newcomer is computed once."""
+        home = _home(self.snapshot, nodes)
+        before = self._predict(home.raw(pressures(home.members)), self.snapshot.resident_app[home.resident])
+        for newcomer in newcomers:
+            yield self._scored(newcomer, nodes, home, before, now_us)
+
+    def _scored(
+        self, newcomer: Newcomer, nodes: NDArray[np.int32], home: "_Crowd", before: Prediction, now_us: int
+    ) -> Scores:
+        seats, count = _seats(self.snapshot, newcomer, nodes), len(home.members.group)
         crowded = home.raw(pressures(_joined(home.members, seats.members))[:count])
         residents, own = self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))
         asked = self._predict(np.concatenate([crowded, _joining(home, seats)]), np.concatenate([residents, own]))
-        before = self._predict(home.raw(pressures(home.members)), residents)
         worst = np.full(len(nodes), -np.inf)
         group = np.append(home.members.group, seats.members.group)
         np.maximum.at(worst, group, asked.log_mean + self.node * asked.spread)

@@ -36,9 +36,13 @@ class ServedLog:
     def __post_init__(self) -> None:
         self._path = self.folder / f"{os.getpid()}{SUFFIX}"
 
+    def drawn(self) -> bool:
+        """Whether the next request is noted."""
+        return bool(self.rng.random() < self.share)
+
     def note(self, snapshot: Snapshot, newcomer: Newcomer, rows: NDArray[np.int32]) -> None:
-        """Keep the newcomer's features on one of the nodes it was scored on, if the request is drawn."""
-        if not len(rows) or self.rng.random() >= self.share:
+        """Keep the newcomer's features on one of the nodes it was scored on."""
+        if not len(rows):
             return
         row = rows[self.rng.integers(len(rows))]
         features = newcomer_features(snapshot, newcomer, np.array([row], np.int32))[0]

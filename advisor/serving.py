@@ -131,6 +131,11 @@ class Serving:
         if self._snapshot is None or current_version(self.snapshots) != directory_name(self._snapshot.version):
             self._snapshot = load_current(self.snapshots)
 
+    @property
+    def bundle(self) -> str:
+        """Name of the bundle in use; empty without one."""
+        return self._model.bundle.name if self._model is not None else ""
+
     def age_s(self) -> float:
         """Seconds since the newest message behind the snapshot; infinite without one."""
         scorer = self.scorer
@@ -152,9 +157,16 @@ class Serving:
         if len(offered) and not len(known):
             return self._neutral(offered, "unknown_nodes")
         scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
-        if self.served is not None:
+        if self.served is not None and self.served.drawn():
             self.served.note(scorer.snapshot, newcomer, scored.rows)
         return Answer(offered, _points(scored, newcomer, len(offered)), "", scored)
+
+    def note(self, newcomer: Newcomer, names: Sequence[str]) -> None:
+        """Keep what a table's answer was made of, which nobody computed for it."""
+        scorer = self.scorer
+        if scorer is not None and self.served is not None:
+            rows = scorer.snapshot.indices(names)
+            self.served.note(scorer.snapshot, newcomer, rows[rows >= 0])
 
     def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
         """As `answer`, but neutral whatever goes wrong: a scheduler is never left without an answer."""

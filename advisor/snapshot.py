@@ -4,7 +4,6 @@ A snapshot directory holds one .npy file per array and names.json; `current` bes
 """
 
 import io
-import json
 import os
 import shutil
 import uuid
@@ -14,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from advisor.errors import NoSnapshot, VersionTaken
 from features.catalog import RESOURCES
@@ -121,8 +120,8 @@ def publish(folder: Path, snapshot: Snapshot) -> Path:
     building.mkdir(parents=True)
     for name in ARRAYS:
         _write_synced(building / f"{name}.npy", _npy(getattr(snapshot, name)))
-    names = {name: getattr(snapshot, name) for name in _Names.model_fields}
-    _write_synced(building / NAMES_FILE, json.dumps(names).encode())
+    names = _Names(**{name: getattr(snapshot, name) for name in _Names.__struct_fields__})
+    _write_synced(building / NAMES_FILE, msgspec.json.encode(names))
     building.rename(target)
     replace_atomically(folder / "current", target.name.encode())
     _prune(folder, target.name)
@@ -166,17 +165,15 @@ def load_current(folder: Path) -> Snapshot:
 
 
 def _load(directory: Path) -> Snapshot:
-    names = _Names.model_validate_json((directory / NAMES_FILE).read_bytes())
+    names = _decode((directory / NAMES_FILE).read_bytes())
     arrays = {array: np.load(directory / f"{array}.npy", mmap_mode="r") for array in ARRAYS}
-    snapshot = Snapshot(**names.model_dump(), **arrays)
+    snapshot = Snapshot(**msgspec.structs.asdict(names), **arrays)
     _refuse_contradictions(snapshot, directory.name)
     return snapshot
 
 
-class _Names(BaseModel):
+class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything of a snapshot that is not an array, as names.json holds it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int
     as_of_us: int
@@ -187,6 +184,9 @@ class _Names(BaseModel):
     containers: tuple[str, ...]
     cpusets: tuple[str | None, ...]
     profiles_us: int = 0
+
+
+_decode = msgspec.json.Decoder(_Names).decode
 
 
 def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:

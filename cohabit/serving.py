@@ -4,8 +4,11 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 import uvicorn
@@ -13,8 +16,10 @@ import uvloop
 from fastapi import FastAPI
 
 from advisor.api.app import create_app, create_scheduler_app
+from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.errors import NoFreePort
+from cohabit.tabling import TableProcess
 
 log = structlog.get_logger(__name__)
 
@@ -71,26 +76,34 @@ def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
 
 
 def run(serving: Serving, *, port: int, scheduler_port: int, scheduler_tries: int, ready: Ready) -> None:
-    """Serve until SIGINT or SIGTERM, then drain.
+    """Serve until SIGINT or SIGTERM, then drain. The score table is kept by a process of its own meanwhile.
 
     Schedulers are configured with a fixed address: with `scheduler_tries` 1 their listener never moves.
 
     Raises:
         NoFreePort: one of the listeners finds no port.
     """
-    with free_socket(port) as main, free_socket(scheduler_port, scheduler_tries) as scheduler:
+    with (
+        free_socket(port) as main,
+        free_socket(scheduler_port, scheduler_tries) as scheduler,
+        tempfile.TemporaryDirectory(prefix="cohabit-serve-") as folder,
+        closing(TableProcess(serving.registry.root, serving.snapshots, Path(folder) / "table")) as table,
+    ):
         listening = Listening(_address(main), _address(scheduler))
-        apps = [(create_app(serving), main), (create_scheduler_app(serving), scheduler)]
+        prioritizer = Prioritizer(serving, table.path, table)
+        apps = [(create_app(serving), main), (create_scheduler_app(prioritizer), scheduler)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(serving, apps, lambda: ready(listening)))
+            runner.run(_run(_keep_fresh(prioritizer, table), apps, lambda: ready(listening)))
 
 
-async def _run(serving: Serving, apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], bool]) -> None:
+async def _run(
+    fresh: Coroutine[None, None, None], apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], bool]
+) -> None:
     servers = [_Server(_config(app)) for app, _ in apps]
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, servers)
     tasks = [asyncio.create_task(s.serve(sockets=[bound])) for s, (_, bound) in zip(servers, apps, strict=True)]
-    reload = asyncio.create_task(_keep_fresh(serving))
+    reload = asyncio.create_task(fresh)
     while not all(server.started for server in servers) and not any(task.done() for task in tasks):
         await asyncio.sleep(0.01)
     if not await asyncio.to_thread(ready):
@@ -105,12 +118,18 @@ def _config(app: FastAPI) -> uvicorn.Config:
     )
 
 
-async def _keep_fresh(serving: Serving) -> None:
+async def _keep_fresh(prioritizer: Prioritizer, table: TableProcess) -> None:
     while True:
-        [failed] = await asyncio.gather(asyncio.to_thread(serving.reload), return_exceptions=True)
+        [failed] = await asyncio.gather(_reload(prioritizer, table), return_exceptions=True)
         if failed is not None:
             log.error("reload failed; what was loaded stays", error=repr(failed))
         await asyncio.sleep(RELOAD_EVERY_S)
+
+
+async def _reload(prioritizer: Prioritizer, table: TableProcess) -> None:
+    table.ensure()
+    await asyncio.to_thread(prioritizer.serving.reload)
+    prioritizer.take(await asyncio.to_thread(prioritizer.newer))
 
 
 def _stop(servers: list[_Server]) -> None:

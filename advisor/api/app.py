@@ -1,8 +1,11 @@
 """The two applications: one listener for schedulers, one for all else. Errors become status codes here."""
 
+import inspect
+
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from advisor.api.extender import extender_routes
@@ -11,6 +14,7 @@ from advisor.api.ops import ops_routes
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
 from advisor.errors import AdvisorError, BadRequest, UnknownNode
+from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 
 STATUS: dict[type[AdvisorError], int] = {BadRequest: 400, UnknownNode: 404}
@@ -21,9 +25,10 @@ MAX_BODY_BYTES = 4 << 20
 MOST_PROBLEMS = 5
 
 
-def create_scheduler_app(serving: Serving) -> FastAPI:
+def create_scheduler_app(prioritizer: Prioritizer) -> FastAPI:
     """The listener for scheduler protocols."""
-    return assembled("Cohabit for schedulers", [extender_routes(serving)], max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
+    routers = [extender_routes(prioritizer)]
+    return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 
 
 def create_app(serving: Serving) -> FastAPI:
@@ -45,7 +50,8 @@ def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> F
     @allowed("anyone")
     def openapi() -> JSONResponse:
         """The interface as OpenAPI."""
-        return JSONResponse(app.openapi())
+        described = app.openapi()
+        return JSONResponse({**described, "paths": {**described["paths"], **_by_hand(app)}})
 
     app.add_middleware(BodyLimit, limit_bytes=max_body_bytes)
     app.exception_handler(AdvisorError)(_advisor_error)
@@ -53,6 +59,19 @@ def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> F
     app.exception_handler(RequestValidationError)(_validation_error)
     roles_of(app)
     return app
+
+
+def _by_hand(app: FastAPI) -> dict[str, object]:
+    """Paths of routes that are applications of their own, which the framework does not describe."""
+    answers = {"200": {"description": "The answer"}, "400": {"description": "Not a request of this protocol"}}
+    return {
+        context.path: {
+            method.lower(): {"description": inspect.getdoc(context.endpoint), "responses": answers}
+            for method in context.methods or ()
+        }
+        for context in iter_route_contexts(app.routes)
+        if context.path and not inspect.isroutine(context.endpoint)
+    }
 
 
 def _advisor_error(_: Request, error: AdvisorError) -> JSONResponse:

@@ -4,15 +4,14 @@ Keys are Go field names because the Go types carry no JSON tags. A score must be
 decode into int64, and the scheduler then drops the whole reply in silence.
 """
 
-from asyncio import to_thread
-
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from advisor.api.roles import allowed
 from advisor.errors import BadRequest
+from advisor.prioritizing import Offer, Prioritizer
 from advisor.scoring import Newcomer
-from advisor.serving import Serving
 from ingest.identity import Owner, PodFacts, identify
 
 
@@ -29,6 +28,7 @@ class Metadata(msgspec.Struct):
     """The part of an object's metadata that is read; Go writes nil maps and slices as null."""
 
     name: str = ""
+    uid: str = ""
     namespace: str = "default"
     labels: dict[str, str] | None = None
     ownerReferences: list[OwnerReference] | None = None  # noqa: N815
@@ -54,37 +54,24 @@ class ExtenderArgs(msgspec.Struct):
     NodeNames: list[str] | None = None
 
 
-class HostPriority(msgspec.Struct):
-    """One entry of the reply to prioritize."""
-
-    Host: str
-    Score: int
-
-
 _decode = msgspec.json.Decoder(ExtenderArgs).decode
-_encode = msgspec.json.Encoder().encode
 
 
-def prioritize(body: bytes, serving: Serving) -> bytes:
-    """Answer one prioritize request.
+def offer_of(body: bytes) -> Offer:
+    """What a prioritize request asks.
 
     Args:
         body: ExtenderArgs as JSON.
-        serving: what to answer from.
 
     Returns:
-        HostPriorityList as JSON: one entry for each offered node in the order offered, integer scores 0 to 10; all 0
-        when the answer is neutral.
+        The pod and the offered nodes.
 
     Raises:
         BadRequest: the body is not ExtenderArgs.
     """
     args = _arguments(body)
-    names = offered(args)
-    unique = list(dict.fromkeys(names))
-    answer = serving.answer_anyway(newcomer_of(args.Pod or Object()), unique)
-    score = dict(zip(unique, answer.points.tolist(), strict=True))
-    return _encode([HostPriority(name, score[name]) for name in names])
+    pod = args.Pod or Object()
+    return Offer(newcomer_of(pod), pod.metadata.uid, offered(args))
 
 
 def _arguments(body: bytes) -> ExtenderArgs:
@@ -109,15 +96,41 @@ def newcomer_of(pod: Object) -> Newcomer:
     return Newcomer(identity.app, identity.team, identity.best_effort)
 
 
-def extender_routes(serving: Serving) -> APIRouter:
+class Prioritize:
+    """Scores 0 to 10 for the offered nodes, as kube-scheduler's HTTP extender protocol has it.
+
+    HostPriorityList as JSON: one entry for each offered node in the order offered, integer scores; all 0 when the
+    answer is neutral. An application of its own, since the framework's routing takes longer than the answer.
+    """
+
+    roles = ("scheduler",)
+
+    def __init__(self, prioritizer: Prioritizer) -> None:
+        self.prioritizer = prioritizer
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        reply = await self.prioritizer.answer(offer_of(await whole_body(receive)))
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
+        headers += self.prioritizer.headers()
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": reply})
+
+
+async def whole_body(receive: Receive) -> bytes:
+    """The body of a request, read to its end."""
+    message = await receive()
+    if not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    parts = [message.get("body", b"")]
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
+
+
+def extender_routes(prioritizer: Prioritizer) -> APIRouter:
     """Routes for kube-scheduler."""
     router = APIRouter()
-
-    @router.post("/extender/prioritize", response_class=Response)
-    @allowed("scheduler")
-    async def prioritize_route(request: Request) -> Response:
-        """Scores 0 to 10 for the offered nodes, as kube-scheduler's HTTP extender protocol has it."""
-        body = await request.body()
-        return Response(await to_thread(prioritize, body, serving), media_type="application/json")
-
+    router.routes.append(Route("/extender/prioritize", Prioritize(prioritizer), methods=["POST"]))
     return router

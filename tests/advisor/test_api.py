@@ -14,6 +14,7 @@ from advisor.api.app import MAX_BODY_BYTES, assembled, create_app, create_schedu
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import MOST_HARMED
 from advisor.errors import RouteWithoutRole
+from advisor.prioritizing import Prioritizer
 from features.catalog import NAMES
 
 
@@ -64,7 +65,7 @@ def test_each_node_says_what_the_newcomer_suffers_does_and_why(client: TestClien
 
 def test_the_scheduler_gets_the_same_scores(ready: Process, client: TestClient) -> None:
     body = {"Pod": {"metadata": {"labels": {"app": "web"}}}, "NodeNames": ["n3", "n0", "n5"]}
-    reply = TestClient(create_scheduler_app(ready.serving)).post("/extender/prioritize", json=body)
+    reply = TestClient(create_scheduler_app(Prioritizer(ready.serving))).post("/extender/prioritize", json=body)
 
     asked = {node["node"]: node["score"] for node in scores(client)["nodes"]}
     assert {entry["Host"]: entry["Score"] for entry in reply.json()} == {n: asked[n] for n in ("n3", "n0", "n5")}
@@ -168,7 +169,7 @@ def test_metrics_without_snapshot_show_an_infinite_age(process: Process) -> None
 
 def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> None:
     assert {"/v1/scores", "/healthz", "/readyz", "/metrics"} <= client.get("/openapi.json").json()["paths"].keys()
-    scheduler = TestClient(create_scheduler_app(ready.serving)).get("/openapi.json").json()
+    scheduler = TestClient(create_scheduler_app(Prioritizer(ready.serving))).get("/openapi.json").json()
     assert scheduler["paths"].keys() == {"/extender/prioritize"}
 
 
@@ -180,7 +181,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "GET /metrics": ("anyone",),
         "GET /openapi.json": ("anyone",),
     }
-    assert roles_of(create_scheduler_app(process.serving)) == {
+    assert roles_of(create_scheduler_app(Prioritizer(process.serving))) == {
         "POST /extender/prioritize": ("scheduler",),
         "GET /openapi.json": ("anyone",),
     }

@@ -16,6 +16,7 @@ from starlette.types import Message
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, assembled, create_scheduler_app
 from advisor.api.extender import extender_routes
+from advisor.prioritizing import Prioritizer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = "/extender/prioritize"
@@ -46,7 +47,7 @@ def made_ready(process: Process) -> Process:
 
 @pytest.fixture
 def client(process: Process) -> TestClient:
-    return TestClient(create_scheduler_app(made_ready(process).serving))
+    return TestClient(create_scheduler_app(Prioritizer(made_ready(process).serving)))
 
 
 @pytest.mark.parametrize("exchange", ["prioritize-names", "prioritize-nodes", "prioritize-nothing"])
@@ -62,7 +63,7 @@ def test_golden_exchange(client: TestClient, exchange: str) -> None:
 
 
 def test_without_snapshot_and_bundle_every_offered_node_gets_0(process: Process) -> None:
-    client = TestClient(create_scheduler_app(process.serving))
+    client = TestClient(create_scheduler_app(Prioritizer(process.serving)))
 
     reply = client.post(PATH, content=(GOLDEN / "prioritize-names.request.json").read_bytes())
 
@@ -86,7 +87,9 @@ def states(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     for process in processes.values():
         process.serving.reload()
     assert processes["last_good"].serving.refused
-    return {state: TestClient(create_scheduler_app(process.serving)) for state, process in processes.items()}
+    return {
+        state: TestClient(create_scheduler_app(Prioritizer(process.serving))) for state, process in processes.items()
+    }
 
 
 def or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -206,7 +209,7 @@ def test_unknown_and_nested_fields_are_passed_over(client: TestClient) -> None:
 @pytest.fixture
 def narrow(process: Process) -> TestClient:
     """The same listener with room for 1,000 bytes."""
-    return TestClient(assembled("narrow", [extender_routes(process.serving)], max_body_bytes=1000))
+    return TestClient(assembled("narrow", [extender_routes(Prioritizer(process.serving))], max_body_bytes=1000))
 
 
 def test_a_body_declared_too_long_is_refused_unread(client: TestClient) -> None:

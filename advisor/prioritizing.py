@@ -1,0 +1,209 @@
+"""Prioritizing: the points of offered nodes within milliseconds, from the table wherever it can answer. An edge.
+
+The order of sources: the score table; exact scoring, where the class is not in the table and the nodes are few; the
+class of unknown apps, while the right one is being computed; neutral. Each is counted, with its reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import structlog
+
+from advisor.booking import Booked, Bookings, with_bookings
+from advisor.errors import NoTable
+from advisor.replies import Replies, neutral, spell, spelled_reply
+from advisor.scoring import ModelScorer, Newcomer
+from advisor.serving import Serving
+from advisor.snapshot import Snapshot
+from advisor.table import NewcomerClass, ScoreTable, class_of
+from advisor.table_file import read_table
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+DEADLINE_S = 0.02
+"""What is not known by then is answered by the next source."""
+MOST_EXACT = 2_000
+"""Residents on the offered nodes up to which a class that is not in the table is scored at once."""
+MOST_CROWDED = 16
+"""Booked nodes that are scored again for one request, the best first: of worse ones the order matters less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A newcomer and where it may go.
+
+    Args:
+        newcomer: who.
+        uid: of the pod; without one nothing is booked.
+        names: offered nodes, a name may come twice.
+    """
+
+    newcomer: Newcomer
+    uid: str
+    names: Sequence[str]
+
+
+class Want(Protocol):
+    """Told of classes that are asked for."""
+
+    def __call__(self, of: NewcomerClass, /, *, missing: bool) -> None:
+        """A class is asked for; whether the table lacks it."""
+
+
+@dataclass
+class Prioritizer:
+    """Answers schedulers. One event loop answers; one thread reloads.
+
+    Args:
+        serving: snapshot, bundle, clock and counters.
+        table: file of the score table; None scores every request anew.
+        want: told of every class that is asked for, and whether the table lacks it.
+    """
+
+    serving: Serving
+    table: Path | None = None
+    want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - nobody listens
+    replies: Replies | None = field(default=None, init=False)
+    bookings: Bookings = field(default_factory=Bookings, init=False)
+    _stamp: dict[str, int] = field(default_factory=dict, init=False)
+    """When the bookings of a node last changed, in changes."""
+    _seen: dict[tuple[NewcomerClass, str], int] = field(default_factory=dict, init=False)
+    """The stamp of a node that a class was last scored with."""
+    _changes: int = field(default=0, init=False)
+    _busy: bool = field(default=False, init=False)
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
+
+    def newer(self) -> Replies | None:
+        """The table's replies, if its file has changed; for the reloading thread."""
+        if self.table is None:
+            return None
+        try:
+            table = read_table(self.table)
+        except NoTable as error:
+            if self.replies is not None:
+                log.warning("kept the table", error=str(error))
+            return None
+        before = self.replies
+        if before is not None and (before.table.version, before.table.classes) == (table.version, table.classes):
+            return None
+        return Replies(table, spell(table.nodes, before.spelled if before else None))
+
+    def take(self, replies: Replies | None) -> None:
+        """Answer from newer replies from now on; for the event loop."""
+        if replies is not None:
+            there = self.bookings.nodes()
+            self._stamp = {node: stamp for node, stamp in self._stamp.items() if node in there}
+            self.replies = replies
+            self._seen.clear()
+        if len(self.bookings) and self.serving.scorer is not None:
+            arrived = set(self.serving.scorer.snapshot.containers)
+            self._changed(self.bookings.settle(arrived, self.serving.now_us()))
+
+    async def answer(self, offer: Offer) -> bytes:
+        """HostPriorityList of the offered nodes; neutral whatever goes wrong: a scheduler always gets an answer."""
+        try:
+            return await self._answer(offer)
+        except Exception:
+            log.exception("scoring failed; answered neutrally")
+            return self._neutral(offer, "error")
+
+    async def _answer(self, offer: Offer) -> bytes:
+        scorer, replies, reason = self.serving.scorer, self.replies, self.serving.problem()
+        if self.table is None or reason or scorer is None:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer)
+        of = class_of(offer.newcomer, scorer.snapshot.app_index)
+        missing = replies is None or not replies.has(of)
+        self.want(of, missing=missing)
+        if replies is not None and not missing:
+            return await self._from_table(replies, scorer, of, offer)
+        if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
+            return await self._exactly(offer)
+        return self._nearest(replies, of, offer)
+
+    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer) -> bytes:
+        unknown = NewcomerClass("", of.best_effort)
+        if replies is None or not replies.has(unknown):
+            return self._neutral(offer, "no_table")
+        self.serving.answers.labels("nearest", "new_class").inc()
+        return replies.reply(unknown, offer.names)
+
+    async def _from_table(self, replies: Replies, scorer: ModelScorer, of: NewcomerClass, offer: Offer) -> bytes:
+        if self._stamp:
+            await self._score_crowded(replies, scorer, of, offer.names)
+        if offer.uid and (best := replies.best(of, offer.names)) is not None:
+            self._changed(self.bookings.book(Booked(offer.uid, best, of, self.serving.now_us())))
+        self.serving.answers.labels("table", next(iter(self.serving.refused), "")).inc()
+        if self.serving.served is not None and self.serving.served.drawn():
+            self._thread.submit(self.serving.note, offer.newcomer, offer.names)
+        return replies.reply(of, offer.names)
+
+    async def _score_crowded(
+        self, replies: Replies, scorer: ModelScorer, of: NewcomerClass, names: Sequence[str]
+    ) -> None:
+        """Count those on their way as residents, on the best of the booked nodes, unless that takes too long."""
+        booked = [name for name in names if name in self._stamp and self._seen.get((of, name)) != self._stamp[name]]
+        if not booked or self._busy:
+            return
+        nodes = replies.foremost(of, booked, MOST_CROWDED)
+        stamps = {(of, name): self._stamp[name] for name in nodes}
+        there = self.bookings.on(set(nodes))
+        done = await self._within_deadline(partial(with_bookings, scorer, there, nodes, [of]))
+        if done is not None:
+            replies.put(done)
+            self._seen |= stamps
+
+    async def _exactly(self, offer: Offer) -> bytes:
+        done = await self._within_deadline(partial(self._score, offer))
+        return self._neutral(offer, "late") if done is None else done
+
+    async def _within_deadline(self, work: Callable[[], T]) -> T | None:
+        """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""
+        self._busy = True
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(self._ended)
+        done, _ = await asyncio.wait([future], timeout=DEADLINE_S)
+        return future.result() if done else None
+
+    def _ended(self, work: "asyncio.Future[T]") -> None:
+        self._busy = False
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.error("scoring in the background failed", error=repr(error))
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Version and age of the snapshot behind the last answer, of the table where there is one."""
+        scorer = self.serving.scorer
+        said: ScoreTable | Snapshot | None = scorer.snapshot if scorer is not None else None
+        said = self.replies.table if self.replies is not None else said
+        if said is None:
+            return []
+        age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
+        return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+
+    def _score(self, offer: Offer) -> bytes:
+        unique = list(dict.fromkeys(offer.names))
+        answer = self.serving.answer_anyway(offer.newcomer, unique)
+        return spelled_reply(offer.names, dict(zip(unique, answer.points.tolist(), strict=True)))
+
+    def _neutral(self, offer: Offer, reason: str) -> bytes:
+        self.serving.answers.labels("neutral", reason).inc()
+        return neutral(offer.names)
+
+    def _changed(self, nodes: set[str]) -> None:
+        """Mark nodes whose bookings changed; one without any is as the table says, from the next table on."""
+        for node in nodes:
+            self._changes += 1
+            self._stamp[node] = self._changes
+
+
+def _residents(scorer: ModelScorer, names: Sequence[str]) -> int:
+    """How many containers live on the offered nodes."""
+    view = scorer.snapshot
+    rows = view.indices(names)
+    rows = rows[rows >= 0]
+    return int((view.first[rows + 1] - view.first[rows]).sum())

@@ -1,0 +1,162 @@
+"""Tabling: a process of its own that keeps the score table, so that no request waits for it. An edge.
+
+It follows the snapshots and the bundle, computes what changed for the classes that are asked for, and replaces the
+table's file. The processes that answer tell it what is asked through a queue; a class nobody asks for is dropped.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import queue
+import signal
+from dataclasses import dataclass, field
+from multiprocessing.context import SpawnProcess
+from multiprocessing.queues import Queue
+from pathlib import Path
+from time import monotonic, time_ns
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from advisor.scoring import ModelScorer
+from advisor.serving import Serving
+from advisor.table import NewcomerClass, ScoreTable, begun, followed, widened
+from advisor.table_file import write_table
+from models.registry import Registry
+
+log = structlog.get_logger()
+CONTEXT = multiprocessing.get_context("spawn")
+
+FIRST = (NewcomerClass("", False), NewcomerClass("", True))
+"""Classes of apps that are not known: always there, and the answer for a class that is still being computed."""
+KEPT_S = 900.0
+"""A class that nobody asked for is dropped after so long."""
+TOLD_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
+"""How often a process that answers tells again of a class that is asked for, in the table and not."""
+MOST_CLASSES = 512
+"""The most recently asked for are kept."""
+WAIT_S = 0.2
+NICENESS = 5
+
+
+@dataclass
+class Tabling:
+    """Keeps one table.
+
+    Args:
+        serving: loads snapshots and bundles.
+        path: the table's file.
+    """
+
+    serving: Serving
+    path: Path
+    table: ScoreTable | None = field(default=None, init=False)
+    _scorer: ModelScorer | None = field(default=None, init=False)
+    _asked: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+
+    def ask(self, of: NewcomerClass, now_s: float) -> None:
+        """Keep a class in the table from now on."""
+        self._asked.pop(of, None)
+        self._asked[of] = now_s
+        if len(self._asked) > MOST_CLASSES:
+            del self._asked[next(iter(self._asked))]
+
+    def step(self, now_s: float) -> bool:
+        """Take up what is newer, and write the table if that changed it; whether it did."""
+        self.serving.reload()
+        scorer, before = self.serving.scorer, self.table
+        if scorer is None:
+            return False
+        apps = scorer.snapshot.app_index
+        self._asked = {of: at for of, at in self._asked.items() if now_s - at < KEPT_S}
+        wanted = (*FIRST, *(of for of in self._asked if of.app in apps))
+        self.table = self._over(scorer).only(wanted)
+        missing = [of for of in wanted if of not in self.table.classes]
+        if missing and before is not None:
+            self.table = widened(self.table, scorer, missing[:1])  # one at a time: others see the first one sooner
+        elif missing:
+            self.table = widened(self.table, scorer, missing)
+        self._scorer = scorer
+        if before is not None and (before.version, before.classes, before.bundle) == (
+            self.table.version,
+            self.table.classes,
+            self.table.bundle,
+        ):
+            return False
+        write_table(self.path, self.table)
+        return True
+
+    def _over(self, scorer: ModelScorer) -> ScoreTable:
+        """The table over the scorer's snapshot, with no class that was not in it before."""
+        bundle = self.serving.bundle
+        if self.table is None or self._scorer is None or self.table.bundle != bundle:
+            return begun(scorer, bundle, [] if self.table is None else self.table.classes)
+        if self._scorer is scorer:
+            return self.table
+        table, nodes = followed(self.table, self._scorer, scorer)
+        log.debug("table followed", version=table.version, nodes=nodes)
+        return table
+
+
+@dataclass
+class TableProcess:
+    """The process that keeps the table; call it with a class that is asked for.
+
+    Args:
+        registry: folder of bundles.
+        snapshots: folder of snapshots.
+        path: the table's file.
+    """
+
+    registry: Path
+    snapshots: Path
+    path: Path
+    _asked: "Queue[NewcomerClass]" = field(init=False)
+    _process: SpawnProcess | None = field(default=None, init=False)
+    _told: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._asked = CONTEXT.Queue()
+
+    def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
+        """Tell that a class is asked for, and whether the table lacks it."""
+        now_s = monotonic()
+        if now_s - self._told.get(of, -TOLD_AGAIN_S) >= (MISSED_AGAIN_S if missing else TOLD_AGAIN_S):
+            if len(self._told) > MOST_CLASSES:
+                self._told.clear()
+            self._told[of] = now_s
+            self._asked.put(of)
+
+    def ensure(self) -> None:
+        """Start the process, or start it again where it has ended."""
+        if self._process is not None and self._process.is_alive():
+            return
+        if self._process is not None:
+            log.error("the process of the table ended; started again", exitcode=self._process.exitcode)
+        arguments = (self.registry, self.snapshots, self.path, self._asked, os.getpid())
+        self._process = CONTEXT.Process(target=keep, args=arguments, daemon=True, name="cohabit-table")
+        self._process.start()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join()
+        self._asked.cancel_join_thread()
+
+
+def keep(registry: Path, snapshots: Path, path: Path, asked: "Queue[NewcomerClass]", parent: int) -> None:
+    """Keep the table until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    serving = Serving(snapshots, Registry(registry), float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
+    tabling = Tabling(serving, path)
+    while os.getppid() == parent:
+        try:
+            tabling.step(monotonic())
+        except Exception:
+            log.exception("the table stays as it was")
+        with contextlib.suppress(queue.Empty):
+            tabling.ask(asked.get(timeout=WAIT_S), monotonic())
+            while True:
+                tabling.ask(asked.get_nowait(), monotonic())
