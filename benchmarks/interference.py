@@ -34,11 +34,10 @@ INNER_FOLDS = 4
 LEVEL = 0.9
 TIME_BLOCKS = 5
 EPILOG = """windows: one row is one measured window; the label is modelled in log, --group is what is left out together
-and never a feature, every other numeric column is a feature; a column of words is left out and named, a word among
-numbers is refused. --time judges what is latest: about 30 %, since rows of equal time stay together and the boundary
-moves to the nearest change of time. pairs: columns victim, aggressor, slowdown, perhaps
-platform. A column split (train, test) rules in both; without one, windows are judged by folds of groups,
-pairs by folds of cells.
+and never a feature, every other numeric column is a feature; a column of words is left out and named, a word among more
+numbers than words is refused. --time judges what is latest: about 30 %, since rows of equal time stay together and the
+boundary moves to the nearest change of time. pairs: columns victim, aggressor, slowdown, perhaps platform. A column
+split (train, test) rules in both; without one, windows are judged by folds of groups, pairs by folds of cells.
 """
 
 

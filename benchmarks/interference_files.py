@@ -190,19 +190,19 @@ def _positive(column: pd.Series, name: str) -> Floats:
 
 
 def _numbers_of(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The columns of numbers; those of nothing but words are left out and named on standard error.
+    """The columns of numbers; those of words, some of which may look like numbers, are left out and named.
 
     Raises:
-        UnusableFile: words and numbers are in one column.
+        UnusableFile: a cell of a column that is mostly numbers is none.
     """
     found = {}
     for name, column in table.items():
         values = pd.to_numeric(column, errors="coerce")
         words = (column.notna() & values.isna()).to_numpy()
-        if words.any() and values.isna().all():
-            _tell(f"{path}: column {name!r} holds no number and is left out")
+        if words.sum() > values.notna().sum():
+            _tell(f"{path}: column {name!r} holds words and is left out")
             continue
-        _refuse(column, str(name), words, "is no number, as other cells are: mend or empty it, or leave the column out")
+        _refuse(column, str(name), words, "is no number, as most cells are: mend or empty it, or leave the column out")
         found[name] = values
     return pd.DataFrame(found, index=table.index)
 
