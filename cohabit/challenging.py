@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from cohabit.evaluation import Thoroughness
-from cohabit.evaluation_tables import Sheet
+from cohabit.evaluation_tables import Sheet, told
 from cohabit.learning import training_table
 from ingest.lake import Lake
 from models.challenge import Contest, compared, winners
 from models.challengers import BOUNDS, WORDS
 from models.errors import InconsistentDataset
-from models.evaluate import Estimate, resamples_of
+from models.evaluate import resamples_of
 from models.learn import OURS, Metrics, Trainer
 from models.questions import Asked, protocol, read_keys
 from models.table import Rows, read_rows
@@ -120,11 +120,6 @@ def append_challengers(report: Path, faced: list[Faced]) -> None:
         "expectations, and the pinball loss at 0.9 for bounds (`quantile_`).\n"
     )
     report.write_text("\n".join([report.read_text(), head, lost, "", words, "", tables]))
-
-
-def told(estimate: Estimate | None) -> str:
-    """An estimate with its interval, whose ends may be negative; nothing where there is none."""
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else ""
 
 
 def _lines(sheet: Sheet) -> list[tuple[str, ...]]:
