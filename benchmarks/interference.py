@@ -1,15 +1,18 @@
 """Interference: any file of measured windows or pairs, our trainer beside the baselines on the same splits."""
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.interference_files import PairTable, Windows, read_pairs, read_windows
+from benchmarks.interference_files import PairTable, UnusableFile, Windows, read_pairs, read_windows, refuse_unwritable
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.pair_baselines import PAIR_BASELINES, Predict, Seen
 from benchmarks.runner import OURS, Benchmark, Result
@@ -24,14 +27,17 @@ from models.train import TrainConfig, fit_placement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Progress = Callable[[str], None]
+"""Told which method is being fitted to which fold."""
 FOLDS = 5
 INNER_FOLDS = 4
 LEVEL = 0.9
 TIME_BLOCKS = 5
 EPILOG = """windows: one row is one measured window; the label is modelled in log, --group is what is left out together
-and never a feature, every other numeric column is a feature. pairs: columns victim, aggressor, slowdown, perhaps
-platform. A column split (train, test) rules in both; without one, windows are judged by folds of groups,
-pairs by folds of cells.
+and never a feature, every other numeric column is a feature; a column of words is left out and named, a word among more
+numbers than words is refused. --time judges what is latest: about 30 %, since rows of equal time stay together and the
+boundary moves to the nearest change of time. pairs: columns victim, aggressor, slowdown, perhaps platform. A column
+split (train, test) rules in both; without one, windows are judged by folds of groups, pairs by folds of cells.
 """
 
 
@@ -44,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     windows.add_argument("--label", required=True, help="column with what is predicted, above zero")
     windows.add_argument("--group", required=True, help="column whose values are left out as a whole")
     windows.add_argument("--drop", type=_names, default=[], metavar="A,B", help="columns that are no features")
-    windows.add_argument("--time", metavar="COLUMN", help="sort by it, learn from the first 70 %%, judge the rest")
+    windows.add_argument("--time", metavar="COLUMN", help="sort by it, learn from about 70 %%, judge what is later")
     pairs = modes.add_parser("pairs", help="one row is one victim beside one aggressor", epilog=EPILOG)
     pairs.add_argument("--file", type=Path, required=True, help="CSV with victim, aggressor, slowdown")
     pairs.add_argument("--alone", type=Path, help="CSV with workload and numbers measured alone")
@@ -53,18 +59,22 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
-    """Judge the file that is named."""
+    """Judge the file that is named; what is being done goes to standard error."""
+    if arguments.predictions:
+        refuse_unwritable(arguments.predictions)
+    progress = _timed()
     if arguments.mode == "windows":
         windows = read_windows(arguments)
-        rows, judged = judge_windows(windows)
+        rows, judged = judge_windows(windows, progress)
         about = {"group": [windows.group_names[g] for g in windows.group[rows]]}
         end = {"distance": judged.said[OURS].distance}
         held = windows.held
     else:
         pairs = read_pairs(arguments)
-        rows, judged = judge_pairs(pairs, splits_of_pairs(pairs), rng)
+        rows, judged = judge_pairs(pairs, splits_of_pairs(pairs), rng, progress)
         about = {
             "victim": [pairs.workloads[v] for v in pairs.victim[rows]],
+            "aggressor": [pairs.workloads[a] for a in pairs.aggressor[rows]],
             "platform": [pairs.platforms[p] for p in pairs.platform[rows]],
         }
         end = {}
@@ -73,28 +83,38 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         write_predictions(
             arguments.predictions, rows, judged, {**about, "split": "fold" if held is None else "test", **end}
         )
+    progress("intervals")
     return scores(judged, rng)
 
 
-def judge_windows(windows: Windows) -> tuple[Ints, Judged]:
+def judge_windows(windows: Windows, progress: Progress) -> tuple[Ints, Judged]:
     """Which rows were judged, and what every method says of them."""
-    parts = []
-    for split in splits_of(windows):
+    parts, splits = [], splits_of(windows)
+    for number, split in enumerate(splits, 1):
         seen, unseen = np.flatnonzero(split.train), np.flatnonzero(split.test)
-        said = {OURS: ours_of_windows(windows, seen, unseen)}
-        for name, make in WINDOW_BASELINES.items():
-            said[name] = _baseline_of_windows(make, windows, seen, unseen)
-        parts.append((unseen, said))
+        methods = {OURS: partial(ours_of_windows, windows, seen, unseen)} | {
+            name: partial(_baseline_of_windows, make, windows, seen, unseen) for name, make in WINDOW_BASELINES.items()
+        }
+        parts.append((unseen, _said_by(methods, f"fold {number} of {len(splits)}", progress)))
     rows, said = _together(parts)
     return rows, Judged(windows.log_label[rows], windows.group[rows], said)
 
 
 def splits_of(windows: Windows) -> list[Split]:
-    """The split of the file or of time, else folds of groups, else of rows where there is but one group."""
+    """The split of the file or of time, else folds of groups, else of rows where there is but one group.
+
+    Raises:
+        UnusableFile: without one group there is next to nothing to learn from.
+    """
     if windows.held is not None:
         return [held_apart(windows.held)]
     if len(windows.group_names) > 1:
-        return leave_group_out(windows.group, folds=FOLDS)
+        folds = leave_group_out(windows.group, folds=FOLDS)
+        if (fewest := min(fold.train.sum() for fold in folds)) < TIME_BLOCKS:
+            raise UnusableFile(
+                f"without its largest group the file has {fewest} rows: group by another column, or split"
+            )
+        return folds
     return random_rows(len(windows.group), folds=FOLDS, rng=np.random.default_rng(0))
 
 
@@ -139,25 +159,35 @@ def _baseline_of_windows(make: Callable[[], Regressor], windows: Windows, seen: 
     return Said(log_mean, log_mean + max(0.0, conformal_quantile(error, LEVEL)))
 
 
-def judge_pairs(pairs: PairTable, splits: list[Split], rng: np.random.Generator) -> tuple[Ints, Judged]:
+def judge_pairs(
+    pairs: PairTable, splits: list[Split], rng: np.random.Generator, progress: Progress
+) -> tuple[Ints, Judged]:
     """Which rows were judged, and what every method says of them."""
     entities = entities_of(pairs)
     described = describe(entities.workload, entities.platform, pairs.profiles)
     standard = _standard(pairs.profiles)[entities.workload]
     parts = []
-    for split in splits:
-        unseen = np.flatnonzero(split.test)
-        cells = entities.cells.take(split.train)
-        victim, aggressor = entities.cells.victim[unseen], entities.cells.aggressor[unseen]
-        ours = fit_pair_blend(cells, described, PairConfig(), rng).predict(victim, aggressor, rng)
-        said = {OURS: Said(ours.log_mean, ours.upper)}
-        for name, fit in PAIR_BASELINES.items():
-            log_mean = fit(Seen(cells, standard))(victim, aggressor)
-            said[name] = Said(log_mean, log_mean + _cell_margin(fit, cells, standard))
-        parts.append((unseen, said))
+    for number, split in enumerate(splits, 1):
+        seen, asked = Seen(entities.cells.take(split.train), standard), entities.cells.take(split.test)
+        methods = {OURS: partial(_ours_of_pairs, seen.cells, asked, described, rng)} | {
+            name: partial(_baseline_of_pairs, fit, seen, asked) for name, fit in PAIR_BASELINES.items()
+        }
+        said_here = _said_by(methods, f"fold {number} of {len(splits)}", progress)
+        parts.append((np.flatnonzero(split.test), said_here))
     rows, said = _together(parts)
     victim = entities.cells.victim[rows]
     return rows, Judged(pairs.log_slowdown[rows], victim, said, choice=victim)
+
+
+def _ours_of_pairs(cells: Cells, asked: Cells, described: Floats, rng: np.random.Generator) -> Said:
+    ours = fit_pair_blend(cells, described, PairConfig(), rng).predict(asked.victim, asked.aggressor, rng)
+    return Said(ours.log_mean, ours.upper)
+
+
+def _baseline_of_pairs(fit: Callable[[Seen], Predict], seen: Seen, asked: Cells) -> Said:
+    """A baseline on all cells, its bound from errors on cells left out."""
+    log_mean = fit(seen)(asked.victim, asked.aggressor)
+    return Said(log_mean, log_mean + _cell_margin(fit, seen.cells, seen.profiles))
 
 
 def splits_of_pairs(pairs: PairTable) -> list[Split]:
@@ -198,6 +228,21 @@ def _cell_margin(fit: Callable[[Seen], Predict], cells: Cells, profiles: Floats)
     left = cells.take(fold.test)
     error = left.log_slowdown - fit(Seen(cells.take(fold.train), profiles))(left.victim, left.aggressor)
     return max(0.0, conformal_quantile(error, LEVEL))
+
+
+def _said_by(methods: Mapping[str, Callable[[], Said]], fold: str, progress: Progress) -> dict[str, Said]:
+    """What each method says of one fold, in their order."""
+    said = {}
+    for name, say in methods.items():
+        progress(f"{fold}: {name}")
+        said[name] = say()
+    return said
+
+
+def _timed() -> Progress:
+    """A line on standard error for each step that begins, with the seconds until then."""
+    began = perf_counter()
+    return lambda what: print(f"{perf_counter() - began:8.1f} s  {what}", file=sys.stderr, flush=True)
 
 
 def _together(parts: Sequence[tuple[Ints, Mapping[str, Said]]]) -> tuple[Ints, dict[str, Said]]:

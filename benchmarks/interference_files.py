@@ -1,5 +1,7 @@
 """Interference files: measured windows or pairs of any source as arrays, or a word about what is wrong with them."""
 
+import os
+import sys
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +15,22 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 TEST_SHARE = 0.3
 FEWEST_ROWS = 20
+FEWEST_LEARNT = 10
+"""Rows before the boundary of time."""
 LARGEST = 1e30
 """Squares of larger numbers overflow."""
 
 
 class UnusableFile(SystemExit):
     """A file that cannot be judged; its text says why and what to do."""
+
+
+class UnwritableFile(SystemExit):
+    """A file for predictions that cannot be made."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"--predictions {path}: {reason}; nothing was run")
 
 
 @dataclass(frozen=True)
@@ -73,31 +85,31 @@ def read_windows(arguments: Namespace) -> Windows:
     """Rows of --file: --label in log, --group for folds, every other number a feature.
 
     Raises:
-        UnusableFile: a column is missing, the label is not positive, or there is too little to learn from.
+        UnusableFile: a column is missing, the label is not positive, a column of numbers has a cell that is none, or
+            there is too little to learn from.
     """
     table = _read(arguments.file)
     named = [arguments.label, arguments.group, *([arguments.time] if arguments.time else [])]
     _need(table, [*named, *arguments.drop], arguments.file)
     label = _positive(table[arguments.label], arguments.label)
-    if arguments.time:
-        order = np.argsort(_numbers(table[arguments.time], arguments.time), kind="stable")
-        table, label = table.iloc[order].reset_index(drop=True), label[order]
+    group, names = pd.factorize(_filled(table[arguments.group], arguments.group), sort=True)
     left = table.drop(columns=[*{*named, *arguments.drop}, *(["split"] if "split" in table else [])])
-    numbers = left.select_dtypes(["number", "bool"]).replace([np.inf, -np.inf], np.nan)
+    numbers = _numbers_of(left, arguments.file).replace([np.inf, -np.inf], np.nan)
     if not numbers.shape[1]:
         raise UnusableFile(f"{arguments.file}: no numeric column is left to learn from; drop fewer columns")
     _refuse_huge(numbers)
-    group, names = pd.factorize(_filled(table[arguments.group], arguments.group), sort=True)
-    held = _split(table, arguments.file)
-    if held is None and arguments.time:
-        held = np.arange(len(table)) >= round(len(table) * (1 - TEST_SHARE))
+    held, order = _split(table, arguments.file), np.arange(len(table))
+    if arguments.time:
+        when = _times(table[arguments.time], arguments.time)
+        order = np.argsort(when, kind="stable")
+        held = when >= _first_judged(when, arguments.time) if held is None else held
     return Windows(
-        features=numbers.to_numpy(np.float64),
+        features=numbers.to_numpy(np.float64)[order],
         names=tuple(map(str, numbers.columns)),
-        log_label=np.log(label),
-        group=group.astype(np.int64),
+        log_label=np.log(label)[order],
+        group=group.astype(np.int64)[order],
         group_names=tuple(map(str, names)),
-        held=held,
+        held=None if held is None else held[order],
         in_time=bool(arguments.time),
     )
 
@@ -106,7 +118,8 @@ def read_pairs(arguments: Namespace) -> PairTable:
     """Rows of --file: victim, aggressor, slowdown, perhaps platform and split; --alone gives workloads' own numbers.
 
     Raises:
-        UnusableFile: a column is missing, a slowdown is not positive, or there is too little to learn from.
+        UnusableFile: a column is missing, a slowdown is not positive, a column measured alone has a cell that is no
+            number among numbers, or there is too little to learn from.
     """
     table = _read(arguments.file)
     _need(table, ["victim", "aggressor", "slowdown"], arguments.file)
@@ -131,9 +144,24 @@ def read_pairs(arguments: Namespace) -> PairTable:
     )
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Before hours of work: is there a folder for the predictions, and may they be written there?
+
+    Raises:
+        UnwritableFile: no.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise UnwritableFile(path, f"there is no folder {folder}; make it first")
+    if path.is_dir():
+        raise UnwritableFile(path, "that is a folder; name a file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UnwritableFile(path, "it may not be written; name another")
+
+
 def _read(path: Path, at_least: int = FEWEST_ROWS) -> pd.DataFrame:
     try:
-        table = pd.read_csv(path)
+        table = pd.read_csv(path, low_memory=False)  # in one piece, or a mixed column would have mixed types
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise UnusableFile(f"{path} cannot be read as CSV: {error}") from error
     if len(table) < at_least:
@@ -146,7 +174,7 @@ def _alone(path: Path) -> pd.DataFrame:
     _need(table, ["workload"], path)
     if table["workload"].duplicated().any():
         raise UnusableFile(f"{path} describes a workload twice; give one row each")
-    return table.set_index(table["workload"].astype(str)).select_dtypes("number")
+    return _numbers_of(table.drop(columns="workload"), path).set_index(table["workload"].astype(str))
 
 
 def _need(table: pd.DataFrame, columns: list[str], path: Path) -> None:
@@ -161,7 +189,42 @@ def _positive(column: pd.Series, name: str) -> Floats:
     return values
 
 
-def _numbers(column: pd.Series, name: str) -> Floats:
+def _numbers_of(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The columns of numbers; those of words, some of which may look like numbers, are left out and named.
+
+    Raises:
+        UnusableFile: a cell of a column that is mostly numbers is none.
+    """
+    found = {}
+    for name, column in table.items():
+        values = pd.to_numeric(column, errors="coerce")
+        words = (column.notna() & values.isna()).to_numpy()
+        if words.sum() > values.notna().sum():
+            _tell(f"{path}: column {name!r} holds words and is left out")
+            continue
+        _refuse(column, str(name), words, "is no number, as most cells are: mend or empty it, or leave the column out")
+        found[name] = values
+    return pd.DataFrame(found, index=table.index)
+
+
+def _first_judged(when: Floats, name: str) -> float:
+    """The time from which rows are judged: the change of time that is nearest to the last TEST_SHARE of the rows.
+
+    Raises:
+        UnusableFile: the time does not change once there is enough to learn from.
+    """
+    ordered, wanted = np.sort(when), round(len(when) * (1 - TEST_SHARE))
+    changes = np.flatnonzero(np.diff(ordered) > 0) + 1
+    changes = changes[changes >= FEWEST_LEARNT]
+    if not len(changes):
+        raise UnusableFile(f"column {name!r} does not change after its first {FEWEST_LEARNT} rows: nothing is later")
+    cut = int(changes[np.argmin(np.abs(changes - wanted))])
+    if cut != wanted:
+        _tell(f"rows of equal {name!r} stay together: the last {len(when) - cut} of {len(when)} are judged")
+    return float(ordered[cut])
+
+
+def _times(column: pd.Series, name: str) -> Floats:
     values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
     _refuse(column, name, ~np.isfinite(values), "is not a number to sort by")
     return values
@@ -178,10 +241,10 @@ def _refuse_huge(numbers: pd.DataFrame) -> None:
 
 
 def _refuse(column: pd.Series, name: str, bad: Flags, why: str) -> None:
-    """Refuse the file by its first bad row, counted from 1 below the heading."""
+    """Refuse the file by its first bad row; the heading is line 1, blank lines do not count."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise UnusableFile(f"column {name!r}, row {row + 1}: {column.iloc[row]} {why}")
+        raise UnusableFile(f"line {row + 2}, column {name!r}: {column.iloc[row]} {why}")
 
 
 def _split(table: pd.DataFrame, path: Path) -> Flags | None:
@@ -193,3 +256,7 @@ def _split(table: pd.DataFrame, path: Path) -> Flags | None:
     if held.all() or not held.any() or (~held).sum() < FEWEST_ROWS:
         raise UnusableFile(f"{path}: 'split' leaves nothing to judge, or fewer than {FEWEST_ROWS} rows to learn from")
     return held
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr)

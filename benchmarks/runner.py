@@ -110,4 +110,4 @@ def _cell(values: Figures, name: str) -> str:
     if name not in values:
         return ""
     low, high = values[name + LOW], values[name + HIGH]
-    return f"{values[name]:.4g}" + (f" ({low:.4g} .. {high:.4g})" if low < high else "")
+    return f"{values[name]:.4g}" + (f" ({low:.4g} to {high:.4g})" if low < high else "")

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 Floats = NDArray[np.float64]
 NEIGHBOURS = 10
-"""Fewer rows than that in training are refused by the reader of files."""
+"""Of fewer rows all are neighbours."""
 PENALTIES = np.logspace(-3, 4, 15)
 
 
@@ -44,6 +44,19 @@ class PlainLightGbm:
         return np.asarray(self.trees.predict(x, num_threads=1), np.float64)
 
 
+class NearestRows:
+    """The mean of the ten nearest rows by standardised columns, of all rows where there are fewer."""
+
+    def fit(self, x: Floats, y: Floats) -> "NearestRows":
+        """Learn (n, d) -> (n,)."""
+        self.rows = _filled(StandardScaler(), KNeighborsRegressor(min(NEIGHBOURS, len(x)))).fit(x, y)
+        return self
+
+    def predict(self, x: Floats) -> Floats:
+        """(m, d) -> (m,)."""
+        return self.rows.predict(x)
+
+
 def _filled(*steps: object) -> Regressor:
     """A pipeline that fills in medians first."""
     pipeline: Regressor = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), *steps)
@@ -54,7 +67,7 @@ WINDOW_BASELINES: Mapping[str, Callable[[], Regressor]] = {
     "constant": lambda: _filled(DummyRegressor()),
     "ridge": lambda: _filled(StandardScaler(), RidgeCV(PENALTIES)),
     "huber_linear": lambda: _filled(StandardScaler(), HuberRegressor(max_iter=1000)),
-    "k_nearest": lambda: _filled(StandardScaler(), KNeighborsRegressor(NEIGHBOURS)),
+    "k_nearest": NearestRows,
     "random_forest": lambda: _filled(RandomForestRegressor(200, random_state=0, n_jobs=-1)),
     "plain_lightgbm": PlainLightGbm,
 }

@@ -1,20 +1,20 @@
 """Challenging: ours beside challengers on a lake's training rows, as tables, sentences and a part of the report."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from cohabit.evaluation import Thoroughness
-from cohabit.evaluation_tables import Sheet
+from cohabit.evaluation_tables import Sheet, told
 from cohabit.learning import training_table
 from ingest.lake import Lake
 from models.challenge import Contest, compared, winners
 from models.challengers import BOUNDS, WORDS
 from models.errors import InconsistentDataset
-from models.evaluate import Estimate, resamples_of
+from models.evaluate import resamples_of
 from models.learn import OURS, Metrics, Trainer
 from models.questions import Asked, protocol, read_keys
 from models.table import Rows, read_rows
@@ -26,11 +26,15 @@ ASKED = ("S1", "S2", "SC", "S6")
 
 @dataclass(frozen=True)
 class Faced:
-    """One question and how everybody did; `metrics` is empty where there is no answer, for a `reason`."""
+    """One question and how everybody did; `metrics` is empty where there is no answer, for a `reason`.
+
+    `unfitted` tells which challengers could not learn from the rows, and why.
+    """
 
     asked: Asked
     metrics: Metrics
     reason: str = ""
+    unfitted: Mapping[str, str] = field(default_factory=dict)
 
 
 def challenge_lake(
@@ -74,11 +78,11 @@ def _face(contest: Contest, asked: Asked, how: Thoroughness, progress: Progress)
         return Faced(asked, {}, asked.reason)
     try:
         outcome = contest.trainer.judge(asked.question, progress)
-        said = contest.judge(asked.question, progress)
+        heard = contest.judge(asked.question, progress)
     except InconsistentDataset as error:
         return Faced(asked, {}, f"{error.problem}: {error.remedy}")
     again = resamples_of(asked.cluster[outcome.where], np.random.default_rng(how.depth.seed), how.resamples)
-    return Faced(asked, compared(outcome, said, again))
+    return Faced(asked, compared(outcome, heard.said, again), unfitted=heard.unfitted)
 
 
 def challenge_sheets(faced: list[Faced]) -> list[Sheet]:
@@ -87,14 +91,19 @@ def challenge_sheets(faced: list[Faced]) -> list[Sheet]:
 
 
 def verdicts(faced: list[Faced]) -> list[str]:
-    """Who beats ours beyond the interval, question by question, or that nobody does."""
+    """Who, by question, beats ours beyond the interval, and in what, or that nobody does; and who was not fitted."""
     said = []
     for one in faced:
-        better = winners(one.metrics)
-        named = ", ".join(f"{name} ({told(one.metrics[name]['above_ours'])})" for name in better)
+        named = ", ".join(f"{n} ({_loss(n)} {told(one.metrics[n]['above_ours'])})" for n in winners(one.metrics))
         words = one.reason if not one.metrics else f"better than ours beyond luck: {named or 'nobody'}"
         said.append(f"{one.asked.id} {one.asked.title}: {words}")
+        said += [f"{one.asked.id} {one.asked.title}: {name} not fitted: {why}" for name, why in one.unfitted.items()]
     return said
+
+
+def _loss(name: str) -> str:
+    """What a challenger's difference from ours is measured in."""
+    return "pinball" if name in BOUNDS else "MAE"
 
 
 def append_challengers(report: Path, faced: list[Faced]) -> None:
@@ -107,14 +116,10 @@ def append_challengers(report: Path, faced: list[Faced]) -> None:
     lost = "\n".join(f"- {sentence}" for sentence in verdicts(faced))
     head = (
         "## Challengers\n\nOther learners on the same rows, folds and columns. `above ours` is their error minus ours, "
-        "with the paired 95 % interval; below zero they are better.\n"
+        "with the paired 95 % interval; below zero they are better. The error is the MAE of log slowdown for "
+        "expectations, and the pinball loss at 0.9 for bounds (`quantile_`).\n"
     )
     report.write_text("\n".join([report.read_text(), head, lost, "", words, "", tables]))
-
-
-def told(estimate: Estimate | None) -> str:
-    """An estimate with its interval, whose ends may be negative; nothing where there is none."""
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else ""
 
 
 def _lines(sheet: Sheet) -> list[tuple[str, ...]]:

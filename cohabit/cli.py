@@ -279,7 +279,7 @@ def search(
     candidates: Annotated[int, typer.Option(min=1, help="Random settings beside the default.")] = 15,
     outer: Annotated[int, typer.Option(min=2, help="Folds of apps that judge.")] = 4,
     inner: Annotated[int, typer.Option(min=2, help="Folds of the other apps that choose.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the draw; the same seed tries the same settings.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw; the same seed tries the same settings.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write all of it here, as JSON.")] = None,
 ) -> None:
     """Try settings of the trainer on a lake's rows, and tell whether any beats the default on apps never seen.

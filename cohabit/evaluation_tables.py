@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cohabit.command_line import FOLDS_DIFFER
 from cohabit.evaluation import Answer, Findings, leak_words, mae
 from models.evaluate import Estimate
 from models.learn import OURS
@@ -50,11 +51,8 @@ def sentences(found: Findings) -> list[str]:
     """What is no table: the floor, how much is modelled, extrapolation, leaks, and what has no answer and why."""
     said = [_floor_words(found), _modelled_words(found)]
     if found.beyond_ratio is not None:
-        said.append(
-            f"denser packing: beyond the pressures learnt from, the error is {found.beyond_ratio:.2f} times that of "
-            "models that saw such pressures on other nodes, on the same rows"
-        )
-    said += [_own_words(found), leak_words(found.leak_ratio)]
+        said.append(beyond_words(found.beyond_ratio))
+    said += [_own_words(found), leak_words(found.leak_ratio), FOLDS_DIFFER]
     return said + [
         f"{answer.asked.id} {answer.asked.title}: no answer: {answer.reason}"
         for answer in found.answers.values()
@@ -62,9 +60,20 @@ def sentences(found: Findings) -> list[str]:
     ]
 
 
+def beyond_words(ratio: float) -> str:
+    """What the error beyond the learnt pressures, over that of models that saw such pressures elsewhere, says."""
+    beside = f"{ratio:.2f} times that of models that saw such pressures, but on other nodes, on the same rows"
+    if ratio < 1:
+        return (
+            f"denser packing: the error beyond the pressures learnt from is not larger, {beside}: those "
+            "models never saw the node that they judge, so this does not say that such rows are easier"
+        )
+    return f"denser packing: the error beyond the pressures learnt from is {beside}"
+
+
 def told(estimate: Estimate | None) -> str:
     """An estimate with its interval; nothing where there is none."""
-    return f"{estimate.value:.3f} ({estimate.low:.3f}-{estimate.high:.3f})" if estimate else ""
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else ""
 
 
 def brief(estimate: Estimate | None) -> str:

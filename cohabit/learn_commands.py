@@ -7,7 +7,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from cohabit.command_line import MOST_ROWS
+from cohabit.command_line import FOLDS_DIFFER, MOST_ROWS
 from cohabit.command_parts import open_lake, stop_on_signals
 from cohabit.console import console, show_table
 from cohabit.errors import EmptyLake, StreamEnded
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 TELL_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
 METRICS = ("mae_log", "above_ours", "spearman", "coverage90")
-LEGEND = """mae_log: mean absolute error of the log of slowdown, lower is better; above_ours: that error minus ours, on
+LEGEND = f"""mae_log: mean absolute error of the log of slowdown, lower is better; above_ours: that error minus ours, on
 the same rows; spearman: rank correlation, higher is better; coverage90: share of cases below our bound, 0.9 is
-promised; in brackets 95 % intervals over apps."""
+promised; in brackets 95 % intervals over apps; {FOLDS_DIFFER}."""
 QUESTIONS = {
     "time_forward": "tomorrow: trained on the past, judged on what came after",
     "leave_app_out": "unseen apps: judged on apps the model was not trained on",
@@ -226,7 +226,7 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
     from cohabit.learning import metric_lines
 
     rows = [
-        (who, *(f"{e.value:.3f} ({e.low:.3f}-{e.high:.3f})" if (e := values.get(n)) else "" for n in METRICS))
+        (who, *(f"{e.value:.3f} ({e.low:.3f} to {e.high:.3f})" if (e := values.get(n)) else "" for n in METRICS))
         for who, values in metric_lines(metrics)
     ]
     shown = [name for i, name in enumerate(METRICS) if any(row[i + 1] for row in rows)]

@@ -5,8 +5,7 @@ from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 
-from cohabit.challenging import told
-from cohabit.evaluation_tables import Sheet
+from cohabit.evaluation_tables import Sheet, told
 from models.search import SPACE, Candidate, Found
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch
+from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch, UnknownModel
 from models.hindsight import PLACEMENT, refuse_hindsight
-from models.manifest import Manifest
+from models.manifest import Manifest, ModelEntry
 
 MANIFEST, SEAL = "manifest.json", "manifest.sha256"
 
@@ -29,9 +29,19 @@ class Bundle:
     manifest: Manifest
     files: Mapping[str, bytes]
 
+    def entry_of(self, model: str) -> ModelEntry:
+        """What the manifest says of one model.
+
+        Raises:
+            UnknownModel: the bundle has none of that name.
+        """
+        if model not in self.manifest.models:
+            raise UnknownModel(self.directory, model, tuple(self.manifest.models))
+        return self.manifest.models[model]
+
     def file_of(self, model: str, role: str) -> bytes:
         """The graph that plays a role ("mean", "spread") in a model."""
-        return self.files[self.manifest.models[model].files[role]]
+        return self.files[self.entry_of(model).files[role]]
 
 
 def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]) -> Bundle:

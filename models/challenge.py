@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
+from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
 from features.catalog import RAW_NAMES
 from models.challengers import BOUNDS, CHALLENGERS, Lesson, Says
 from models.dataset import Dataset
+from models.errors import ModelsError
 from models.evaluate import Estimate, Resamples, covered, error_of_log
 from models.impute import impute
 from models.learn import OURS, Metrics, Outcome, Progress, Question, Trainer
@@ -18,6 +22,22 @@ from models.splits import Split
 from models.table import Rows
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
+REFUSALS = (ValueError, LightGBMError, ModelsError)
+"""What learners raise on rows that they cannot learn from: too few, or columns without any value."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What challengers say of n judged rows.
+
+    Args:
+        said: by challenger, (n,) log slowdown.
+        unfitted: why the others say nothing, by challenger.
+    """
+
+    said: dict[str, Floats]
+    unfitted: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,15 +48,15 @@ class Contest:
         trainer: of ours.
         expecting: challengers of the expectation.
         bounding: challengers of the bound.
-        done: fitted ones, by the rows they learnt from.
+        done: fitted ones, or why they are not, by the rows they learnt from.
     """
 
     trainer: Trainer
     expecting: Mapping[str, Callable[[Lesson], Says]] = field(default_factory=lambda: CHALLENGERS)
     bounding: Mapping[str, Callable[[Lesson], Says]] = field(default_factory=lambda: BOUNDS)
-    done: dict[bytes, dict[str, Says]] = field(default_factory=dict)
+    done: dict[bytes, dict[str, Says | str]] = field(default_factory=dict)
 
-    def judge(self, question: Question, progress: Progress) -> dict[str, Floats]:
+    def judge(self, question: Question, progress: Progress) -> Heard:
         """What every challenger says of the judged rows.
 
         Args:
@@ -44,14 +64,14 @@ class Contest:
             progress: told of each challenger and split.
 
         Returns:
-            By challenger, (n,) log slowdown in the order of Trainer.judge.
+            In the order of Trainer.judge. Who cannot learn from one split's first part says nothing, with the reason.
 
         Raises:
-            InconsistentDataset: a split's first part cannot be learnt from.
+            InconsistentDataset: ours cannot learn from a split's first part.
 
         Source: docs/evaluation.md.
         """
-        parts = []
+        parts: list[dict[str, Floats | str]] = []
         for number, split in enumerate(question.splits, 1):
 
             def told(name: str, number: int = number) -> None:
@@ -60,10 +80,12 @@ class Contest:
             fitted = self._fitted(split, told)
             asked = self.trainer.rows.take(split.test)
             rows = self._imputed(asked.without_profile() if question.cold else asked, split)
-            parts.append({name: says(rows) for name, says in fitted.items()})
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            parts.append(
+                {n: says if isinstance(says, str) else _tried(partial(says, rows)) for n, says in fitted.items()}
+            )
+        return _heard(parts)
 
-    def _fitted(self, split: Split, told: Progress) -> dict[str, Says]:
+    def _fitted(self, split: Split, told: Progress) -> dict[str, Says | str]:
         key = np.packbits(split.train).tobytes()
         if key not in self.done:
             told(OURS)
@@ -72,7 +94,7 @@ class Contest:
             self.done[key] = {}
             for name, fit in {**self.expecting, **self.bounding}.items():
                 told(name)
-                self.done[key][name] = fit(lesson)
+                self.done[key][name] = _tried(partial(fit, lesson))
         return self.done[key]
 
     def _imputed(self, rows: Rows, split: Split) -> Dataset:
@@ -116,6 +138,27 @@ def winners(metrics: Metrics) -> list[str]:
     """Predictors whose error is smaller than ours beyond the paired interval, the surest first."""
     gaps = {name: found["above_ours"] for name, found in metrics.items() if "above_ours" in found}
     return sorted((name for name, gap in gaps.items() if gap.high < 0), key=lambda name: gaps[name].high)
+
+
+def _tried(act: Callable[[], T]) -> T | str:
+    """What comes of it, or the first line of why nothing does."""
+    try:
+        return act()
+    except REFUSALS as refusal:
+        return (str(refusal).strip() or type(refusal).__name__).splitlines()[0]
+
+
+def _heard(parts: list[dict[str, Floats | str]]) -> Heard:
+    """Splits one after the other; of a challenger that failed on one, only the first reason."""
+    said, unfitted = {}, {}
+    for name in parts[0]:
+        told = [part[name] for part in parts]
+        reasons = [one for one in told if isinstance(one, str)]
+        if reasons:
+            unfitted[name] = reasons[0]
+        else:
+            said[name] = np.concatenate(told)
+    return Heard(said, unfitted)
 
 
 def _bound(truth: Floats, upper: Floats, again: Resamples) -> dict[str, Estimate]:

@@ -72,6 +72,14 @@ class BundleCorrupt(ModelsError):
         )
 
 
+class UnknownModel(ModelsError):
+    """A bundle holds no model of that name."""
+
+    def __init__(self, directory: Path, model: str, known: tuple[str, ...]) -> None:
+        self.directory, self.model, self.known = directory, model, known
+        super().__init__(f"bundle {directory} has no model {model!r}; it has {', '.join(sorted(known)) or 'none'}")
+
+
 class NotExplainable(ModelsError):
     """A bundle predicts, but does not hold what explains a prediction."""
 

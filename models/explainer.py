@@ -72,10 +72,11 @@ def open_explainer(bundle: Bundle, model: str, *, known: bool = False) -> Explai
         known: whether rows are of apps with an own margin, which may have trees of their own, see `Predictor.predict`.
 
     Raises:
+        UnknownModel: the bundle has no model of that name.
         NotExplainable: the bundle was written before it held what explains.
         BundleCorrupt: what explains is not what `write_trees` writes.
     """
-    entry = bundle.manifest.models[model]
+    entry = bundle.entry_of(model)
     if known and entry.familiar_share is not None:
         forest, terms = read_trees(bundle, model, FAMILIAR_ROLE)
         return Explainer(entry.features, medians_of(entry), terms, paths_of(forest), entry.familiar_share)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import Ridge, RidgeCV
 
 from models.near import Near
-from models.splits import leave_group_out
+from models.splits import Split, leave_group_out
 from models.trend import Trend, signed_log
 
 Floats = NDArray[np.float64]
@@ -76,12 +76,27 @@ def _scales(values: Floats, quantile: float) -> Floats:
     return np.nanquantile(np.where(size > 0, size, np.nan), quantile, axis=0)
 
 
-def _ridge(x: Floats, y: Floats, weight: Floats, group: Groups) -> RidgeCV:
-    several = len(np.unique(group)) > 1
-    folds = (
-        [np.nonzero(split.train) + np.nonzero(split.test) for split in leave_group_out(group, folds=FOLDS)]
-        if several
-        else None
-    )
+def _ridge(x: Floats, y: Floats, weight: Floats, group: Groups) -> Ridge | RidgeCV:
     share = weight * len(weight) / weight.sum()
-    return RidgeCV(PENALTIES, cv=folds).fit(x, y, sample_weight=share)
+    if len(np.unique(group)) == 1:
+        return RidgeCV(PENALTIES).fit(x, y, sample_weight=share)
+    return Ridge(_best_penalty(x, y, share, leave_group_out(group, folds=FOLDS))).fit(x, y, sample_weight=share)
+
+
+def _best_penalty(x: Floats, y: Floats, share: Floats, folds: list[Split]) -> float:
+    """The penalty with the largest mean r2 on the folds; one decomposition of a fold serves all penalties.
+
+    Source: Hastie et al., "The Elements of Statistical Learning", 2009, 3.4.1.
+    """
+    explained = np.zeros(len(PENALTIES))
+    for fold in folds:
+        (seen, label, weight), (asked, truth, counts) = ((x[p], y[p], share[p]) for p in (fold.train, fold.test))
+        centre, level = np.average(seen, axis=0, weights=weight), np.average(label, weights=weight)
+        apart = seen - centre
+        strength, axes = np.linalg.eigh(apart.T @ (apart * weight[:, None]))
+        pull = axes.T @ (apart.T @ (weight * (label - level)))
+        slopes = axes @ (pull[:, None] / (np.maximum(strength, 0.0)[:, None] + PENALTIES))
+        lost = counts @ (truth[:, None] - level - (asked - centre) @ slopes) ** 2
+        varied = float(counts @ (truth - np.average(truth, weights=counts)) ** 2)
+        explained += 1 - lost / varied if varied else 0.0
+    return float(PENALTIES[np.argmax(explained)])

@@ -132,8 +132,13 @@ def on_trend(mean: Graph, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
-    """The predictor of one model of a verified bundle."""
-    entry = bundle.manifest.models[model]
+    """The predictor of one model of a verified bundle.
+
+    Raises:
+        UnknownModel: the bundle has no model of that name.
+        BundleCorrupt: a graph reads or tells something else than its model does.
+    """
+    entry = bundle.entry_of(model)
     roles = {"mean": {"base_sum", "tree_raw"}, "spread": {"tree_raw"}, FAMILIAR: {"base_sum", "tree_raw"}}
     for role, outputs in roles.items():
         if role in entry.files:
@@ -146,7 +151,7 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
 
 def _refuse_other_graphs(bundle: Bundle, model: str, role: str, outputs: set[str]) -> None:
     """Raise BundleCorrupt unless a graph reads the model's columns and tells what its role tells."""
-    entry = bundle.manifest.models[model]
+    entry = bundle.entry_of(model)
     graph = load_graph(bundle.file_of(model, role))
     if set(graph.outputs) != outputs or graph.width != len(entry.features):
         told = f"reads {graph.width} columns and tells {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"

@@ -50,7 +50,7 @@ def adapted_metrics(outcome: Outcome, sets: CandidateSets, platform: Ints, again
     truth, upper = outcome.rows.log_slowdown, followed(outcome, platform)
     found = {
         "coverage90_adapted": again.mean(covered(truth, upper)),
-        "width_adapted": again.mean(np.exp(upper - outcome.predicted[OURS])),
+        "width_adapted": again.each(lambda rows: float(np.exp(np.median((upper - outcome.predicted[OURS])[rows])))),
     }
     chosen = np.zeros(len(truth), np.bool_)
     chosen[chosen_rows(sets, outcome.predicted[OURS])] = True

@@ -92,11 +92,11 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
         rng: draws apps for the metrics that are about apps.
 
     Returns:
-        pinball90; coverage90; coverage90_own (of apps with an own margin, where there are any); width (mean of bound
-        over expectation, a ratio); width_vs_oracle and margin_vs_oracle (that width, and the mean of its logarithm,
-        over those of `oracle_margin`, the latter where that is above 0); apps_covered (share of apps of which at
-        least APP_COVERAGE of the rows are covered) and worst_decile (mean coverage of the worst tenth of the apps),
-        where some app has MIN_APP_ROWS.
+        pinball90; coverage90; coverage90_own (of apps with an own margin, where there are any); width (median of
+        bound over expectation, a ratio); width_vs_oracle and margin_vs_oracle (the mean of that ratio, and of its
+        logarithm, over those of `oracle_margin`, the latter where that is above 0); apps_covered (share of apps of
+        which at least APP_COVERAGE of the rows are covered) and worst_decile (mean coverage of the worst tenth of the
+        apps), where some app has MIN_APP_ROWS.
 
     Raises:
         Nothing.
@@ -108,7 +108,7 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
     found = {
         "pinball90": again.mean(pinball(truth, upper)),
         "coverage90": again.mean(inside),
-        "width": again.mean(np.exp(outcome.margin)),
+        "width": again.each(lambda rows: float(np.exp(np.median(outcome.margin[rows])))),
     } | _beside_oracle(outcome, again)
     own = (outcome.tier == Margins.OWN).astype(np.float64)
     if own.any():

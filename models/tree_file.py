@@ -52,10 +52,11 @@ def read_trees(bundle: Bundle, model: str, role: str = ROLE) -> tuple[Forest, Ba
     """The trees and the base of a model of a verified bundle, checked so that attribution cannot go astray in them.
 
     Raises:
+        UnknownModel: the bundle has no model of that name.
         NotExplainable: the bundle was written before there was such a file.
         BundleCorrupt: the file is not one, or describes no trees.
     """
-    entry = bundle.manifest.models[model]
+    entry = bundle.entry_of(model)
     if role not in entry.files:
         raise NotExplainable(bundle.directory, model)
     corrupt = partial(BundleCorrupt, bundle.directory, entry.files[role])

@@ -62,7 +62,7 @@ def test_the_table_comes_before_the_line(capsys: pytest.CaptureFixture[str]) -> 
 
     shown = capsys.readouterr().out.splitlines()
     assert "methods: figures beside baselines" in shown[0]
-    assert any("4 (3 .. 6)" in line for line in shown[:-1])
+    assert any("4 (3 to 6)" in line for line in shown[:-1])
     assert json.loads(shown[-1])["ours"]["ms"] == 4.0
 
 

@@ -64,8 +64,20 @@ def test_who_wins_beyond_luck_is_named_and_nobody_else() -> None:
     asked = Asked("S2", "unseen apps", "", np.zeros(0, np.int64), None)
     sure, unsure = (Faced(asked, metrics(-0.02, high)) for high in (-0.001, 0.001))
 
-    assert verdicts([sure]) == ["S2 unseen apps: better than ours beyond luck: forest (-0.010 (-0.020 to -0.001))"]
+    assert verdicts([sure]) == ["S2 unseen apps: better than ours beyond luck: forest (MAE -0.010 (-0.020 to -0.001))"]
     assert verdicts([unsure]) == ["S2 unseen apps: better than ours beyond luck: nobody"]
+
+
+def test_a_bound_that_wins_is_told_in_pinball_loss_and_who_was_not_fitted_with_the_reason() -> None:
+    asked = Asked("S2", "unseen apps", "", np.zeros(0, np.int64), None)
+    better = {"quantile_shifted": {"above_ours": Estimate(-0.01, -0.02, -0.001)}}
+
+    said = verdicts([Faced(asked, better, unfitted={"hist_boosting": "too few rows"})])
+
+    assert said == [
+        "S2 unseen apps: better than ours beyond luck: quantile_shifted (pinball -0.010 (-0.020 to -0.001))",
+        "S2 unseen apps: hist_boosting not fitted: too few rows",
+    ]
 
 
 def test_the_report_gets_a_section_with_all_tables_words_and_verdicts(faced: list[Faced], tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cohabit import evaluation_tables
+from cohabit.command_line import FOLDS_DIFFER
 from cohabit.command_parts import TOPICS
 from cohabit.evaluation import Answer, Findings, Thoroughness, evaluate_lake, floor_of, leak_words, modelled_share
 from cohabit.evaluation_report import FIGURES, write_report
-from cohabit.evaluation_tables import narrow_sheets, predictor_sheets, sentences, sheets
-from cohabit.learn_commands import run_evaluate
+from cohabit.evaluation_tables import beyond_words, narrow_sheets, predictor_sheets, sentences, sheets
+from cohabit.learn_commands import LEGEND, run_evaluate
+from cohabit.learning import DEFAULT_EFFORT
 from cohabit.settings import read_settings
 from cohabit.simulation import simulate_into
 from features.job import whole_stretch
@@ -26,6 +29,7 @@ from ingest.metrics import IngestMetrics
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
 from models import curves
+from models.evaluate import Estimate
 from models.learn import OURS
 from models.questions import Depth
 from models.train import TrainConfig
@@ -124,6 +128,24 @@ def test_loads_that_moved_are_no_replicates(lake: Lake) -> None:
 )
 def test_a_leak_is_told_in_words(ratio: float | None, begins: str) -> None:
     assert leak_words(ratio).startswith(begins)
+
+
+def test_an_error_beyond_the_pressures_that_is_smaller_is_not_called_easier() -> None:
+    assert "not larger, 0.80 times" in beyond_words(0.8)
+    assert "does not say that such rows are easier" in beyond_words(0.8)
+    assert beyond_words(1.5).startswith("denser packing: the error beyond the pressures learnt from is 1.50 times")
+
+
+def test_intervals_whose_ends_are_negative_can_be_read() -> None:
+    assert evaluation_tables.told(Estimate(-0.02, -0.03, -0.01)) == "-0.020 (-0.030 to -0.010)"
+
+
+def test_why_figures_of_training_and_evaluation_differ_is_told_beside_both() -> None:
+    train, evaluation = DEFAULT_EFFORT, Depth()
+
+    assert f"{train.folds} folds of apps and {train.origins} origins" in FOLDS_DIFFER
+    assert f"{evaluation.app_folds} folds and up to {evaluation.origins}" in FOLDS_DIFFER
+    assert FOLDS_DIFFER in LEGEND
 
 
 def test_tables_have_a_row_for_each_answer_and_sentences_tell_the_rest(found: Findings) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.interference import splits_of
-from benchmarks.interference_files import UnusableFile, read_pairs, read_windows
+from benchmarks.interference_files import UnusableFile, UnwritableFile, read_pairs, read_windows
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.runner import main
 from models.fit_novelty import fit_novelty
@@ -96,7 +96,10 @@ def test_pairs_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Capture
     assert all("regret_at_1" in figures for figures in found.values())
     assert found["ours"]["mae_log"] < found["victim_mean"]["mae_log"]
     assert said["row"].tolist() == np.flatnonzero(split == "test").tolist()
-    assert list(said.columns) == ["row", "y", "yhat", "upper", "victim", "platform", "split"]
+    assert list(said.columns) == ["row", "y", "yhat", "upper", "victim", "aggressor", "platform", "split"]
+    pairs = pd.read_csv(path).iloc[said["row"]]
+    assert said["victim"].tolist() == pairs["victim"].tolist()
+    assert said["aggressor"].tolist() == pairs["aggressor"].tolist()
 
 
 def test_without_a_split_groups_are_left_out_and_with_time_the_last_rows(tmp_path: Path) -> None:
@@ -127,11 +130,18 @@ def test_the_group_label_and_dropped_columns_are_never_features(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [
-        ({"latency": 0.0}, {}, "'latency', row 1: 0.0 is not a number above zero"),
-        ({"when": "noon"}, {"time": "when"}, "'when', row 1: noon is not a number to sort by"),
-        ({"kind": [None, *"abcd" * 19, "a", "b", "c"]}, {}, "'kind', row 1: nan is empty"),
-        ({"noise": 1e300}, {}, "'noise', row 1: 1e\\+300 is too large"),
+        ({"latency": 0.0}, {}, "line 2, column 'latency': 0.0 is not a number above zero"),
+        ({"when": "noon"}, {"time": "when"}, "line 2, column 'when': noon is not a number to sort by"),
+        ({"kind": [None, *"abcd" * 19, "a", "b", "c"]}, {}, "line 2, column 'kind': nan is empty"),
+        ({"noise": 1e300}, {}, "line 2, column 'noise': 1e\\+300 is too large"),
         ({"latency": "x"}, {}, "is not a number above zero"),
+        (
+            {"noise": [*"0123456789", "12ms", *"7" * 69]},
+            {},
+            "line 12, column 'noise': 12ms is no number, as most cells",
+        ),
+        ({"when": 3.0}, {"time": "when"}, "'when' does not change after its first 10 rows"),
+        ({"when": [0.0] * 9 + [1.0] * 71}, {"time": "when"}, "'when' does not change after its first 10 rows"),
         ({}, {"label": "p99"}, "no column 'p99'; it has latency"),
         ({}, {"drop": ["misses", "noise", "when"]}, "no numeric column is left"),
         ({"split": "later"}, {}, "other than 'train' and 'test'"),
@@ -155,12 +165,79 @@ def test_unusable_files_of_pairs_say_what_is_wrong(tmp_path: Path) -> None:
     stranger.write_text("workload,cpu\nnobody,1\n")
     with pytest.raises(UnusableFile, match="describes none of the workloads"):
         read_pairs(asked(pairs_file(tmp_path), alone=stranger))
-    with pytest.raises(UnusableFile, match="'victim', row 1: nan is empty"):
+    with pytest.raises(UnusableFile, match="line 2, column 'victim': nan is empty"):
         read_pairs(asked(pairs_file(tmp_path, victim=[None, *"v" * 35])))
     with pytest.raises(UnusableFile, match="cannot be read as CSV"):
         read_pairs(asked(tmp_path / "nothing.csv"))
     with pytest.raises(UnusableFile, match="no column 'victim'"):
         read_pairs(asked(windows_file(tmp_path)))
+
+
+def test_a_column_of_words_is_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cores = ["4", "4,5", "4,5,6"] * 26 + ["4", "4,5"]
+
+    found = read_windows(asked(windows_file(tmp_path, cores=cores)))
+    told = capsys.readouterr().err
+
+    assert found.names == ("misses", "noise", "when")
+    assert "column 'words' holds words and is left out" in told
+    assert "column 'cores' holds words and is left out" in told
+
+
+def test_missing_cells_and_flags_stay_numbers(tmp_path: Path) -> None:
+    flags = [None, *[True, False] * 39, True]
+
+    found = read_windows(asked(windows_file(tmp_path, noise=flags, misses=["", *"1" * 79])))
+
+    assert found.names == ("misses", "noise", "when")
+    assert np.isnan(found.features[0, :2]).all()
+    assert found.features[1:4, 1].tolist() == [1, 0, 1]
+
+
+def test_words_among_what_was_measured_alone_are_refused(tmp_path: Path) -> None:
+    alone = tmp_path / "alone.csv"
+    alone.write_text("workload,cpu\nw0,1\nw1,much\nw2,3\n")
+
+    with pytest.raises(UnusableFile, match="line 3, column 'cpu': much is no number"):
+        read_pairs(asked(pairs_file(tmp_path), alone=alone))
+
+
+def test_rows_of_equal_time_are_never_parted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    when = np.random.default_rng(1).permutation(np.repeat([0.0, 1.0, 2.0, 3.0], [20, 30, 15, 15]))
+
+    found = read_windows(asked(windows_file(tmp_path, when=when), time="when"))
+
+    assert found.held is not None
+    assert found.held.tolist() == [False] * 50 + [True] * 30  # of 20, 50 and 65 the nearest to 56
+    assert "the last 30 of 80 are judged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nowhere/out.csv", "."])
+def test_predictions_that_cannot_be_written_are_refused_before_anything_is_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnwritableFile, match="nothing was run"):
+        main(BENCHMARKS, ["interference", "windows", "--file", "no.csv", "--label", "l", "--group", "g",
+                          "--predictions", str(tmp_path / name)])  # fmt: skip
+
+
+def test_a_group_of_nearly_all_rows_is_refused(tmp_path: Path) -> None:
+    windows = read_windows(asked(windows_file(tmp_path, kind=["a"] * 76 + ["b"] * 4)))
+
+    with pytest.raises(UnusableFile, match="without its largest group the file has 4 rows"):
+        splits_of(windows)
+
+
+def test_fewer_rows_than_neighbours_are_judged_all_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = windows_file(tmp_path)
+    pd.read_csv(path).iloc[10:30].to_csv(path, index=False)
+
+    main(BENCHMARKS, ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind"])
+    said = capsys.readouterr()
+
+    assert "k_nearest" in json.loads(said.out.strip().splitlines()[-1])
+    steps = [line.split(" s  ")[1] for line in said.err.splitlines() if " s  " in line]
+    assert steps[0] == "fold 1 of 2: ours"
+    assert "fold 2 of 2: random_forest" in steps
+    assert steps[-1] == "intervals"
 
 
 def test_a_better_method_stands_out_with_an_interval_that_excludes_zero() -> None:
@@ -197,6 +274,8 @@ def test_public_files_have_the_rows_their_readme_states() -> None:
 
     assert windows.features.shape[0] == 826
     assert len(windows.group_names) == 23
+    ways = asked(home / "windows" / "swan_cache_ways.csv.gz", label="p99_us", group="swan_aggressor_name")
+    assert read_windows(ways).features.shape == (660, 90)
     assert len(read_pairs(asked(home / "pairs" / "fairco2.csv")).victim) == 100
     assert len(read_pairs(asked(home / "pairs" / "gavel_p100.csv")).victim) == 650
     assert len(read_pairs(asked(home / "pairs" / "eth_cca.csv")).victim) == 42

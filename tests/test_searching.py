@@ -4,6 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from cohabit.cli import app
 from cohabit.searching import candidate_sheet, verdict, write_found
 from models.evaluate import Estimate
 from models.search import Candidate, Found
@@ -46,3 +49,10 @@ def test_the_file_has_every_candidate_and_null_for_what_is_not_known(tmp_path: P
     assert read["candidates"][1]["inner"] is None
     assert read["gain"] == {"value": 0.005, "low": -0.001, "high": 0.011}
     assert read["default_loses"] is False
+
+
+def test_a_seed_below_zero_is_refused_in_a_sentence() -> None:
+    told = CliRunner().invoke(app, ["search", "--seed", "-3"], env={"COLUMNS": "200", "TERM": "dumb"})
+
+    assert told.exit_code == 2
+    assert "Invalid value for '--seed'" in told.output

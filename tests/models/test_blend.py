@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.linear_model import RidgeCV
 
 from models.blend import PRIOR, blend_weights
 from models.dataset import Dataset
@@ -12,12 +13,13 @@ from models.errors import WithoutBase
 from models.evaluate import spearman
 from models.export import TREND_SUM, export_placement
 from models.fit_near import MOST_POINTS, fit_near
-from models.fit_trend import fit_trend
+from models.fit_trend import PENALTIES, _best_penalty, fit_trend
 from models.forests import Recipe, grow, joined, predict, scaled
 from models.learn import open_fitted
 from models.near import near_value
 from models.placement import Placement
 from models.runtime import load_graph
+from models.splits import leave_group_out
 from models.train import TrainConfig, fit_placement
 from models.trend import Trend, signed_log, trend_inputs, trend_sum
 
@@ -82,6 +84,19 @@ def test_a_power_law_is_found_and_goes_on_beyond_what_was_seen() -> None:
 
     truth, last_seen = 0.5 * np.log(far[:, 0]), 0.5 * np.log(x.max())
     assert (np.abs(trend_of(far, trend) - truth) < 0.5 * np.abs(last_seen - truth)).all()
+
+
+@pytest.mark.parametrize(("rows", "columns", "noise"), [(400, 3, 0.5), (60, 40, 2.0), (50, 80, 1.0)])
+def test_the_penalty_is_the_one_that_a_search_over_all_fits_finds(rows: int, columns: int, noise: float) -> None:
+    rng = np.random.default_rng(columns)
+    x, weight, group = rng.normal(size=(rows, columns)), rng.uniform(0.2, 2, rows), np.arange(rows) % 7
+    y = x[:, 0] + 0.3 * x[:, 1] + noise * rng.normal(size=rows)
+
+    folds = leave_group_out(group, folds=5)
+    parts = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in folds]
+    searched = RidgeCV(PENALTIES, cv=parts).fit(x, y, sample_weight=weight)
+
+    assert _best_penalty(x, y, weight, folds) == searched.alpha_
 
 
 def test_a_surface_fills_in_between_rows_and_fades_out_far_from_them() -> None:

@@ -10,7 +10,7 @@ from simulated import Simulated
 
 from features.catalog import RAW_NAMES
 from models.baselines import fit_constant
-from models.challenge import Contest, compared, winners
+from models.challenge import REFUSALS, Contest, compared, winners
 from models.challenger_tables import Classes, low_rank
 from models.challenger_trees import rounds_by_groups
 from models.challengers import BOUNDS, CHALLENGERS, WORDS, Lesson, Says, base_alone, log_base, shrunken_residual
@@ -198,11 +198,46 @@ def test_challengers_judge_the_rows_of_ours_in_their_order_and_learn_each_part_o
         ours = trainer.judge(questions[name], lambda _: None)
         said = contest.judge(questions[name], told.append)
 
-        np.testing.assert_array_equal(said["echo"], ours.rows.time)
-        assert (said["cold"] == 0).all() == (name == "cold_app")
+        np.testing.assert_array_equal(said.said["echo"], ours.rows.time)
+        assert (said.said["cold"] == 0).all() == (name == "cold_app")
 
     assert len(contest.done) == len(trainer.done) == 2
     assert told == [f"split {k} of 2, {who}" for k in (1, 2) for who in ("ours", "echo", "cold")]
+
+
+def test_who_cannot_learn_says_why_and_the_others_go_on(learnt: Simulated) -> None:
+    def broken(lesson: Lesson) -> Says:
+        raise ValueError("window shape cannot be larger than input array shape\nand more")
+
+    def speechless(rows: Dataset) -> Floats:
+        raise ValueError("only later")
+
+    contest = Contest(
+        Trainer(learnt.rows, replace(QUICK, rounds=2)),
+        {
+            "broken": broken,
+            "speechless": lambda _: speechless,
+            "level": lambda _: lambda rows: np.zeros(len(rows.weight)),
+        },
+        {},
+    )
+
+    heard = contest.judge(standard_questions(learnt.rows, folds=2, origins=1)["leave_app_out"], lambda _: None)
+
+    assert [*heard.said] == ["level"]
+    assert heard.unfitted == {
+        "broken": "window shape cannot be larger than input array shape", "speechless": "only later"
+    }  # fmt: skip
+
+
+def test_boosting_refuses_a_column_without_values_and_nothing_else_does(halves: tuple[Lesson, Dataset]) -> None:
+    lesson, _ = halves
+    features = lesson.seen.features[:30].copy()
+    features[:, RAW_NAMES.index("profile_cpi")] = np.nan
+    few = replace(lesson.seen.rows(np.arange(len(lesson.seen.weight)) < 30), features=features)
+
+    with pytest.raises(REFUSALS):
+        CHALLENGERS["hist_boosting"](replace(lesson, seen=few))
 
 
 @pytest.fixture(scope="module")

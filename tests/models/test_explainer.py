@@ -1,6 +1,9 @@
 """Explainer: contributions add up to what is served, from the files of a bundle and nothing else."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +17,11 @@ from numpy.typing import NDArray
 from simulated import Simulated
 
 from cohabit.learning import MODEL, Effort, train_bundle
+from features.tables import TABLES
+from ingest.lake import Lake
+from ingest.selection import EPOCH, FOREVER
 from models.bundle import Bundle, read_bundle
-from models.errors import BundleCorrupt, NotExplainable, WrongFeatures
+from models.errors import BundleCorrupt, NotExplainable, UnknownModel, WrongFeatures
 from models.explainer import Explainer, explainer_of, open_explainer
 from models.export import export_spread
 from models.placement import Placement
@@ -113,16 +119,36 @@ def test_rows_of_another_width_are_refused(explainer: Explainer) -> None:
             explain(np.zeros((1, 3)))
 
 
-def test_the_page_of_the_exporter_can_be_typed(
-    bundle: Bundle, train: Callable[..., lgb.Booster], capsys: pytest.CaptureFixture[str]
-) -> None:
-    checking, explaining = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    width = len(bundle.manifest.models[MODEL].features)
-    names = {"np": np, "Path": Path, "load_graph": load_graph, "export_spread": export_spread}
-    names |= {"parse_forest": parse_forest, "read_bundle": read_bundle, "open_explainer": open_explainer}
+def test_an_unknown_model_is_named_with_those_there_are(bundle: Bundle) -> None:
+    for opened in (open_explainer, open_predictor):
+        with pytest.raises(UnknownModel, match=r"no model 'placment'; it has placement"):
+            opened(bundle, "placment")
+
+
+def test_the_check_of_the_page_can_be_typed(train: Callable[..., lgb.Booster]) -> None:
+    [checking] = re.findall(r"```python\n(graph = .*?)```", PAGE.read_text(), flags=re.DOTALL)
+    names = {"load_graph": load_graph, "export_spread": export_spread, "parse_forest": parse_forest}
 
     exec(checking, {**names, "booster": train(rounds=5), "rows": np.random.default_rng(0).normal(size=(50, 6))})  # noqa: S102
-    here = explaining.replace("try/registry/20260301T000000", str(bundle.directory))
-    exec(here, {**names, "rows": np.ones((1, width))})  # noqa: S102
 
-    assert capsys.readouterr().out.count("slowdown times") == 5
+
+def test_the_script_of_the_page_runs_as_it_stands(bundle: Bundle, tmp_path: Path) -> None:
+    [script] = re.findall(r"<!-- runs as a test -->\n```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (tmp_path / "try").mkdir()
+    (tmp_path / "try" / "registry").symlink_to(bundle.directory.parent)
+    lake = Lake.open(tmp_path / "try" / "lake", TABLES)
+    lake.replace("training", EPOCH, FOREVER, "features", training_table())
+    (tmp_path / "explain.py").write_text(script)
+
+    said = subprocess.run(
+        [sys.executable, "explain.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PAGE.parents[1])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert said.returncode == 0, said.stderr
+    slowdown, exact, by_path = said.stdout.strip().split("\n\n")
+    expected = float(slowdown.split()[-1])
+    for part in (exact, by_path):
+        factors = [float(factor) for factor in re.findall(r"\d+\.\d{3}", part)]
+        assert len(factors) == 7
+        assert np.prod(factors) == pytest.approx(expected, rel=0.01)
