@@ -10,8 +10,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.errors import BadRequest
+from advisor.newcomers import Newcomer
 from advisor.prioritizing import Offer, Prioritizer
-from advisor.scoring import Newcomer
 from ingest.identity import Owner, PodFacts, identify
 
 
