@@ -117,14 +117,14 @@ class Prioritizer:
         if replies is not None and not missing:
             return self._from_table(replies, of, offer)
         if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
-            return await self._exactly(offer)
-        return self._nearest(replies, of, offer)
+            return await self._within_deadline(partial(self._score, offer)) or self._nearest(replies, of, offer, "late")
+        return self._nearest(replies, of, offer, "new_class")
 
-    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer) -> bytes:
+    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
         unknown = NewcomerClass("", of.best_effort)
         if replies is None or not replies.has(unknown):
             return self._neutral(offer, "no_table")
-        self.serving.answers.labels("nearest", "new_class").inc()
+        self.serving.answers.labels("nearest", reason).inc()
         return replies.reply(unknown, offer.names, replies.rows(offer.names))
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
@@ -136,10 +136,6 @@ class Prioritizer:
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
-
-    async def _exactly(self, offer: Offer) -> bytes:
-        done = await self._within_deadline(partial(self._score, offer))
-        return self._neutral(offer, "late") if done is None else done
 
     async def _within_deadline(self, work: Callable[[], T]) -> T | None:
         """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""
