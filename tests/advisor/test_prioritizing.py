@@ -76,7 +76,18 @@ def test_version_and_age_stand_in_headers(prioritizer: Prioritizer, process: Pro
     process.now_us = NOW_US + 1_500_000
 
     assert prioritizer.headers() == [(b"cohabit-version", b"1"), (b"cohabit-age-ms", b"1500")]
-    assert Prioritizer(process.serving).headers() == [(b"cohabit-version", b"1"), (b"cohabit-age-ms", b"1500")]
+
+
+def test_without_a_table_headers_tell_of_the_snapshot(process: Process) -> None:
+    assert Prioritizer(process.serving).headers() == [(b"cohabit-version", b"1"), (b"cohabit-age-ms", b"0")]
+
+
+def test_metrics_tell_of_the_wait_the_table_and_who_is_on_the_way(prioritizer: Prioritizer, process: Process) -> None:
+    points(prioritizer, uid="pod-1")
+
+    assert process.counted("cohabit_prioritize_seconds_count") == 1
+    assert process.counted("cohabit_booked_newcomers") == 1
+    assert process.counted("cohabit_table_classes") == 3
 
 
 def test_a_class_that_is_not_in_the_table_is_wanted_and_scored_at_once(
