@@ -51,6 +51,10 @@ class Bookings:
         over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
         return [self._by_uid.pop(uid) for uid in over]
 
+    def on(self, nodes: Collection[str]) -> list[Booked]:
+        """Bookings on some nodes."""
+        return [booked for booked in self._by_uid.values() if booked.node in nodes]
+
     def __iter__(self) -> Iterator[Booked]:
         return iter(self._by_uid.values())
 

@@ -5,6 +5,7 @@ class of unknown apps, while the right one is being computed; neutral. Each is c
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,14 +24,17 @@ from advisor.replies import Replies, spell, spelled_reply
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
-from advisor.table import ScoreTable
+from advisor.table import ScoreTable, with_guests
 from advisor.table_file import read_table
 
 log = structlog.get_logger()
 T = TypeVar("T")
+Exact = dict[str, dict[NewcomerClass, tuple[int, float]]]
 
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
+MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
+"""Nodes and classes scored again at once for guests, and nodes that wait for it: the oldest stay counted roughly."""
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 MOST_EXACT = 2_000
 """Residents on the offered nodes up to which a class that is not in the table is scored at once."""
@@ -74,6 +78,12 @@ class Prioritizer:
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
     _busy: bool = field(default=False, init=False)
+    _correcting: bool = field(default=False, init=False)
+    _crowded: dict[str, None] = field(default_factory=dict, init=False)
+    """Nodes whose guests are counted roughly, the newest last."""
+    _recent: dict[NewcomerClass, None] = field(default_factory=dict, init=False)
+    """Classes that were booked, the newest last."""
+    _guests: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
     _seconds: Histogram = field(init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
@@ -97,6 +107,7 @@ class Prioritizer:
         if replies is not None:
             for booked in self.bookings:
                 replies.arrive(booked)
+                self._crowded[booked.node] = None
             self.replies = replies
         if self.replies is not None and len(self.bookings) and self.serving.scorer is not None:
             arrived = set(self.serving.scorer.snapshot.containers)
@@ -195,10 +206,45 @@ class Prioritizer:
         return spelled_reply(offer.names, [0] * len(offer.names))
 
     def _book(self, replies: Replies, booked: Booked) -> None:
-        """Count a newcomer where it was told to go, until it is seen there."""
+        """Count a newcomer where it was told to go, until it is seen there: roughly at once, exactly in a moment."""
         for ended in self.bookings.book(booked):
             replies.leave(ended)
         replies.arrive(booked)
+        self._recent.pop(booked.of, None)
+        self._recent[booked.of] = None
+        self._crowded[booked.node] = None
+        if not self._correcting:
+            self._correcting = True
+            asyncio.get_running_loop().call_soon(self._correct)
+
+    def _correct(self) -> None:
+        """Score the nodes that guests were told to go to, for the classes asked for last, in a thread."""
+        scorer, nodes = self.serving.scorer, list(self._crowded)[-MOST_CORRECTED:]
+        if scorer is None or self.replies is None or not nodes:
+            self._correcting = False
+            return
+        for node in nodes:
+            del self._crowded[node]
+        while len(self._crowded) > MOST_WAITING:
+            del self._crowded[next(iter(self._crowded))]
+        while len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+        classes = [of for of in self._recent if self.replies.has(of)]
+        there = self.bookings.on(set(nodes))
+        work = partial(with_guests, scorer, there, nodes, classes)
+        future = asyncio.get_running_loop().run_in_executor(self._guests, work)
+        future.add_done_callback(partial(self._corrected, self.replies, there))
+
+    def _corrected(self, replies: Replies, there: list[Booked], work: "asyncio.Future[Exact]") -> None:
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.error("guests are counted roughly", error=repr(error))
+        elif not work.cancelled() and replies is self.replies:
+            counted = Counter(one.node for one in there)
+            now = Counter(one.node for one in self.bookings.on(set(counted)))
+            for node, exact in work.result().items():
+                if counted[node] == now[node]:  # else it is in line again
+                    replies.correct(node, exact)
+        self._correct()
 
 
 def _residents(scorer: ModelScorer, names: Sequence[str]) -> int:

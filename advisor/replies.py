@@ -21,6 +21,7 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 VETOED = 1e9
 """Added to the cost of nodes without points, so that they come last."""
+SMALLEST, LARGEST_BEND = 1e-6, 1e3
 DIGITS = np.array([list(b"%-2d" % points) for points in range(HIGHEST + 1)], np.uint8)
 """Two places for each number of points."""
 
@@ -73,6 +74,10 @@ class Replies:
     _points: Bytes = field(init=False)
     _cost: NDArray[np.float64] = field(init=False)
     _all_known: bool = field(init=False)
+    _added: dict[int, NDArray[np.float64]] = field(init=False, default_factory=dict)
+    """By row of a node what its guests add to every class, by steps."""
+    _bend: dict[int, float] = field(init=False, default_factory=dict)
+    """By row of a node how much more they truly add."""
 
     def __post_init__(self) -> None:
         self._row = {name: row for row, name in enumerate(self.table.classes)}
@@ -133,22 +138,45 @@ class Replies:
         return int(known[self._cost[self._row[of]][known].argmin()]) if len(known) else -1
 
     def arrive(self, booked: Booked) -> None:
-        """Count a newcomer that is on its way."""
+        """Count a newcomer that is on its way, roughly."""
         self._crowd(booked, 1.0)
 
     def leave(self, booked: Booked) -> None:
         """Take back `arrive`."""
         self._crowd(booked, -1.0)
 
+    def correct(self, node: str, exact: Mapping[NewcomerClass, tuple[int, float]]) -> None:
+        """Take exact points and costs of some classes on a node with its guests; others change in proportion.
+
+        Where the model bends, a second guest costs more or less than the first one: what all guests together cost the
+        known classes, over what was counted, is how far the others are off.
+        """
+        at, rows = self.spelled.row.get(node), [self._row[of] for of in exact if of in self._row]
+        if at is None or at not in self._added or not rows:
+            return
+        before, added = self.table.cost[:, at].astype(np.float64), self._added[at]
+        costs = np.array([cost for of, (_, cost) in exact.items() if of in self._row])
+        bend = (costs - before[rows]).sum() / max(float(added[rows].sum()), SMALLEST)
+        self._bend[at] = float(np.clip(bend, 0.0, LARGEST_BEND))
+        self._say(at, before + VETOED * (self.table.points[:, at] == 0) + self._bend[at] * added)
+        for of, (points, cost) in exact.items():
+            if of in self._row:
+                self._cost[self._row[of], at] = cost if points else cost + VETOED
+                self._points[self._row[of], at] = points
+
     def _crowd(self, booked: Booked, sign: float) -> None:
         """Add what a guest costs every class; a node that was vetoed stays so."""
-        node, guest = self.spelled.row.get(booked.node), self._row.get(booked.of)
-        if node is None or guest is None:
+        at, guest = self.spelled.row.get(booked.node), self._row.get(booked.of)
+        if at is None or guest is None:
             return
-        cost = self._cost[:, node] + sign * self.table.steps_beside(guest, int(self.table.platform[node]))
-        self._cost[:, node] = cost
+        step = sign * self.table.steps_beside(guest, int(self.table.platform[at]))
+        self._added[at] = self._added.get(at, 0.0) + step
+        self._say(at, self._cost[:, at] + self._bend.get(at, 1.0) * step)
+
+    def _say(self, at: int, cost: NDArray[np.float64]) -> None:
+        self._cost[:, at] = cost
         points = np.rint(HIGHEST * np.exp(-np.maximum(cost, 0.0))).astype(np.uint8)
-        self._points[:, node] = np.where(cost < VETOED, points, 0)
+        self._points[:, at] = np.where(cost < VETOED, points, 0)
 
 
 def spelled_reply(names: Sequence[str], points: Sequence[int]) -> bytes:

@@ -5,7 +5,7 @@ residents only, so after a change of one node only its column is computed again,
 `ModelScorer.score`, to the bit.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,6 +116,18 @@ def score_columns(scorer: ModelScorer, classes: Sequence[NewcomerClass], nodes: 
             found.points[row, some] = points(costs, scores.node_bound, best_effort=of.best_effort)
             found.cost[row, some] = costs
     return found
+
+
+def with_guests(
+    scorer: ModelScorer, booked: Iterable[Booked], nodes: Collection[str], classes: Sequence[NewcomerClass]
+) -> dict[str, dict[NewcomerClass, tuple[int, float]]]:
+    """Exact points and costs by node and class, those booked there counted as residents."""
+    view = crowded(scorer.snapshot, nodes, booked)
+    found = score_columns(replace(scorer, snapshot=view), classes, np.arange(len(view.nodes), dtype=np.int32))
+    return {
+        name: {of: (int(found.points[row, at]), float(found.cost[row, at])) for row, of in enumerate(classes)}
+        for at, name in enumerate(view.nodes)
+    }
 
 
 def begun(scorer: ModelScorer, bundle: str, classes: Sequence[NewcomerClass]) -> ScoreTable:

@@ -1,12 +1,13 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import decode, export, features, interference, laws, measured, sampling, scoring, serving, stream
+from benchmarks import decode, export, features, herd, interference, laws, measured, sampling, scoring, serving, stream
 from benchmarks.runner import main
 
 BENCHMARKS = (
     decode.BENCHMARK,
     export.BENCHMARK,
     features.BENCHMARK,
+    herd.BENCHMARK,
     interference.BENCHMARK,
     laws.BENCHMARK,
     measured.BENCHMARK,

@@ -81,22 +81,23 @@ def draw_choices(
     neighbours = np.zeros((n, plan.apps))
     np.add.at(neighbours, (group, beside), load)
     truth = law.slowdown(victim, neighbours, load_at(victim, time_s), platform)
-    where = _nodes(lake, platform)
+    where = nodes_of(lake, platform)
     shown = law.signals(beside, load, np.ones(len(group)), platform[group], rng=rng)
-    home = _members(group, shown, capacities(where)[group], np.array(best_effort)[beside])
+    home = members_of(group, shown, capacities(where)[group], np.array(best_effort)[beside])
     pressure = joining_pressure(home, np.arange(n), capacities(where))
-    raw = raw_features(pressure, _profiles(lake, where, victim), node_matrix(where))
+    raw = raw_features(pressure, profiles_of(lake, where, victim), node_matrix(where))
     return Choices(decision, victim, raw, np.log(truth))
 
 
-def _nodes(lake: Lake, platform: Ints) -> pa.Table:
+def nodes_of(lake: Lake, platform: Ints) -> pa.Table:
     """(n,) a node of each platform."""
     nodes = lake.read("nodes")
     one_of = [pc.index(nodes["platform"], p.name).as_py() for p in PLATFORMS]
     return nodes.take(pa.array(np.array(one_of)[platform]))
 
 
-def _members(group: Ints, shown: dict[str, Floats], capacity: Floats, best_effort: NDArray[np.bool_]) -> Members:
+def members_of(group: Ints, shown: dict[str, Floats], capacity: Floats, best_effort: NDArray[np.bool_]) -> Members:
+    """Containers whose counters show so much, by group of neighbours; (n,) and (n, resources) capacities."""
     unknown = np.full(len(group), np.nan)
     return Members(
         group=group,
@@ -107,7 +108,7 @@ def _members(group: Ints, shown: dict[str, Floats], capacity: Floats, best_effor
     )
 
 
-def _profiles(lake: Lake, where: pa.Table, app: Ints) -> Floats:
+def profiles_of(lake: Lake, where: pa.Table, app: Ints) -> Floats:
     """(n, profile columns) the newest profile of each newcomer's app on its candidate's platform."""
     keys = where.select(["cluster", "platform"]).append_column("app", [[app_name(int(a)) for a in app]])
     return profile_matrix(newest_profile(keys, np.full(len(app), 2**62), lake.read("profiles")))

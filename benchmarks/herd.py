@@ -1,0 +1,237 @@
+"""Herd: identical pods within one metric interval, and what the law says they did to everybody, however sent."""
+
+import asyncio
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count as counting
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry
+
+from advisor.booking import Booked, crowded
+from advisor.margins import served_margins
+from advisor.newcomers import NewcomerClass
+from advisor.prioritizing import Offer, Prioritizer
+from advisor.replies import Replies, spell
+from advisor.scoring import ModelScorer
+from advisor.serving import Serving
+from advisor.snapshot import Snapshot
+from advisor.table import ScoreTable, begun, score_columns
+from benchmarks.choices import members_of, nodes_of, profiles_of
+from benchmarks.laws import CONFIG, World, simulated_world
+from benchmarks.runner import OURS, Benchmark, Result
+from cohabit.learning import app_names, entry_of
+from features.node_state import capacities
+from features.placement import node_matrix
+from ingest.simulator.cluster import load_at
+from ingest.simulator.law import PLATFORMS, Law
+from ingest.simulator.laws import LAWS
+from ingest.simulator.messages import app_name
+from ingest.simulator.run import Plan, built_in
+from models.hindsight import PLACEMENT
+from models.learn import fit, open_fitted
+from models.margins import margins_entry
+from models.registry import Registry
+from models.table import read_rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+NOON_S = 12 * 3600.0
+PAUSE_S = 0.002
+"""Between pods: 500 a second, what the fastest schedulers do."""
+SWARMS = 6
+"""Apps whose pods come, each over the same cluster as it was."""
+Send = Callable[[NewcomerClass], int]
+"""Row of the node that the next pod of a class is sent to."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster at noon.
+
+    Args:
+        view: what a refresher would publish of it.
+        law: the truth.
+        platform: (n,) of each node.
+        counts: (n, apps) containers.
+    """
+
+    view: Snapshot
+    law: Law
+    platform: Ints
+    counts: Ints
+
+    def suffered(self, counts: Ints) -> float:
+        """Sum over all containers of true slowdown above 1."""
+        nodes, apps = counts.shape
+        load = load_at(np.arange(apps), NOON_S)
+        node, app = np.repeat(np.arange(nodes), apps), np.tile(np.arange(apps), nodes)
+        others = (counts * load)[node]
+        others[np.arange(len(app)), app] -= load[app]
+        ratio = self.law.slowdown(app, np.maximum(others, 0.0), load[app], self.platform[node])
+        return float((counts.ravel() * (ratio - 1.0)).sum())
+
+    def harm(self, app: int, sent: Ints) -> float:
+        """What pods of an app, sent to these nodes, add to that: on everybody and on themselves."""
+        after = self.counts.copy()
+        np.add.at(after[:, app], sent, 1)
+        return self.suffered(after) - self.suffered(self.counts)
+
+
+def run(arguments: Namespace, rng: np.random.Generator) -> Result:
+    """Harm by way of sending, in slowdowns of one container, and over that of a model that sees every pod at once."""
+    found: dict[str, dict[str, float]] = {}
+    for law in LAWS:
+        plan = Plan(12, 24, hours=arguments.hours, seed=arguments.seed, law=law)
+        with tempfile.TemporaryDirectory(prefix="cohabit-herd-") as folder:
+            world = simulated_world(Path(folder), plan)
+            cluster, scorer = drawn(world, arguments.nodes, rng)
+        harm = sent_by_all(cluster, scorer, arguments.pods, arguments.replicas, rng)
+        for who, values in harm.items():
+            mine = found.setdefault(who, {})
+            mine[f"{law}_harm"] = float(values.sum())
+            mine[f"{law}_vs_fresh"] = float(values.sum() / harm["fresh"].sum())
+    return found
+
+
+def sent_by_all(
+    cluster: Cluster, scorer: ModelScorer, pods: int, replicas: int, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """(SWARMS,) true harm of each app's pods, by way of sending."""
+    apps = rng.choice(cluster.counts.shape[1], SWARMS, replace=False)
+    classes = [NewcomerClass("", False), *(NewcomerClass(app_name(int(app)), False) for app in apps)]
+    table = begun(scorer, "", classes)
+    found = {name: np.zeros(SWARMS) for name in (OURS, "fresh", "blind", "spread", "random")}
+    for number, (app, of) in enumerate(zip(apps.tolist(), classes[1:], strict=True)):
+        ways: dict[str, Send] = {
+            OURS: guarded(table, scorer, replicas),
+            "fresh": fresh(table, scorer),
+            "blind": lambda of: int(table.cost[table.classes.index(of)].argmin()),
+            "spread": least_crowded(cluster.counts.sum(axis=1)),
+            "random": lambda _: int(rng.integers(len(table.nodes))),
+        }
+        for name, send in ways.items():
+            found[name][number] = cluster.harm(app, np.array([send(of) for _ in range(pods)]))
+    return found
+
+
+def guarded(table: ScoreTable, scorer: ModelScorer, replicas: int) -> Send:
+    """Ours as it serves: a table from before the swarm, and guests; replicas ignorant of each other take turns."""
+    advisors = [_advisor(table, scorer) for _ in range(replicas)]
+    loop, turn = asyncio.new_event_loop(), counting()
+
+    def send(of: NewcomerClass) -> int:
+        number = next(turn)
+        advisor = advisors[number % replicas]
+        loop.run_until_complete(advisor.answer(Offer(of.newcomer(), str(number), table.nodes)))
+        loop.run_until_complete(asyncio.sleep(PAUSE_S))
+        return table.nodes.index(list(advisor.bookings)[-1].node)
+
+    return send
+
+
+def _advisor(table: ScoreTable, scorer: ModelScorer) -> Prioritizer:
+    nowhere = Path()
+    serving = Serving(nowhere, Registry(nowhere), float("inf"), lambda: 0, CollectorRegistry())
+    serving.scorer = scorer
+    made = Prioritizer(serving, nowhere)
+    made.take(Replies(table, spell(table.nodes)))
+    return made
+
+
+def fresh(table: ScoreTable, scorer: ModelScorer) -> Send:
+    """The same model with a fresh state: after each pod its node is scored anew, the pod being a resident."""
+    cost, coming = table.cost.copy(), list[Booked]()
+
+    def send(of: NewcomerClass) -> int:
+        row = table.classes.index(of)
+        best = int(cost[row].argmin())
+        coming.append(Booked(str(len(coming)), table.nodes[best], of, 0))
+        there = [one for one in coming if one.node == table.nodes[best]]
+        view = crowded(scorer.snapshot, [table.nodes[best]], there)
+        again = score_columns(replace(scorer, snapshot=view), [of], np.zeros(1, np.int32))
+        cost[row, best] = again.cost[0, 0]
+        return best
+
+    return send
+
+
+def least_crowded(counts: Ints) -> Send:
+    """As many containers as possible on every node: what a scheduler does that counts them."""
+    there = counts.copy()
+
+    def send(_: NewcomerClass) -> int:
+        best = int(there.argmin())
+        there[best] += 1
+        return best
+
+    return send
+
+
+def drawn(world: World, nodes: int, rng: np.random.Generator) -> tuple[Cluster, ModelScorer]:
+    """A cluster of random nodes and residents of a world's apps, and a scorer that learnt from the world."""
+    plan, (law, best_effort) = world.plan, built_in(world.plan)
+    platform = rng.integers(len(PLATFORMS), size=nodes)
+    size = np.round(plan.per_node * rng.uniform(0.1, 1.5, nodes)).astype(np.int64)
+    group, app = np.repeat(np.arange(nodes), size), rng.integers(plan.apps, size=size.sum())
+    load, where = load_at(app, NOON_S), nodes_of(world.lake, platform)
+    shown = law.signals(app, load, np.ones(len(app)), platform[group], rng=rng)
+    counts = np.zeros((nodes, plan.apps), np.int64)
+    np.add.at(counts, (group, app), 1)
+    names = tuple(app_name(number) for number in range(plan.apps))
+    by_name = sorted(range(plan.apps), key=lambda number: names[number])
+    place = np.argsort(by_name)
+    every = nodes_of(world.lake, np.repeat(np.arange(len(PLATFORMS)), plan.apps))
+    profile = profiles_of(world.lake, every, np.tile(by_name, len(PLATFORMS)))
+    view = Snapshot(
+        version=1,
+        as_of_us=0,
+        cluster=world.table["cluster"][0].as_py(),
+        nodes=tuple(f"n{row:04d}" for row in range(nodes)),
+        platforms=tuple(p.name for p in PLATFORMS),
+        apps=tuple(names[number] for number in by_name),
+        containers=tuple(f"uid-{row}" for row in range(len(app))),
+        cpusets=(None,) * len(app),
+        node_platform=platform,
+        node_capacity=capacities(where),
+        node_facts=node_matrix(where),
+        node_seen_us=np.zeros(nodes, np.int64),
+        node_known=np.ones(nodes, np.bool_),
+        first=np.append(0, np.cumsum(size)),
+        resident_app=place[app],
+        resident_best_effort=np.array(best_effort)[app],
+        resident_use=members_of(group, shown, capacities(where)[group], np.array(best_effort)[app]).use,
+        profile=np.swapaxes(profile.reshape(len(PLATFORMS), plan.apps, -1), 0, 1),
+    )
+    return Cluster(view, law, platform, counts), _learnt(world.table, view)
+
+
+def _learnt(table: pa.Table, view: Snapshot) -> ModelScorer:
+    rows = read_rows(table)
+    placement = fit(rows, CONFIG)
+    margins = margins_entry(placement.bounds(), app_names(table, rows.group))
+    entry = entry_of(PLACEMENT, placement).model_copy(update={"margins": margins})
+    served = served_margins(entry, view.cluster, view.apps, view.platforms)
+    return ModelScorer(view, open_fitted(placement), served, placement.calibration.node)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--nodes", type=int, default=100, help="nodes that pods are sent to (100)")
+    parser.add_argument("--pods", type=int, default=500, help="identical pods in each swarm (500)")
+    parser.add_argument("--replicas", type=int, default=1, help="advisors that do not know of each other (1)")
+    parser.add_argument("--hours", type=float, default=12.0, help="simulated hours that are learnt from (12)")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulation (1)")
+
+
+BENCHMARK = Benchmark(
+    "herd",
+    "true harm of identical pods within one metric interval, beside a model that sees each at once, and no guard",
+    run,
+    runs=1,
+    add_arguments=_arguments,
+)
