@@ -1,0 +1,39 @@
+"""A running `cohabit serve` over a folder, and what a refresher and a trainer publish there."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import time_ns
+
+from clusters import snapshot, trained, write
+
+from advisor.snapshot import publish
+from models.registry import Registry
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[str, str]]:
+    """Its two addresses: for people, for schedulers."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
+    folders = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
+    command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", "0"]
+    settings = {**kept, **folders, "COLUMNS": "200"}
+    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
+            yield main, scheduler
+        finally:
+            process.terminate()
+
+
+def fill(folder: Path) -> None:
+    """A bundle, and a snapshot of this moment."""
+    write(trained(), folder / "registry" / "one")
+    Registry(folder / "registry").promote("one")
+    publish(folder / "snapshots", replace(snapshot(11, missing=0.0), as_of_us=time_ns() // 1000))
