@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from pathlib import Path
 from threading import Thread
-from time import monotonic
 from typing import Any
 from urllib.request import urlopen
 
@@ -16,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from running import fill, served
+from running import fill, served, until_ready
 from typer.testing import CliRunner
 
 from cohabit.cli import app
@@ -259,15 +258,6 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, s
     with served(folder) as (main, scheduler):
         until_ready(main)
         yield main, scheduler
-
-
-def until_ready(main: str) -> None:
-    deadline = monotonic() + 20
-    while monotonic() < deadline:
-        with urlopen(f"{main}/metrics", timeout=5) as reply:  # noqa: S310
-            if b"cohabit_snapshot_age_seconds +Inf" not in reply.read():
-                return
-    pytest.fail("it is not ready after 20 seconds")
 
 
 def test_a_healthy_advisor_has_no_problem(doctor: Doctor, listening: tuple[str, str]) -> None:

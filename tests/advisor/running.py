@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import time_ns
+from time import monotonic, time_ns
+from urllib.request import urlopen
 
 from clusters import snapshot, trained, write
 
@@ -37,3 +38,13 @@ def fill(folder: Path) -> None:
     write(trained(), folder / "registry" / "one")
     Registry(folder / "registry").promote("one")
     publish(folder / "snapshots", replace(snapshot(11, missing=0.0), as_of_us=time_ns() // 1000))
+
+
+def until_ready(main: str) -> None:
+    """Wait until it has taken up what was published."""
+    deadline = monotonic() + 20
+    while monotonic() < deadline:
+        with urlopen(f"{main}/metrics", timeout=5) as reply:  # noqa: S310
+            if b"cohabit_snapshot_age_seconds +Inf" not in reply.read():
+                return
+    raise TimeoutError("it is not ready after 20 seconds")
