@@ -8,15 +8,13 @@ Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old info
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from advisor.replies import Changed, Said
-from advisor.scoring import ModelScorer
+from advisor.newcomers import NewcomerClass
 from advisor.snapshot import Snapshot
-from advisor.table import NewcomerClass, score_columns
 
 KEPT_US = 120_000_000
 """Two metric intervals."""
@@ -40,30 +38,24 @@ class Bookings:
 
     _by_uid: dict[str, Booked] = field(default_factory=dict)
 
-    def book(self, booked: Booked) -> set[str]:
-        """Take a booking in; the nodes whose residents it changed."""
-        before = self._by_uid.pop(booked.uid, None)
+    def book(self, booked: Booked) -> list[Booked]:
+        """Take a booking in; those that end with it: the newcomer's former one, the oldest where there are too many."""
+        ended = [before] if (before := self._by_uid.pop(booked.uid, None)) is not None else []
         self._by_uid[booked.uid] = booked
-        dropped = [next(iter(self._by_uid))] if len(self._by_uid) > MOST else []
-        return {booked.node} | ({before.node} if before else set()) | self._end(dropped)
+        if len(self._by_uid) > MOST:
+            ended.append(self._by_uid.pop(next(iter(self._by_uid))))
+        return ended
 
-    def settle(self, arrived: Collection[str], now_us: int) -> set[str]:
-        """End bookings of containers that arrived or are overdue; the nodes that had them."""
-        return self._end([b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US])
+    def settle(self, arrived: Collection[str], now_us: int) -> list[Booked]:
+        """End bookings of containers that arrived or are overdue; these."""
+        over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
+        return [self._by_uid.pop(uid) for uid in over]
 
-    def on(self, nodes: Collection[str]) -> list[Booked]:
-        """Bookings on some nodes."""
-        return [booked for booked in self._by_uid.values() if booked.node in nodes]
-
-    def nodes(self) -> set[str]:
-        """Nodes with a booking."""
-        return {booked.node for booked in self._by_uid.values()}
+    def __iter__(self) -> Iterator[Booked]:
+        return iter(self._by_uid.values())
 
     def __len__(self) -> int:
         return len(self._by_uid)
-
-    def _end(self, uids: Iterable[str]) -> set[str]:
-        return {self._by_uid.pop(uid).node for uid in uids}
 
 
 def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]) -> Snapshot:
@@ -122,16 +114,3 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
         ),
         resident_use=np.insert(use, after, np.nan, axis=0),
     )
-
-
-def with_bookings(
-    scorer: ModelScorer, booked: Iterable[Booked], nodes: Collection[str], classes: Iterable[NewcomerClass]
-) -> Changed:
-    """What is said of classes on some nodes, those booked there counted as residents; to the bit that of the scorer."""
-    view = crowded(scorer.snapshot, nodes, booked)
-    asked = list(classes)
-    found = score_columns(replace(scorer, snapshot=view), asked, np.arange(len(view.nodes), dtype=np.int32))
-    return {
-        of: {n: Said(p, c) for n, p, c in zip(view.nodes, points.tolist(), cost.tolist(), strict=True)}
-        for of, points, cost in zip(asked, found.points, found.cost, strict=True)
-    }

@@ -14,13 +14,14 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from advisor.booking import Booked, Bookings, with_bookings
+from advisor.booking import Booked, Bookings
 from advisor.errors import NoTable
-from advisor.replies import Replies, neutral, spell, spelled_reply
-from advisor.scoring import ModelScorer, Newcomer
+from advisor.newcomers import Newcomer, NewcomerClass, class_of
+from advisor.replies import Replies, spell, spelled_reply
+from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
-from advisor.table import NewcomerClass, ScoreTable, class_of
+from advisor.table import ScoreTable
 from advisor.table_file import read_table
 
 log = structlog.get_logger()
@@ -30,8 +31,6 @@ DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
 MOST_EXACT = 2_000
 """Residents on the offered nodes up to which a class that is not in the table is scored at once."""
-MOST_CROWDED = 16
-"""Booked nodes that are scored again for one request, the best first: of worse ones the order matters less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,6 @@ class Prioritizer:
     want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - nobody listens
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
-    _stamp: dict[str, int] = field(default_factory=dict, init=False)
-    """When the bookings of a node last changed, in changes."""
-    _seen: dict[tuple[NewcomerClass, str], int] = field(default_factory=dict, init=False)
-    """The stamp of a node that a class was last scored with."""
-    _changes: int = field(default=0, init=False)
     _busy: bool = field(default=False, init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
@@ -97,13 +91,13 @@ class Prioritizer:
     def take(self, replies: Replies | None) -> None:
         """Answer from newer replies from now on; for the event loop."""
         if replies is not None:
-            there = self.bookings.nodes()
-            self._stamp = {node: stamp for node, stamp in self._stamp.items() if node in there}
+            for booked in self.bookings:
+                replies.arrive(booked)
             self.replies = replies
-            self._seen.clear()
-        if len(self.bookings) and self.serving.scorer is not None:
+        if self.replies is not None and len(self.bookings) and self.serving.scorer is not None:
             arrived = set(self.serving.scorer.snapshot.containers)
-            self._changed(self.bookings.settle(arrived, self.serving.now_us()))
+            for booked in self.bookings.settle(arrived, self.serving.now_us()):
+                self.replies.leave(booked)
 
     async def answer(self, offer: Offer) -> bytes:
         """HostPriorityList of the offered nodes; neutral whatever goes wrong: a scheduler always gets an answer."""
@@ -121,7 +115,7 @@ class Prioritizer:
         missing = replies is None or not replies.has(of)
         self.want(of, missing=missing)
         if replies is not None and not missing:
-            return await self._from_table(replies, scorer, of, offer)
+            return self._from_table(replies, of, offer)
         if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
             return await self._exactly(offer)
         return self._nearest(replies, of, offer)
@@ -131,32 +125,17 @@ class Prioritizer:
         if replies is None or not replies.has(unknown):
             return self._neutral(offer, "no_table")
         self.serving.answers.labels("nearest", "new_class").inc()
-        return replies.reply(unknown, offer.names)
+        return replies.reply(unknown, offer.names, replies.rows(offer.names))
 
-    async def _from_table(self, replies: Replies, scorer: ModelScorer, of: NewcomerClass, offer: Offer) -> bytes:
-        if self._stamp:
-            await self._score_crowded(replies, scorer, of, offer.names)
-        if offer.uid and (best := replies.best(of, offer.names)) is not None:
-            self._changed(self.bookings.book(Booked(offer.uid, best, of, self.serving.now_us())))
+    def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
+        rows = replies.rows(offer.names)
+        reply = replies.reply(of, offer.names, rows)
+        if offer.uid and (best := replies.best(of, rows)) >= 0:
+            self._book(replies, Booked(offer.uid, replies.table.nodes[best], of, self.serving.now_us()))
         self.serving.answers.labels("table", next(iter(self.serving.refused), "")).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
-        return replies.reply(of, offer.names)
-
-    async def _score_crowded(
-        self, replies: Replies, scorer: ModelScorer, of: NewcomerClass, names: Sequence[str]
-    ) -> None:
-        """Count those on their way as residents, on the best of the booked nodes, unless that takes too long."""
-        booked = [name for name in names if name in self._stamp and self._seen.get((of, name)) != self._stamp[name]]
-        if not booked or self._busy:
-            return
-        nodes = replies.foremost(of, booked, MOST_CROWDED)
-        stamps = {(of, name): self._stamp[name] for name in nodes}
-        there = self.bookings.on(set(nodes))
-        done = await self._within_deadline(partial(with_bookings, scorer, there, nodes, [of]))
-        if done is not None:
-            replies.put(done)
-            self._seen |= stamps
+        return reply
 
     async def _exactly(self, offer: Offer) -> bytes:
         done = await self._within_deadline(partial(self._score, offer))
@@ -188,17 +167,18 @@ class Prioritizer:
     def _score(self, offer: Offer) -> bytes:
         unique = list(dict.fromkeys(offer.names))
         answer = self.serving.answer_anyway(offer.newcomer, unique)
-        return spelled_reply(offer.names, dict(zip(unique, answer.points.tolist(), strict=True)))
+        points = dict(zip(unique, answer.points.tolist(), strict=True))
+        return spelled_reply(offer.names, [points[name] for name in offer.names])
 
     def _neutral(self, offer: Offer, reason: str) -> bytes:
         self.serving.answers.labels("neutral", reason).inc()
-        return neutral(offer.names)
+        return spelled_reply(offer.names, [0] * len(offer.names))
 
-    def _changed(self, nodes: set[str]) -> None:
-        """Mark nodes whose bookings changed; one without any is as the table says, from the next table on."""
-        for node in nodes:
-            self._changes += 1
-            self._stamp[node] = self._changes
+    def _book(self, replies: Replies, booked: Booked) -> None:
+        """Count a newcomer where it was told to go, until it is seen there."""
+        for ended in self.bookings.book(booked):
+            replies.leave(ended)
+        replies.arrive(booked)
 
 
 def _residents(scorer: ModelScorer, names: Sequence[str]) -> int:

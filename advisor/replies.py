@@ -1,171 +1,164 @@
-"""Replies: a score table as the pieces of JSON that prioritize answers with, ready before anybody asks. Kernel."""
+"""Replies: what a score table says to prioritize, put together without a loop over nodes. Kernel.
 
-from collections.abc import Iterable, Mapping, Sequence
+`{"Host":"n17","Score":7},` is spelled once for every node, all equally long; a reply is those of the offered nodes, one
+after the other, with their points filled in. JSON does not mind the blanks.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import nsmallest
-from math import inf
-from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from advisor.booking import Booked
 from advisor.decision import HIGHEST
-from advisor.table import NewcomerClass, ScoreTable
+from advisor.newcomers import NewcomerClass
+from advisor.table import ScoreTable
 
-
-class Said(NamedTuple):
-    """What is said of a class on a node: its points, and the cost they are of."""
-
-    points: int
-    cost: float
-
-    @property
-    def order(self) -> float:
-        """Lower is better: cost, and nodes of no points last."""
-        return self.cost if self.points else self.cost + 1e9
-
-
-Changed = Mapping[NewcomerClass, Mapping[str, Said]]
-"""By class and node name what counts instead of a table."""
-
-
-class _Order(dict[str, float]):
-    """Order of nodes by name; one that is not known comes last."""
-
-    def __missing__(self, _name: str) -> float:
-        return inf
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+VETOED = 1e9
+"""Added to the cost of nodes without points, so that they come last."""
+DIGITS = np.array([list(b"%-2d" % points) for points in range(HIGHEST + 1)], np.uint8)
+"""Two places for each number of points."""
 
 
 @dataclass(frozen=True)
 class Spelled:
-    """Nodes and all that may be said of each.
+    """Nodes and the piece of each.
 
     Args:
         nodes: (n,) names.
-        pieces: (n,) of each node `{"Host":"n17","Score":7}` with 0 to 10 points.
+        row: of each name.
+        pieces: (n, w) bytes of `{"Host":"n17","Score":__},`, blanks before the comma.
+        places: (n, 2) where the points go.
     """
 
     nodes: tuple[str, ...]
-    pieces: list[tuple[bytes, ...]]
+    row: Mapping[str, int]
+    pieces: Bytes
+    places: Ints
 
 
 def spell(nodes: tuple[str, ...], before: Spelled | None = None) -> Spelled:
     """The pieces of nodes, taken over where they are the same nodes."""
-    return before if before is not None and before.nodes == nodes else Spelled(nodes, [_spelled(n) for n in nodes])
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """One class, spelled: pieces, points and order by name of the nodes whose residents are known."""
-
-    pieces: dict[str, bytes]
-    points: dict[str, int]
-    order: _Order
+    if before is not None and before.nodes == nodes:
+        return before
+    begin = [b'{"Host":%b,"Score":' % msgspec.json.encode(name) for name in nodes]
+    widest = max(map(len, begin), default=0) + len(b"10},")
+    text = b"".join((start + b"  }").ljust(widest - 1) + b"," for start in begin)
+    place = np.array([len(start) for start in begin], np.int64).reshape(-1, 1)
+    return Spelled(
+        nodes=nodes,
+        row={name: row for row, name in enumerate(nodes)},
+        pieces=np.frombuffer(text, np.uint8).reshape(len(nodes), widest),
+        places=place + np.arange(2),
+    )
 
 
 @dataclass
 class Replies:
-    """A table and what is said of its classes, spelled when a class is first asked for.
+    """A table, and the newcomers on their way that it does not count.
 
     Args:
         table: what is said.
         spelled: of the table's nodes.
-        changed: what counts instead of the table.
     """
 
     table: ScoreTable
     spelled: Spelled
-    changed: Changed = field(default_factory=dict)
     _row: dict[NewcomerClass, int] = field(init=False)
-    _index: dict[str, int] = field(init=False)
-    _ready: dict[NewcomerClass, _Ready] = field(init=False, default_factory=dict)
+    _points: Bytes = field(init=False)
+    _cost: NDArray[np.float64] = field(init=False)
+    _all_known: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._row = {name: row for row, name in enumerate(self.table.classes)}
-        self._index = {name: at for at, name in enumerate(self.table.nodes)}
+        self._points = self.table.points.copy()
+        self._all_known = bool(self.table.known.all())
+        self._cost = self.table.cost + VETOED * (self.table.points == 0)
 
     def has(self, of: NewcomerClass) -> bool:
         """Whether the class is in the table."""
         return of in self._row
 
-    def put(self, changed: Changed) -> None:
-        """Say something else of some nodes from now on."""
-        for of, said in changed.items():
-            if of in self._ready:
-                self._change(self._ready[of], said)
+    def rows(self, names: Sequence[str]) -> Ints:
+        """(k,) row of each name, -1 where the table does not hold it or knows nobody of it."""
+        find = self.spelled.row.get
+        if self._all_known:
+            with contextlib.suppress(TypeError):  # of a name that is not there, and the slower way tells which
+                return np.fromiter(map(find, names), np.int64, len(names))
+        rows = np.array([find(name, -1) for name in names], np.int64)
+        return np.where(np.append(self.table.known, False)[rows], rows, -1)
 
-    def reply(self, of: NewcomerClass, names: Sequence[str]) -> bytes:
+    def reply(self, of: NewcomerClass, names: Sequence[str], rows: Ints) -> bytes:
         """HostPriorityList of the offered names, in their order.
 
-        A node that is not known gets the lower median of the offered ones that are, 0 where none is, as in
-        `advisor.decision.points`.
+        Args:
+            of: a class of the table.
+            names: (k,) offered names.
+            rows: (k,) from `rows`.
+
+        Returns:
+            JSON. A node that is not known gets the lower median of the offered ones that are, 0 where none is, as in
+            `advisor.decision.points`.
 
         Raises:
             KeyError: the class is not in the table.
+
+        Source: ours.
         """
-        ready = self._of(of)
-        found = list(map(ready.pieces.get, names))
-        if None in found:
-            middle = _middle(ready.points[name] for name in dict.fromkeys(names) if name in ready.points)
-            said: list[bytes] = [p or _piece(n, middle) for p, n in zip(found, names, strict=True)]
-            return b"[" + b",".join(said) + b"]"
-        return b"[" + b",".join(found) + b"]"  # type: ignore[arg-type]  # None is not among them
+        points = self.points(of, rows)
+        if not len(names) or (rows < 0).any():
+            return spelled_reply(names, points.tolist())
+        said = self.spelled.pieces[rows]
+        said[np.arange(len(rows))[:, None], self.spelled.places[rows]] = DIGITS[points]
+        said[-1, -1] = ord("]")
+        return b"[" + said.tobytes()
 
-    def points(self, of: NewcomerClass, names: Sequence[str]) -> list[int]:
-        """The points of `reply`."""
-        known = self._of(of).points
-        middle = _middle(known[name] for name in dict.fromkeys(names) if name in known)
-        return [known.get(name, middle) for name in names]
+    def points(self, of: NewcomerClass, rows: Ints) -> Ints:
+        """(k,) the points of `reply`."""
+        points: Ints = self._points[self._row[of]][rows].astype(np.int64)
+        known = rows >= 0
+        if known.all():
+            return points
+        there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])
+        return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
-    def best(self, of: NewcomerClass, names: Sequence[str]) -> str | None:
-        """The offered node of the least cost, those without points last; None where none is known."""
-        order = self._of(of).order
-        chosen = min(names, key=order.__getitem__, default=None)
-        return chosen if chosen is not None and chosen in order else None
+    def best(self, of: NewcomerClass, rows: Ints) -> int:
+        """Row of the node of the least cost, those without points last; -1 where none is known."""
+        known = rows[rows >= 0]
+        return int(known[self._cost[self._row[of]][known].argmin()]) if len(known) else -1
 
-    def foremost(self, of: NewcomerClass, names: Iterable[str], count: int) -> list[str]:
-        """So many of the names, in the order of `best`."""
-        return nsmallest(count, names, key=self._of(of).order.__getitem__)
+    def arrive(self, booked: Booked) -> None:
+        """Count a newcomer that is on its way."""
+        self._crowd(booked, 1.0)
 
-    def _of(self, of: NewcomerClass) -> _Ready:
-        if of not in self._ready:
-            row, table = self._row[of], self.table
-            points, costs = table.points[row].tolist(), table.cost[row].tolist()
-            rows = [at for at, known in enumerate(table.known.tolist()) if known]
-            names = [table.nodes[at] for at in rows]
-            made = _Ready(
-                pieces={name: self.spelled.pieces[at][points[at]] for name, at in zip(names, rows, strict=True)},
-                points={name: points[at] for name, at in zip(names, rows, strict=True)},
-                order=_Order({n: Said(points[at], costs[at]).order for n, at in zip(names, rows, strict=True)}),
-            )
-            self._change(made, self.changed.get(of, {}))
-            self._ready[of] = made
-        return self._ready[of]
+    def leave(self, booked: Booked) -> None:
+        """Take back `arrive`."""
+        self._crowd(booked, -1.0)
 
-    def _change(self, ready: _Ready, said: Mapping[str, Said]) -> None:
-        for name, new in said.items():
-            if name in ready.points:
-                ready.points[name], ready.order[name] = new.points, new.order
-                ready.pieces[name] = self.spelled.pieces[self._index[name]][new.points]
+    def _crowd(self, booked: Booked, sign: float) -> None:
+        """Add what a guest costs every class; a node that was vetoed stays so."""
+        node, guest = self.spelled.row.get(booked.node), self._row.get(booked.of)
+        if node is None or guest is None:
+            return
+        cost = self._cost[:, node] + sign * self.table.steps_beside(guest, int(self.table.platform[node]))
+        self._cost[:, node] = cost
+        points = np.rint(HIGHEST * np.exp(-np.maximum(cost, 0.0))).astype(np.uint8)
+        self._points[:, node] = np.where(cost < VETOED, points, 0)
 
 
-def spelled_reply(names: Sequence[str], points: Mapping[str, int]) -> bytes:
-    """HostPriorityList of names, by points of each."""
-    return b"[" + b",".join(_piece(name, points[name]) for name in names) + b"]"
+def spelled_reply(names: Sequence[str], points: Sequence[int]) -> bytes:
+    """HostPriorityList of names and their points, node after node."""
+    said = (b'{"Host":%b,"Score":%d}' % (msgspec.json.encode(n), p) for n, p in zip(names, points, strict=True))
+    return b"[" + b",".join(said) + b"]"
 
 
-def neutral(names: Sequence[str]) -> bytes:
-    """0 for every offered name."""
-    return b"[" + b",".join(_piece(name, 0) for name in names) + b"]"
-
-
-def _middle(points: Iterable[int]) -> int:
-    known = sorted(points)
-    return known[(len(known) - 1) // 2] if known else 0
-
-
-def _piece(name: str, points: int) -> bytes:
-    return b'{"Host":%b,"Score":%d}' % (msgspec.json.encode(name), points)
-
-
-def _spelled(name: str) -> tuple[bytes, ...]:
-    return tuple(_piece(name, points) for points in range(HIGHEST + 1))
+def _first_of(rows: Ints) -> Ints:
+    """(k,) where each row comes for the first time: a name offered twice counts once."""
+    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    found: Ints = first[inverse]
+    return found

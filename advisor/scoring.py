@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.margins import ServedMargins
+from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES, RAW_NAMES
 from features.placement import complete, raw_features
@@ -24,15 +25,6 @@ PRESSURE_ON = {name: {f"pressure_{name}"} for name in NAMES} | {
     "cpu": {"pressure_cpu", "pressure_cpu_elsewhere", "max_neighbour_cpu"}
 }
 """Raw features that stand for the pressure on a resource."""
-
-
-@dataclass(frozen=True, slots=True)
-class Newcomer:
-    """The container to be placed."""
-
-    app: str
-    team: str | None = None
-    best_effort: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +99,15 @@ class ModelScorer:
         """As `score` for each newcomer alone, to the bit; what does not depend on the newcomer is computed once."""
         home = _home(self.snapshot, nodes)
         before = self._predict(home.raw(pressures(home.members)), self.snapshot.resident_app[home.resident])
+        felt = _felt(self.snapshot, home, nodes)
         for newcomer in newcomers:
-            yield self._scored(newcomer, nodes, home, before, now_us)
+            yield self._scored(newcomer, nodes, _Nodes(home, before.log_mean, felt), now_us)
 
-    def _scored(
-        self, newcomer: Newcomer, nodes: NDArray[np.int32], home: "_Crowd", before: Prediction, now_us: int
-    ) -> Scores:
-        seats, count = _seats(self.snapshot, newcomer, nodes), len(home.members.group)
+    def _scored(self, newcomer: Newcomer, nodes: NDArray[np.int32], found: "_Nodes", now_us: int) -> Scores:
+        home, seats, count = found.home, _seats(self.snapshot, newcomer, nodes), len(found.home.members.group)
         crowded = home.raw(pressures(_joined(home.members, seats.members))[:count])
         residents, own = self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))
-        asked = self._predict(np.concatenate([crowded, _joining(home, seats)]), np.concatenate([residents, own]))
+        asked = self._predict(np.concatenate([crowded, seats.raw(found.felt)]), np.concatenate([residents, own]))
         worst = np.full(len(nodes), -np.inf)
         group = np.append(home.members.group, seats.members.group)
         np.maximum.at(worst, group, asked.log_mean + self.node * asked.spread)
@@ -128,7 +119,7 @@ class ModelScorer:
             harm=Harm(
                 offsets=np.append(0, np.cumsum(counts)).astype(np.int32),
                 resident=home.resident.astype(np.int32),
-                ratio=np.maximum(np.exp(asked.log_mean[:count] - before.log_mean), 1.0),
+                ratio=np.maximum(np.exp(asked.log_mean[:count] - found.before), 1.0),
             ),
             source="model",
             version=self.snapshot.version,
@@ -167,7 +158,7 @@ class ModelScorer:
 
 def newcomer_features(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
     """(n, raw features) of a newcomer on each node of a snapshot."""
-    return _joining(_home(snapshot, nodes), _seats(snapshot, newcomer, nodes))
+    return _seats(snapshot, newcomer, nodes).raw(_felt(snapshot, _home(snapshot, nodes), nodes))
 
 
 def _relieved(raw: Floats, resource: str) -> Floats:
@@ -189,6 +180,15 @@ class _Crowd:
     def raw(self, pressure: Floats) -> Floats:
         """(n, raw features) under the given pressures."""
         return raw_features(pressure, self.profile, self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """What is the same for every newcomer: who is there, their log slowdown before, and the pressure there is."""
+
+    home: _Crowd
+    before: Floats
+    felt: Floats
 
 
 def _home(snapshot: Snapshot, nodes: NDArray[np.int32]) -> _Crowd:
@@ -222,9 +222,9 @@ def _seats(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> 
     return _Crowd(members, np.full(len(nodes), -1), profile, snapshot.node_facts[nodes])
 
 
-def _joining(home: _Crowd, seats: _Crowd) -> Floats:
-    """Raw features of the newcomer on each candidate. Its own use stays out of the sums, as in training."""
-    return seats.raw(joining_pressure(home.members, seats.members.group, seats.members.capacity))
+def _felt(snapshot: Snapshot, home: _Crowd, nodes: NDArray[np.int32]) -> Floats:
+    """(n, pressures) that any newcomer feels on each candidate. Its own use stays out of the sums, as in training."""
+    return joining_pressure(home.members, np.arange(len(nodes)), snapshot.node_capacity[nodes])
 
 
 def _joined(home: Members, seats: Members) -> Members:

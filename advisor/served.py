@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.scoring import Newcomer, newcomer_features
+from advisor.newcomers import Newcomer
+from advisor.scoring import newcomer_features
 from advisor.snapshot import Snapshot
 
 MOST_BYTES = 16 << 20

@@ -13,7 +13,8 @@ from advisor.decision import cost, points
 from advisor.errors import AdvisorError, NoBundle
 from advisor.margins import served_margins
 from advisor.model import Model, open_model
-from advisor.scoring import ModelScorer, Newcomer, Scores
+from advisor.newcomers import Newcomer
+from advisor.scoring import ModelScorer, Scores
 from advisor.served import ServedLog
 from advisor.snapshot import Snapshot, current_version, directory_name, load_current
 from models.errors import ModelsError

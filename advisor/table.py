@@ -7,31 +7,27 @@ residents only, so after a change of one node only its column is computed again,
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.booking import Booked, crowded
 from advisor.changes import rows_before, same_apps, same_nodes
 from advisor.decision import cost, points
-from advisor.scoring import ModelScorer, Newcomer
+from advisor.newcomers import NewcomerClass
+from advisor.scoring import ModelScorer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+REFERENCE = NewcomerClass("", False)
+"""By its steps classes are compared; always in a table."""
+SMALLEST_STEP = 1e-4
+"""A reference that adds less to itself says nothing of others."""
+SAMPLED = 6
+"""Nodes of each platform that steps are the mean of."""
 AT_ONCE = 250
 """Nodes computed together: some 10,000 residents, so that memory stays flat."""
-
-
-class NewcomerClass(NamedTuple):
-    """What newcomers of one class have in common; an empty app stands for apps that the snapshot does not know."""
-
-    app: str
-    best_effort: bool
-
-    def newcomer(self) -> Newcomer:
-        """One of them."""
-        return Newcomer(self.app, None, self.best_effort)
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,10 @@ class ScoreTable:
         classes: (c,) in no order.
         points: (c, n) 0 to 10.
         cost: (c, n) what the points are of, see advisor.decision.
+        platform: (n,) of each node, 0..p-1, -1 where not known.
+        steps: (3, c, p) by platform how much a newcomer on its way to a node adds to costs there: what one of the
+            reference adds to each class, what each class adds to the reference, over what that adds to itself, and what
+            each class adds to itself.
     """
 
     version: int
@@ -57,12 +57,29 @@ class ScoreTable:
     classes: tuple[NewcomerClass, ...]
     points: NDArray[np.uint8]
     cost: NDArray[np.float32]
+    platform: NDArray[np.int16]
+    steps: NDArray[np.float32]
+
+    def steps_beside(self, guest: int, platform: int) -> Floats:
+        """(c,) how much a guest adds to the cost of each class on a node, roughly, by row of its class and platform.
+
+        Exact steps would be scored anew for every guest; this is sensitivity times pressure, until the guest is among
+        the residents and counts exactly. Zero where the platform is not known.
+
+        Source: Mars et al., "Bubble-Up", MICRO 2011.
+        """
+        if platform < 0:
+            return np.zeros(len(self.classes))
+        felt, weight, alike = self.steps[:, :, platform].astype(np.float64)
+        steps: Floats = felt * weight[guest]
+        steps[guest] = alike[guest]
+        return steps
 
     def only(self, names: Collection[NewcomerClass]) -> "ScoreTable":
         """The table with no other classes."""
         kept = [row for row, name in enumerate(self.classes) if name in names]
         classes = tuple(self.classes[row] for row in kept)
-        return replace(self, classes=classes, points=self.points[kept], cost=self.cost[kept])
+        return replace(self, classes=classes, points=self.points[kept], cost=self.cost[kept], steps=self.steps[:, kept])
 
 
 @dataclass(frozen=True)
@@ -71,11 +88,6 @@ class Columns:
 
     points: NDArray[np.uint8]
     cost: NDArray[np.float32]
-
-
-def class_of(newcomer: Newcomer, apps: dict[str, int]) -> NewcomerClass:
-    """The class of a newcomer among a snapshot's apps."""
-    return NewcomerClass(newcomer.app if newcomer.app in apps else "", newcomer.best_effort)
 
 
 def score_columns(scorer: ModelScorer, classes: Sequence[NewcomerClass], nodes: NDArray[np.int32]) -> Columns:
@@ -119,7 +131,38 @@ def begun(scorer: ModelScorer, bundle: str, classes: Sequence[NewcomerClass]) ->
         classes=tuple(classes),
         points=found.points,
         cost=found.cost,
+        platform=view.node_platform.astype(np.int16),
+        steps=steps_of(scorer, classes),
     )
+
+
+def steps_of(scorer: ModelScorer, classes: Sequence[NewcomerClass]) -> NDArray[np.float32]:
+    """(3, c, p) steps of classes, see ScoreTable; means over a few nodes of each platform, never negative."""
+    view, found = scorer.snapshot, np.zeros((3, len(classes), len(scorer.snapshot.platforms)), np.float32)
+    for platform in range(len(view.platforms)):
+        nodes = np.flatnonzero(view.node_known & (view.node_platform == platform))
+        if len(nodes):
+            some = nodes[np.linspace(0, len(nodes) - 1, min(SAMPLED, len(nodes))).astype(np.int64)]
+            found[:, :, platform] = _steps_on(scorer, [view.nodes[row] for row in some], classes)
+    return found
+
+
+def _steps_on(scorer: ModelScorer, names: Sequence[str], classes: Sequence[NewcomerClass]) -> Floats:
+    """(3, c) steps of classes, means over nodes."""
+
+    def costs(guest: NewcomerClass | None, asked: Sequence[NewcomerClass]) -> Floats:
+        guests = [] if guest is None else [Booked("", name, guest, 0) for name in names]
+        view = crowded(scorer.snapshot, names, guests)
+        rows = np.arange(len(view.nodes), dtype=np.int32)
+        mean: Floats = score_columns(replace(scorer, snapshot=view), asked, rows).cost.mean(axis=1, dtype=np.float64)
+        return mean
+
+    before = costs(None, [REFERENCE, *classes])
+    beside_reference = costs(REFERENCE, [REFERENCE, *classes]) - before
+    beside = np.array([costs(of, [REFERENCE, of]) for of in classes]).reshape(-1, 2)
+    weight = (beside[:, 0] - before[0]) / max(float(beside_reference[0]), SMALLEST_STEP)
+    steps: Floats = np.maximum([beside_reference[1:], weight, beside[:, 1] - before[1:]], 0.0)
+    return steps
 
 
 def widened(table: ScoreTable, scorer: ModelScorer, classes: Sequence[NewcomerClass]) -> ScoreTable:
@@ -130,6 +173,7 @@ def widened(table: ScoreTable, scorer: ModelScorer, classes: Sequence[NewcomerCl
         classes=table.classes + more.classes,
         points=np.concatenate([table.points, more.points]),
         cost=np.concatenate([table.cost, more.cost]),
+        steps=np.concatenate([table.steps, more.steps], axis=1),
     )
 
 
@@ -166,5 +210,7 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
         known=np.asarray(view.node_known),
         points=points,
         cost=costs,
+        platform=view.node_platform.astype(np.int16),
+        steps=kept.steps if old.snapshot.platforms == view.platforms else steps_of(new, kept.classes),
     )
     return widened(moved, new, [name for name in table.classes if name.app in stay]), len(dirty)

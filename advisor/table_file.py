@@ -5,12 +5,14 @@ The file is replaced as a whole: whoever has mapped the old one keeps it until i
 
 import mmap
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from advisor.errors import NoTable
-from advisor.table import NewcomerClass, ScoreTable
+from advisor.newcomers import NewcomerClass
+from advisor.table import ScoreTable
 from ingest.atomic import replace_atomically
 
 MAGIC = b"cohabit-table-1\n"
@@ -26,6 +28,7 @@ class _Header(msgspec.Struct):
     bundle: str
     nodes: tuple[str, ...]
     classes: tuple[NewcomerClass, ...]
+    platforms: int
 
 
 _decode = msgspec.json.Decoder(_Header).decode
@@ -33,11 +36,14 @@ _decode = msgspec.json.Decoder(_Header).decode
 
 def write_table(path: Path, table: ScoreTable) -> None:
     """Replace the file."""
-    head = msgspec.json.encode(_Header(table.version, table.as_of_us, table.bundle, table.nodes, table.classes))
+    head = msgspec.json.encode(
+        _Header(table.version, table.as_of_us, table.bundle, table.nodes, table.classes, table.steps.shape[2])
+    )
     begin = MAGIC + len(head).to_bytes(LENGTH_BYTES, "little") + head
     begin += b"\0" * (-len(begin) % ALIGNED)
-    arrays = (table.cost.astype("<f4"), table.points, table.known.astype(np.uint8))
-    replace_atomically(path, begin + b"".join(array.tobytes() for array in arrays))
+    floats = (array.astype("<f4").tobytes() for array in (table.cost, table.steps))
+    small = (table.platform.astype("<i2"), table.points.astype("u1"), table.known.astype("u1"))
+    replace_atomically(path, b"".join([begin, *floats, *(array.tobytes() for array in small)]))
 
 
 def read_table(path: Path) -> ScoreTable:
@@ -50,7 +56,7 @@ def read_table(path: Path) -> ScoreTable:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return _parsed(content)
-    except (OSError, ValueError, msgspec.DecodeError) as error:
+    except (OSError, ValueError, TypeError, msgspec.DecodeError) as error:
         raise NoTable(path, str(error)) from error
 
 
@@ -64,18 +70,24 @@ def _parsed(content: mmap.mmap) -> ScoreTable:
     head = _decode(content[begin : begin + length])
     at = begin + length + (-(begin + length) % ALIGNED)
     classes, nodes = len(head.classes), len(head.nodes)
-    if len(content) != at + classes * nodes * 5 + nodes:
-        raise ValueError("its length is not that of its classes and nodes")
-    cost = np.frombuffer(content, "<f4", classes * nodes, at)
-    points = np.frombuffer(content, np.uint8, classes * nodes, at + cost.nbytes)
-    known = np.frombuffer(content, np.uint8, nodes, at + cost.nbytes + points.nbytes)
+    shapes = {
+        "cost": ("<f4", (classes, nodes)),
+        "steps": ("<f4", (3, classes, head.platforms)),
+        "platform": ("<i2", (nodes,)),
+        "points": ("u1", (classes, nodes)),
+        "known": ("u1", (nodes,)),
+    }
+    arrays: dict[str, Any] = {}
+    for name, (kind, shape) in shapes.items():
+        arrays[name] = np.ndarray(shape, kind, content, at)  # refuses what lies beyond the end
+        at += arrays[name].nbytes
+    if at != len(content):
+        raise ValueError("it goes on after its end")
     return ScoreTable(
         version=head.version,
         as_of_us=head.as_of_us,
         bundle=head.bundle,
         nodes=head.nodes,
-        known=known.astype(np.bool_),
         classes=head.classes,
-        points=points.reshape(classes, nodes),
-        cost=cost.reshape(classes, nodes),
+        **arrays | {"known": arrays["known"].astype(np.bool_)},
     )

@@ -1,6 +1,6 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import decode, export, features, interference, laws, measured, sampling, scoring, stream
+from benchmarks import decode, export, features, interference, laws, measured, sampling, scoring, serving, stream
 from benchmarks.runner import main
 
 BENCHMARKS = (
@@ -12,6 +12,7 @@ BENCHMARKS = (
     measured.BENCHMARK,
     sampling.BENCHMARK,
     scoring.BENCHMARK,
+    serving.BENCHMARK,
     stream.BENCHMARK,
 )
 

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.scoring import Newcomer
+from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
 from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result

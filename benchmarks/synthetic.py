@@ -1,17 +1,24 @@
 """Synthetic: a cluster of any size and a model trained for it, where only their size matters."""
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.margins import served_margins
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from cohabit.learning import entry_of
-from features.catalog import DEMANDS, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
+from cohabit.learning import entry_of, files_of
+from features.catalog import DEMANDS, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
 from features.placement import PROFILE_COLUMNS
+from models.bundle import write_bundle
 from models.hindsight import PLACEMENT
 from models.learn import fit, open_fitted
+from models.manifest import Manifest, ModelEntry
 from models.margins import margins_entry
+from models.placement import Placement
+from models.registry import Registry
 from models.table import Rows
 from models.train import TrainConfig
 
@@ -70,9 +77,33 @@ def training_rows(count: int, rng: np.random.Generator) -> Rows:
 def scorer(snapshot: Snapshot, rounds: int, rng: np.random.Generator) -> ModelScorer:
     """A scorer over the snapshot with a model of at most that many trees."""
     placement = fit(training_rows(3000, rng), TrainConfig(rounds=rounds, folds=3))
+    return _scorer(snapshot, placement, _entry(snapshot, placement))
+
+
+def promoted(registry: Path, snapshot: Snapshot, rounds: int, rng: np.random.Generator) -> ModelScorer:
+    """The same, the model being the current bundle of a registry."""
+    placement = fit(training_rows(3000, rng), TrainConfig(rounds=rounds, folds=3))
+    entry, now = _entry(snapshot, placement), datetime(2026, 3, 1, tzinfo=UTC)
+    manifest = Manifest(
+        created_at=now,
+        models={PLACEMENT: entry},
+        catalogue_hash=catalogue_hash(),
+        training_window=(now, now),
+        data_fingerprint="synthetic",
+        platforms=PLATFORMS,
+    )
+    write_bundle(registry / "synthetic", manifest, files_of(PLACEMENT, placement))
+    Registry(registry).promote("synthetic")
+    return _scorer(snapshot, placement, entry)
+
+
+def _entry(snapshot: Snapshot, placement: Placement) -> ModelEntry:
     names = [(snapshot.cluster, app) for app in APPS]
     margins = margins_entry(placement.bounds(), names)
-    entry = entry_of(PLACEMENT, placement).model_copy(update={"margins": margins})
+    return entry_of(PLACEMENT, placement).model_copy(update={"margins": margins})
+
+
+def _scorer(snapshot: Snapshot, placement: Placement, entry: ModelEntry) -> ModelScorer:
     return ModelScorer(
         snapshot,
         open_fitted(placement),

@@ -93,7 +93,7 @@ def run(serving: Serving, *, port: int, scheduler_port: int, scheduler_tries: in
         prioritizer = Prioritizer(serving, table.path, table)
         apps = [(create_app(serving), main), (create_scheduler_app(prioritizer), scheduler)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(_keep_fresh(prioritizer, table), apps, lambda: ready(listening)))
+            runner.run(_run(keep_fresh(prioritizer, table), apps, lambda: ready(listening)))
 
 
 async def _run(
@@ -118,7 +118,8 @@ def _config(app: FastAPI) -> uvicorn.Config:
     )
 
 
-async def _keep_fresh(prioritizer: Prioritizer, table: TableProcess) -> None:
+async def keep_fresh(prioritizer: Prioritizer, table: TableProcess) -> None:
+    """Take up what is newer, again and again; a failure leaves what was loaded."""
     while True:
         [failed] = await asyncio.gather(_reload(prioritizer, table), return_exceptions=True)
         if failed is not None:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.build import build_snapshot
-from advisor.scoring import Newcomer, newcomer_features
+from advisor.newcomers import Newcomer
+from advisor.scoring import newcomer_features
 from advisor.served import SUFFIX
 from advisor.snapshot import Snapshot
 from cohabit.errors import NothingServed, UnreadableServed

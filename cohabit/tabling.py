@@ -18,9 +18,10 @@ from time import monotonic, time_ns
 import structlog
 from prometheus_client import CollectorRegistry
 
+from advisor.newcomers import NewcomerClass
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
-from advisor.table import NewcomerClass, ScoreTable, begun, followed, widened
+from advisor.table import ScoreTable, begun, followed, widened
 from advisor.table_file import write_table
 from models.registry import Registry
 
@@ -126,6 +127,11 @@ class TableProcess:
                 self._told.clear()
             self._told[of] = now_s
             self._asked.put(of)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None before it is started."""
+        return None if self._process is None else self._process.pid
 
     def ensure(self) -> None:
         """Start the process, or start it again where it has ended."""

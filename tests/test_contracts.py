@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from advisor import scoring
+from advisor import newcomers, scoring
 from advisor.api.scores import ScoreReply, ScoreRequest
 from advisor.snapshot import ARRAYS, NAMES_FILE, Snapshot, directory_name
 from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
@@ -90,7 +90,7 @@ def snapshot() -> object:
 def scorer() -> object:
     return {
         "score": list(inspect.signature(scoring.Scorer.score).parameters)[1:],
-        "newcomer": [field.name for field in fields(scoring.Newcomer)],
+        "newcomer": [field.name for field in fields(newcomers.Newcomer)],
         "scores": [field.name for field in fields(scoring.Scores)],
         "harm": [field.name for field in fields(scoring.Harm)],
         "source": get_args(scoring.Source),

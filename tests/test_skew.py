@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from sampled import placement_messages, sample_messages
 
 import advisor.served
-from advisor.scoring import Newcomer
+from advisor.newcomers import Newcomer
 from advisor.served import ServedLog
 from advisor.snapshot import Snapshot
 from cohabit.command_parts import TOPICS

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from advisor.scoring import Newcomer
+from advisor.newcomers import Newcomer
 from ingest.identity import Owner, PodFacts, identify
 
 

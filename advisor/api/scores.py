@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from advisor.api.roles import allowed
 from advisor.errors import UnknownNode
-from advisor.scoring import Harm, Newcomer
+from advisor.newcomers import Newcomer
+from advisor.scoring import Harm
 from advisor.serving import Answer, Scored, Serving
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES

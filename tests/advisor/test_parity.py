@@ -9,7 +9,8 @@ import pytest
 from rows import at, nodes, placements, usage
 
 from advisor.build import build_snapshot
-from advisor.scoring import ModelScorer, Newcomer
+from advisor.newcomers import Newcomer
+from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.arrow import floats
 from features.catalog import DEMANDS, RAW_NAMES, SENSITIVITIES

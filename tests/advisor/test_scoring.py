@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from advisor.margins import served_margins
-from advisor.scoring import ModelScorer, Newcomer, Scores
+from advisor.newcomers import Newcomer
+from advisor.scoring import ModelScorer, Scores
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete

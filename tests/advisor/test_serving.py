@@ -12,7 +12,7 @@ from processes import Process
 
 from advisor.errors import UnusableBundle
 from advisor.model import open_model
-from advisor.scoring import Newcomer
+from advisor.newcomers import Newcomer
 from advisor.serving import Answer
 from advisor.snapshot import directory_name
 from models.bundle import write_bundle

@@ -1,6 +1,7 @@
 """Table: the numbers of the scorer to the bit, however it came about, and what changed is found."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from clusters import APPS, NOW_US, busier, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.booking import KEPT_US, MOST, Booked, Bookings, crowded, with_bookings
+from advisor.booking import KEPT_US, MOST, Booked, Bookings, crowded
 from advisor.changes import same_apps, same_nodes
 from advisor.decision import cost, points
 from advisor.errors import NoTable
-from advisor.replies import Replies, Said, neutral, spell
+from advisor.newcomers import NewcomerClass
+from advisor.replies import Replies, spell
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from advisor.table import NewcomerClass, ScoreTable, begun, followed, widened
+from advisor.table import ScoreTable, begun, followed, score_columns, widened
 from advisor.table_file import read_table, write_table
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
@@ -147,6 +149,14 @@ def test_a_file_that_is_not_whole_is_refused(scorer_of: ScorerOf, tmp_path: Path
         read_table(path)
 
 
+def said(replies: Replies, of: NewcomerClass, names: Sequence[str]) -> list[int]:
+    rows = replies.rows(names)
+    reply = json.loads(replies.reply(of, names, rows))
+    assert [entry["Host"] for entry in reply] == list(names)
+    assert [entry["Score"] for entry in reply] == replies.points(of, rows).tolist()
+    return [entry["Score"] for entry in reply]
+
+
 def test_replies_say_what_the_table_says_and_the_median_of_nodes_that_are_not_known(scorer_of: ScorerOf) -> None:
     view = snapshot(1)
     view = replace(view, node_known=np.array([True, True, False, True, True, True]))
@@ -155,31 +165,26 @@ def test_replies_say_what_the_table_says_and_the_median_of_nodes_that_are_not_kn
     web = table.points[0].tolist()
     middle = sorted([web[0], web[1], web[4]])[1]
 
-    points_ = replies.points(CLASSES[0], ["n4", "gone", "n0", "n2", "n1", "n4"])
+    assert said(replies, CLASSES[0], ["n4", "gone", "n0", "n2", "n1", "n4"]) == [
+        web[4],
+        middle,
+        web[0],
+        middle,
+        web[1],
+        web[4],
+    ]
+    assert said(replies, CLASSES[0], ["n4", "n0"]) == [web[4], web[0]]
+    assert said(replies, CLASSES[0], ["gone", 'a"b']) == [0, 0]
+    assert said(replies, CLASSES[0], []) == []
 
-    assert points_ == [web[4], middle, web[0], middle, web[1], web[4]]
-    assert replies.reply(CLASSES[0], ["n4", 'a"b']) == (
-        b'[{"Host":"n4","Score":%d},{"Host":"a\\"b","Score":%d}]' % (web[4], web[4])
-    )
-    assert replies.reply(CLASSES[0], []) == b"[]" == neutral([])
-    assert replies.points(CLASSES[0], ["gone"]) == [0]
 
+@given(names=st.lists(st.text(max_size=8), unique=True, min_size=1, max_size=6), data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_any_name_is_spelled_as_json(scorer_of: ScorerOf, names: list[str], data: st.DataObject) -> None:
+    view = replace(snapshot(1, nodes=len(names)), nodes=tuple(names))
+    replies = Replies(begun(scorer_of(view), "b", CLASSES), spell(view.nodes))
 
-def test_what_changed_counts_from_then_on_whether_or_not_the_class_was_asked_before(scorer_of: ScorerOf) -> None:
-    table = begun(scorer_of(snapshot(1)), "b", CLASSES)
-    change = {of: {"n0": Said(0, 9.0), "elsewhere": Said(3, 1.0)} for of in CLASSES[:2]}
-    replies = Replies(table, spell(table.nodes))
-    replies.points(CLASSES[0], ["n0"])
-
-    replies.put(change)
-    fresh = Replies(table, replies.spelled, change)
-
-    for of in CLASSES[:2]:
-        assert fresh.points(of, ["n0"]) == [0]
-        assert fresh.best(of, ["n0", "n1"]) == "n1"
-    assert replies.points(CLASSES[0], ["n0"]) == [0]
-    assert replies.best(CLASSES[0], ["n0"]) == "n0"
-    assert replies.best(CLASSES[0], ["elsewhere"]) is None
+    said(replies, CLASSES[1], data.draw(st.lists(st.sampled_from(names), max_size=10)))
 
 
 def booked(uid: str, node: str, of: NewcomerClass = CLASSES[0], at_us: int = NOW_US) -> Booked:
@@ -188,31 +193,28 @@ def booked(uid: str, node: str, of: NewcomerClass = CLASSES[0], at_us: int = NOW
 
 def test_a_booking_moves_when_asked_again_and_ends_when_it_arrives_or_is_overdue() -> None:
     bookings = Bookings()
+    first, again = booked("a", "n0"), booked("a", "n1")
+    b, c = booked("b", "n2"), booked("c", "n3", at_us=NOW_US - KEPT_US - 1)
 
-    assert bookings.book(booked("a", "n0")) == {"n0"}
-    assert bookings.book(booked("a", "n1")) == {"n0", "n1"}
-    bookings.book(booked("b", "n2"))
-    bookings.book(booked("c", "n3", at_us=NOW_US - KEPT_US - 1))
-    assert bookings.settle({"b"}, NOW_US) == {"n2", "n3"}
-    assert bookings.nodes() == {"n1"}
+    assert bookings.book(first) == []
+    assert bookings.book(again) == [first]
+    assert bookings.book(b) == bookings.book(c) == []
+    assert bookings.settle({"b"}, NOW_US) == [b, c]
+    assert list(bookings) == [again]
 
 
 def test_bookings_are_bounded() -> None:
     bookings = Bookings()
-    for number in range(MOST + 3):
-        bookings.book(booked(str(number), f"n{number}"))
+    ended = [one for number in range(MOST + 3) for one in bookings.book(booked(str(number), "n"))]
 
     assert len(bookings) == MOST
-    assert "n0" not in bookings.nodes()
+    assert [one.uid for one in ended] == ["0", "1", "2"]
 
 
 def test_a_booked_newcomer_counts_as_a_resident_of_which_nothing_is_measured(scorer_of: ScorerOf) -> None:
     """The same numbers as a snapshot in which it lives there already."""
     view = snapshot(5, residents=(1, 3))
     guests = [booked("x", "n1"), booked("y", "n4", CLASSES[1]), booked("z", "n1", CLASSES[2])]
-    bookings = Bookings()
-    for guest in guests:
-        bookings.book(guest)
     at = [int(view.first[2]), int(view.first[2]), int(view.first[5])]
     moved = replace(
         view,
@@ -225,13 +227,87 @@ def test_a_booked_newcomer_counts_as_a_resident_of_which_nothing_is_measured(sco
     )
     whole = begun(scorer_of(moved), "b", CLASSES)
 
-    said = with_bookings(scorer_of(view), bookings.on({"n1", "n4"}), {"n1", "n4", "gone"}, CLASSES)
+    found = crowded(view, ["n1", "n4", "gone"], guests)
+    scores = score_columns(scorer_of(found), CLASSES, np.arange(2, dtype=np.int32))
 
-    for row, of in enumerate(CLASSES):
-        expected = {f"n{i}": Said(int(whole.points[row, i]), float(whole.cost[row, i])) for i in (1, 4)}
-        assert said[of] == expected
+    assert found.nodes == ("n1", "n4")
+    assert sorted(found.containers) == sorted(
+        [
+            "x",
+            "y",
+            "z",
+            *view.containers[view.first[1] : view.first[2]],
+            *view.containers[view.first[4] : view.first[5]],
+        ]
+    )
+    assert scores.points.tolist() == whole.points[:, [1, 4]].tolist()
+    assert scores.cost.tolist() == whole.cost[:, [1, 4]].tolist()
 
 
-def test_without_nodes_nothing_is_crowded(scorer_of: ScorerOf) -> None:
+def test_without_nodes_nothing_is_crowded() -> None:
     assert crowded(snapshot(1), {"gone"}, []).nodes == ()
-    assert with_bookings(scorer_of(snapshot(1)), [], set(), CLASSES[:1]) == {CLASSES[0]: {}}
+
+
+def told(replies: Replies, nodes: tuple[str, ...]) -> list[list[int]]:
+    return [said(replies, of, nodes) for of in CLASSES]
+
+
+@given(seed=st.integers(0, 20), guests=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(CLASSES)), max_size=8))
+@settings(max_examples=30, deadline=None)
+def test_who_is_on_the_way_makes_a_node_no_better_and_who_left_again_leaves_no_trace(
+    scorer_of: ScorerOf, seed: int, guests: list[tuple[int, NewcomerClass]]
+) -> None:
+    table = begun(scorer_of(snapshot(seed, residents=(1, 4))), "b", CLASSES)
+    replies = Replies(table, spell(table.nodes))
+    before, coming = told(replies, table.nodes), [booked("x", f"n{node}", guest) for node, guest in guests]
+    for one in coming:
+        replies.arrive(one)
+
+    crowd = told(replies, table.nodes)
+
+    assert all(now <= then for row, old in zip(crowd, before, strict=True) for now, then in zip(row, old, strict=True))
+    for one in coming:
+        replies.leave(one)
+    assert told(replies, table.nodes) == before
+
+
+def test_a_guest_on_a_node_or_of_a_class_that_is_not_there_changes_nothing(scorer_of: ScorerOf) -> None:
+    table = begun(scorer_of(snapshot(1)), "b", CLASSES)
+    replies = Replies(table, spell(table.nodes))
+    before = told(replies, table.nodes)
+
+    replies.arrive(booked("x", "gone"))
+    replies.arrive(booked("x", "n0", NewcomerClass("batch", True)))
+
+    assert told(replies, table.nodes) == before
+
+
+def test_a_herd_spreads(scorer_of: ScorerOf) -> None:
+    """A hundred newcomers of one class, each sent to the best node: without counting them, all go to one."""
+    table = begun(scorer_of(snapshot(3, nodes=12, residents=(0, 3))), "b", CLASSES)
+    replies, rows = Replies(table, spell(table.nodes)), np.arange(12)
+    blind = replies.best(CLASSES[0], rows)
+    gone = np.zeros(12, np.int64)
+    for _ in range(100):
+        best = replies.best(CLASSES[0], rows)
+        gone[best] += 1
+        replies.arrive(booked("x", table.nodes[best]))
+
+    assert gone[blind] > 0
+    assert (gone > 0).sum() > 1
+    assert gone.max() < 50
+
+
+def test_steps_are_those_of_the_scorer_on_the_same_nodes(scorer_of: ScorerOf) -> None:
+    """With one node a platform the step of a class beside itself is exact."""
+    view = replace(snapshot(3, nodes=2, residents=(2, 3)), node_platform=np.array([0, 1]))
+    scorer = scorer_of(view)
+    table = begun(scorer, "b", CLASSES)
+    guests = [booked("x", "n0", CLASSES[3]), booked("y", "n1", CLASSES[3])]
+    beside = score_columns(scorer_of(crowded(view, view.nodes, guests)), CLASSES, np.arange(2, dtype=np.int32))
+
+    row = CLASSES.index(NewcomerClass("", False))
+
+    for node in range(2):
+        exact = max(float(beside.cost[row, node]) - float(table.cost[row, node]), 0.0)
+        assert table.steps_beside(row, node)[row] == pytest.approx(exact, abs=1e-5)

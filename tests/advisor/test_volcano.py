@@ -16,8 +16,8 @@ from processes import STATES, Process
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
 from advisor.api.volcano import offer_of
+from advisor.newcomers import Newcomer
 from advisor.prioritizing import Offer, Prioritizer
-from advisor.scoring import Newcomer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = "/volcano/prioritize"

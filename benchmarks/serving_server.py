@@ -1,0 +1,149 @@
+"""Serving server: the advisor's own listener for schedulers, with the baselines beside it on the same socket.
+
+`python -m benchmarks.serving_server FOLDER` serves the snapshots and the registry in the folder until its input ends.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import time_ns
+
+import msgspec
+import numpy as np
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from advisor.api.app import create_scheduler_app
+from advisor.api.raw import whole_body
+from advisor.newcomers import NewcomerClass
+from advisor.prioritizing import Prioritizer
+from advisor.served import ServedLog
+from advisor.serving import Serving
+from cohabit.serving import free_socket, keep_fresh
+from cohabit.tabling import TableProcess
+from models.registry import Registry
+
+Answer = Callable[[bytes], Awaitable[bytes] | bytes]
+
+
+class Names(msgspec.Struct):
+    """All that the baselines read of a request."""
+
+    NodeNames: list[str]
+
+
+class TwinMetadata(BaseModel):
+    """As everybody would write it."""
+
+    name: str
+    uid: str
+    labels: dict[str, str]
+
+
+class TwinPod(BaseModel):
+    """As everybody would write it."""
+
+    metadata: TwinMetadata
+
+
+class TwinRequest(BaseModel):
+    """As everybody would write it."""
+
+    Pod: TwinPod
+    NodeNames: list[str]
+
+
+class TwinScore(BaseModel):
+    """As everybody would write it."""
+
+    Host: str
+    Score: int
+
+
+class Plain:
+    """An application around a function of the body."""
+
+    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+        self.answer = answer
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        reply = self.answer(await whole_body(receive))
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": reply})
+
+
+def with_baselines(app: FastAPI, prioritizer: Prioritizer) -> FastAPI:
+    """The listener with /echo, /memo, /fragments and /twin."""
+    memo: dict[bytes, bytes] = {}
+    pieces: dict[str, bytes] = {}
+    hits = [0, 0]
+    decode = msgspec.json.Decoder(Names).decode
+
+    def fragments(body: bytes) -> bytes:
+        assert prioritizer.replies is not None  # noqa: S101 - asked only once it is there
+        nodes = prioritizer.replies.spelled.nodes
+        if not pieces:
+            pieces.update({name: b'{"Host":"%b","Score":7}' % name.encode() for name in nodes})
+        return b"[" + b",".join([pieces[name] for name in decode(body).NodeNames]) + b"]"
+
+    def memoised(body: bytes) -> bytes:
+        hits[0] += body in memo
+        hits[1] += 1
+        if body not in memo:
+            memo[body] = fragments(body)
+        return memo[body]
+
+    app.router.routes += [
+        Route("/echo", Plain(bytes), methods=["POST"]),
+        Route("/memo", Plain(memoised), methods=["POST"]),
+        Route("/fragments", Plain(fragments), methods=["POST"]),
+        Route("/hits", Plain(lambda _: json.dumps(hits).encode()), methods=["POST"]),
+    ]
+
+    @app.post("/twin")
+    async def twin(request: TwinRequest) -> list[TwinScore]:
+        replies = prioritizer.replies
+        assert replies is not None  # noqa: S101 - asked only once it is there
+        of = NewcomerClass(request.Pod.metadata.labels["app"], False)
+        asked = of if replies.has(of) else NewcomerClass("", False)
+        points = replies.points(asked, replies.rows(request.NodeNames)).tolist()
+        return [TwinScore(Host=name, Score=score) for name, score in zip(request.NodeNames, points, strict=True)]
+
+    return app
+
+
+async def _serve(folder: Path) -> None:
+    served = ServedLog(folder / "served", 0.001, np.random.default_rng(0))
+    registry, snapshots = Registry(folder / "registry"), folder / "snapshots"
+    serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry(), served)
+    table = TableProcess(registry.root, snapshots, folder / "table")
+    prioritizer = Prioritizer(serving, table.path, table)
+    app = with_baselines(create_scheduler_app(prioritizer), prioritizer)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools"))
+    with free_socket(0) as bound:
+        tasks = [
+            asyncio.create_task(server.serve(sockets=[bound])),
+            asyncio.create_task(keep_fresh(prioritizer, table)),
+        ]
+        while table.pid is None:
+            await asyncio.sleep(0.01)
+        print(json.dumps({"port": bound.getsockname()[1], "pid": os.getpid(), "table": table.pid}), flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        server.should_exit = True
+        tasks[1].cancel()
+        await tasks[0]
+        table.close()
+
+
+if __name__ == "__main__":
+    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(_serve(Path(sys.argv[1])))
