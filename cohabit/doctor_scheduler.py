@@ -188,12 +188,12 @@ def _nodes_in(told: Reply) -> tuple[str, ...]:
 
 
 def _nodes(named: tuple[str, ...], known: tuple[str, ...]) -> Finding:
-    """Whether the offered nodes are the advisor's: a node that it calls otherwise is never advised on."""
+    """Whether the offered nodes are the advisor's: a node that it calls otherwise is told from no other."""
     if not known:
         return warning("nodes", "the advisor tells of none (none is loaded, or their use is not known)")
     strangers = [name for name in named if name not in set(known)]
     if strangers:
-        rename = f"records on topic nodes must name them as Kubernetes does; the advisor knows {known[0]}"
+        rename = f"records on topic nodes must name them as Kubernetes does, as they do {known[0]}"
         told = f"{len(strangers)} of {len(named)} named ones are not known, {strangers[0]} among them: {rename}"
         return (problem if len(strangers) == len(named) else warning)("nodes", told)
     return ok("nodes", f"{len(known)} known, of which {min(len(named or known), MOST_NODES)} are offered")
@@ -231,6 +231,8 @@ def _sources(before: Counter[tuple[str, str]] | None, after: Counter[tuple[str, 
     if before is None or after is None:
         return warning("source", "/metrics does not say who answered: name its listener with --people-url")
     new = after - before
+    if not new:
+        return warning("source", "no answer was counted: is --people-url a listener of another process?")
     said = ", ".join(f"{' '.join(filter(None, key))} {count}" for key, count in new.most_common())
     if any(source == "neutral" for source, _ in new):
         return warning(

@@ -29,11 +29,23 @@ class TaskInfo(msgspec.Struct):
     Pod: Object | None = None
 
 
+class Named(msgspec.Struct):
+    """The part of a Node's metadata that is read."""
+
+    name: str | None = None
+
+
+class KubernetesNode(msgspec.Struct):
+    """The part of Kubernetes' own Node that is read."""
+
+    metadata: Named | None = None
+
+
 class NodeInfo(msgspec.Struct):
     """The part of a node that is read."""
 
     Name: str | None = None
-    Node: Object | None = None
+    Node: KubernetesNode | None = None
 
 
 class PrioritizeRequest(msgspec.Struct):
@@ -88,7 +100,10 @@ def _named(request: PrioritizeRequest) -> Iterable[str]:
 
 
 def _name(node: NodeInfo | None) -> str:
-    return "" if node is None else node.Name or (node.Node.metadata.name if node.Node else "")
+    if node is None:
+        return ""
+    meta = node.Node.metadata if node.Node is not None else None
+    return node.Name or (meta.name if meta is not None else None) or ""
 
 
 class Prioritize:

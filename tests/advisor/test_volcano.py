@@ -84,7 +84,8 @@ def test_a_task_without_its_pod_is_known_by_its_own_name_and_uid() -> None:
 
 
 def test_nodes_may_be_a_map_and_lack_their_own_name(client: TestClient) -> None:
-    listed = [{"Name": "n0"}, {"Name": "", "Node": {"metadata": {"name": "n1"}}}, {"Name": "n0"}, None, {}]
+    own = {"metadata": {"name": "n1", "labels": 5}}
+    listed = [{"Name": "n0", "Node": None}, {"Name": "", "Node": own}, {"Name": "n0", "Node": {}}, None, {}]
     mapped = {"n0": {"Idle": None}, "n1": None}
 
     assert asked(client, {"nodes": listed}).keys() == asked(client, {"nodes": mapped}).keys() == {"n0", "n1"}
