@@ -26,6 +26,7 @@ KEYS = {"urlPrefix", "prioritizeVerb", "weight", "enableHTTPS", "tlsConfig", "ht
 KEYS |= {"managedResources", "ignorable", *OTHER_VERBS}
 UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
+_PLAIN = re.compile(r"[!-~]+")
 Entry = Mapping[str, object]
 
 
@@ -66,7 +67,9 @@ def parts_of(url: object) -> SplitResult:
     """The parts of a URL; empty ones where it is none that can be asked over plain http."""
     try:
         parts = urlsplit(str(url))
-        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+        usable = (
+            parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and bool(_PLAIN.fullmatch(str(url)))
+        )
     except ValueError:
         usable = False
     return parts if usable else SplitResult("", "", "", "", "")

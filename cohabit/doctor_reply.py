@@ -75,12 +75,8 @@ def header_findings(reply: Reply, max_age_s: float) -> Iterator[Finding]:
         )
         return
     age_s = int(age) / 1000
-    said = f"version {version}, {age_s:,.1f} s old (limit {max_age_s:,.0f} s)"
-    if age_s > max_age_s:
-        yield problem(
-            "snapshot", f"{said}: answers are neutral; look at `cohabit refresh` and at the lag of its topics"
-        )
-    elif age_s > max_age_s / 2:
+    said = f"version {version}, {age_s:,.1f} s old (limit {max_age_s:,.0f} s, COHABIT_ADVISOR__MAX_FEATURE_AGE_S)"
+    if age_s > max_age_s / 2:
         yield warning("snapshot", f"{said}: look at `cohabit refresh` and at the lag of its topics")
     else:
         yield ok("snapshot", said)

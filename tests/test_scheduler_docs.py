@@ -104,7 +104,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     commands = re.search(r"<!-- runs as a test against a running server -->\n```sh\n(.*?)```", PAGE, flags=re.DOTALL)
     assert commands is not None
     with served(tmp_path) as (main, scheduler):
-        until_ready(main)
+        until_ready(main, scheduler)
         (tmp_path / "scheduler.yaml").write_text(
             re.findall(YAML, PAGE, flags=re.DOTALL)[0]
             .replace("http://127.0.0.1:8081", scheduler)
