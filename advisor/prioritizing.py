@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Protocol, TypeVar
 
 import structlog
+from prometheus_client import Gauge, Histogram
 
 from advisor.booking import Booked, Bookings
 from advisor.errors import NoTable
@@ -29,6 +31,7 @@ T = TypeVar("T")
 
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
+BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 MOST_EXACT = 2_000
 """Residents on the offered nodes up to which a class that is not in the table is scored at once."""
 
@@ -71,6 +74,7 @@ class Prioritizer:
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
     _busy: bool = field(default=False, init=False)
+    _seconds: Histogram = field(init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
     def newer(self) -> Replies | None:
@@ -99,13 +103,30 @@ class Prioritizer:
             for booked in self.bookings.settle(arrived, self.serving.now_us()):
                 self.replies.leave(booked)
 
+    def __post_init__(self) -> None:
+        metrics = self.serving.metrics
+        self._seconds = Histogram(
+            "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
+        )
+        booked = Gauge(
+            "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
+        )
+        booked.set_function(lambda: len(self.bookings))
+        classes = Gauge("cohabit_table_classes", "Classes of newcomers in the score table.", registry=metrics)
+        classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
+        age = Gauge("cohabit_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
+        age.set_function(self._age_s)
+
     async def answer(self, offer: Offer) -> bytes:
         """HostPriorityList of the offered nodes; neutral whatever goes wrong: a scheduler always gets an answer."""
+        began = perf_counter()
         try:
             return await self._answer(offer)
         except Exception:
             log.exception("scoring failed; answered neutrally")
             return self._neutral(offer, "error")
+        finally:
+            self._seconds.observe(perf_counter() - began)
 
     async def _answer(self, offer: Offer) -> bytes:
         scorer, replies, reason = self.serving.scorer, self.replies, self.serving.problem()
@@ -117,14 +138,14 @@ class Prioritizer:
         if replies is not None and not missing:
             return self._from_table(replies, of, offer)
         if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
-            return await self._exactly(offer)
-        return self._nearest(replies, of, offer)
+            return await self._within_deadline(partial(self._score, offer)) or self._nearest(replies, of, offer, "late")
+        return self._nearest(replies, of, offer, "new_class")
 
-    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer) -> bytes:
+    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
         unknown = NewcomerClass("", of.best_effort)
         if replies is None or not replies.has(unknown):
             return self._neutral(offer, "no_table")
-        self.serving.answers.labels("nearest", "new_class").inc()
+        self.serving.answers.labels("nearest", reason).inc()
         return replies.reply(unknown, offer.names, replies.rows(offer.names))
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
@@ -136,10 +157,6 @@ class Prioritizer:
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
-
-    async def _exactly(self, offer: Offer) -> bytes:
-        done = await self._within_deadline(partial(self._score, offer))
-        return self._neutral(offer, "late") if done is None else done
 
     async def _within_deadline(self, work: Callable[[], T]) -> T | None:
         """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""
@@ -163,6 +180,9 @@ class Prioritizer:
             return []
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
         return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+
+    def _age_s(self) -> float:
+        return (self.serving.now_us() - self.replies.table.as_of_us) / 1e6 if self.replies else float("inf")
 
     def _score(self, offer: Offer) -> bytes:
         unique = list(dict.fromkeys(offer.names))

@@ -78,6 +78,7 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
                         found[method] |= _figures(seconds, count)
                 sleep(max(0.0, arguments.watch - (perf_counter() - began)))
                 found[OURS]["refresh_cores"] = (_cpu_s(server.table) - cpu_s) / (perf_counter() - began)
+            changing.publish()  # the worst moment: the table is of the snapshot before
             found[OURS]["table_regret"] = regret(server, replace(scorer, snapshot=changing.view), rng)
             hits, asked = json.loads(server.post(server.connection(), "/hits", b""))
             found["memo"]["memo_hit_frac"] = found[OURS]["memo_hit_frac"] = hits / max(asked, 1)

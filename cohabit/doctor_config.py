@@ -16,7 +16,7 @@ VERB = "prioritize"
 PREFIX_PATH = "/extender"
 ADVISED_MS = 100.0
 SHORTEST_MS = 25.0
-"""The advisor answers within 20 ms, neutrally if it must; a scheduler that waits less would lose such answers."""
+"""The advisor takes up to 20 ms for an app that is new to it; a scheduler that waits less would lose such answers."""
 DEFAULT_MS = 5000.0
 """What kube-scheduler waits without an httpTimeout."""
 HEAVIEST = 10

@@ -52,6 +52,8 @@ class Tabling:
     serving: Serving
     path: Path
     table: ScoreTable | None = field(default=None, init=False)
+    behind: bool = field(default=False, init=False)
+    """Whether classes are asked for that the next step would begin."""
     _scorer: ModelScorer | None = field(default=None, init=False)
     _asked: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
 
@@ -73,6 +75,7 @@ class Tabling:
         wanted = (*FIRST, *(of for of in self._asked if of.app in apps))
         self.table = self._over(scorer).only(wanted)
         missing = [of for of in wanted if of not in self.table.classes]
+        self.behind = len(missing) > 1 and before is not None
         if missing and before is not None:
             self.table = widened(self.table, scorer, missing[:1])  # one at a time: others see the first one sooner
         elif missing:
@@ -163,6 +166,6 @@ def keep(registry: Path, snapshots: Path, path: Path, asked: "Queue[NewcomerClas
         except Exception:
             log.exception("the table stays as it was")
         with contextlib.suppress(queue.Empty):
-            tabling.ask(asked.get(timeout=WAIT_S), monotonic())
+            tabling.ask(asked.get(timeout=0.0 if tabling.behind else WAIT_S), monotonic())
             while True:
                 tabling.ask(asked.get_nowait(), monotonic())

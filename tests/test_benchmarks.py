@@ -122,6 +122,18 @@ def test_scoring_ends_with_times_beside_the_plain_sum() -> None:
     assert all(value > 0 for value in line["ours"].values())
 
 
+def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> None:
+    size = ("--nodes", "60", "--residents", "3", "--names", "10,20", "--trees", "10")
+    done = run("serving", *size, "--requests", "3", "--watch", "1")
+
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout.splitlines()[-1])
+    assert line.keys() == {"ours", "echo", "memo", "fragments", "twin"}
+    told = {"p50_vs_echo_10", "p50_vs_echo_20", "p99_ms_20", "refresh_cores", "table_regret", "memo_hit_frac", "rss_mb"}
+    assert told <= line["ours"].keys()
+    assert line["ours"]["table_regret"] < 0.05
+
+
 def test_decode_ends_with_the_figures_of_each_format_beside_its_bound() -> None:
     done = run("decode", "--samples", "2000", "--rounds", "1")
 

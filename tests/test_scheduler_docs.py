@@ -85,10 +85,14 @@ def test_each_score_is_given_up_to_the_cost_that_is_told() -> None:
 def test_every_reason_in_the_code_is_told_and_no_other() -> None:
     code = "\n".join((ROOT / "advisor" / name).read_text() for name in ("prioritizing.py", "serving.py"))
     neutral = set(re.findall(r'_neutral\([^()]*, "(\w+)"\)', code))
-    others = {"stale", "ahead", "not_loaded", "no_bundle", "no_snapshot", "new_class"}
+    nearest = set(re.findall(r'_nearest\([^()]*, "(\w+)"\)', code))
+    others = {"stale", "ahead", "not_loaded", "no_bundle", "no_snapshot"}
     assert all(f'"{reason}"' in code for reason in others)
 
-    assert {reason for reason, _, _ in rows("| reason | of |")} == neutral | others
+    told = {(reason, source) for reason, of, _ in rows("| reason | of |") for source in of.split(", ")}
+    assert {reason for reason, source in told if source == "neutral"} == neutral | others
+    assert {reason for reason, source in told if source == "nearest"} == nearest
+    assert all(f'"{name}"' in code for name in re.findall(r"`(cohabit_\w+)`", PAGE))
     assert set(REMEDIES) <= neutral | others
     assert {source for source, _ in rows("| source | what it is |")} == {
         "table",
