@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.api.app import create_scheduler_app
-from advisor.api.extender import whole_body
+from advisor.api.raw import whole_body
 from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog

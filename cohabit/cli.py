@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
+from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
     epilog="Start with: cohabit demo",
 )
 app.add_typer(lake_app, name="lake")
+app.add_typer(doctor_app, name="doctor")
 
 Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]

@@ -13,6 +13,8 @@ from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
+from advisor.api.volcano import volcano_routes
+from advisor.api.watcher import watcher_routes
 from advisor.errors import AdvisorError, BadRequest, UnknownNode
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
@@ -27,7 +29,7 @@ MOST_PROBLEMS = 5
 
 def create_scheduler_app(prioritizer: Prioritizer) -> FastAPI:
     """The listener for scheduler protocols."""
-    routers = [extender_routes(prioritizer)]
+    routers = [extender_routes(prioritizer), volcano_routes(prioritizer), watcher_routes(prioritizer.serving)]
     return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 
 

@@ -9,35 +9,9 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from advisor.errors import BadRequest
-from advisor.newcomers import Newcomer
+from advisor.api.pods import Object, newcomer_of
+from advisor.api.raw import decoded, send_json, whole_body
 from advisor.prioritizing import Offer, Prioritizer
-from ingest.identity import Owner, PodFacts, identify
-
-
-class OwnerReference(msgspec.Struct):
-    """The part of a pod's owner reference that is read."""
-
-    kind: str = ""
-    name: str = ""
-    controller: bool | None = None
-    apiVersion: str = ""  # noqa: N815
-
-
-class Metadata(msgspec.Struct):
-    """The part of an object's metadata that is read; Go writes nil maps and slices as null."""
-
-    name: str = ""
-    uid: str = ""
-    namespace: str = "default"
-    labels: dict[str, str] | None = None
-    ownerReferences: list[OwnerReference] | None = None  # noqa: N815
-
-
-class Object(msgspec.Struct):
-    """A pod or node, of which only the metadata is read."""
-
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
 
 
 class NodeList(msgspec.Struct):
@@ -69,16 +43,9 @@ def offer_of(body: bytes) -> Offer:
     Raises:
         BadRequest: the body is not ExtenderArgs.
     """
-    args = _arguments(body)
+    args = decoded(_decode, body, "ExtenderArgs")
     pod = args.Pod or Object()
     return Offer(newcomer_of(pod), pod.metadata.uid, offered(args))
-
-
-def _arguments(body: bytes) -> ExtenderArgs:
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"not ExtenderArgs ({error})") from error
 
 
 def offered(args: ExtenderArgs) -> list[str]:
@@ -86,14 +53,6 @@ def offered(args: ExtenderArgs) -> list[str]:
     if args.NodeNames is not None:
         return args.NodeNames
     return [node.metadata.name for node in (args.Nodes.items if args.Nodes else None) or []]
-
-
-def newcomer_of(pod: Object) -> Newcomer:
-    """Who the pod is."""
-    meta = pod.metadata
-    owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
-    identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
-    return Newcomer(identity.app, identity.team, identity.best_effort)
 
 
 class Prioritize:
@@ -111,22 +70,7 @@ class Prioritize:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         reply = await self.prioritizer.answer(offer_of(await whole_body(receive)))
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
-        headers += self.prioritizer.headers()
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": reply})
-
-
-async def whole_body(receive: Receive) -> bytes:
-    """The body of a request, read to its end."""
-    message = await receive()
-    if not message.get("more_body"):
-        return bytes(message.get("body", b""))
-    parts = [message.get("body", b"")]
-    while message.get("more_body"):
-        message = await receive()
-        parts.append(message.get("body", b""))
-    return b"".join(parts)
+        await send_json(send, reply, self.prioritizer.headers())
 
 
 def extender_routes(prioritizer: Prioritizer) -> APIRouter:

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 from clusters import trained, write
-from processes import Process, new_process
+from fastapi.testclient import TestClient
+from processes import STATES, Process, new_process, process_in
 
+from advisor.api.app import create_scheduler_app
 from advisor.margins import served_margins
+from advisor.prioritizing import Prioritizer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.catalog import catalogue_hash
@@ -43,3 +46,11 @@ def scorer_of(bundle: Path) -> Callable[[Snapshot], ModelScorer]:
 def process(bundle: Path, tmp_path: Path) -> Process:
     """Nothing published and nothing promoted yet."""
     return new_process(bundle, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def states(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestClient]:
+    """One listener for schedulers in every state that serving can be in."""
+    made = {state: process_in(state, bundle, tmp_path_factory.mktemp(state)) for state in STATES}
+    assert made["last_good"].serving.refused
+    return {state: TestClient(create_scheduler_app(Prioritizer(of.serving))) for state, of in made.items()}

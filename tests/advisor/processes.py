@@ -4,12 +4,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters import NOW_US
+from clusters import NOW_US, snapshot
 from prometheus_client import CollectorRegistry
 
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
 from models.registry import Registry
+
+STATES = ("nothing", "no_bundle", "no_snapshot", "stale", "model", "last_good")
 
 
 @dataclass
@@ -27,8 +29,15 @@ class Process:
         shutil.copytree(bundle or self.bundle, target)
         return self.registry.promote(name)
 
-    def publish(self, snapshot: Snapshot) -> Path:
-        return publish(self.snapshots, snapshot)
+    def publish(self, newest: Snapshot) -> Path:
+        return publish(self.snapshots, newest)
+
+    def made_ready(self) -> "Process":
+        """With a bundle and a snapshot."""
+        self.promote("first")
+        self.publish(snapshot(11, version=1))
+        self.serving.reload()
+        return self
 
     def counted(self, name: str, **labels: str) -> float:
         return self.serving.metrics.get_sample_value(name, labels) or 0.0
@@ -44,4 +53,21 @@ def new_process(bundle: Path, folder: Path) -> Process:
         registry=registry,
         bundle=bundle,
     )
+    return made
+
+
+def process_in(state: str, bundle: Path, folder: Path) -> Process:
+    """A process in one of STATES: all that serving can be in."""
+    made = new_process(bundle, folder)
+    if state == "no_bundle":
+        made.publish(snapshot())
+    elif state == "no_snapshot":
+        made.promote("first")
+    elif state != "nothing":
+        made.made_ready()
+    if state == "stale":
+        made.now_us += 10**12
+    elif state == "last_good":
+        (made.publish(snapshot(version=2)) / "profile.npy").write_bytes(b"")
+    made.serving.reload()
     return made

@@ -170,7 +170,7 @@ def test_metrics_without_snapshot_show_an_infinite_age(process: Process) -> None
 def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> None:
     assert {"/v1/scores", "/healthz", "/readyz", "/metrics"} <= client.get("/openapi.json").json()["paths"].keys()
     scheduler = TestClient(create_scheduler_app(Prioritizer(ready.serving))).get("/openapi.json").json()
-    assert scheduler["paths"].keys() == {"/extender/prioritize"}
+    assert scheduler["paths"].keys() == {"/extender/prioritize", "/volcano/prioritize", "/watcher"}
 
 
 def test_every_route_says_who_may_call_it(process: Process) -> None:
@@ -183,6 +183,8 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
     }
     assert roles_of(create_scheduler_app(Prioritizer(process.serving))) == {
         "POST /extender/prioritize": ("scheduler",),
+        "POST /volcano/prioritize": ("scheduler",),
+        "GET /watcher": ("scheduler",),
         "GET /openapi.json": ("anyone",),
     }
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import snapshot
+from drawn import METADATA, NODE_NAMES, POD, or_null, without_name
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from processes import Process, new_process
+from processes import STATES, Process
 from starlette.types import Message
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, assembled, create_scheduler_app
@@ -38,16 +38,9 @@ def go_decodes(body: bytes) -> list[dict[str, Any]]:
     return reply
 
 
-def made_ready(process: Process) -> Process:
-    process.promote("first")
-    process.publish(snapshot(11, version=1))
-    process.serving.reload()
-    return process
-
-
 @pytest.fixture
 def client(process: Process) -> TestClient:
-    return TestClient(create_scheduler_app(Prioritizer(made_ready(process).serving)))
+    return TestClient(create_scheduler_app(Prioritizer(process.made_ready().serving)))
 
 
 @pytest.mark.parametrize("exchange", ["prioritize-names", "prioritize-nodes", "prioritize-nothing"])
@@ -71,61 +64,6 @@ def test_without_snapshot_and_bundle_every_offered_node_gets_0(process: Process)
     assert {entry["Score"] for entry in go_decodes(reply.content)} == {0}
 
 
-STATES = ("nothing", "no_bundle", "no_snapshot", "stale", "model", "last_good")
-
-
-@pytest.fixture(scope="session")
-def states(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestClient]:
-    """One listener in every state that serving can be in."""
-    processes = {state: new_process(bundle, tmp_path_factory.mktemp(state)) for state in STATES}
-    processes["no_bundle"].publish(snapshot())
-    processes["no_snapshot"].promote("first")
-    for state in ("stale", "model", "last_good"):
-        made_ready(processes[state])
-    processes["stale"].now_us += 10**12
-    (processes["last_good"].publish(snapshot(version=2)) / "profile.npy").write_bytes(b"")
-    for process in processes.values():
-        process.serving.reload()
-    assert processes["last_good"].serving.refused
-    return {
-        state: TestClient(create_scheduler_app(Prioritizer(process.serving))) for state, process in processes.items()
-    }
-
-
-def or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.none() | values
-
-
-TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
-NODE_NAMES = st.lists(st.sampled_from([f"n{i}" for i in range(8)]) | TEXT, max_size=12)
-OWNERS = st.lists(
-    st.fixed_dictionaries(
-        {"kind": st.sampled_from(["ReplicaSet", "Job", "Node", "StatefulSet"]), "name": TEXT},
-        optional={"apiVersion": TEXT, "controller": or_null(st.booleans())},
-    ),
-    max_size=2,
-)
-LABELS = st.dictionaries(
-    st.sampled_from(["app", "team", "cohabit.io/qos", "pod-template-hash"]) | TEXT, TEXT, max_size=4
-)
-METADATA = st.fixed_dictionaries(
-    {},
-    optional={
-        "name": TEXT,
-        "namespace": TEXT,
-        "labels": or_null(LABELS),
-        "ownerReferences": or_null(OWNERS),
-        "creationTimestamp": st.none() | st.just("2026-03-01T00:00:00Z"),
-    },
-)
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=6,
-)
-POD = st.fixed_dictionaries({"metadata": METADATA}, optional={"spec": ANYTHING, "status": ANYTHING})
-
-
 @st.composite
 def extender_args(draw: st.DrawFn) -> tuple[dict[str, Any], list[str]]:
     """A valid request in either mode, and the names it offers."""
@@ -135,10 +73,6 @@ def extender_args(draw: st.DrawFn) -> tuple[dict[str, Any], list[str]]:
     by_node = {"Nodes": {"metadata": {}, "items": whole}, "NodeNames": None}
     request = {"Pod": draw(or_null(POD)), **draw(st.sampled_from([by_name, by_node]))}
     return request, names
-
-
-def without_name(metadata: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if key != "name"}
 
 
 @given(args=extender_args(), state=st.sampled_from(STATES))
