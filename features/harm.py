@@ -48,7 +48,7 @@ def harm(ratio: Floats, pressure: Floats, so_far: Floats) -> Floats:
         return np.ones(len(ratio))
     columns, total = bent(np.nan_to_num(measured)), np.nansum(measured, axis=1)
     scale = float(np.quantile(total, CALM_QUANTILE))
-    root = _calmness(total[usable], scale) / so_far[usable] ** 2
+    root = calmness(total[usable], scale) / so_far[usable] ** 2
     level, slopes = _fit(ratio[usable], columns[usable], root)
     return 1.0 + _bounded(columns @ slopes / level, total <= scale) if level > 0 else np.ones(len(ratio))
 
@@ -59,7 +59,7 @@ def bent(pressure: Floats) -> Floats:
     return np.column_stack([pressure, -np.expm1(-pressure / SATURATION), *beyond])
 
 
-def _calmness(total: Floats, scale: float) -> Floats:
+def calmness(total: Floats, scale: float) -> Floats:
     """(n,) roots of weights that fall with total pressure, the calmest row's being one."""
     above = total - total.min()
     root: Floats = np.exp(-0.5 * np.minimum(above / max(scale, SMALLEST), MOST_SCALES))

@@ -1,8 +1,11 @@
 """Labels: how much slower than its own normal each container ran, in five-minute windows. Kernel.
 
 The signal is chosen per app and platform: CPI where it tracks the app's latency, else latency at matched load, else
-CPU time per request, else the app is not modelled.
+CPU time per request, else the app is not modelled. Where no load is told, own use stands for it (features.utilisation);
+what replicas share at one time is no interference (features.contrast).
 """
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +14,19 @@ from numpy.typing import NDArray
 from features.arrow import Floats, Ints, floats, micros, table
 from features.baseline import calm_rows, fit_curve, normal_at
 from features.catalog import PRESSURES
+from features.contrast import shared_drift, use_at_rest
 from features.grouping import group_codes, group_means, group_starts
 from features.harm import harm
 from features.spec import specs
 from features.tables import LABELS
+from features.utilisation import fit_use, normal_by_use
 from features.windows import LABEL_US, window_end
 from ingest.schema import TIMESTAMP
 
 SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
+USE = "cpu_cores"
+PER_REQUEST = "cpu_time"
+"""The kind that needs no load: it is of one request already."""
 Flags = NDArray[np.bool_]
 NO_SIGNAL = "none"
 """Kind of an app that no signal stands for."""
@@ -31,6 +39,27 @@ MOST_LOG = 7.0
 """A signal a thousand times its normal, or less than a thousandth, is an error of measurement."""
 MAX_THROTTLED = 0.02
 """Windows throttled longer than this by the container's own limit say nothing about its neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under what the n windows of one app were measured.
+
+    Args:
+        load: (n,) offered load, 1/s; NaN where not known.
+        use: (n,) CPU of the container itself, cores; NaN where not known, or where the signal does not depend on it.
+        time_us: (n,) ends of the windows, microseconds: those of one time are replicas.
+        pressure: (n, p) pressures, to tell the calm rows and what is left to take off them.
+    """
+
+    load: Floats
+    use: Floats
+    time_us: Ints
+    pressure: Floats
+
+    def of(self, rows: Flags) -> "Conditions":
+        """Those of some windows."""
+        return Conditions(self.load[rows], self.use[rows], self.time_us[rows], self.pressure[rows])
 
 
 def label_windows(state: pa.Table) -> pa.Table:
@@ -61,7 +90,7 @@ def label_windows(state: pa.Table) -> pa.Table:
     }
     means = {
         c: pa.array(group_means(floats(rows[c]), weight, starts), from_pandas=True)
-        for c in (*SIGNALS.values(), "qps", "cpu_throttled_frac", *PRESSURES)
+        for c in (*SIGNALS.values(), "qps", USE, "cpu_throttled_frac", *PRESSURES)
     }
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
 
@@ -82,9 +111,10 @@ def label_app(windows: pa.Table, warming: NDArray[np.bool_], version: Ints) -> p
     Source: ours; the gate at a correlation of 0.6 follows CPI2 practice (Zhang et al., EuroSys 2013).
     """
     settled = windows.filter(pa.array(~warming))
-    load, pressure = floats(settled["qps"]), pressure_of(settled)
     parts = specs(version[~warming], micros(settled["window_end"]))
-    ratios = {kind: _by_spec(floats(settled[column]), load, pressure, parts) for kind, column in SIGNALS.items()}
+    ratios = {
+        kind: _by_spec(floats(settled[column]), conditions(settled, kind), parts) for kind, column in SIGNALS.items()
+    }
     kind = choose_signal(ratios)
     throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
     label = np.full(windows.num_rows, np.nan)
@@ -99,45 +129,63 @@ def pressure_of(rows: pa.Table) -> Floats:
     return np.column_stack([floats(rows[c]) for c in PRESSURES])
 
 
-def log_ratio(signal: Floats, load: Floats, pressure: Floats) -> Floats:
-    """Log of a signal over its normal at the same load and without neighbours.
+def conditions(settled: pa.Table, kind: str) -> Conditions:
+    """Under what windows were measured, as far as the kind of signal depends on it."""
+    use = np.full(settled.num_rows, np.nan) if kind == PER_REQUEST else floats(settled[USE])
+    return Conditions(floats(settled["qps"]), use, micros(settled["window_end"]), pressure_of(settled))
+
+
+def log_ratio(signal: Floats, under: Conditions) -> Floats:
+    """Log of a signal over its normal at the same load, at the same time and without neighbours.
 
     Args:
         signal: (n,) values > 0; NaN where not measured.
-        load: (n,) load; NaN where not known.
-        pressure: (n, p) pressures, to tell the calm rows and what is left to take off them.
+        under: load, use, time and pressures of the same rows.
 
     Returns:
         (n,) log ratios; NaN where the signal is missing, not positive or absurd, where the load lies outside the calm
         windows' loads, and everywhere when there are too few calm windows.
 
-    Source: ours, docs/decisions/0006-profiles.md; matched load, so that busy hours are not taken for interference.
+    Source: ours, docs/decisions/0006-profiles.md and 0025-contrast.md; matched load, so that busy hours are not taken
+    for interference, and what replicas share at one time is none either.
     """
-    positive, calm = np.where(signal > 0, signal, np.nan), calm_rows(pressure)
-    excess = np.ones(len(signal))
-    ratio = positive / _normal(positive, load, calm)
+    positive, calm = np.where(signal > 0, signal, np.nan), calm_rows(under.pressure)
+    excess, drift = np.ones(len(signal)), np.ones(len(signal))
+    ratio = positive / _normal(positive, under, calm)
     for _ in range(PASSES):
-        excess = harm(ratio, pressure, excess)
-        ratio = positive / _normal(positive / excess, load, calm)
-    with np.errstate(divide="ignore"):
-        log = np.log(ratio)
+        excess = harm(ratio, under.pressure, excess)
+        rest = replace(under, use=use_at_rest(under.use, excess, under.time_us))
+        ratio = positive / _normal(positive / (excess * drift), rest, calm)
+        drift = np.exp(shared_drift(_log(ratio / excess), under.pressure, under.time_us))
+        ratio = positive / drift / _normal(positive / (excess * drift), rest, calm)
+    log = _log(ratio)
     return np.where(np.abs(log) <= MOST_LOG, log, np.nan)
 
 
-def _by_spec(signal: Floats, load: Floats, pressure: Floats, parts: list[tuple[Flags, Flags]]) -> Floats:
+def _log(ratio: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(ratio)
+
+
+def _by_spec(signal: Floats, under: Conditions, parts: list[tuple[Flags, Flags]]) -> Floats:
     """(n,) `log_ratio` of each window against the normal of its spec; NaN where it is of none."""
     found = np.full(len(signal), np.nan)
     for told, fitted in parts:
         ratio = np.full(len(signal), np.nan)
-        ratio[fitted] = log_ratio(signal[fitted], load[fitted], pressure[fitted])
+        ratio[fitted] = log_ratio(signal[fitted], under.of(fitted))
         found[told] = ratio[told]
     return found
 
 
-def _normal(signal: Floats, load: Floats, calm: NDArray[np.bool_]) -> Floats:
-    """(n,) what the signal reads at each load in calm rows; NaN where there are too few of them."""
-    curve = fit_curve(load[calm], signal[calm])
-    return np.full(len(signal), np.nan) if curve is None else normal_at(curve, load)
+def _normal(signal: Floats, under: Conditions, calm: Flags) -> Floats:
+    """(n,) what the signal reads at each load, or without any at each use, in calm rows; NaN with too few of them."""
+    curve = fit_curve(under.load[calm], signal[calm])
+    if curve is None:
+        return np.full(len(signal), np.nan)
+    if len(curve.load):
+        return normal_at(curve, under.load)
+    whole = float(curve.value[0])
+    return normal_by_use(fit_use(under.use[calm], signal[calm], whole), under.use, whole)
 
 
 def choose_signal(ratios: dict[str, Floats]) -> str:

@@ -18,7 +18,7 @@ from cohabit.ingesting import Wishes, foreign_in, formats_of
 from cohabit.settings import Settings
 from cohabit.skew import read_served
 from features.job import whole_stretch
-from features.labels import log_ratio
+from features.labels import Conditions, log_ratio
 from features.tables import TABLES
 from features.windows import LABEL_US, window_end
 from ingest.batch import message_batch
@@ -104,8 +104,9 @@ def test_the_stretch_of_a_lake_holds_the_window_of_every_sample(tmp_path: Path, 
 def test_an_absurd_signal_gives_no_label() -> None:
     latency = np.append(np.full(99, 5.0), 5e-324)
     pressure = np.linspace(0, 1, 100)[:, None]
+    unknown = np.full(100, np.nan)
 
-    log = log_ratio(latency, np.full(100, np.nan), pressure)
+    log = log_ratio(latency, Conditions(unknown, unknown, np.arange(100), pressure))
 
     assert np.isnan(log[-1])
     assert np.isfinite(log[:-1]).all()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.harm import MOST_CALM_HARM, harm
-from features.labels import log_ratio
+from features.labels import Conditions, log_ratio
 from ingest.simulator.law import PLATFORMS, capacities_of, draw_apps
 from ingest.simulator.laws import LAWS
 
@@ -14,6 +14,11 @@ N = 600
 APPS = 12
 MOST_BIAS = 0.06
 """In log slowdown, where a few windows come close to being alone on their node."""
+
+
+def ratios(signal: np.ndarray, load: np.ndarray, pressure: np.ndarray) -> np.ndarray:
+    """Labels of windows one after the other: nobody has a replica, and nobody knows its own use."""
+    return log_ratio(signal, Conditions(load, np.full(len(load), np.nan), np.arange(len(load)), pressure))
 
 
 def pressures(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -37,7 +42,7 @@ def test_labels_are_not_biased_under_a_law_of_any_form(law: str) -> None:
         load, platform = rng.uniform(0.25, 0.95, N), np.zeros(N, np.int64)
         truth = hidden.slowdown(np.full(N, victim), neighbours, load, platform)
         measured = neighbours @ apps.demand / capacities_of(PLATFORMS)[0]
-        label = log_ratio(5.0 * truth * rng.lognormal(0, 0.02, N), 100.0 * load, measured)
+        label = ratios(5.0 * truth * rng.lognormal(0, 0.02, N), 100.0 * load, measured)
         bias.append(float(np.nanmean(label - np.log(truth))))
 
     assert abs(np.mean(bias)) < MOST_BIAS
@@ -66,17 +71,17 @@ def test_neither_the_unit_of_a_signal_nor_the_order_of_rows_changes_a_label(seed
     pressure = pressures(rng, 200)
     signal, load, order = signal_of(pressure, rng), rng.uniform(1, 9, 200), rng.permutation(200)
 
-    plain = log_ratio(signal, load, pressure)
+    plain = ratios(signal, load, pressure)
 
-    np.testing.assert_allclose(log_ratio(scale * signal, load, pressure), plain, atol=1e-6)
-    np.testing.assert_allclose(log_ratio(signal[order], load[order], pressure[order]), plain[order], atol=1e-6)
+    np.testing.assert_allclose(ratios(scale * signal, load, pressure), plain, atol=1e-6)
+    np.testing.assert_allclose(ratios(signal[order], load[order], pressure[order]), plain[order], atol=1e-6)
 
 
 def test_without_neighbours_the_normal_is_the_signal_itself() -> None:
     rng = np.random.default_rng(1)
     signal = rng.lognormal(1.0, 0.1, 100)
 
-    label = log_ratio(signal, np.full(100, np.nan), np.zeros((100, 3)))
+    label = ratios(signal, np.full(100, np.nan), np.zeros((100, 3)))
 
     np.testing.assert_allclose(label, np.log(signal / np.median(signal)))
 
@@ -86,7 +91,7 @@ def test_windows_alone_on_their_node_are_the_normal_whatever_the_others_say() ->
     pressure = np.where(np.arange(200)[:, None] < 60, 0.0, 1.0 + pressures(rng, 200))
     signal = np.where(np.arange(200) < 60, 2.0, 8.0) * rng.lognormal(0, 0.01, 200)
 
-    label = log_ratio(signal, np.full(200, np.nan), pressure)
+    label = ratios(signal, np.full(200, np.nan), pressure)
 
     assert np.median(label[:60]) == pytest.approx(0.0, abs=0.005)
 

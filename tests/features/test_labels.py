@@ -24,7 +24,8 @@ def windows(pressure: np.ndarray, **signals: np.ndarray) -> pa.Table:
         c: pa.array(np.arange(n), LABELS.schema.field(c).type) for c in ("window_start", "window_end", "arrived_at")
     }
     columns |= {c: pressure if c == "pressure_cpu" else np.full(n, np.nan) for c in PRESSURES}
-    missing = {c: np.full(n, np.nan) for c in ("cpi", "rt_mean_ms", "cpu_us_per_request", "qps", "cpu_throttled_frac")}
+    signals_and_load = ("cpi", "rt_mean_ms", "cpu_us_per_request", "qps", "cpu_cores", "cpu_throttled_frac")
+    missing = {c: np.full(n, np.nan) for c in signals_and_load}
     return pa.table({**columns, "weight": np.ones(n), **missing, **signals})
 
 
