@@ -18,6 +18,6 @@ def set_up_logs(level: str = "INFO") -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # of the moment: a test may replace and close it
         cache_logger_on_first_use=False,
     )
