@@ -78,6 +78,7 @@ def run_doctor_scheduler(
         requests=requests,
         timeout_ms=ADVISED_MS if found is None else found.timeout_ms,
         max_age_s=own.max_feature_age_s,
+        tls=() if found is None else found.tls,
     )
     console.print(f"asking {wish.url} as kube-scheduler does", soft_wrap=True)
     return show_findings(_all(wish, found))

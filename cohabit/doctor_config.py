@@ -22,6 +22,8 @@ DEFAULT_MS = 5000.0
 HEAVIEST = 10
 """The weights of kube-scheduler's own default scores add up to 12."""
 OTHER_VERBS = ("filterVerb", "bindVerb", "preemptVerb")
+TLS_FILES = ("caFile", "certFile", "keyFile")
+"""Of tlsConfig: who signed the listener's certificate, and what the scheduler shows."""
 KEYS = {"urlPrefix", "prioritizeVerb", "weight", "enableHTTPS", "tlsConfig", "httpTimeout", "nodeCacheCapable"}
 KEYS |= {"managedResources", "ignorable", *OTHER_VERBS}
 UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
@@ -43,6 +45,8 @@ class Configured:
     findings: list[Finding]
     url: str | None
     timeout_ms: float
+    tls: tuple[str, ...] = ()
+    """TLS_FILES of an https URL."""
 
 
 def read_config(path: Path) -> object:
@@ -64,11 +68,14 @@ def read_config(path: Path) -> object:
 
 
 def parts_of(url: object) -> SplitResult:
-    """The parts of a URL; empty ones where it is none that can be asked over plain http."""
+    """The parts of a URL; empty ones where it is none that can be asked."""
     try:
         parts = urlsplit(str(url))
         usable = (
-            parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and bool(_PLAIN.fullmatch(str(url)))
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and bool(_PLAIN.fullmatch(str(url)))
         )
     except ValueError:
         usable = False
@@ -101,7 +108,8 @@ def configured(config: object) -> Configured:
     if entry is None:
         return _nothing("has no extender of Cohabit: add the one that docs/scheduler.md shows")
     timeout_ms = duration_ms(entry.get("httpTimeout"))
-    return Configured(list(_findings(entry)), _url(entry), timeout_ms or DEFAULT_MS)
+    files = tuple(str(_tls(entry).get(key) or "") for key in TLS_FILES)
+    return Configured(list(_findings(entry)), _url(entry), timeout_ms or DEFAULT_MS, files if all(files) else ())
 
 
 def _nothing(said: str) -> Configured:
@@ -139,10 +147,13 @@ def _url_prefix(entry: Entry) -> Finding:
     prefix = str(entry.get("urlPrefix") or "")
     if not prefix:
         return problem("urlPrefix", "is missing: set it to http://127.0.0.1:8081/extender")
-    if entry.get("enableHTTPS") or not parts_of(prefix).scheme:
-        return problem(
-            "urlPrefix", f"{prefix} is no address of plain http, which is all the listener speaks, on loopback"
-        )
+    scheme = parts_of(prefix).scheme
+    if not scheme:
+        return problem("urlPrefix", f"{prefix} is no address of http or https")
+    if (scheme == "https") != bool(entry.get("enableHTTPS")):
+        return problem("urlPrefix", f"{prefix} and enableHTTPS disagree: https needs enableHTTPS: true, http has none")
+    if scheme == "https" and (lacks := [key for key in TLS_FILES if not _tls(entry).get(key)]):
+        return problem("tlsConfig", f"lacks {', '.join(lacks)}: the listener answers only who shows a certificate")
     if not _is_ours(entry):
         return problem("urlPrefix", f"{prefix} does not end in {PREFIX_PATH}, where the advisor answers kube-scheduler")
     return ok("urlPrefix", prefix)
@@ -153,6 +164,11 @@ def _prioritize_verb(entry: Entry) -> Finding:
     if verb == VERB:
         return ok("prioritizeVerb", VERB)
     return problem("prioritizeVerb", f"is {verb!r}, so nothing is asked or found: set it to {VERB}")
+
+
+def _tls(entry: Entry) -> Mapping[str, object]:
+    said = entry.get("tlsConfig")
+    return said if isinstance(said, Mapping) else {}
 
 
 def _other_verb(verb: str) -> Finding:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import ssl
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -65,6 +66,7 @@ class Wish:
     requests: int
     timeout_ms: float
     max_age_s: float
+    tls: tuple[str, ...] = ()
 
 
 def checked_url(url: str) -> str:
@@ -83,10 +85,16 @@ def checked_url(url: str) -> str:
 class Caller:
     """One kept connection, as a scheduler has."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: Sequence[str] = ()) -> None:
         parts = parts_of(url)
         self.url, self._path = url, parts.path
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "https":
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=PATIENCE_S, context=_shown(tls)
+            )
+        else:
+            self._connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
 
     def close(self) -> None:
         """Hang up."""
@@ -114,6 +122,23 @@ class Caller:
         return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, read, took_ms)
 
 
+def _shown(tls: Sequence[str]) -> ssl.SSLContext:
+    """Trust and certificate of a scheduler; without files what the system trusts, and nothing to show.
+
+    Raises:
+        BadOption: a file cannot be used.
+    """
+    if not tls:
+        return ssl.create_default_context()
+    trusted, certificate, key = tls
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise BadOption(f"tlsConfig cannot be used ({error}): {', '.join(tls)} must be PEM files here too") from error
+    return context
+
+
 def request_of(app: str, nodes: Sequence[str]) -> bytes:
     """ExtenderArgs as kube-scheduler sends them with nodeCacheCapable: true.
 
@@ -128,7 +153,7 @@ def request_of(app: str, nodes: Sequence[str]) -> bytes:
 
 def examine(wish: Wish) -> Iterator[Finding]:
     """All findings on a running advisor; one that cannot be reached ends them."""
-    with closing(Caller(wish.url)) as scheduler, closing(Caller(wish.people)) as people:
+    with closing(Caller(wish.url, wish.tls)) as scheduler, closing(Caller(wish.people)) as people:
         try:
             told = scheduler.get("/watcher")
         except LOST as error:

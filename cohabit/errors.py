@@ -105,6 +105,17 @@ class NoFreePort(CohabitError):
         )
 
 
+class UnusableCertificates(CohabitError):
+    """The listener for schedulers cannot speak TLS with the files it was given."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY or _CLIENT_CA cannot be used ({reason}): give PEM files, "
+            "the key belonging to the certificate"
+        )
+
+
 class UnusablePath(CohabitError):
     """The system refused a file or folder."""
 

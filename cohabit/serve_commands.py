@@ -11,11 +11,12 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS, existing_lake, open_lake, stop_on_signals, stream_in
 from cohabit.console import console
-from cohabit.settings import Settings
+from cohabit.settings import AdvisorSettings, Settings
 from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from advisor.serving import Serving
+    from cohabit.serving import Certificates
 
 MOST_DIFFERING = 10
 SERVED = "served"
@@ -101,7 +102,7 @@ def run_serve(
     settings: Settings, *, registry: Path | None, snapshots: Path | None, port: int | None, scheduler_port: int | None
 ) -> None:
     """See `cohabit serve`."""
-    from cohabit.serving import Listening, run
+    from cohabit.serving import Listening, SchedulerListener, run
 
     serving = open_serving(
         settings, registry or settings.registry, snapshots or settings.snapshots, lambda: time_ns() // 1000
@@ -117,7 +118,18 @@ def run_serve(
     run(
         serving,
         port=own.port if port is None else port,
-        scheduler_port=own.scheduler_port if scheduler_port is None else scheduler_port,
-        scheduler_tries=1,
+        schedulers=SchedulerListener(
+            port=own.scheduler_port if scheduler_port is None else scheduler_port,
+            host=own.scheduler_host,
+            certificates=_certificates(own),
+        ),
         ready=ready,
     )
+
+
+def _certificates(own: AdvisorSettings) -> "Certificates | None":
+    from cohabit.serving import Certificates
+
+    files = own.scheduler_certificate, own.scheduler_key, own.scheduler_client_ca
+    certificate, key, client_ca = files
+    return Certificates(certificate, key, client_ca) if certificate and key and client_ca else None

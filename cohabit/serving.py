@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
@@ -18,7 +19,7 @@ from fastapi import FastAPI
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
-from cohabit.errors import NoFreePort
+from cohabit.errors import NoFreePort, UnusableCertificates
 from cohabit.tabling import TableProcess
 
 log = structlog.get_logger(__name__)
@@ -51,8 +52,34 @@ class _Server(uvicorn.Server):
         yield
 
 
-def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
-    """A listening loopback socket on the port, or on one of the next ones; 0 takes any.
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Of the listener for schedulers: its own, with its key, and whose clients it answers; PEM files."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerListener:
+    """Where schedulers are answered.
+
+    Args:
+        port: 0 takes any.
+        tries: 1 where it must not move: schedulers are configured with a fixed address.
+        host: loopback unless there are certificates.
+        certificates: None speaks plain http.
+    """
+
+    port: int
+    tries: int = 1
+    host: str = HOST
+    certificates: Certificates | None = None
+
+
+def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket.socket:
+    """A listening socket on the port, or on one of the next ones; 0 takes any.
 
     It listens at once: sockets that are merely bound do not keep each other from a port.
 
@@ -62,10 +89,10 @@ def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
     last = min(port + tries - 1, LAST_PORT) if port else 0
     reason = ""
     for candidate in range(port, last + 1):
-        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bound.bind((HOST, candidate))
+            bound.bind((host, candidate))
             bound.listen()
         except OSError as error:
             bound.close()
@@ -75,31 +102,31 @@ def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
     raise NoFreePort(port, last, reason)
 
 
-def run(serving: Serving, *, port: int, scheduler_port: int, scheduler_tries: int, ready: Ready) -> None:
+def run(serving: Serving, *, port: int, schedulers: SchedulerListener, ready: Ready) -> None:
     """Serve until SIGINT or SIGTERM, then drain. The score table is kept by a process of its own meanwhile.
-
-    Schedulers are configured with a fixed address: with `scheduler_tries` 1 their listener never moves.
 
     Raises:
         NoFreePort: one of the listeners finds no port.
+        UnusableCertificates: the listener for schedulers cannot use its files.
     """
+    secured = None if schedulers.certificates is None else secured_by(schedulers.certificates)
     with (
         free_socket(port) as main,
-        free_socket(scheduler_port, scheduler_tries) as scheduler,
+        free_socket(schedulers.port, schedulers.tries, schedulers.host) as scheduler,
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as folder,
         closing(TableProcess(serving.registry.root, serving.snapshots, Path(folder) / "table")) as table,
     ):
-        listening = Listening(_address(main), _address(scheduler))
+        listening = Listening(_address(main), _address(scheduler, "http" if secured is None else "https"))
         prioritizer = Prioritizer(serving, table.path, table)
-        apps = [(create_app(serving), main), (create_scheduler_app(prioritizer), scheduler)]
+        apps = [(_config(create_app(serving)), main), (_config(create_scheduler_app(prioritizer), secured), scheduler)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(keep_fresh(prioritizer, table), apps, lambda: ready(listening)))
 
 
 async def _run(
-    fresh: Coroutine[None, None, None], apps: list[tuple[FastAPI, socket.socket]], ready: Callable[[], bool]
+    fresh: Coroutine[None, None, None], apps: list[tuple[uvicorn.Config, socket.socket]], ready: Callable[[], bool]
 ) -> None:
-    servers = [_Server(_config(app)) for app, _ in apps]
+    servers = [_Server(config) for config, _ in apps]
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, servers)
     tasks = [asyncio.create_task(s.serve(sockets=[bound])) for s, (_, bound) in zip(servers, apps, strict=True)]
@@ -112,9 +139,34 @@ async def _run(
     reload.cancel()
 
 
-def _config(app: FastAPI) -> uvicorn.Config:
+def secured_by(files: Certificates) -> ssl.SSLContext:
+    """TLS 1.2 or later with a client's certificate, or no answer.
+
+    Raises:
+        UnusableCertificates: a file cannot be read, or is not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        for path in (files.certificate, files.key, files.client_ca):
+            path.open("rb").close()  # an error of this names the file
+        context.load_cert_chain(files.certificate, files.key)
+        context.load_verify_locations(files.client_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UnusableCertificates(str(error)) from error
+    return context
+
+
+def _config(app: FastAPI, secured: ssl.SSLContext | None = None) -> uvicorn.Config:
     return uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", http="httptools", timeout_graceful_shutdown=DRAIN_S
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http="httptools",
+        timeout_graceful_shutdown=DRAIN_S,
+        ssl_context_factory=None if secured is None else lambda *_: secured,
     )
 
 
@@ -138,6 +190,6 @@ def _stop(servers: list[_Server]) -> None:
         server.should_exit = True
 
 
-def _address(bound: socket.socket) -> str:
-    host, port = bound.getsockname()
-    return f"http://{host}:{port}"
+def _address(bound: socket.socket, scheme: str = "http") -> str:
+    host, port = bound.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -4,14 +4,17 @@ COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores st
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from cohabit.errors import BadSettings
 
 PREFIX = "COHABIT_"
+LOOPBACK = "127.0.0.1"
 OUTSIDE = ("COHABIT_CACHE",)
 """Variables with the prefix that are not settings: where downloads are kept."""
 
@@ -42,13 +45,38 @@ class SparkSettings(Branch):
 
 
 class AdvisorSettings(Branch):
-    """COHABIT_ADVISOR__*: the two listeners. Both stay on loopback until access control exists."""
+    """COHABIT_ADVISOR__*: the two listeners. Only that for schedulers may leave loopback, with client certificates."""
 
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
+    scheduler_host: str = LOOPBACK
+    scheduler_certificate: Path | None = None
+    """PEM, with what the schedulers' caFile signed."""
+    scheduler_key: Path | None = None
+    scheduler_client_ca: Path | None = None
+    """PEM: who signed the certificates of schedulers; nobody else is answered."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
     served_share: float = Field(default=0.01, ge=0, le=1)
     """Share of requests of which one feature vector is kept, for `cohabit skew`."""
+
+    @model_validator(mode="after")
+    def _schedulers_are_known(self) -> Self:
+        files = self.scheduler_certificate, self.scheduler_key, self.scheduler_client_ca
+        if any(files) and not all(files):
+            raise ValueError("scheduler_certificate, scheduler_key and scheduler_client_ca go together: set all three")
+        if not any(files) and not _is_loopback(self.scheduler_host):
+            raise ValueError(
+                f"schedulers beyond loopback ({self.scheduler_host}) need certificates: set scheduler_certificate, "
+                "scheduler_key and scheduler_client_ca; docs/scheduler.md shows how"
+            )
+        return self
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Settings(Branch):
