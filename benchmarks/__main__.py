@@ -1,11 +1,25 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import decode, export, features, herd, interference, laws, measured, sampling, scoring, serving, stream
+from benchmarks import (
+    decode,
+    export,
+    faults,
+    features,
+    herd,
+    interference,
+    laws,
+    measured,
+    sampling,
+    scoring,
+    serving,
+    stream,
+)
 from benchmarks.runner import main
 
 BENCHMARKS = (
     decode.BENCHMARK,
     export.BENCHMARK,
+    faults.BENCHMARK,
     features.BENCHMARK,
     herd.BENCHMARK,
     interference.BENCHMARK,

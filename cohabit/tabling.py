@@ -18,11 +18,12 @@ from time import monotonic, time_ns
 import structlog
 from prometheus_client import CollectorRegistry
 
+from advisor.errors import NoTable
 from advisor.newcomers import NewcomerClass
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.table import ScoreTable, begun, followed, widened
-from advisor.table_file import write_table
+from advisor.table_file import read_table, write_table
 from models.registry import Registry
 
 log = structlog.get_logger()
@@ -160,6 +161,9 @@ def keep(registry: Path, snapshots: Path, path: Path, asked: "Queue[NewcomerClas
     os.nice(NICENESS)
     serving = Serving(snapshots, Registry(registry), float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
     tabling = Tabling(serving, path)
+    with contextlib.suppress(NoTable):  # after a death the table goes on with the classes it had
+        for of in read_table(path).classes:
+            tabling.ask(of, monotonic())
     while os.getppid() == parent:
         try:
             tabling.step(monotonic())

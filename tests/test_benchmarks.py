@@ -134,6 +134,18 @@ def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> No
     assert line["ours"]["table_regret"] < 0.05
 
 
+def test_whatever_goes_wrong_a_scheduler_is_answered_whole() -> None:
+    done = run("faults", "--nodes", "520", "--seconds", "1")
+
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout.splitlines()[-1])
+    faults = {name.removesuffix("_not_200") for name in line if name.endswith("_not_200")}
+    assert {"reload", "bad_snapshot", "bad_bundle", "table_killed", "clock_ahead", "overload", "sigterm"} <= faults
+    assert {line[f"{fault}_not_200"] for fault in faults} == {0.0}
+    assert all(line[f"{fault}_per_s"] > 0 for fault in faults)
+    assert line["sigterm_exit_code"] == 0
+
+
 def test_decode_ends_with_the_figures_of_each_format_beside_its_bound() -> None:
     done = run("decode", "--samples", "2000", "--rounds", "1")
 
