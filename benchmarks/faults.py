@@ -29,7 +29,7 @@ from models.registry import Registry
 
 CLIENTS, OVERLOAD = 4, 40
 OFFERED = 500
-STALE_AFTER_S = 4
+STALE_AFTER_S, STUCK_S = 4, 4.0
 MANY_US = 3_600_000_000
 WARM_S = 60.0
 
@@ -184,7 +184,7 @@ def faults(served: Served) -> dict[str, tuple[int, Callable[[float], None]]]:
         served.publish()
         if first("stopped"):
             os.kill(served.table(), signal.SIGSTOP)
-        if at > 4 and first("continued"):
+        if at > STUCK_S and first("continued"):
             os.kill(served.table(), signal.SIGCONT)
 
     def stuck(_at: float) -> None:

@@ -39,6 +39,7 @@ MOST_CLASSES = 512
 """The most recently asked for are kept."""
 WAIT_S = 0.2
 NICENESS = 5
+ENDED_WITHIN_S = 2.0
 
 
 @dataclass
@@ -151,6 +152,8 @@ class TableProcess:
         """End the process."""
         if self._process is not None:
             self._process.terminate()
+            self._process.join(ENDED_WITHIN_S)
+            self._process.kill()  # a process that was stopped does not hear the word to end
             self._process.join()
         self._asked.cancel_join_thread()
 
