@@ -60,6 +60,8 @@ class ScoreReply(BaseModel):
     reason: str
     snapshot_version: int
     age_s: float
+    app_known: bool
+    """False: no container of this app ran or runs, its slowdown is that of an app nobody knows. A name misspelled?"""
     nodes: list[NodeReply]
 
 
@@ -88,7 +90,9 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
         raise UnknownNode(answer.names[0])
     scored = answer.scored
     if scored is None:
-        return ScoreReply(source="neutral", reason=answer.reason, snapshot_version=0, age_s=0.0, nodes=[])
+        return ScoreReply(
+            source="neutral", reason=answer.reason, snapshot_version=0, age_s=0.0, app_known=False, nodes=[]
+        )
     missing = np.setdiff1d(np.arange(len(answer.names)), scored.known)
     if len(missing):
         raise UnknownNode(answer.names[missing[0]])
@@ -97,6 +101,7 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
         reason="",
         snapshot_version=scored.scores.version,
         age_s=scored.scores.age_s,
+        app_known=ask.app in scored.scorer.snapshot.app_index,
         nodes=_in_order(ask.nodes, _node_replies(answer, scored, newcomer)),
     )
 

@@ -45,6 +45,12 @@ def test_scores_of_all_nodes_in_their_order(client: TestClient) -> None:
     assert [node["node"] for node in reply["nodes"]] == [f"n{i}" for i in range(6)]
 
 
+def test_an_app_that_nobody_knows_is_said_to_be_one(client: TestClient) -> None:
+    told = {app: client.post("/v1/scores", json={"app": app}).json()["app_known"] for app in ("web", "wbe")}
+
+    assert told == {"web": True, "wbe": False}
+
+
 def test_scores_of_the_nodes_asked_in_the_order_asked(client: TestClient) -> None:
     every = {node["node"]: node for node in scores(client)["nodes"]}
 
@@ -82,7 +88,14 @@ def test_an_unknown_node_is_named(client: TestClient, nodes: list[str]) -> None:
 def test_nothing_honest_to_say_is_said_with_the_reason(process: Process) -> None:
     reply = scores(TestClient(create_app(process.serving)), nodes=["n0"])
 
-    assert reply == {"source": "neutral", "reason": "not_loaded", "snapshot_version": 0, "age_s": 0.0, "nodes": []}
+    assert reply == {
+        "source": "neutral",
+        "reason": "not_loaded",
+        "snapshot_version": 0,
+        "age_s": 0.0,
+        "app_known": False,
+        "nodes": [],
+    }
 
 
 @pytest.mark.parametrize(
