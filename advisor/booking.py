@@ -51,6 +51,11 @@ class Bookings:
         over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
         return [self._by_uid.pop(uid) for uid in over]
 
+    def among(self, containers: Iterable[str]) -> set[str]:
+        """Those of the containers that are booked; may run in another thread than the rest."""
+        booked = frozenset(self._by_uid)
+        return {uid for uid in containers if uid in booked} if booked else set()
+
     def on(self, nodes: Collection[str]) -> list[Booked]:
         """Bookings on some nodes."""
         return [booked for booked in self._by_uid.values() if booked.node in nodes]

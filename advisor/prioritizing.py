@@ -6,7 +6,7 @@ class of unknown apps, while the right one is being computed; neutral. Each is c
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -78,6 +78,8 @@ class Prioritizer:
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
     _busy: bool = field(default=False, init=False)
+    _looked_at: int = field(default=-1, init=False)
+    """Version of the snapshot that was last searched for who arrived."""
     _correcting: bool = field(default=False, init=False)
     _crowded: dict[str, None] = field(default_factory=dict, init=False)
     """Nodes whose guests are counted roughly, the newest last."""
@@ -102,15 +104,22 @@ class Prioritizer:
             return None
         return Replies(table, spell(table.nodes, before.spelled if before else None))
 
-    def take(self, replies: Replies | None) -> None:
-        """Answer from newer replies from now on; for the event loop."""
+    def arrived(self) -> set[str]:
+        """Who was on the way and is seen in a snapshot not looked at before; for the reloading thread."""
+        scorer = self.serving.scorer
+        if scorer is None or scorer.snapshot.version == self._looked_at:
+            return set()
+        self._looked_at = scorer.snapshot.version
+        return self.bookings.among(scorer.snapshot.containers)
+
+    def take(self, replies: Replies | None, arrived: Collection[str] = ()) -> None:
+        """Answer from newer replies, without those who arrived, from now on; for the event loop."""
         if replies is not None:
             for booked in self.bookings:
                 replies.arrive(booked)
                 self._crowded[booked.node] = None
             self.replies = replies
-        if self.replies is not None and len(self.bookings) and self.serving.scorer is not None:
-            arrived = set(self.serving.scorer.snapshot.containers)
+        if self.replies is not None and len(self.bookings):
             for booked in self.bookings.settle(arrived, self.serving.now_us()):
                 self.replies.leave(booked)
 

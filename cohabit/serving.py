@@ -182,7 +182,8 @@ async def keep_fresh(prioritizer: Prioritizer, table: TableProcess) -> None:
 async def _reload(prioritizer: Prioritizer, table: TableProcess) -> None:
     table.ensure()
     await asyncio.to_thread(prioritizer.serving.reload)
-    prioritizer.take(await asyncio.to_thread(prioritizer.newer))
+    newer, arrived = await asyncio.to_thread(lambda: (prioritizer.newer(), prioritizer.arrived()))
+    prioritizer.take(newer, arrived)
 
 
 def _stop(servers: list[_Server]) -> None:
