@@ -19,8 +19,8 @@ MOST_AT_ONCE = 10
 """Labels of one window and key count as so many at most: containers of one moment err alike, and thousands of them
 would throw the bound from one limit to the other."""
 WIDEST, NARROWEST = float(np.log(4.0)), float(np.log(0.6))
-"""Multipliers are stretched to four times, so that broken labels do not break bounds, and shrunk by two fifths: rows that
-are covered on the whole are covered less often on the node that is chosen."""
+"""Multipliers are stretched to four times, so that broken labels do not break bounds, and shrunk by two fifths: rows
+that are covered on the whole are covered less often on the node that is chosen."""
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,24 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from prometheus_client import CollectorRegistry
+from lakes import derived_lake
 
 from cohabit import evaluation_tables
 from cohabit.command_line import FOLDS_DIFFER
-from cohabit.command_parts import TOPICS
 from cohabit.evaluation import Answer, Findings, Thoroughness, evaluate_lake, floor_of, leak_words, modelled_share
 from cohabit.evaluation_report import FIGURES, write_report
 from cohabit.evaluation_tables import beyond_words, narrow_sheets, predictor_sheets, sentences, sheets
 from cohabit.learn_commands import LEGEND, run_evaluate
 from cohabit.learning import DEFAULT_EFFORT
 from cohabit.settings import read_settings
-from cohabit.simulation import simulate_into
-from features.job import whole_stretch
-from features.local import run_local
-from features.tables import CONTENTION, LABELS, TABLES
+from features.tables import CONTENTION, LABELS
 from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
 from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
 from models import curves
 from models.evaluate import Estimate
 from models.learn import OURS
@@ -41,15 +34,7 @@ QUICK = Thoroughness(TrainConfig(rounds=20, spread_rounds=10, folds=2), Depth(2,
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Two hours of a small cluster, with all derived tables."""
-    folder = tmp_path_factory.mktemp("evaluated")
-    simulate_into(folder / "stream", PLAN, lambda _done, _of: None)
-    lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
-    stretch = whole_stretch(lake)
-    assert stretch is not None
-    run_local(lake, stretch, lambda _table, _rows: None)
-    return lake
+    return derived_lake(tmp_path_factory.mktemp("evaluated"), PLAN)
 
 
 @pytest.fixture(scope="module")

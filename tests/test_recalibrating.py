@@ -2,27 +2,19 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from prometheus_client import CollectorRegistry
+from lakes import derived_lake
 from typer.testing import CliRunner
 
 from advisor.margins import served_margins
 from cohabit.cli import app
-from cohabit.command_parts import TOPICS
 from cohabit.learning import Effort, train_bundle
 from cohabit.recalibrating import KEPT, recalibrate
-from cohabit.simulation import simulate_into
-from features.job import whole_stretch
-from features.local import run_local
-from features.tables import TABLES
 from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
 from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
 from models.bundle import read_bundle
 from models.errors import NothingToFollow
 from models.manifest import EntryMargins, Manifest
@@ -36,15 +28,7 @@ NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    folder = tmp_path_factory.mktemp("followed")
-    simulate_into(folder / "stream", PLAN, lambda _done, _of: None)
-    lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
-    stretch = whole_stretch(lake)
-    assert stretch is not None
-    run_local(lake, stretch, lambda _table, _rows: None)
-    return lake
+    return derived_lake(tmp_path_factory.mktemp("followed"), PLAN)
 
 
 @pytest.fixture

@@ -3,29 +3,21 @@
 import subprocess
 import sys
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from prometheus_client import CollectorRegistry
+from lakes import derived_lake
 from typer.testing import CliRunner
 
 from cohabit.cli import app
-from cohabit.command_parts import TOPICS
 from cohabit.evaluation import Thoroughness
 from cohabit.learn_commands import run_evaluate
 from cohabit.learning import diagnosis_of
 from cohabit.sampling import diagnosis_of_sample, sample_of, sample_sheet, sample_words
 from cohabit.settings import read_settings
-from cohabit.simulation import simulate_into
-from features.job import whole_stretch
-from features.local import run_local
-from features.tables import TABLES
 from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
 from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
 from models.bundle import read_bundle
 from models.questions import Depth
 from models.registry import Registry
@@ -48,15 +40,7 @@ with pa.OSFile(sys.argv[3], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Two hours of a small cluster, with all derived tables."""
-    folder = tmp_path_factory.mktemp("sampled")
-    simulate_into(folder / "stream", PLAN, lambda _done, _of: None)
-    lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
-    stretch = whole_stretch(lake)
-    assert stretch is not None
-    run_local(lake, stretch, lambda _table, _rows: None)
-    return lake
+    return derived_lake(tmp_path_factory.mktemp("sampled"), PLAN)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,29 @@
+"""Lakes: a simulated cluster landed and derived, as training and evaluating find it."""
+
+from pathlib import Path
+from threading import Event
+
+from prometheus_client import CollectorRegistry
+
+from cohabit.command_parts import TOPICS
+from cohabit.simulation import simulate_into
+from features.job import whole_stretch
+from features.local import run_local
+from features.tables import TABLES
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+
+
+def derived_lake(folder: Path, plan: Plan) -> Lake:
+    """All that was simulated, with all derived tables."""
+    simulate_into(folder / "stream", plan, lambda _done, _of: None)
+    lake = Lake.open(folder / "lake", TABLES)
+    ingest_files(
+        folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics.on(CollectorRegistry())
+    )
+    stretch = whole_stretch(lake)
+    assert stretch is not None
+    run_local(lake, stretch, lambda _table, _rows: None)
+    return lake
