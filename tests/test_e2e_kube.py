@@ -12,7 +12,7 @@ from e2e.kube.binaries import ETCD, KUBERNETES, MODULE, binaries, versions
 from e2e.kube.control_plane import PAGE, extender_of, scheduler_config, signing_key
 from e2e.kube.errors import NoGo
 from e2e.kube.processes import answers, free_ports
-from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict
+from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
 
 ROOT = Path(__file__).parent.parent
 
@@ -102,6 +102,14 @@ def test_a_total_is_the_sum_of_plugins_plus_weight_times_ten_times_ours() -> Non
 
     assert (judged.pods, judged.highest, judged.ours, judged.changed) == (1, 1, 0, 1)
     assert (judged.nodes, judged.astray) == (3, 1)
+
+
+def test_a_wait_is_from_the_last_score_of_plugins_to_the_first_of_ours() -> None:
+    at = ["11.000", "11.001", "11.005", "11.006"]
+    lines = [f"I1120 20:04:{at[i]} 1 x.go:1] ".encode() + line for i, line in enumerate(scored("n1", (60, 30), 2, 110))]
+    ours_again = lines[2].replace(b"n1", b"n2").replace(b"11.005", b"11.009")
+
+    assert waits_s([*lines[:3], ours_again, lines[3]]) == [pytest.approx(0.004)]
 
 
 def test_answers_are_counted_by_source_and_reason() -> None:

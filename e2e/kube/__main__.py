@@ -12,13 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import numpy as np
+
 from benchmarks.serving import going
 from cohabit.console import console, show_error, show_table
 from e2e.kube.advisor import prepared
 from e2e.kube.binaries import binaries
 from e2e.kube.errors import E2eError
-from e2e.kube.runs import Outcome, Plan, killed, with_advisor, without
-from e2e.kube.scheduler_log import Verdict
+from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -41,14 +42,16 @@ def _run(arguments: Namespace) -> int:
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
         with going(changing):
             alone = without(plan)
-            advised, judged = with_advisor(plan, arguments.sampled)
+            advised, sample = with_advisor(plan, arguments.sampled)
             outcomes = [alone, advised, killed(plan)]
-    _show(outcomes, judged)
+    _show(outcomes)
+    _show_sample(sample)
     whole = all(outcome.bound == outcome.pods for outcome in outcomes)
+    judged = sample.verdict
     return 0 if whole and judged.pods == judged.highest and not judged.astray else 1
 
 
-def _show(outcomes: Sequence[Outcome], judged: Verdict) -> None:
+def _show(outcomes: Sequence[Outcome]) -> None:
     rows = [
         [one.name, f"{one.bound:,} of {one.pods:,}", f"{one.pods_per_s:,.0f}", f"{sum(one.lost.values()):,}"]
         for one in outcomes
@@ -59,11 +62,17 @@ def _show(outcomes: Sequence[Outcome], judged: Verdict) -> None:
             console.print(f"{outcome.name}: lost {count:,} answers: {why}")
         for when, counts in outcome.counts.items():
             console.print(f"{outcome.name}: the advisor {when}: {counts}")
+
+
+def _show_sample(sample: Sample) -> None:
+    judged = sample.verdict
     console.print(
         f"of {judged.pods:,} pods looked at {judged.highest:,} went to a node with the highest total, {judged.ours:,} "
         f"to one with our highest points; {judged.changed:,} to one that kube-scheduler alone would not have taken"
     )
     console.print(f"totals other than its own scores + weight x 10 x ours: {judged.astray:,} of {judged.nodes:,}")
+    p50, p99 = 1e3 * np.quantile(sample.waits_s or [np.nan], [0.5, 0.99])
+    console.print(f"kube-scheduler waited {p50:.1f} ms for an answer in the median, {p99:.1f} ms at p99")
 
 
 def _parser() -> ArgumentParser:

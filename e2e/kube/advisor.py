@@ -1,5 +1,6 @@
 """Advisor: a real `cohabit serve` over a synthetic cluster whose metrics never grow old. An edge."""
 
+import http.client
 import os
 import re
 import sys
@@ -8,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.request import Request, urlopen
+from time import sleep
+from urllib.request import urlopen
 
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,6 +23,7 @@ TREES, CHANGING_SHARE = 200, 0.01
 ADDRESSES = re.compile(r"people and tools: (http://\S+)\s+schedulers: (http://\S+)/extender")
 UNKNOWN_CLASSES = 2
 """Of the table, besides those of apps."""
+ASK_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,14 @@ class Advisor:
 
     def warm(self, nodes: Sequence[str]) -> None:
         """Ask for every app until the table has them all: a cluster at work, not its first minute."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
 
         def all_there() -> bool:
             for app in CLASSES:
                 body = request_body(app, 0, list(nodes[:2])).replace(b'"uid":"pod-0",', b"")  # not to be booked
-                with urlopen(Request(f"http://{HOST}:{self.port}/extender/prioritize", body), timeout=10):
-                    pass
+                connection.request("POST", "/extender/prioritize", body)
+                connection.getresponse().read()
+            sleep(ASK_AGAIN_S)
             return self.classes() >= len(CLASSES)
 
         self.process.until(all_there)

@@ -11,7 +11,7 @@ from e2e.kube.api import PODS, numbered
 from e2e.kube.control_plane import PAGE, ControlPlane, control_plane, extender_of
 from e2e.kube.errors import NotScheduled
 from e2e.kube.processes import free_ports
-from e2e.kube.scheduler_log import SchedulerLog, Verdict, scores_in, verdict
+from e2e.kube.scheduler_log import SchedulerLog, Verdict, scores_in, verdict, waits_s
 
 STILL_S = 60.0
 """Without any new binding."""
@@ -61,6 +61,19 @@ class Outcome:
     counts: dict[str, Counts]
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Pods of which every score was looked at.
+
+    Args:
+        verdict: on where they went.
+        waits_s: for our answers, as kube-scheduler's log has it.
+    """
+
+    verdict: Verdict
+    waits_s: list[float]
+
+
 def without(plan: Plan) -> Outcome:
     """kube-scheduler alone."""
     with plan.plane("without") as plane:
@@ -71,7 +84,7 @@ def without(plan: Plan) -> Outcome:
         return _outcome("without", plane, log, plan.pods, {})
 
 
-def with_advisor(plan: Plan, sampled: int) -> tuple[Outcome, Verdict]:
+def with_advisor(plan: Plan, sampled: int) -> tuple[Outcome, Sample]:
     """kube-scheduler advised; and some pods more, of which every score is looked at."""
     [port] = free_ports(1)
     with plan.plane("with") as plane, advisor(plan.folder, port, "advisor") as advised:
@@ -109,13 +122,16 @@ def killed(plan: Plan) -> Outcome:
         return _outcome("killed and back", plane, log, plan.pods, counts)
 
 
-def _sampled(plane: ControlPlane, port: int, pods: int) -> Verdict:
+def _sampled(plane: ControlPlane, port: int, pods: int) -> Sample:
     _create(plane, "sampled", pods)
     with plane.scheduler(port, EVERY_SCORE) as process:
         log = SchedulerLog(process.log)
         _until_bound(log, pods)
+    weight = int(extender_of(PAGE.read_text())["weight"])
     with process.log.open("rb") as lines:
-        return verdict(scores_in(lines), log.node_of, int(extender_of(PAGE.read_text())["weight"]))
+        judged = verdict(scores_in(lines), log.node_of, weight)
+        lines.seek(0)
+        return Sample(judged, waits_s(lines))
 
 
 def _create(plane: ControlPlane, prefix: str, count: int) -> None:

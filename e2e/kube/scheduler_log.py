@@ -4,6 +4,7 @@ The lines are those of pkg/scheduler/schedule_one.go: bindings at verbosity 2, l
 score of every node at 10.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -12,9 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 POD, NODE = rb'pod="[^/]+/([^"]+)"', rb'node="([^"]+)"'
-BOUND = re.compile(
-    rb'^I\d\d(\d\d) (\d\d):(\d\d):([\d.]+) .*"Successfully bound pod to node" ' + POD + rb" " + NODE,
-)
+AT = re.compile(rb"^I\d\d(\d\d) (\d\d):(\d\d):([\d.]+) ")
+BOUND = re.compile(rb'"Successfully bound pod to node" ' + POD + rb" " + NODE)
 FAILED = re.compile(rb"\"Failed to run extender's priority function.*? err(?:or)?=\"(.*?[^\\])\"")
 SCORED = re.compile(
     rb'"(?:Plugin|Extender) scored node for pod" ' + POD + rb' (plugin|extender)="[^"]*" ' + NODE + rb" score=(-?\d+)"
@@ -49,15 +49,22 @@ class SchedulerLog:
         """Count what these lines tell."""
         for line in lines:
             if bound := BOUND.search(line):
-                day, hour, minute = (int(bound[i]) for i in (1, 2, 3))
-                self.at_s.append(((day * 24 + hour) * 60 + minute) * 60 + float(bound[4]))
-                self.node_of[bound[5].decode()] = bound[6].decode()
+                self.at_s.append(_at_s(line))
+                self.node_of[bound[1].decode()] = bound[2].decode()
             elif failed := FAILED.search(line):
                 self.lost[failed[1].decode().rpartition(": ")[2]] += 1
 
     def pods_per_s(self) -> float:
         """From the first binding to the last."""
         return (len(self.at_s) - 1) / max(max(self.at_s) - min(self.at_s), 1e-9)
+
+
+def _at_s(line: bytes) -> float:
+    """When a line was written, in seconds since the month began."""
+    if (at := AT.search(line)) is None:
+        return math.nan
+    day, hour, minute = (int(at[i]) for i in (1, 2, 3))
+    return ((day * 24 + hour) * 60 + minute) * 60 + float(at[4])
 
 
 @dataclass
@@ -86,6 +93,20 @@ def scores_in(lines: Iterable[bytes]) -> Scores:
         elif total := TOTAL.search(line):
             _node(scores, total[1], total[2]).total = int(total[3])
     return scores
+
+
+def waits_s(lines: Iterable[bytes]) -> list[float]:
+    """How long kube-scheduler waited for our answer, pod by pod: between its last own score and our first."""
+    waits, own, pod = list[float](), math.nan, b""
+    for line in lines:
+        if (scored := SCORED.search(line)) is None:
+            continue
+        if scored[2] == b"plugin":
+            own, pod = _at_s(line), scored[1]
+        elif scored[1] == pod:
+            waits.append(_at_s(line) - own)
+            pod = b""
+    return waits
 
 
 def _node(scores: Scores, pod: bytes, node: bytes) -> NodeScore:
