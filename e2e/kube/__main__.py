@@ -25,7 +25,8 @@ from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
 def main(words: Sequence[str] | None = None) -> int:
     """Run everything; the exit code."""
     arguments = _parser().parse_args(words)
-    signal.signal(signal.SIGTERM, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     try:
         return _run(arguments)
     except E2eError as error:
@@ -84,8 +85,8 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + signal.SIGTERM)
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

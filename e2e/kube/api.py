@@ -14,7 +14,8 @@ import msgspec
 from e2e.kube.errors import Refused
 from e2e.kube.processes import HOST
 
-THREADS = 8
+THREADS, PART = 8, 50
+"""Objects are created in parts, so that an interrupted test does not create the rest."""
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 CPU_CORES, MEMORY, MOST_PODS = 64, "256Gi", 250
 POD_CPU, POD_MEMORY = "100m", "256Mi"
@@ -83,7 +84,7 @@ class Api:
     def create(self, path: str, bodies: Sequence[bytes]) -> None:
         """Create objects, many at once."""
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(partial(self._create, path), [bodies[i::THREADS] for i in range(THREADS)]))
+            list(pool.map(partial(self._create, path), [bodies[i : i + PART] for i in range(0, len(bodies), PART)]))
 
     def _create(self, path: str, bodies: Sequence[bytes]) -> None:
         connection = self.connection()

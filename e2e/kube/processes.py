@@ -14,7 +14,7 @@ from e2e.kube.errors import Ended
 from ingest import supervise
 
 HOST = "127.0.0.1"
-READY_S, GRACE_S = 60.0, 10.0
+READY_S, GRACE_S = 60.0, 2.0
 
 
 @dataclass(frozen=True)
