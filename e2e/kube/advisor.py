@@ -23,7 +23,7 @@ TREES, CHANGING_SHARE = 200, 0.01
 ADDRESSES = re.compile(r"people and tools: (http://\S+)\s+schedulers: (http://\S+)/extender")
 UNKNOWN_CLASSES = 2
 """Of the table, besides those of apps."""
-ASK_AGAIN_S = 0.5
+ASK_AGAIN_S, WARM_S = 0.5, 600.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Advisor:
             sleep(ASK_AGAIN_S)
             return self.classes() >= len(CLASSES)
 
-        self.process.until(all_there)
+        self.process.until(all_there, WARM_S)
 
 
 def counts_in(text: str) -> Counts:

@@ -25,16 +25,16 @@ class Running:
     guard: "subprocess.Popen[bytes]"
     log: Path
 
-    def until(self, holds: Callable[[], bool]) -> None:
+    def until(self, holds: Callable[[], bool], limit_s: float = READY_S) -> None:
         """Wait until something holds.
 
         Raises:
-            Ended: the program ended, or a minute has passed.
+            Ended: the program ended, or it took longer.
         """
-        deadline = monotonic() + READY_S
+        deadline = monotonic() + limit_s
         while not holds():
             if self.guard.poll() is not None or monotonic() > deadline:
-                raise Ended(self.name, self.log, READY_S)
+                raise Ended(self.name, self.log, limit_s)
             sleep(0.05)
 
     def kill(self) -> None:
