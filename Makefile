@@ -12,10 +12,10 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check search fuzz-decode lock clean wheel wheel-serve crash
+.PHONY: help setup demo test check search fuzz-decode lock clean wheel wheel-serve crash e2e-kube
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(JARS) ## create the environment and fetch the jars; nothing is needed before but Python >= 3.11
 
@@ -28,6 +28,9 @@ test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 s
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/live_rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+
+e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n and PODS=n for fewer; needs Go on PATH
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
 	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))

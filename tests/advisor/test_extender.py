@@ -43,9 +43,15 @@ def client(process: Process) -> TestClient:
     return TestClient(create_scheduler_app(Prioritizer(process.made_ready().serving)))
 
 
-@pytest.mark.parametrize("exchange", ["prioritize-names", "prioritize-nodes", "prioritize-nothing"])
+EXCHANGES = [
+    *(f"prioritize-{of}" for of in ("names", "nodes", "nothing")),
+    *(f"prioritize-released-{of}" for of in ("names", "nodes")),
+]
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
 def test_golden_exchange(client: TestClient, exchange: str) -> None:
-    """Requests were written by Go's encoding/json from the protocol's types."""
+    """Requests were written by Go's encoding/json from the protocol's types, `released` ones by kube-scheduler."""
     request, expected = (GOLDEN / f"{exchange}.{part}.json" for part in ("request", "reply"))
 
     reply = client.post(PATH, content=request.read_bytes(), headers={"content-type": "application/json"})

@@ -1,0 +1,93 @@
+"""`python -m e2e.kube`: a real kube-scheduler and a real advisor; without it, with it, with it killed and back.
+
+Exit 1 where a pod got no node, where a total was not what both sides say, or where a pod did not go to the highest one.
+"""
+
+import signal
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import numpy as np
+
+from benchmarks.serving import going
+from cohabit.console import console, show_error, show_table
+from e2e.kube.advisor import prepared
+from e2e.kube.binaries import binaries
+from e2e.kube.errors import E2eError
+from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run everything; the exit code."""
+    arguments = _parser().parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    try:
+        return _run(arguments)
+    except E2eError as error:
+        show_error(error)
+        return 1
+
+
+def _run(arguments: Namespace) -> int:
+    programs = binaries(console.print)
+    with tempfile.TemporaryDirectory(prefix="cohabit-e2e-kube-") as name:
+        folder = Path(name)
+        console.print(f"a snapshot of {arguments.nodes:,} nodes and a bundle; then three clusters, one after the other")
+        changing = prepared(folder, arguments.nodes, arguments.residents)
+        plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
+        with going(changing):
+            alone = without(plan)
+            advised, sample = with_advisor(plan, arguments.sampled)
+            outcomes = [alone, advised, killed(plan)]
+    _show(outcomes)
+    _show_sample(sample)
+    whole = all(outcome.bound == outcome.pods for outcome in outcomes)
+    judged = sample.verdict
+    return 0 if whole and judged.pods == judged.highest and not judged.astray else 1
+
+
+def _show(outcomes: Sequence[Outcome]) -> None:
+    rows = [
+        [one.name, f"{one.bound:,} of {one.pods:,}", f"{one.pods_per_s:,.0f}", f"{sum(one.lost.values()):,}"]
+        for one in outcomes
+    ]
+    show_table("kube-scheduler", ("advisor", "pods scheduled", "pods/s", "answers lost"), rows)
+    for outcome in outcomes:
+        for why, count in outcome.lost.items():
+            console.print(f"{outcome.name}: lost {count:,} answers: {why}")
+        for when, counts in outcome.counts.items():
+            console.print(f"{outcome.name}: the advisor {when}: {counts}")
+
+
+def _show_sample(sample: Sample) -> None:
+    judged = sample.verdict
+    console.print(
+        f"of {judged.pods:,} pods looked at {judged.highest:,} went to a node with the highest total, {judged.ours:,} "
+        f"to one with our highest points; {judged.changed:,} to one that kube-scheduler alone would not have taken"
+    )
+    console.print(f"totals other than its own scores + weight x 10 x ours: {judged.astray:,} of {judged.nodes:,}")
+    p50, p99 = 1e3 * np.quantile(sample.waits_s or [np.nan], [0.5, 0.99])
+    console.print(f"kube-scheduler waited {p50:.1f} ms for an answer in the median, {p99:.1f} ms at p99")
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser("python -m e2e.kube", description="kube-scheduler, kube-apiserver and etcd, as released")
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes (1000)")
+    parser.add_argument("--pods", type=int, default=5000, help="pods of each run (5000)")
+    parser.add_argument("--residents", type=int, default=30, help="containers on each node, for the advisor alone (30)")
+    parser.add_argument("--sampled", type=int, default=200, help="pods of which every score is looked at (200)")
+    return parser
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Advisor: a real `cohabit serve` over a synthetic cluster whose metrics never grow old. An edge."""
+
+import http.client
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+from urllib.request import urlopen
+
+import numpy as np
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks import synthetic
+from benchmarks.serving import CLASSES, Changing, request_body
+from e2e.kube.processes import HOST, Running, running
+
+TREES, CHANGING_SHARE = 200, 0.01
+ADDRESSES = re.compile(r"people and tools: (http://\S+)\s+schedulers: (http://\S+)/extender")
+UNKNOWN_CLASSES = 2
+"""Of the table, besides those of apps."""
+ASK_AGAIN_S, WARM_S = 0.5, 600.0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What an advisor counted.
+
+    Args:
+        sources: answers by source, with the reason where there is one.
+        answered: requests.
+        seconds: they took together.
+    """
+
+    sources: Counter[str]
+    answered: float
+    seconds: float
+
+    def since(self, before: "Counts") -> "Counts":
+        """What was added."""
+        return Counts(self.sources - before.sources, self.answered - before.answered, self.seconds - before.seconds)
+
+    def __str__(self) -> str:
+        sources = ", ".join(f"{source} {count:,.0f}" for source, count in self.sources.most_common())
+        return f"{sources or 'none'}; {1e3 * self.seconds / max(self.answered, 1):.2f} ms each"
+
+
+@dataclass(frozen=True)
+class Advisor:
+    """A running advisor.
+
+    Args:
+        process: to kill.
+        main: address for people.
+        port: for schedulers.
+    """
+
+    process: Running
+    main: str
+    port: int
+
+    def counts(self) -> Counts:
+        """What it counted since it started."""
+        with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
+            return counts_in(reply.read().decode())
+
+    def classes(self) -> int:
+        """Apps in its table."""
+        with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
+            found = re.search(r"^cohabit_table_classes ([\d.]+)", reply.read().decode(), re.MULTILINE)
+        return int(float(found[1])) - UNKNOWN_CLASSES if found else 0
+
+    def warm(self, nodes: Sequence[str]) -> None:
+        """Ask for every app until the table has them all: a cluster at work, not its first minute."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+
+        def all_there() -> bool:
+            for app in CLASSES:
+                body = request_body(app, 0, list(nodes[:2])).replace(b'"uid":"pod-0",', b"")  # not to be booked
+                connection.request("POST", "/extender/prioritize", body)
+                connection.getresponse().read()
+            sleep(ASK_AGAIN_S)
+            return self.classes() >= len(CLASSES)
+
+        self.process.until(all_there, WARM_S)
+
+
+def counts_in(text: str) -> Counts:
+    """Counts in Prometheus' text."""
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    sources = Counter[str]()
+    for sample in samples:
+        if sample.name == "cohabit_answers_total":
+            sources[" ".join(filter(None, (sample.labels["source"], sample.labels["reason"])))] += int(sample.value)
+    named = {sample.name: sample.value for sample in samples}
+    took = "cohabit_prioritize_seconds"
+    return Counts(sources, named[f"{took}_count"], named[f"{took}_sum"])
+
+
+def prepared(folder: Path, nodes: int, residents: int) -> Changing:
+    """A bundle, and snapshots of a cluster with so many nodes, the first one published."""
+    rng = np.random.default_rng(0)
+    view = synthetic.cluster(nodes, residents, rng)
+    synthetic.promoted(folder / "registry", view, TREES, rng)
+    changing = Changing(folder / "snapshots", view, CHANGING_SHARE, rng)
+    changing.publish()
+    return changing
+
+
+@contextmanager
+def advisor(folder: Path, port: int, name: str) -> Iterator[Advisor]:
+    """`cohabit serve` over that folder, with schedulers on that port."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
+    (temporary := folder / "tmp").mkdir(exist_ok=True)
+    ports = ("--port", "0", "--scheduler-port", str(port))
+    folders = ("--registry", str(folder / "registry"), "--snapshots", str(folder / "snapshots"))
+    command = [sys.executable, "-m", "cohabit", "serve", *ports, *folders]
+    log = folder / f"{name}.log"
+    with running(command, log, {**kept, "COLUMNS": "300", "TMPDIR": str(temporary)}) as process:
+        process.until(lambda: ADDRESSES.search(log.read_text()) is not None)
+        [(main, _)] = ADDRESSES.findall(log.read_text())
+        yield Advisor(process, main, port)

@@ -1,0 +1,81 @@
+"""Binaries: etcd, kube-apiserver and kube-scheduler, built once from the module proxy and kept by version. An edge.
+
+Versions stand in go.mod beside this file, every byte of what is downloaded in go.sum.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from e2e.kube.errors import BuildFailed, NoGo
+from ingest.cache import cache_folder
+
+MODULE = Path(__file__).parent
+ETCD, KUBERNETES = "go.etcd.io/etcd/server/v3", "k8s.io/kubernetes"
+PACKAGES = {
+    "etcd": ETCD,
+    "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
+    "kube-scheduler": f"{KUBERNETES}/cmd/kube-scheduler",
+}
+TRIES = 5
+"""Downloads are some 200 modules; what has arrived is kept."""
+
+
+def versions(go_mod: str) -> Mapping[str, str]:
+    """Versions of Go, etcd and Kubernetes in a go.mod; Go's by name `go`."""
+    found = {name: re.search(rf"^\s+{re.escape(name)} v(\S+)", go_mod, re.MULTILINE) for name in (ETCD, KUBERNETES)}
+    found["go"] = re.search(r"^go (\d+\.\d+)", go_mod, re.MULTILINE)
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def binaries(say: Callable[[str], None]) -> Path:
+    """Folder of the three programs; those that are missing are built.
+
+    Raises:
+        NoGo: one is missing and there is no Go toolchain.
+        BuildFailed: a download failed several times, or a build once.
+    """
+    of = versions((MODULE / "go.mod").read_text())
+    folder = cache_folder() / f"kube-{of[KUBERNETES]}-etcd-{of[ETCD]}"
+    missing = [name for name in PACKAGES if not (folder / name).exists()]
+    if missing and shutil.which("go") is None:
+        raise NoGo(of["go"])
+    if missing:
+        say(f"downloading the sources of Kubernetes {of[KUBERNETES]} and etcd {of[ETCD]}")
+        _download()
+    for name in missing:
+        say(f"building {name} (minutes, once)")
+        _build(name, folder, of[KUBERNETES])
+    return folder
+
+
+def _download() -> None:
+    for number in range(TRIES):
+        failed = _go("mod", "download")
+        if failed is None:
+            return
+        if number == TRIES - 1:
+            raise BuildFailed(f"downloading, {TRIES} times,", failed)
+
+
+def _build(name: str, folder: Path, kubernetes: str) -> None:
+    building = folder / f".building-{name}-{os.getpid()}"
+    major, minor, _ = kubernetes.split(".", 2)
+    stamps = {"gitVersion": f"v{kubernetes}", "gitMajor": major, "gitMinor": minor}
+    stamped = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+    failed = _go(
+        "build", "-mod=readonly", "-trimpath", "-ldflags", f"-s -w {stamped}", "-o", str(building), PACKAGES[name]
+    )
+    if failed is not None:
+        raise BuildFailed(f"building {name}", failed)
+    building.replace(folder / name)
+
+
+def _go(*words: str) -> str | None:
+    """Run go in the module; what it said where it failed."""
+    kept = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    done = subprocess.run(["go", *words], cwd=MODULE, env=kept, capture_output=True, text=True, check=False)  # noqa: S607
+    return None if done.returncode == 0 else done.stderr[-2000:]
