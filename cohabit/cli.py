@@ -8,6 +8,7 @@ import typer
 from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
+from cohabit.store_commands import store_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(lake_app, name="lake")
 app.add_typer(doctor_app, name="doctor")
+app.add_typer(store_app, name="store")
 
 Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]

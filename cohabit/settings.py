@@ -58,6 +58,8 @@ class Settings(Branch):
     lake: str = "cohabit-data/lake"
     registry: Path = Path("cohabit-data/registry")
     snapshots: Path = Path("cohabit-data/snapshots")
+    store: str | None = None
+    """Tokens and audit: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
     mapping: Path | None = None
     """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()
