@@ -1,5 +1,6 @@
 """Errors of the advisor, one class per action a caller can take."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -124,3 +125,41 @@ class StoreUnavailable(AdvisorError):
         super().__init__(
             f"the store {store} does not answer ({reason}): is it running, and is COHABIT_STORE its address?"
         )
+
+
+class BadTokenName(AdvisorError):
+    """A name that a token cannot have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name[:120]!r} cannot name a token: give up to 100 letters, digits and ._@-, first of all a "
+            "letter or digit"
+        )
+
+
+class UnknownRole(AdvisorError):
+    """A role that there is not."""
+
+    def __init__(self, role: str, roles: Sequence[str]) -> None:
+        self.role, self.roles = role, tuple(roles)
+        super().__init__(f"{role[:50]!r} is no role: there are {', '.join(roles)}")
+
+
+class TokenExists(AdvisorError):
+    """A second token of one name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"there is, or was, a token named {name!r}, and the audit must tell them apart: choose another name, such "
+            f"as {name}-2, then revoke the old one"
+        )
+
+
+class NoToken(AdvisorError):
+    """No token that is still open has this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"no token named {name[:120]!r} is open: `cohabit token list` names them all")
