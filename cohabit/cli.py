@@ -343,7 +343,11 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="For people; the next free one if taken.")] = None,
     scheduler_port: Annotated[int | None, typer.Option(min=0, max=65535, help="For schedulers; never moves.")] = None,
 ) -> None:
-    """Answer schedulers and people on loopback; neutral, with the reason, when nothing honest can be said."""
+    """Answer schedulers and people; neutral, with the reason, when nothing honest can be said.
+
+    Both listeners are on loopback and open to its users. COHABIT_ADVISOR__ACCESS=tokens asks people and tools for a
+    token (`cohabit token`), and lets COHABIT_ADVISOR__HOST name another address for them.
+    """
     from cohabit.serve_commands import run_serve
 
     run_serve(settings(), registry=registry, snapshots=snapshots, port=port, scheduler_port=scheduler_port)

@@ -200,7 +200,7 @@ def _refresh(demo: Demo) -> None:
 
 def _serve(demo: Demo, *, leave: bool) -> None:
     from advisor.snapshot import load_current
-    from cohabit.serving import PORTS_TRIED, run
+    from cohabit.serving import PORTS_TRIED, Front, run
 
     snapshots = demo.folder / "snapshots"
     as_of_us = load_current(snapshots).as_of_us
@@ -222,7 +222,7 @@ def _serve(demo: Demo, *, leave: bool) -> None:
 
     run(
         serving,
-        port=settings.advisor.port,
+        Front(settings.advisor.port),
         scheduler_port=settings.advisor.scheduler_port,
         scheduler_tries=PORTS_TRIED,
         ready=ready,

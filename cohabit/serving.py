@@ -16,6 +16,7 @@ import uvloop
 from fastapi import FastAPI
 
 from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.gate import Guard
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.errors import NoFreePort
@@ -51,8 +52,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
-    """A listening loopback socket on the port, or on one of the next ones; 0 takes any.
+def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket.socket:
+    """A listening socket on the port, or on one of the next ones; 0 takes any.
 
     It listens at once: sockets that are merely bound do not keep each other from a port.
 
@@ -62,10 +63,10 @@ def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
     last = min(port + tries - 1, LAST_PORT) if port else 0
     reason = ""
     for candidate in range(port, last + 1):
-        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bound.bind((HOST, candidate))
+            bound.bind((host, candidate))
             bound.listen()
         except OSError as error:
             bound.close()
@@ -75,7 +76,22 @@ def free_socket(port: int, tries: int = PORTS_TRIED) -> socket.socket:
     raise NoFreePort(port, last, reason)
 
 
-def run(serving: Serving, *, port: int, scheduler_port: int, scheduler_tries: int, ready: Ready) -> None:
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How people and tools come in.
+
+    Args:
+        port: the first one that is tried; 0 takes any.
+        host: an address of this machine.
+        guard: who may do what; None lets everybody do everything.
+    """
+
+    port: int
+    host: str = HOST
+    guard: Guard | None = None
+
+
+def run(serving: Serving, front: Front, *, scheduler_port: int, scheduler_tries: int, ready: Ready) -> None:
     """Serve until SIGINT or SIGTERM, then drain. The score table is kept by a process of its own meanwhile.
 
     Schedulers are configured with a fixed address: with `scheduler_tries` 1 their listener never moves.
@@ -84,14 +100,14 @@ def run(serving: Serving, *, port: int, scheduler_port: int, scheduler_tries: in
         NoFreePort: one of the listeners finds no port.
     """
     with (
-        free_socket(port) as main,
+        free_socket(front.port, host=front.host) as main,
         free_socket(scheduler_port, scheduler_tries) as scheduler,
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as folder,
         closing(TableProcess(serving.registry.root, serving.snapshots, Path(folder) / "table")) as table,
     ):
         listening = Listening(_address(main), _address(scheduler))
         prioritizer = Prioritizer(serving, table.path, table)
-        apps = [(create_app(serving), main), (create_scheduler_app(prioritizer), scheduler)]
+        apps = [(create_app(serving, front.guard), main), (create_scheduler_app(prioritizer), scheduler)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(keep_fresh(prioritizer, table), apps, lambda: ready(listening)))
 
@@ -139,5 +155,5 @@ def _stop(servers: list[_Server]) -> None:
 
 
 def _address(bound: socket.socket) -> str:
-    host, port = bound.getsockname()
-    return f"http://{host}:{port}"
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

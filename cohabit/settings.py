@@ -4,7 +4,9 @@ COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores st
 """
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -42,8 +44,12 @@ class SparkSettings(Branch):
 
 
 class AdvisorSettings(Branch):
-    """COHABIT_ADVISOR__*: the two listeners. Both stay on loopback until access control exists."""
+    """COHABIT_ADVISOR__*: the two listeners. The one for schedulers stays on loopback."""
 
+    host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")
+    """Address of the listener for people and tools; another than loopback needs tokens."""
+    access: Literal["open", "tokens"] = "open"
+    """Who may ask that listener: whoever reaches it, or who has a token with a role."""
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
     max_feature_age_s: float = Field(default=120.0, gt=0)
