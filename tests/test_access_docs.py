@@ -105,6 +105,7 @@ def listening(folder: Path, **settings: str) -> tuple[str, str]:
         assert served.stdout is not None
         main, scheduler = re.findall(r"http://[\d.:]+", served.stdout.readline())
         served.terminate()
+        served.stdout.read()  # it may still have something to say
     assert served.returncode == 0
     return main, scheduler
 

@@ -6,6 +6,7 @@ that the gate did not recognise reaches the application.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from re import Pattern
 
 from starlette.datastructures import Headers
@@ -105,8 +106,11 @@ def _token(scope: Scope) -> Shown | None:
 
 
 def _address(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else "somewhere"
+    """From where, if it is an address: a proxy of this machine passes on what it was told."""
+    try:
+        return str(ip_address((scope.get("client") or ("",))[0]))
+    except ValueError:
+        return "somewhere"
 
 
 def _refused(refusal: Refusal, request_id: str) -> JSONResponse:

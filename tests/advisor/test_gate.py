@@ -78,7 +78,8 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 
 @pytest.fixture
 def client(guarding: Guarded, process: Process) -> TestClient:
-    return TestClient(create_app(process.made_ready().serving, guarding.guard))
+    app = create_app(process.made_ready().serving, guarding.guard)
+    return TestClient(app, client=("192.0.2.7", 50_000))
 
 
 def ask(client: TestClient, name: str, token: str | None = None) -> Response:
@@ -131,9 +132,9 @@ def test_wrong_old_and_revoked_tokens_are_answered_alike_and_told_apart_in_the_a
     assert {(reply.status_code, reply.text) for reply in replies} == {(401, replies[0].text)}
     assert all(reply.headers["www-authenticate"].startswith("Bearer") for reply in replies)
     assert [(entry.who, entry.role, entry.outcome) for entry in guarding.refused()] == [
-        ("from testclient", "", "401 unknown token"),
-        ("from testclient", "", "401 unknown token"),
-        ("from testclient", "", "401 no token"),
+        ("from 192.0.2.7", "", "401 unknown token"),
+        ("from 192.0.2.7", "", "401 unknown token"),
+        ("from 192.0.2.7", "", "401 no token"),
         ("admin", "admin", "401 revoked token"),
         ("sre", "sre", "401 expired token"),
     ]
@@ -183,6 +184,12 @@ def test_a_refusal_repeats_nothing_of_the_request_and_writes_none_of_it_down(
     assert [entry.request_id for entry in guarding.refused()] == [reply.headers["x-request-id"] for reply in replies]
 
 
+def test_what_is_no_address_is_not_written_down(guarding: Guarded, process: Process) -> None:
+    ask(TestClient(create_app(process.serving, guarding.guard), client=("marker", 1)), SCORES)
+
+    assert [entry.who for entry in guarding.refused()] == ["from somewhere"]
+
+
 def test_the_body_of_a_request_that_is_refused_is_not_read(guarding: Guarded, process: Process) -> None:
     app = create_app(process.serving, guarding.guard)
     sent: list[Message] = []
@@ -230,6 +237,11 @@ def strange_app(guarding: Guarded) -> FastAPI:
     def files(path: str) -> str:
         return path
 
+    @outer.get("/files/open")
+    @allowed("anyone")
+    def shadowed() -> str:
+        return ""
+
     class Raw:
         roles: tuple[Role, ...] = ("team",)
 
@@ -247,6 +259,7 @@ def strange_app(guarding: Guarded) -> FastAPI:
         ("/outer/web", {"sre"}),
         ("/outer/special", set()),  # two routes match: whoever asks must be let in by both, which admin alone is
         ("/outer/files/a/b", {"planner"}),
+        ("/outer/files/open", {"planner"}),  # the one that is open does not open the other
         ("/raw", {"team"}),
     ],
 )

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -124,6 +125,21 @@ def test_what_is_written_counts_wholly_or_not_at_all(store: Engine) -> None:
 
     with reading(store) as connection:
         assert connection.execute(select(AUDIT)).all() == []
+
+
+def test_writers_of_a_file_wait_before_they_read(tmp_path: Path) -> None:
+    def count_up(engine: Engine) -> None:
+        with writing(engine) as connection:
+            seen = len(connection.execute(select(AUDIT.c.id)).all())
+            connection.execute(AUDIT.insert(), [{**ROW, "at_us": seen}])
+
+    with open_store(str(tmp_path / "store.sqlite")) as engine, ThreadPoolExecutor(4) as pool:
+        migrate(engine)
+        list(pool.map(count_up, [engine] * 30))
+        with reading(engine) as connection:
+            counted = connection.execute(select(AUDIT.c.at_us)).scalars().all()
+
+    assert sorted(counted) == list(range(30))
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:

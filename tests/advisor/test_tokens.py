@@ -100,7 +100,10 @@ def test_another_secret_under_the_same_prefix_is_unknown(store: Engine) -> None:
 
 
 def test_a_prefix_that_nobody_has_is_unknown_also_with_the_hash_of_nothing(store: Engine) -> None:
-    assert find_token(store, Shown("0" * 12, bytes(32)), 0) == UNKNOWN
+    nothing = Shown("0" * 12, bytes(32))
+
+    assert find_token(store, nothing, 0) == UNKNOWN
+    assert not nothing.opens(None)
 
 
 @pytest.mark.parametrize(
