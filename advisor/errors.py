@@ -1,5 +1,6 @@
 """Errors of the advisor, one class per action a caller can take."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -80,3 +81,85 @@ class NoTable(AdvisorError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"no score table in {path}: {reason}; it is written some seconds after the start of serving")
+
+
+class BadStoreUrl(AdvisorError):
+    """An address of the store that names no database; it is not repeated, since it may hold a password."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+        super().__init__(
+            f"COHABIT_STORE is no address of a store (it begins with {scheme!r}): give a file for SQLite, or "
+            "postgresql://user:password@host:port/database"
+        )
+
+
+class StoreOutdated(AdvisorError):
+    """The store lacks migrations, perhaps all of them."""
+
+    def __init__(self, store: str, found: str, wanted: str) -> None:
+        self.store, self.found, self.wanted = store, found, wanted
+        at = f"is at version {found}" if found else "has not been made"
+        super().__init__(
+            f"the store {store} {at}, and version {wanted} is needed: run `cohabit store migrate`, or point "
+            "COHABIT_STORE at another"
+        )
+
+
+class StoreAhead(AdvisorError):
+    """A newer Cohabit has migrated the store."""
+
+    def __init__(self, store: str, found: str, wanted: str) -> None:
+        self.store, self.found, self.wanted = store, found, wanted
+        super().__init__(
+            f"the store {store} is at version {found}, which this Cohabit does not know (its own is {wanted}): upgrade "
+            "Cohabit, or restore the backup made before"
+        )
+
+
+class StoreUnavailable(AdvisorError):
+    """The store's database does not answer, or refuses."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        self.store, self.reason = store, reason
+        super().__init__(
+            f"the store {store} does not answer ({reason}): is it running, and is COHABIT_STORE its address?"
+        )
+
+
+class BadTokenName(AdvisorError):
+    """A name that a token cannot have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name[:120]!r} cannot name a token: give up to 100 letters, digits and ._@-, first of all a "
+            "letter or digit"
+        )
+
+
+class UnknownRole(AdvisorError):
+    """A role that there is not."""
+
+    def __init__(self, role: str, roles: Sequence[str]) -> None:
+        self.role, self.roles = role, tuple(roles)
+        super().__init__(f"{role[:50]!r} is no role: there are {', '.join(roles)}")
+
+
+class TokenExists(AdvisorError):
+    """A second token of one name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"there is, or was, a token named {name!r}, and the audit must tell them apart: choose another name, such "
+            f"as {name}-2, then revoke the old one"
+        )
+
+
+class NoToken(AdvisorError):
+    """No token that is still open has this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"no token named {name[:120]!r} is open: `cohabit token list` names them all")

@@ -1,5 +1,6 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,8 @@ import typer
 from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
+from cohabit.store_commands import store_app
+from cohabit.token_commands import token_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +29,8 @@ app = typer.Typer(
 )
 app.add_typer(lake_app, name="lake")
 app.add_typer(doctor_app, name="doctor")
+app.add_typer(store_app, name="store")
+app.add_typer(token_app, name="token")
 
 Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
@@ -338,10 +343,31 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="For people; the next free one if taken.")] = None,
     scheduler_port: Annotated[int | None, typer.Option(min=0, max=65535, help="For schedulers; never moves.")] = None,
 ) -> None:
-    """Answer schedulers and people on loopback; neutral, with the reason, when nothing honest can be said."""
+    """Answer schedulers and people; neutral, with the reason, when nothing honest can be said.
+
+    Both listeners are on loopback and open to its users. COHABIT_ADVISOR__ACCESS=tokens asks people and tools for a
+    token (`cohabit token`), and lets COHABIT_ADVISOR__HOST name another address for them.
+    """
     from cohabit.serve_commands import run_serve
 
     run_serve(settings(), registry=registry, snapshots=snapshots, port=port, scheduler_port=scheduler_port)
+
+
+@app.command()
+@told_plainly
+def audit(
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="A day or moment, UTC; all rows when left out."),
+    ] = None,
+) -> None:
+    """List who did what, when, in the order it happened: tokens made and taken back, and requests that were refused.
+
+    Fields are separated by tabs: time, who, role, action, subject, outcome, request id.
+    """
+    from cohabit.token_commands import run_audit
+
+    run_audit(settings(), since)
 
 
 @app.command()

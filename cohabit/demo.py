@@ -200,7 +200,7 @@ def _refresh(demo: Demo) -> None:
 
 def _serve(demo: Demo, *, leave: bool) -> None:
     from advisor.snapshot import load_current
-    from cohabit.serving import PORTS_TRIED, SchedulerListener, run
+    from cohabit.serving import PORTS_TRIED, Front, SchedulerListener, run
 
     snapshots = demo.folder / "snapshots"
     as_of_us = load_current(snapshots).as_of_us
@@ -222,8 +222,8 @@ def _serve(demo: Demo, *, leave: bool) -> None:
 
     run(
         serving,
-        port=settings.advisor.port,
-        schedulers=SchedulerListener(settings.advisor.scheduler_port, PORTS_TRIED),
+        Front(settings.advisor.port),
+        SchedulerListener(settings.advisor.scheduler_port, PORTS_TRIED),
         ready=ready,
     )
 

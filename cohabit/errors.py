@@ -116,6 +116,17 @@ class UnusableCertificates(CohabitError):
         )
 
 
+class OpenToOthers(CohabitError):
+    """A listener without access control would be reached by other machines."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        super().__init__(
+            f"COHABIT_ADVISOR__HOST={host} is reached by others than this machine's users: set "
+            "COHABIT_ADVISOR__ACCESS=tokens, or leave the host at 127.0.0.1"
+        )
+
+
 class UnusablePath(CohabitError):
     """The system refused a file or folder."""
 

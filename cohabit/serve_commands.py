@@ -1,7 +1,9 @@
 """The commands of the advisor: refresh, serve."""
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,10 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS, existing_lake, open_lake, stop_on_signals, stream_in
 from cohabit.console import console
+from cohabit.errors import OpenToOthers
 from cohabit.settings import AdvisorSettings, Settings
 from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from advisor.api.gate import Guard
     from advisor.serving import Serving
     from cohabit.serving import Certificates
 
@@ -102,8 +108,11 @@ def run_serve(
     settings: Settings, *, registry: Path | None, snapshots: Path | None, port: int | None, scheduler_port: int | None
 ) -> None:
     """See `cohabit serve`."""
-    from cohabit.serving import Listening, SchedulerListener, run
+    from cohabit.serving import Front, Listening, SchedulerListener, run
 
+    own = settings.advisor
+    if own.access == "open" and not own.host.is_loopback:
+        raise OpenToOthers(str(own.host))
     serving = open_serving(
         settings, registry or settings.registry, snapshots or settings.snapshots, lambda: time_ns() // 1000
     )
@@ -114,17 +123,39 @@ def run_serve(
             console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
 
-    own = settings.advisor
-    run(
-        serving,
-        port=own.port if port is None else port,
-        schedulers=SchedulerListener(
-            port=own.scheduler_port if scheduler_port is None else scheduler_port,
-            host=own.scheduler_host,
-            certificates=_certificates(own),
-        ),
-        ready=ready,
-    )
+    with _guard(settings, serving) as guard:
+        run(
+            serving,
+            Front(own.port if port is None else port, str(own.host), guard),
+            SchedulerListener(
+                port=own.scheduler_port if scheduler_port is None else scheduler_port,
+                host=str(own.scheduler_host),
+                certificates=_certificates(own),
+            ),
+            ready=ready,
+        )
+
+
+@contextmanager
+def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
+    """Who guards the listener for people and tools; None where it is open.
+
+    Raises:
+        StoreOutdated: the store of tokens has not been made, or lacks migrations.
+        StoreAhead: a newer Cohabit has migrated it.
+        StoreUnavailable: it does not answer.
+    """
+    if settings.advisor.access == "open":
+        yield None
+        return
+    from advisor.access import Access
+    from advisor.api.gate import Guard
+    from advisor.refusals import Refusals
+    from cohabit.store_commands import checked
+
+    with checked(settings) as store:
+        refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
+        yield Guard(Access(store, serving.now_us), refusals)
 
 
 def _certificates(own: AdvisorSettings) -> "Certificates | None":

@@ -17,6 +17,7 @@ import uvloop
 from fastapi import FastAPI
 
 from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.gate import Guard
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.errors import NoFreePort, UnusableCertificates
@@ -102,7 +103,22 @@ def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket
     raise NoFreePort(port, last, reason)
 
 
-def run(serving: Serving, *, port: int, schedulers: SchedulerListener, ready: Ready) -> None:
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How people and tools come in.
+
+    Args:
+        port: the first one that is tried; 0 takes any.
+        host: an address of this machine.
+        guard: who may do what; None lets everybody do everything.
+    """
+
+    port: int
+    host: str = HOST
+    guard: Guard | None = None
+
+
+def run(serving: Serving, front: Front, schedulers: SchedulerListener, *, ready: Ready) -> None:
     """Serve until SIGINT or SIGTERM, then drain. The score table is kept by a process of its own meanwhile.
 
     Raises:
@@ -111,14 +127,15 @@ def run(serving: Serving, *, port: int, schedulers: SchedulerListener, ready: Re
     """
     secured = None if schedulers.certificates is None else secured_by(schedulers.certificates)
     with (
-        free_socket(port) as main,
+        free_socket(front.port, host=front.host) as main,
         free_socket(schedulers.port, schedulers.tries, schedulers.host) as scheduler,
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as folder,
         closing(TableProcess(serving.registry.root, serving.snapshots, Path(folder) / "table")) as table,
     ):
         listening = Listening(_address(main), _address(scheduler, "http" if secured is None else "https"))
         prioritizer = Prioritizer(serving, table.path, table)
-        apps = [(_config(create_app(serving)), main), (_config(create_scheduler_app(prioritizer), secured), scheduler)]
+        people, scored = create_app(serving, front.guard), create_scheduler_app(prioritizer)
+        apps = [(_config(people), main), (_config(scored, secured), scheduler)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(keep_fresh(prioritizer, table), apps, lambda: ready(listening)))
 

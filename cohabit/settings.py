@@ -4,9 +4,9 @@ COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores st
 """
 
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -14,7 +14,6 @@ from pydantic_core import ErrorDetails
 from cohabit.errors import BadSettings
 
 PREFIX = "COHABIT_"
-LOOPBACK = "127.0.0.1"
 OUTSIDE = ("COHABIT_CACHE",)
 """Variables with the prefix that are not settings: where downloads are kept."""
 
@@ -45,11 +44,15 @@ class SparkSettings(Branch):
 
 
 class AdvisorSettings(Branch):
-    """COHABIT_ADVISOR__*: the two listeners. Only that for schedulers may leave loopback, with client certificates."""
+    """COHABIT_ADVISOR__*: the two listeners, on loopback unless people need tokens and schedulers show certificates."""
 
+    host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")
+    """Address of the listener for people and tools; another than loopback needs tokens."""
+    access: Literal["open", "tokens"] = "open"
+    """Who may ask that listener: whoever reaches it, or who has a token with a role."""
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
-    scheduler_host: str = LOOPBACK
+    scheduler_host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")
     scheduler_certificate: Path | None = None
     """PEM, with what the schedulers' caFile signed."""
     scheduler_key: Path | None = None
@@ -64,19 +67,12 @@ class AdvisorSettings(Branch):
         files = self.scheduler_certificate, self.scheduler_key, self.scheduler_client_ca
         if any(files) and not all(files):
             raise ValueError("scheduler_certificate, scheduler_key and scheduler_client_ca go together: set all three")
-        if not any(files) and not _is_loopback(self.scheduler_host):
+        if not any(files) and not self.scheduler_host.is_loopback:
             raise ValueError(
                 f"schedulers beyond loopback ({self.scheduler_host}) need certificates: set scheduler_certificate, "
                 "scheduler_key and scheduler_client_ca; docs/scheduler.md shows how"
             )
         return self
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Settings(Branch):
@@ -86,6 +82,8 @@ class Settings(Branch):
     lake: str = "cohabit-data/lake"
     registry: Path = Path("cohabit-data/registry")
     snapshots: Path = Path("cohabit-data/snapshots")
+    store: str | None = None
+    """Tokens and audit: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
     mapping: Path | None = None
     """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()

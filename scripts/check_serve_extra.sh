@@ -38,8 +38,12 @@ for heavy in pyspark kafka lightgbm sklearn scipy pandas polars duckdb numba hig
   fi
 done
 
-echo "serving" >&2
 cd "$work"
+echo "making a store" >&2
+"$work/venv/bin/python" -c "import psycopg"
+env -i PATH=/usr/bin:/bin HOME="$work" COHABIT_STORE="$work/store.sqlite" "$work/venv/bin/cohabit" store migrate
+
+echo "serving" >&2
 env -i PATH=/usr/bin:/bin HOME="$work" COLUMNS=200 "$work/venv/bin/cohabit" serve --registry "$work/registry" \
   --snapshots "$work/snapshots" --port 0 --scheduler-port 0 >"$work/serve.log" 2>&1 &
 server=$!

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from postgres_server import NewDatabase, running_postgres
 
 from ingest.broker import Broker, create_topics, running_broker
 from ingest.topics import Topic
@@ -45,3 +47,19 @@ def spark() -> Iterator["SparkSession"]:
 
     with spark_session() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[NewDatabase]:
+    """One PostgreSQL for the whole run; each call makes an empty database and tells its address."""
+    with running_postgres() as new_database:
+        yield new_database
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store can be made, on each database that there may be."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.sqlite")
+    new_database: NewDatabase = request.getfixturevalue("postgres")
+    return new_database()

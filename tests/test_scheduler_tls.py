@@ -142,7 +142,7 @@ def test_certificates_go_together(lacking: str) -> None:
         read_settings({f"COHABIT_ADVISOR__SCHEDULER_{name}": "file.pem" for name in names})
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "advisor.example"])  # noqa: S104
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::"])  # noqa: S104
 def test_beyond_loopback_nobody_is_answered_without_certificates(host: str) -> None:
     with pytest.raises(BadSettings, match="need certificates"):
         read_settings({"COHABIT_ADVISOR__SCHEDULER_HOST": host})

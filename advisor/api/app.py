@@ -9,6 +9,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from advisor.api.extender import extender_routes
+from advisor.api.gate import Gate, Guard, doors_of
 from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
 from advisor.api.roles import allowed, roles_of
@@ -33,9 +34,16 @@ def create_scheduler_app(prioritizer: Prioritizer) -> FastAPI:
     return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 
 
-def create_app(serving: Serving) -> FastAPI:
-    """The listener for everything else."""
-    return assembled("Cohabit", [score_routes(serving), ops_routes(serving)], max_body_bytes=MAX_BODY_BYTES)
+def create_app(serving: Serving, guard: Guard | None = None) -> FastAPI:
+    """The listener for everything else; without a guard whoever reaches it may do everything."""
+    app = assembled("Cohabit", [score_routes(serving), ops_routes(serving)], max_body_bytes=MAX_BODY_BYTES)
+    return app if guard is None else guarded(app, guard)
+
+
+def guarded(app: FastAPI, guard: Guard) -> FastAPI:
+    """The application, of which each route from now on asks for one of its roles."""
+    app.add_middleware(Gate, doors=doors_of(roles_of(app)), guard=guard)
+    return app
 
 
 def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> FastAPI:

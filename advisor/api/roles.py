@@ -8,8 +8,9 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
 from advisor.errors import RouteWithoutRole
+from advisor.tokens import TokenRole
 
-Role = Literal["anyone", "scheduler", "sre", "finance", "planner", "admin", "team"]
+Role = Literal["anyone"] | TokenRole
 F = TypeVar("F", bound=Callable[..., object])
 
 

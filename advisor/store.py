@@ -1,0 +1,246 @@
+"""The store: what people decide and what must not be forgotten, in SQL. SQLite beside the files, or PostgreSQL.
+
+Plain tables and statements, no mapped objects. The tables below are what statements are written with; what a database
+really holds is made by the numbered migrations in advisor/migrations, and a test compares the two. Times are whole
+microseconds since 1970 (`*_us`), which both databases keep alike. An edge.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
+
+from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+
+CONNECT_LIMIT_S = 5
+SQLITE_WAIT_S = 10
+"""How long one waits for another's writing to end."""
+CONNECTIONS = 4
+MIGRATIONS_LOCK = 0xC04AB17
+"""PostgreSQL's advisory lock that one migration at a time holds."""
+
+METADATA = MetaData()
+
+TOKENS = Table(
+    "tokens",
+    METADATA,
+    Column("prefix", String(12), primary_key=True),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("role", String(20), nullable=False),
+    Column("secret_sha256", LargeBinary(32), nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Column("last_used_us", BigInteger),
+    Column("revoked_us", BigInteger),
+)
+"""Who may come in; the secret itself is nowhere."""
+
+AUDIT = Table(
+    "audit",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at_us", BigInteger, nullable=False),
+    Column("who", String(200), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("subject", String(300), nullable=False),
+    Column("outcome", String(200), nullable=False),
+    Column("request_id", String(40), nullable=False),
+)
+"""What was done, in the order of `id`; triggers refuse to change or delete a row."""
+
+
+@contextmanager
+def open_store(address: str) -> Iterator[Engine]:
+    """Connections to the database an address names, made when needed and closed at the end.
+
+    Args:
+        address: a file for SQLite, or postgresql://user:password@host/database.
+
+    Raises:
+        BadStoreUrl: it names neither.
+    """
+    url = _url(address)
+    limits = {"connect_timeout": CONNECT_LIMIT_S} if url.get_backend_name() == "postgresql" else {}
+    if not limits:
+        limits = {"timeout": SQLITE_WAIT_S}
+    engine = create_engine(
+        url,
+        connect_args=limits,
+        hide_parameters=True,
+        max_overflow=0,
+        pool_pre_ping=True,
+        pool_size=CONNECTIONS,
+        pool_timeout=CONNECT_LIMIT_S,
+    )
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _leave_transactions_to_us)
+        event.listen(engine, "begin", _begin)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def named(engine: Engine) -> str:
+    """The database, as errors and people call it: without password."""
+    if engine.dialect.name == "sqlite":
+        return str(engine.url.database)
+    return engine.url.set(drivername="postgresql").render_as_string(hide_password=True)
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection that sees the store as it is now.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+        StoreOutdated: there is no file yet.
+    """
+    _must_exist(engine)
+    with _told(engine), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A connection whose statements all count at the end, or none of them.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+        StoreOutdated: there is no file yet.
+    """
+    _must_exist(engine)
+    with _told(engine), engine.execution_options(writes=True).begin() as connection:
+        yield connection
+
+
+def migrate(engine: Engine) -> tuple[str, str]:
+    """Bring the database to the version of this Cohabit; several at once wait for each other.
+
+    Returns:
+        The version before, empty when there was none, and the one now.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+        StoreAhead: a newer Cohabit has migrated it.
+    """
+    _make_file(engine)
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATIONS_LOCK})
+        before = _version(connection)
+        _must_be_known(engine, before)
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        return before, _version(connection)
+
+
+def check(engine: Engine) -> None:
+    """Make sure that the database is one this Cohabit can work with.
+
+    Raises:
+        StoreUnavailable: it does not answer.
+        StoreOutdated: migrations are missing.
+        StoreAhead: a newer Cohabit has migrated it.
+    """
+    with reading(engine) as connection:
+        found = _version(connection)
+    _must_be_known(engine, found)
+    if found != newest_version():
+        raise StoreOutdated(named(engine), found, newest_version())
+
+
+def newest_version() -> str:
+    """The version that this Cohabit works with."""
+    return str(ScriptDirectory.from_config(_config()).get_current_head())
+
+
+def _must_be_known(engine: Engine, version: str) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if version and version not in known:
+        raise StoreAhead(named(engine), version, newest_version())
+
+
+def _version(connection: Connection) -> str:
+    return MigrationContext.configure(connection).get_current_revision() or ""
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "advisor:migrations")
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _url(address: str) -> URL:
+    if "://" not in address:
+        return URL.create("sqlite", database=address)
+    scheme, _, rest = address.partition("://")
+    if scheme not in {"postgresql", "postgres"}:
+        raise BadStoreUrl(scheme)
+    try:
+        return make_url(f"postgresql+psycopg://{rest}")
+    except (ArgumentError, ValueError) as error:
+        raise BadStoreUrl(scheme) from error
+
+
+def _make_file(engine: Engine) -> None:
+    """SQLite's file, readable by its owner alone."""
+    if engine.dialect.name == "sqlite":
+        path = Path(str(engine.url.database))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _must_exist(engine: Engine) -> None:
+    """SQLite would make an empty file of a mistyped path."""
+    if engine.dialect.name == "sqlite" and not Path(str(engine.url.database)).is_file():
+        raise StoreOutdated(named(engine), "", newest_version())
+
+
+@contextmanager
+def _told(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except NoConnectionFree as error:
+        raise StoreUnavailable(named(engine), "all connections are in use") from error
+    except DatabaseError as error:
+        if type(error) not in {OperationalError, DatabaseError}:  # the latter is a file that is no database
+            raise
+        raise StoreUnavailable(named(engine), " ".join(str(error.orig).split())[:300]) from error
+
+
+def _leave_transactions_to_us(connection: object, _record: object) -> None:
+    """Python's driver would not put the making of tables into a transaction."""
+    connection.isolation_level = None  # type: ignore[attr-defined]
+
+
+def _begin(connection: Connection) -> None:
+    """Whoever will write takes the lock at once: two that first read would block each other."""
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,108 @@
+"""Tokens: what whoever calls us shows, and what is kept of it. Pure; advisor/token_store.py holds them in SQL.
+
+A token is `chb_`, 12 hex digits by which it is found, and 64 hex digits of secret: 256 random bits. Of the secret only
+SHA-256 is kept. Slow and salted hashes protect what people choose, for that can be guessed. 256 random bits cannot be,
+at any speed, and no two are alike: salt would add nothing, and slowness would be paid with each request.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Literal, get_args
+
+from advisor.errors import BadTokenName, UnknownRole
+
+TokenRole = Literal["scheduler", "sre", "finance", "planner", "admin", "team"]
+ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
+SECRET_BYTES = 32
+PREFIX_BYTES = 6
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_TOKEN = re.compile(r"chb_([0-9a-f]{12})_([0-9a-f]{64})")
+
+State = Literal["valid", "expired", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is kept of a token.
+
+    Args:
+        prefix: by which it is found; no secret.
+        name: of whoever holds it.
+        expires_us: from then on it is worth nothing.
+        last_used_us: to within an hour; None while it was not used.
+        revoked_us: when it was taken back; None while it was not.
+    """
+
+    prefix: str
+    name: str
+    role: TokenRole
+    created_us: int
+    expires_us: int
+    last_used_us: int | None = None
+    revoked_us: int | None = None
+
+    def state(self, now_us: int) -> State:
+        """Whether it opens anything now."""
+        if self.revoked_us is not None:
+            return "revoked"
+        return "valid" if now_us < self.expires_us else "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A token as somebody shows it, taken apart; the secret itself is not held.
+
+    Args:
+        prefix: 12 hex digits.
+        secret_sha256: (32) bytes.
+    """
+
+    prefix: str
+    secret_sha256: bytes
+
+    def opens(self, kept_sha256: bytes | None) -> bool:
+        """Whether the secret is the one kept, in a time that tells nothing of it; None is no secret at all."""
+        same = compare_digest(self.secret_sha256, kept_sha256 or bytes(SECRET_BYTES))
+        return same and kept_sha256 is not None
+
+
+def new_token(random_bytes: Callable[[int], bytes]) -> tuple[str, Shown]:
+    """A token that was never there before, and what may be kept of it."""
+    prefix, secret = random_bytes(PREFIX_BYTES).hex(), random_bytes(SECRET_BYTES).hex()
+    return f"chb_{prefix}_{secret}", Shown(prefix, _hashed(secret))
+
+
+def shown(text: str) -> Shown | None:
+    """A token taken apart; None where the text is none."""
+    found = _TOKEN.fullmatch(text)
+    return Shown(found[1], _hashed(found[2])) if found else None
+
+
+def _hashed(secret: str) -> bytes:
+    return sha256(secret.encode()).digest()
+
+
+def checked_name(name: str) -> str:
+    """The name.
+
+    Raises:
+        BadTokenName: it could be mistaken, or break a line of a list.
+    """
+    if not NAME.fullmatch(name):
+        raise BadTokenName(name)
+    return name
+
+
+def checked_role(role: str) -> TokenRole:
+    """The role.
+
+    Raises:
+        UnknownRole: there is none of that name.
+    """
+    for known in ROLES:
+        if role == known:
+            return known
+    raise UnknownRole(role, ROLES)

@@ -1,0 +1,135 @@
+"""A real PostgreSQL for a run of the tests: a free loopback port, a folder of its own, gone with whoever started it."""
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from time import monotonic, sleep
+
+import psycopg
+
+from ingest import supervise
+from ingest.broker import free_ports
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "postgres.sh"
+START_LIMIT_S = 30.0
+STOP_LIMIT_S = 5.0
+INSTALL_LIMIT_S = 600
+UNPRIVILEGED = ("postgres", "nobody")
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "40",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "16MB",
+}
+
+NewDatabase = Callable[[], str]
+
+
+@contextmanager
+def running_postgres() -> Iterator[NewDatabase]:
+    """A server, stopped on the way out; each call makes an empty database and tells its address."""
+    programs = _programs()
+    folder, (port,), password = Path(tempfile.mkdtemp(prefix="cohabit-postgres-")), free_ports(1), secrets.token_hex(16)
+    try:
+        _prepare(folder, programs, password)
+        with _running(folder, programs, port):
+            address = f"postgresql://cohabit:{password}@127.0.0.1:{port}"
+            _await_answer(f"{address}/postgres", folder)
+            numbers = count()
+            yield lambda: _new_database(address, f"test_{next(numbers)}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _programs() -> Path:
+    ran = subprocess.run([SCRIPT], capture_output=True, text=True, check=False, timeout=INSTALL_LIMIT_S)
+    if ran.returncode:
+        message = f"no PostgreSQL to test with: {ran.stderr.strip()[-1000:]}"
+        raise RuntimeError(message)
+    return Path(ran.stdout.strip())
+
+
+def _prepare(folder: Path, programs: Path, password: str) -> None:
+    (folder / "password").write_text(password)
+    if os.geteuid() == 0:
+        user = _unprivileged()
+        for path in (folder, folder / "password"):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    words = ["--username=cohabit", f"--pwfile={folder / 'password'}", "--auth=scram-sha-256", "--no-sync"]
+    command = [
+        *_as_nobody(),
+        str(programs / "initdb"),
+        "-D",
+        str(folder / "data"),
+        *words,
+        "--locale=C",
+        "--encoding=UTF8",
+    ]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@contextmanager
+def _running(folder: Path, programs: Path, port: int) -> Iterator[None]:
+    settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    server = [*_as_nobody(), str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(port), *settings]
+    guard = [sys.executable, "-I", "-S", str(supervise.__file__), str(os.getpid()), str(STOP_LIMIT_S)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*guard, *server], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        pid = folder / "data" / "postmaster.pid"
+        if pid.exists() and process.poll() is None:
+            os.kill(int(pid.read_text().split()[0]), signal.SIGINT)  # "fast": ends what clients left open
+        else:
+            process.terminate()
+        process.wait(2 * STOP_LIMIT_S)
+
+
+def _as_nobody() -> list[str]:
+    """PostgreSQL refuses to run as root; it dies with its guard also after it has become somebody else."""
+    if os.geteuid() != 0:
+        return []
+    user = _unprivileged()
+    who = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    return ["setpriv", *who, "--pdeathsig=KILL", "--"]
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    there = {user.pw_name: user for user in pwd.getpwall()}
+    return next(there[name] for name in UNPRIVILEGED if name in there)
+
+
+def _await_answer(address: str, folder: Path) -> None:
+    deadline = monotonic() + START_LIMIT_S
+    while True:
+        try:
+            psycopg.connect(address, connect_timeout=2).close()
+        except psycopg.OperationalError as error:
+            if monotonic() > deadline:
+                message = f"PostgreSQL did not answer: {error}; {(folder / 'log').read_text()[-1000:]}"
+                raise RuntimeError(message) from error
+            sleep(0.05)
+        else:
+            return
+
+
+def _new_database(address: str, name: str) -> str:
+    with closing(psycopg.connect(f"{address}/postgres", autocommit=True)) as connection:
+        connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(name)))
+    return f"{address}/{name}"
