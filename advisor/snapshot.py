@@ -1,4 +1,4 @@
-"""Snapshot: an immutable, columnar view of a cluster: nodes, residents, profiles. Written whole, read memory-mapped.
+"""Snapshot: an immutable, columnar view of a cluster: nodes, residents, profiles. Written whole, read whole.
 
 A snapshot directory holds one .npy file per array and names.json; `current` beside the directories names the newest.
 """
@@ -147,7 +147,7 @@ def current_version(folder: Path) -> str | None:
 
 
 def load_current(folder: Path) -> Snapshot:
-    """The current snapshot, its arrays memory-mapped.
+    """The current snapshot, read into memory: a file that is cut off later cannot end this process.
 
     Raises:
         NoSnapshot: there is none, or it cannot be read.
@@ -166,7 +166,9 @@ def load_current(folder: Path) -> Snapshot:
 
 def _load(directory: Path) -> Snapshot:
     names = _decode((directory / NAMES_FILE).read_bytes())
-    arrays = {array: np.load(directory / f"{array}.npy", mmap_mode="r") for array in ARRAYS}
+    arrays = {array: np.load(directory / f"{array}.npy") for array in ARRAYS}
+    for array in arrays.values():
+        array.flags.writeable = False
     snapshot = Snapshot(**msgspec.structs.asdict(names), **arrays)
     _refuse_contradictions(snapshot, directory.name)
     return snapshot
