@@ -24,12 +24,21 @@ MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """One newcomer on its way."""
+    """One newcomer on its way.
+
+    Args:
+        uid: of the pod.
+        node: where it was told to go.
+        of: its class.
+        at_us: since when.
+        own: whether it is this process that computes exactly what it costs.
+    """
 
     uid: str
     node: str
     of: NewcomerClass
     at_us: int
+    own: bool = True
 
 
 @dataclass
@@ -37,19 +46,28 @@ class Bookings:
     """All that are on their way, by uid, oldest first."""
 
     _by_uid: dict[str, Booked] = field(default_factory=dict)
+    _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
 
     def book(self, booked: Booked) -> list[Booked]:
         """Take a booking in; those that end with it: the newcomer's former one, the oldest where there are too many."""
-        ended = [before] if (before := self._by_uid.pop(booked.uid, None)) is not None else []
-        self._by_uid[booked.uid] = booked
+        ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
+        self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
         if len(self._by_uid) > MOST:
-            ended.append(self._by_uid.pop(next(iter(self._by_uid))))
+            ended.append(self._end(next(iter(self._by_uid))))
         return ended
 
     def settle(self, arrived: Collection[str], now_us: int) -> list[Booked]:
         """End bookings of containers that arrived or are overdue; these."""
         over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
-        return [self._by_uid.pop(uid) for uid in over]
+        return [self._end(uid) for uid in over]
+
+    def _end(self, uid: str) -> Booked:
+        ended = self._by_uid.pop(uid)
+        there = self._by_node[ended.node]
+        del there[uid]
+        if not there:
+            del self._by_node[ended.node]
+        return ended
 
     def among(self, containers: Iterable[str]) -> set[str]:
         """Those of the containers that are booked; may run in another thread than the rest."""
@@ -58,7 +76,11 @@ class Bookings:
 
     def on(self, nodes: Collection[str]) -> list[Booked]:
         """Bookings on some nodes."""
-        return [booked for booked in self._by_uid.values() if booked.node in nodes]
+        return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
+
+    def count(self, node: str) -> int:
+        """How many are on their way to a node."""
+        return len(self._by_node.get(node, ()))
 
     def __iter__(self) -> Iterator[Booked]:
         return iter(self._by_uid.values())

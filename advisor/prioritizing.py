@@ -5,36 +5,36 @@ class of unknown apps, while the right one is being computed; neutral. Each is c
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol, TypeVar
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 from prometheus_client import Gauge, Histogram
 
-from advisor.booking import Booked, Bookings
+from advisor.booking import Booked
 from advisor.errors import NoTable
+from advisor.guests import Guests, nobody
+from advisor.journal import Journal
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
 from advisor.replies import Replies, spell, spelled_reply
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
-from advisor.table import ScoreTable, with_guests
+from advisor.table import ScoreTable
 from advisor.table_file import read_table
 
 log = structlog.get_logger()
 T = TypeVar("T")
-Exact = dict[str, dict[NewcomerClass, tuple[int, float]]]
 
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
-MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
-"""Nodes and classes scored again at once for guests, and nodes that wait for it: the oldest stay counted roughly."""
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 MOST_EXACT = 2_000
 """Residents on the offered nodes up to which a class that is not in the table is scored at once."""
@@ -70,22 +70,19 @@ class Prioritizer:
         serving: snapshot, bundle, clock and counters.
         table: file of the score table; None scores every request anew.
         want: told of every class that is asked for, and whether the table lacks it.
+        journal: where the workers of this server tell each other who is on the way.
+        others: tells other servers.
     """
 
     serving: Serving
     table: Path | None = None
     want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - nobody listens
-    replies: Replies | None = field(default=None, init=False)
-    bookings: Bookings = field(default_factory=Bookings, init=False)
+    journal: Journal | None = None
+    others: Callable[[Booked], None] = nobody
+    guests: Guests = field(init=False)
     _busy: bool = field(default=False, init=False)
     _looked_at: int = field(default=-1, init=False)
     """Version of the snapshot that was last searched for who arrived."""
-    _correcting: bool = field(default=False, init=False)
-    _crowded: dict[str, None] = field(default_factory=dict, init=False)
-    """Nodes whose guests are counted roughly, the newest last."""
-    _recent: dict[NewcomerClass, None] = field(default_factory=dict, init=False)
-    """Classes that were booked, the newest last."""
-    _guests: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
     _seconds: Histogram = field(init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
@@ -110,20 +107,27 @@ class Prioritizer:
         if scorer is None or scorer.snapshot.version == self._looked_at:
             return set()
         self._looked_at = scorer.snapshot.version
-        return self.bookings.among(scorer.snapshot.containers)
+        return self.guests.among(scorer.snapshot.containers)
 
     def take(self, replies: Replies | None, arrived: Collection[str] = ()) -> None:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
-        if replies is not None:
-            for booked in self.bookings:
-                replies.arrive(booked)
-                self._crowded[booked.node] = None
-            self.replies = replies
-        if self.replies is not None and len(self.bookings):
-            for booked in self.bookings.settle(arrived, self.serving.now_us()):
-                self.replies.leave(booked)
+        self.guests.take(replies, arrived)
+
+    def hear(self, booked: Booked) -> None:
+        """Another server sent a newcomer somewhere; for the event loop."""
+        scorer, replies = self.serving.scorer, self.replies
+        of = class_of(booked.of.newcomer(), scorer.snapshot.app_index if scorer is not None else ())
+        self.want(of, missing=replies is None or not replies.has(of))
+        self.guests.listen()
+        self.guests.adopt(replace(booked, of=of))
+
+    @property
+    def replies(self) -> Replies | None:
+        """What the table says, with those on the way; None before the first table."""
+        return self.guests.replies
 
     def __post_init__(self) -> None:
+        self.guests = Guests(self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others)
         metrics = self.serving.metrics
         self._seconds = Histogram(
             "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
@@ -131,7 +135,7 @@ class Prioritizer:
         booked = Gauge(
             "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
         )
-        booked.set_function(lambda: len(self.bookings))
+        booked.set_function(lambda: len(self.guests.bookings))
         classes = Gauge("cohabit_table_classes", "Classes of newcomers in the score table.", registry=metrics)
         classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
         age = Gauge("cohabit_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
@@ -149,6 +153,7 @@ class Prioritizer:
             self._seconds.observe(perf_counter() - began)
 
     async def _answer(self, offer: Offer) -> bytes:
+        self.guests.listen()
         scorer, replies, reason = self.serving.scorer, self.replies, self.serving.problem()
         if self.table is None or reason or scorer is None:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer)
@@ -164,19 +169,26 @@ class Prioritizer:
     def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
         unknown = NewcomerClass("", of.best_effort)
         if replies is None or not replies.has(unknown):
-            return self._neutral(offer, "no_table")
+            return self._neutral(offer, reason if reason == "late" else "no_table")
         self.serving.answers.labels("nearest", reason).inc()
-        return replies.reply(unknown, offer.names, replies.rows(offer.names))
+        rows = replies.rows(offer.names)
+        reply = replies.reply(unknown, offer.names, rows)
+        self._book(replies, unknown, offer, rows)
+        return reply
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
         rows = replies.rows(offer.names)
         reply = replies.reply(of, offer.names, rows)
-        if offer.uid and (best := replies.best(of, rows)) >= 0:
-            self._book(replies, Booked(offer.uid, replies.table.nodes[best], of, self.serving.now_us()))
+        self._book(replies, of, offer, rows)
         self.serving.answers.labels("table", next(iter(self.serving.refused), "")).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
+
+    def _book(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: NDArray[np.int64]) -> None:
+        """Count the newcomer on the node that is best for it, where it will probably go."""
+        if offer.uid and (best := replies.best(of, rows)) >= 0:
+            self.guests.book(Booked(offer.uid, replies.table.nodes[best], of, self.serving.now_us()))
 
     async def _within_deadline(self, work: Callable[[], T]) -> T | None:
         """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""
@@ -213,47 +225,6 @@ class Prioritizer:
     def _neutral(self, offer: Offer, reason: str) -> bytes:
         self.serving.answers.labels("neutral", reason).inc()
         return spelled_reply(offer.names, [0] * len(offer.names))
-
-    def _book(self, replies: Replies, booked: Booked) -> None:
-        """Count a newcomer where it was told to go, until it is seen there: roughly at once, exactly in a moment."""
-        for ended in self.bookings.book(booked):
-            replies.leave(ended)
-        replies.arrive(booked)
-        self._recent.pop(booked.of, None)
-        self._recent[booked.of] = None
-        self._crowded[booked.node] = None
-        if not self._correcting:
-            self._correcting = True
-            asyncio.get_running_loop().call_soon(self._correct)
-
-    def _correct(self) -> None:
-        """Score the nodes that guests were told to go to, for the classes asked for last, in a thread."""
-        scorer, nodes = self.serving.scorer, list(self._crowded)[-MOST_CORRECTED:]
-        if scorer is None or self.replies is None or not nodes:
-            self._correcting = False
-            return
-        for node in nodes:
-            del self._crowded[node]
-        while len(self._crowded) > MOST_WAITING:
-            del self._crowded[next(iter(self._crowded))]
-        while len(self._recent) > MOST_RECENT:
-            del self._recent[next(iter(self._recent))]
-        classes = [of for of in self._recent if self.replies.has(of)]
-        there = self.bookings.on(set(nodes))
-        work = partial(with_guests, scorer, there, nodes, classes)
-        future = asyncio.get_running_loop().run_in_executor(self._guests, work)
-        future.add_done_callback(partial(self._corrected, self.replies, there))
-
-    def _corrected(self, replies: Replies, there: list[Booked], work: "asyncio.Future[Exact]") -> None:
-        if not work.cancelled() and (error := work.exception()) is not None:
-            log.error("guests are counted roughly", error=repr(error))
-        elif not work.cancelled() and replies is self.replies:
-            counted = Counter(one.node for one in there)
-            now = Counter(one.node for one in self.bookings.on(set(counted)))
-            for node, exact in work.result().items():
-                if counted[node] == now[node]:  # else it is in line again
-                    replies.correct(node, exact)
-        self._correct()
 
 
 def _residents(scorer: ModelScorer, names: Sequence[str]) -> int:
