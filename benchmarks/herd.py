@@ -130,7 +130,7 @@ def guarded(table: ScoreTable, scorer: ModelScorer, replicas: int) -> Send:
         advisor = advisors[number % replicas]
         loop.run_until_complete(advisor.answer(Offer(of.newcomer(), str(number), table.nodes)))
         loop.run_until_complete(asyncio.sleep(PAUSE_S))
-        return table.nodes.index(list(advisor.bookings)[-1].node)
+        return table.nodes.index(list(advisor.guests.bookings)[-1].node)
 
     return send
 

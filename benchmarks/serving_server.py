@@ -27,8 +27,9 @@ from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog
 from advisor.serving import Serving
-from cohabit.serving import free_socket, keep_fresh
-from cohabit.tabling import TableProcess
+from cohabit.listening import free_socket
+from cohabit.reloading import keep_fresh
+from cohabit.tabling import Asking, TableProcess
 from models.registry import Registry
 
 Answer = Callable[[bytes], Awaitable[bytes] | bytes]
@@ -127,13 +128,13 @@ async def _serve(folder: Path) -> None:
     registry, snapshots = Registry(folder / "registry"), folder / "snapshots"
     serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry(), served)
     table = TableProcess(registry.root, snapshots, folder / "table")
-    prioritizer = Prioritizer(serving, table.path, table)
+    prioritizer = Prioritizer(serving, table.path, Asking(table.asked))
     app = with_baselines(create_scheduler_app(prioritizer), prioritizer)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools"))
     with free_socket(0) as bound:
         tasks = [
             asyncio.create_task(server.serve(sockets=[bound])),
-            asyncio.create_task(keep_fresh(prioritizer, table)),
+            asyncio.create_task(keep_fresh(prioritizer, table.ensure)),
         ]
         while table.pid is None:
             await asyncio.sleep(0.01)

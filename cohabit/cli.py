@@ -9,6 +9,7 @@ import typer
 from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
+from cohabit.settings import MOST_WORKERS
 from cohabit.store_commands import store_app
 from cohabit.token_commands import token_app
 
@@ -342,15 +343,26 @@ def serve(
     snapshots: Snapshots = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="For people; the next free one if taken.")] = None,
     scheduler_port: Annotated[int | None, typer.Option(min=0, max=65535, help="For schedulers; never moves.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Processes that answer schedulers.")
+    ] = None,
 ) -> None:
     """Answer schedulers and people; neutral, with the reason, when nothing honest can be said.
 
     Both listeners are on loopback and open to its users. COHABIT_ADVISOR__ACCESS=tokens asks people and tools for a
-    token (`cohabit token`), and lets COHABIT_ADVISOR__HOST name another address for them.
+    token (`cohabit token`), and lets COHABIT_ADVISOR__HOST name another address for them. One worker answers some
+    thousand pods a second; more share the table and know of each other's pods on their way.
     """
     from cohabit.serve_commands import run_serve
 
-    run_serve(settings(), registry=registry, snapshots=snapshots, port=port, scheduler_port=scheduler_port)
+    run_serve(
+        settings(),
+        registry=registry,
+        snapshots=snapshots,
+        port=port,
+        scheduler_port=scheduler_port,
+        workers=workers,
+    )
 
 
 @app.command()

@@ -21,7 +21,7 @@ from rich.text import Text
 from cohabit.command_parts import TOPICS
 from cohabit.console import bar, console, show_table
 from cohabit.learn_commands import LEGEND, show_metrics
-from cohabit.serve_commands import open_serving
+from cohabit.serve_commands import source_of
 from cohabit.settings import read_settings
 from cohabit.stream_commands import show_lake
 from features.tables import TABLES
@@ -200,15 +200,15 @@ def _refresh(demo: Demo) -> None:
 
 def _serve(demo: Demo, *, leave: bool) -> None:
     from advisor.snapshot import load_current
-    from cohabit.serving import PORTS_TRIED, Front, SchedulerListener, run
+    from cohabit.listening import PORTS_TRIED
+    from cohabit.serving import Front, SchedulerListener, run
 
     snapshots = demo.folder / "snapshots"
     as_of_us = load_current(snapshots).as_of_us
     settings = read_settings(os.environ)
     began = perf_counter()
-    serving = open_serving(
-        settings, demo.folder / "registry", snapshots, lambda: as_of_us + int((perf_counter() - began) * 1e6)
-    )
+    source = source_of(settings, demo.folder / "registry", snapshots)
+    serving = source.opened(lambda: as_of_us + int((perf_counter() - began) * 1e6))
     serving.max_age_s = float("inf")  # the simulated day is long past, and nothing will follow it
 
     def ready(listening: "Listening") -> bool:
@@ -222,6 +222,7 @@ def _serve(demo: Demo, *, leave: bool) -> None:
 
     run(
         serving,
+        source,
         Front(settings.advisor.port),
         SchedulerListener(settings.advisor.scheduler_port, PORTS_TRIED),
         ready=ready,

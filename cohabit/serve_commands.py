@@ -1,15 +1,11 @@
 """The commands of the advisor: refresh, serve."""
 
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
-
-from numpy.random import default_rng
-from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS, existing_lake, open_lake, stop_on_signals, stream_in
 from cohabit.console import console
@@ -22,11 +18,10 @@ if TYPE_CHECKING:
 
     from advisor.api.gate import Guard
     from advisor.serving import Serving
-    from cohabit.serving import Certificates
+    from cohabit.listening import Certificates
+    from cohabit.workers import Source
 
 MOST_DIFFERING = 10
-SERVED = "served"
-"""Folder, beside the snapshots, of feature vectors that were scored with."""
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
 """Topics of which only the newest messages matter to a refresher."""
 OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
@@ -78,22 +73,19 @@ def _why(serving: "Serving") -> str:
     return f", the newest message is {age} old (limit {limit}, COHABIT_ADVISOR__MAX_FEATURE_AGE_S)"
 
 
-def open_serving(settings: Settings, registry: Path, snapshots: Path, now_us: Callable[[], int]) -> "Serving":
-    """What the listeners answer from, loaded once."""
-    from advisor.served import ServedLog
-    from advisor.serving import Serving
-    from models.registry import Registry
+def source_of(settings: Settings, registry: Path | None = None, snapshots: Path | None = None) -> "Source":
+    """What the listeners answer from."""
+    from cohabit.workers import Source
 
-    served = ServedLog(snapshots / SERVED, settings.advisor.served_share, default_rng())
-    metrics = CollectorRegistry()
-    serving = Serving(snapshots, Registry(registry), settings.advisor.max_feature_age_s, now_us, metrics, served)
-    serving.reload()
-    return serving
+    own = settings.advisor
+    folders = registry or settings.registry, snapshots or settings.snapshots
+    return Source(*folders, own.max_feature_age_s, own.served_share)
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
     """See `cohabit skew`; whether enough is equal."""
     from cohabit.skew import LIMIT, compare, read_served
+    from cohabit.workers import SERVED
 
     served = read_served((snapshots or settings.snapshots) / SERVED)[-newest:]
     with console.status(f"computing {len(served):,} feature vectors again"):
@@ -105,7 +97,13 @@ def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, ne
 
 
 def run_serve(
-    settings: Settings, *, registry: Path | None, snapshots: Path | None, port: int | None, scheduler_port: int | None
+    settings: Settings,
+    *,
+    registry: Path | None,
+    snapshots: Path | None,
+    port: int | None,
+    scheduler_port: int | None,
+    workers: int | None,
 ) -> None:
     """See `cohabit serve`."""
     from cohabit.serving import Front, Listening, SchedulerListener, run
@@ -113,9 +111,8 @@ def run_serve(
     own = settings.advisor
     if own.access == "open" and not own.host.is_loopback:
         raise OpenToOthers(str(own.host))
-    serving = open_serving(
-        settings, registry or settings.registry, snapshots or settings.snapshots, lambda: time_ns() // 1000
-    )
+    source = source_of(settings, registry, snapshots)
+    serving = source.opened(lambda: time_ns() // 1000)
 
     def ready(listening: Listening) -> bool:
         console.print(f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops")
@@ -126,11 +123,14 @@ def run_serve(
     with _guard(settings, serving) as guard:
         run(
             serving,
+            source,
             Front(own.port if port is None else port, str(own.host), guard),
             SchedulerListener(
                 port=own.scheduler_port if scheduler_port is None else scheduler_port,
                 host=str(own.scheduler_host),
                 certificates=_certificates(own),
+                workers=own.workers if workers is None else workers,
+                peers=own.peers,
             ),
             ready=ready,
         )
@@ -159,7 +159,7 @@ def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
 
 
 def _certificates(own: AdvisorSettings) -> "Certificates | None":
-    from cohabit.serving import Certificates
+    from cohabit.listening import Certificates
 
     files = own.scheduler_certificate, own.scheduler_key, own.scheduler_client_ca
     certificate, key, client_ca = files

@@ -6,14 +6,16 @@ COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores st
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from cohabit.errors import BadSettings
 
 PREFIX = "COHABIT_"
+MOST_WORKERS = 64
 OUTSIDE = ("COHABIT_CACHE",)
 """Variables with the prefix that are not settings: where downloads are kept."""
 
@@ -43,6 +45,16 @@ class SparkSettings(Branch):
     driver_memory: str = "2g"
 
 
+def _urls(told: object) -> object:
+    """URLs from what a variable says."""
+    urls = tuple(part.strip() for part in told.split(",") if part.strip()) if isinstance(told, str) else told
+    for url in urls if isinstance(urls, tuple) else ():
+        parts = urlsplit(str(url))
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.port or parts.path.strip("/"):
+            raise ValueError(f"{url} is no http(s)://HOST:PORT")
+    return urls
+
+
 class AdvisorSettings(Branch):
     """COHABIT_ADVISOR__*: the two listeners, on loopback unless people need tokens and schedulers show certificates."""
 
@@ -58,6 +70,10 @@ class AdvisorSettings(Branch):
     scheduler_key: Path | None = None
     scheduler_client_ca: Path | None = None
     """PEM: who signed the certificates of schedulers; nobody else is answered."""
+    workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
+    """Processes that answer schedulers."""
+    peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
+    """Other servers of the same cluster, by commas, as in http://10.0.0.6:8081: told of pods on their way."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
     served_share: float = Field(default=0.01, ge=0, le=1)
     """Share of requests of which one feature vector is kept, for `cohabit skew`."""
@@ -72,6 +88,11 @@ class AdvisorSettings(Branch):
                 f"schedulers beyond loopback ({self.scheduler_host}) need certificates: set scheduler_certificate, "
                 "scheduler_key and scheduler_client_ca; docs/scheduler.md shows how"
             )
+        for url in self.peers:
+            if url.startswith("https:") != any(files):
+                raise ValueError(
+                    f"{url}: peers are https where the listener for schedulers has certificates, else http"
+                )
         return self
 
 

@@ -105,8 +105,29 @@ class Tabling:
 
 
 @dataclass
+class Asking:
+    """Tells the process of the table what is asked for; any number of processes have one.
+
+    Args:
+        queue: that it reads.
+    """
+
+    queue: "Queue[NewcomerClass]"
+    _told: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+
+    def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
+        """Tell that a class is asked for, and whether the table lacks it."""
+        now_s = monotonic()
+        if now_s - self._told.get(of, -TOLD_AGAIN_S) >= (MISSED_AGAIN_S if missing else TOLD_AGAIN_S):
+            if len(self._told) > MOST_CLASSES:
+                self._told.clear()
+            self._told[of] = now_s
+            self.queue.put(of)
+
+
+@dataclass
 class TableProcess:
-    """The process that keeps the table; call it with a class that is asked for.
+    """The process that keeps the table.
 
     Args:
         registry: folder of bundles.
@@ -117,21 +138,12 @@ class TableProcess:
     registry: Path
     snapshots: Path
     path: Path
-    _asked: "Queue[NewcomerClass]" = field(init=False)
+    asked: "Queue[NewcomerClass]" = field(init=False)
+    """Of classes that are asked for, see Asking."""
     _process: SpawnProcess | None = field(default=None, init=False)
-    _told: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._asked = CONTEXT.Queue()
-
-    def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
-        """Tell that a class is asked for, and whether the table lacks it."""
-        now_s = monotonic()
-        if now_s - self._told.get(of, -TOLD_AGAIN_S) >= (MISSED_AGAIN_S if missing else TOLD_AGAIN_S):
-            if len(self._told) > MOST_CLASSES:
-                self._told.clear()
-            self._told[of] = now_s
-            self._asked.put(of)
+        self.asked = CONTEXT.Queue()
 
     @property
     def pid(self) -> int | None:
@@ -144,7 +156,7 @@ class TableProcess:
             return
         if self._process is not None:
             log.error("the process of the table ended; started again", exitcode=self._process.exitcode)
-        arguments = (self.registry, self.snapshots, self.path, self._asked, os.getpid())
+        arguments = (self.registry, self.snapshots, self.path, self.asked, os.getpid())
         self._process = CONTEXT.Process(target=keep, args=arguments, daemon=True, name="cohabit-table")
         self._process.start()
 
@@ -155,7 +167,7 @@ class TableProcess:
             self._process.join(ENDED_WITHIN_S)
             self._process.kill()  # a process that was stopped does not hear the word to end
             self._process.join()
-        self._asked.cancel_join_thread()
+        self.asked.cancel_join_thread()
 
 
 def keep(registry: Path, snapshots: Path, path: Path, asked: "Queue[NewcomerClass]", parent: int) -> None:

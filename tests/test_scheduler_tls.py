@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from cohabit.cli import app
 from cohabit.errors import BadSettings, UnusableCertificates
-from cohabit.serving import Certificates, secured_by
+from cohabit.listening import Certificates, secured_by
 from cohabit.settings import read_settings
 
 BODY = b'{"Pod": {"metadata": {"labels": {"app": "web"}}}, "NodeNames": ["n0", "n1"]}'

@@ -19,7 +19,7 @@ from clusters import snapshot, trained, write
 
 from advisor.snapshot import publish
 from cohabit.errors import NoFreePort
-from cohabit.serving import HOST, LAST_PORT, PORTS_TRIED, free_socket
+from cohabit.listening import HOST, LAST_PORT, PORTS_TRIED, free_socket
 from models.registry import Registry
 
 ROOT = Path(__file__).parent.parent

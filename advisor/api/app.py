@@ -6,8 +6,10 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
+from advisor.api.bookings import booking_routes
 from advisor.api.extender import extender_routes
 from advisor.api.gate import Gate, Guard, doors_of
 from advisor.api.limits import BodyLimit
@@ -30,13 +32,25 @@ MOST_PROBLEMS = 5
 
 def create_scheduler_app(prioritizer: Prioritizer) -> FastAPI:
     """The listener for scheduler protocols."""
-    routers = [extender_routes(prioritizer), volcano_routes(prioritizer), watcher_routes(prioritizer.serving)]
+    routers = [
+        extender_routes(prioritizer),
+        volcano_routes(prioritizer),
+        watcher_routes(prioritizer.serving),
+        booking_routes(prioritizer),
+    ]
     return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 
 
-def create_app(serving: Serving, guard: Guard | None = None) -> FastAPI:
-    """The listener for everything else; without a guard whoever reaches it may do everything."""
-    app = assembled("Cohabit", [score_routes(serving), ops_routes(serving)], max_body_bytes=MAX_BODY_BYTES)
+def create_app(serving: Serving, guard: Guard | None = None, metrics: CollectorRegistry | None = None) -> FastAPI:
+    """The listener for everything else; without a guard whoever reaches it may do everything.
+
+    Args:
+        serving: what is answered from.
+        guard: who may do what.
+        metrics: what /metrics tells; None tells of this process alone.
+    """
+    ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
+    app = assembled("Cohabit", [score_routes(serving), ops], max_body_bytes=MAX_BODY_BYTES)
     return app if guard is None else guarded(app, guard)
 
 

@@ -1,13 +1,13 @@
 """Health, readiness and metrics."""
 
 from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from advisor.api.roles import allowed
 from advisor.serving import Serving
 
 
-def ops_routes(serving: Serving) -> APIRouter:
+def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
     """Routes for operators."""
     router = APIRouter()
 
@@ -32,6 +32,6 @@ def ops_routes(serving: Serving) -> APIRouter:
     @allowed("anyone")
     def metrics() -> Response:
         """Prometheus metrics."""
-        return Response(generate_latest(serving.metrics), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(told), media_type=CONTENT_TYPE_LATEST)
 
     return router

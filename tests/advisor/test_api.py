@@ -183,7 +183,7 @@ def test_metrics_without_snapshot_show_an_infinite_age(process: Process) -> None
 def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> None:
     assert {"/v1/scores", "/healthz", "/readyz", "/metrics"} <= client.get("/openapi.json").json()["paths"].keys()
     scheduler = TestClient(create_scheduler_app(Prioritizer(ready.serving))).get("/openapi.json").json()
-    assert scheduler["paths"].keys() == {"/extender/prioritize", "/volcano/prioritize", "/watcher"}
+    assert scheduler["paths"].keys() == {"/extender/prioritize", "/volcano/prioritize", "/watcher", "/bookings"}
 
 
 def test_every_route_says_who_may_call_it(process: Process) -> None:
@@ -198,6 +198,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "POST /extender/prioritize": ("scheduler",),
         "POST /volcano/prioritize": ("scheduler",),
         "GET /watcher": ("scheduler",),
+        "POST /bookings": ("scheduler",),
         "GET /openapi.json": ("anyone",),
     }
 

@@ -175,11 +175,11 @@ def test_identical_pods_within_one_interval_are_spread_and_a_retry_counts_once(p
     first = points(prioritizer, uid="pod-0")
     for _ in range(50):
         points(prioritizer, uid="pod-0")
-    assert len(prioritizer.bookings) == 1
+    assert len(prioritizer.guests.bookings) == 1
     for number in range(200):
         points(prioritizer, uid=f"pod-{number}")
 
-    booked = [one.node for one in prioritizer.bookings]
+    booked = [one.node for one in prioritizer.guests.bookings]
     assert len(booked) == 200
     assert len(set(booked)) > 1
     assert points(prioritizer)[int(np.argmax(first))] < max(first)
@@ -198,14 +198,14 @@ def test_a_booking_ends_when_the_pod_is_seen_and_a_newer_table_counts_those_that
     prioritizer.take(prioritizer.newer(), prioritizer.arrived())
 
     assert prioritizer.arrived() == set(), "nobody is looked for twice in one snapshot"
-    assert {one.uid for one in prioritizer.bookings} == {f"pod-{n}" for n in range(40) if n != 7}
+    assert {one.uid for one in prioritizer.guests.bookings} == {f"pod-{n}" for n in range(40) if n != 7}
     assert sum(points(prioritizer)) >= sum(crowded)
     process.now_us = NOW_US + 119_000_000
     prioritizer.take(None)
-    assert len(prioritizer.bookings) == 39
+    assert len(prioritizer.guests.bookings) == 39
     process.now_us = NOW_US + 121_000_000
     prioritizer.take(None)
-    assert len(prioritizer.bookings) == 0
+    assert len(prioritizer.guests.bookings) == 0
 
 
 def test_tabling_follows_snapshots_bundles_and_what_is_asked_for(tabling: Tabling, process: Process) -> None:

@@ -1,0 +1,61 @@
+"""Bookings: what another server of the same cluster tells of newcomers that it sent somewhere."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from advisor.api.raw import decoded, whole_body
+from advisor.booking import Booked
+from advisor.guests import LONGEST_UID
+from advisor.newcomers import NewcomerClass
+from advisor.prioritizing import Prioritizer
+
+MOST_AT_ONCE = 1000
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_UID)]
+
+
+class Told(msgspec.Struct, forbid_unknown_fields=True):
+    """One newcomer, and since how long it is on its way: clocks of two machines differ."""
+
+    uid: Name
+    node: Name
+    app: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)]
+    best_effort: bool
+    age_us: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+_decode = msgspec.json.Decoder(Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]).decode
+
+
+def told_of(booked: Booked, now_us: int) -> Told:
+    """A booking as another server is told of it."""
+    return Told(booked.uid, booked.node, booked.of.app, booked.of.best_effort, max(0, now_us - booked.at_us))
+
+
+class TakeBookings:
+    """Counts newcomers that another server of the same cluster sent somewhere; 204."""
+
+    roles = ("scheduler",)
+
+    def __init__(self, prioritizer: Prioritizer) -> None:
+        self.prioritizer = prioritizer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take in one message."""
+        told = decoded(_decode, await whole_body(receive), "a list of bookings")
+        now_us = self.prioritizer.serving.now_us()
+        for one in told:
+            of = NewcomerClass(one.app, one.best_effort)
+            self.prioritizer.hear(Booked(one.uid, one.node, of, now_us - one.age_us))
+        await JSONResponse(None, 204)(scope, receive, send)
+
+
+def booking_routes(prioritizer: Prioritizer) -> APIRouter:
+    """The route for other servers."""
+    router = APIRouter()
+    router.routes.append(Route("/bookings", TakeBookings(prioritizer), methods=["POST"]))
+    return router

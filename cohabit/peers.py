@@ -1,0 +1,142 @@
+"""Peers: other servers of the same cluster, told of every newcomer that this one sent somewhere. An edge.
+
+One thread for each sends all that gathered since it sent last. A peer that does not answer is left alone for a second;
+what it was not told is counted, and its herd guard knows less meanwhile.
+"""
+
+import http.client
+import ssl
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from advisor.api.bookings import MOST_AT_ONCE, told_of
+from advisor.booking import Booked
+
+log = structlog.get_logger()
+
+MOST_WAITING = 2_000
+TIMEOUT_S = 1.0
+PAUSE_S = 1.0
+"""How long a peer that did not answer is left alone."""
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass
+class Peer:
+    """One other server.
+
+    Args:
+        url: of its listener for schedulers, http or https.
+        now_us: the clock.
+        lost: counts newcomers that it was not told of.
+        secured: shows our certificate; None for http.
+    """
+
+    url: str
+    now_us: Callable[[], int]
+    lost: Counter
+    secured: ssl.SSLContext | None = None
+    _waiting: deque[Booked] = field(default_factory=lambda: deque(maxlen=MOST_WAITING), init=False)
+    _wake: Event = field(default_factory=Event, init=False)
+    _ended: Event = field(default_factory=Event, init=False)
+    _failed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._thread = Thread(target=self._run, name=f"cohabit-peer-{self.url}", daemon=True)
+        self._thread.start()
+
+    def tell(self, booked: Booked) -> None:
+        """Send it soon; never waits."""
+        if len(self._waiting) == MOST_WAITING:
+            self.lost.labels(self.url).inc()
+        self._waiting.append(booked)
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the thread; what it was not told stays untold."""
+        self._ended.set()
+        self._wake.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _run(self) -> None:
+        connection = self._connection()
+        while not self._ended.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            while self._waiting and not self._ended.is_set():
+                self._send(connection)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port
+        if self.secured is not None:
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.secured)
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+    def _send(self, connection: http.client.HTTPConnection) -> None:
+        told = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+        now_us = self.now_us()
+        body = _encode([told_of(booked, now_us) for booked in told])
+        # a second time, for a connection that was idle is closed by the other side
+        problem = _asked(connection, body) and _asked(connection, body)
+        if problem:
+            self.lost.labels(self.url).inc(len(told))
+            self._ended.wait(PAUSE_S)
+        self._say(problem)
+
+    def _say(self, problem: str) -> None:
+        if bool(problem) != self._failed:
+            self._failed = bool(problem)
+            log.warning("a peer is not told" if problem else "a peer is told again", peer=self.url, problem=problem)
+
+
+def _asked(connection: http.client.HTTPConnection, body: bytes) -> str:
+    """Why a message was not taken; empty when it was."""
+    try:
+        connection.request("POST", "/bookings", body)
+        reply = connection.getresponse()
+        reply.read()
+    except (OSError, http.client.HTTPException) as error:
+        connection.close()
+        return str(error) or repr(error)
+    return "" if reply.status == http.HTTPStatus.NO_CONTENT else f"it said {reply.status}"
+
+
+@dataclass
+class Peers:
+    """All of them; call it with a newcomer.
+
+    Args:
+        urls: of their listeners for schedulers.
+        now_us: the clock.
+        metrics: where the loss is counted.
+        secured: shows our certificate; None for http.
+    """
+
+    urls: Sequence[str]
+    now_us: Callable[[], int]
+    metrics: CollectorRegistry
+    secured: ssl.SSLContext | None = None
+    _all: list[Peer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        name, what = "cohabit_bookings_lost", "Newcomers on their way that a peer was not told of."
+        lost = Counter(name, what, ["peer"], registry=self.metrics)
+        self._all = [Peer(url.rstrip("/"), self.now_us, lost, self.secured) for url in self.urls]
+
+    def __call__(self, booked: Booked) -> None:
+        """Tell all of them soon."""
+        for peer in self._all:
+            peer.tell(booked)
+
+    def close(self) -> None:
+        """Tell nobody any more."""
+        for peer in self._all:
+            peer.close()

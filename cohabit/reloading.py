@@ -1,0 +1,33 @@
+"""Reloading: taking up what the refresher, the trainer and the process of the table publish, once a second. An edge."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from advisor.prioritizing import Prioritizer
+
+log = structlog.get_logger(__name__)
+
+RELOAD_EVERY_S = 1.0
+
+
+async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None]) -> None:
+    """Take up what is newer, again and again; a failure leaves what was loaded.
+
+    Args:
+        prioritizer: answers from what is taken up.
+        each_time: called before, in a thread.
+    """
+    while True:
+        [failed] = await asyncio.gather(_reload(prioritizer, each_time), return_exceptions=True)
+        if failed is not None:
+            log.error("reload failed; what was loaded stays", error=repr(failed))
+        await asyncio.sleep(RELOAD_EVERY_S)
+
+
+async def _reload(prioritizer: Prioritizer, each_time: Callable[[], None]) -> None:
+    await asyncio.to_thread(each_time)
+    await asyncio.to_thread(prioritizer.serving.reload)
+    newer, arrived = await asyncio.to_thread(lambda: (prioritizer.newer(), prioritizer.arrived()))
+    prioritizer.take(newer, arrived)

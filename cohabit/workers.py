@@ -1,0 +1,164 @@
+"""Workers: processes that answer schedulers beside the first one, on the same socket. An edge.
+
+All have the same table before them, tell each other in journals who is on the way, and leave their counts in files,
+which the first process adds to its own.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
+from multiprocessing.queues import Queue
+from pathlib import Path
+from time import time_ns
+
+import structlog
+import uvloop
+from numpy.random import default_rng
+from prometheus_client import CollectorRegistry
+
+from advisor.api.app import create_scheduler_app
+from advisor.journal import Journal
+from advisor.newcomers import NewcomerClass
+from advisor.prioritizing import Prioritizer
+from advisor.served import ServedLog
+from advisor.serving import Serving
+from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_by
+from cohabit.peers import Peers
+from cohabit.reloading import keep_fresh
+from cohabit.tabling import CONTEXT, Asking
+from cohabit.worker_metrics import leave_counts, put_together
+from models.registry import Registry
+
+log = structlog.get_logger(__name__)
+
+SERVED = "served"
+"""Folder, beside the snapshots, of feature vectors that were scored with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is answered from.
+
+    Args:
+        registry: folder of bundles.
+        snapshots: folder of snapshots.
+        max_age_s: snapshots older than this are not believed.
+        served_share: of requests of which one feature vector is kept.
+    """
+
+    registry: Path
+    snapshots: Path
+    max_age_s: float
+    served_share: float
+
+    def opened(self, now_us: Callable[[], int]) -> Serving:
+        """Loaded once."""
+        served = ServedLog(self.snapshots / SERVED, self.served_share, default_rng())
+        registry = Registry(self.registry)
+        serving = Serving(self.snapshots, registry, self.max_age_s, now_us, CollectorRegistry(), served)
+        serving.reload()
+        return serving
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all workers of a server share.
+
+    Args:
+        folder: of the server's own, with the table and the journals.
+        asked: where the process of the table hears what is asked for.
+        workers: how many answer, the first process among them.
+        peers: URLs of other servers' listeners for schedulers.
+        certificates: of the listener; None speaks plain http.
+    """
+
+    folder: Path
+    asked: "Queue[NewcomerClass]"
+    workers: int = 1
+    peers: Sequence[str] = ()
+    certificates: Certificates | None = None
+
+    @property
+    def table(self) -> Path:
+        """The table's file."""
+        return self.folder / "table"
+
+    def prioritizer(self, serving: Serving, number: int) -> tuple[Prioritizer, Peers]:
+        """One that knows what the other workers know, and whom it tells besides."""
+        secured = None if self.certificates is None else shown_by(self.certificates)
+        peers = Peers(self.peers, serving.now_us, serving.metrics, secured)
+        journal = Journal(self.folder, number, self.workers) if self.workers > 1 else None
+        return Prioritizer(serving, self.table, Asking(self.asked), journal, peers), peers
+
+
+@dataclass
+class Workers:
+    """All but the first.
+
+    Args:
+        source: what they answer from.
+        shared: what they share.
+        bound: the listening socket.
+    """
+
+    source: Source
+    shared: Shared
+    bound: socket.socket
+
+    def __post_init__(self) -> None:
+        self._processes: dict[int, SpawnProcess] = {}
+        self._stopping = False
+
+    def ensure(self) -> None:
+        """Start them, or start again those that have ended."""
+        for number in range(1, self.shared.workers):
+            process = self._processes.get(number)
+            if self._stopping or (process is not None and process.is_alive()):
+                continue
+            if process is not None:
+                log.error("a worker ended; started again", worker=number, exitcode=process.exitcode)
+                put_together(self.shared.folder, process.pid or 0)
+            arguments = (self.source, self.shared, number, self.bound, os.getpid())
+            self._processes[number] = CONTEXT.Process(target=work, args=arguments, name=f"cohabit-worker-{number}")
+            self._processes[number].start()
+
+    def stop(self) -> None:
+        """Let them answer what they have begun, and no more."""
+        self._stopping = True
+        for process in self._processes.values():
+            process.terminate()
+
+    def close(self) -> None:
+        """End them."""
+        self.stop()
+        for process in self._processes.values():
+            process.join(DRAIN_S + 1)
+            process.kill()
+            process.join()
+
+
+def work(source: Source, shared: Shared, number: int, bound: socket.socket, parent: int) -> None:
+    """Answer schedulers until SIGTERM, or until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serving = source.opened(lambda: time_ns() // 1000)
+    prioritizer, peers = shared.prioritizer(serving, number)
+    secured = None if shared.certificates is None else secured_by(shared.certificates)
+
+    def each_time() -> None:
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+        leave_counts(shared.folder, serving.metrics)
+
+    async def answer() -> None:
+        fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
+        await listen([(create_scheduler_app(prioritizer), bound, secured)])
+        fresh.cancel()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(answer())
+    leave_counts(shared.folder, serving.metrics)
+    peers.close()

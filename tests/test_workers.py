@@ -1,0 +1,172 @@
+"""Workers and servers: real processes that know of each other's newcomers, count together, and end together."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+from running import fill, until_ready
+
+from cohabit.errors import BadSettings
+from cohabit.listening import free_socket
+from cohabit.settings import read_settings
+
+NODES = ["n0", "n1", "n2", "n3"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server."""
+
+    main: str
+    scheduler: str
+    process: "subprocess.Popen[str]"
+
+    def ask(self, uid: str = "") -> int:
+        """One pod, by a connection of its own: whichever worker is the quickest answers."""
+        body = {"Pod": {"metadata": {"uid": uid, "labels": {"app": "web"}}}, "NodeNames": NODES}
+        connection = http.client.HTTPConnection(urlsplit(self.scheduler).netloc, timeout=10)
+        connection.request("POST", "/extender/prioritize", json.dumps(body))
+        reply = connection.getresponse()
+        assert [entry["Host"] for entry in json.loads(reply.read())] == NODES
+        connection.close()
+        return reply.status
+
+    def metric(self, name: str) -> float:
+        """Sum over all labels."""
+        with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310
+            lines = reply.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line))
+
+    def workers(self) -> list[int]:
+        """Processes that listen for schedulers, but for the first."""
+        listens = f":{urlsplit(self.scheduler).port:04X} 00000000:0000 0A"
+        inodes = [line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines() if listens in line]
+        sockets = {f"socket:[{inode}]" for inode in inodes}
+        return [pid for pid in children_of(self.process.pid) if sockets & open_files(pid)]
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(c) for t in Path(f"/proc/{pid}/task").glob("*/children") for c in t.read_text().split()]
+
+
+def open_files(pid: int) -> set[str]:
+    with suppress(OSError):
+        return {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
+    return set()
+
+
+def is_running(pid: int) -> bool:
+    with suppress(OSError):
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    return False
+
+
+@contextmanager
+def serve(folder: Path, *words: str, peers: str = "") -> Iterator[Served]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
+    wished = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
+    wished |= {"COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9", "COHABIT_ADVISOR__PEERS": peers, "COLUMNS": "200"}
+    command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", *words]
+    with subprocess.Popen(command, env=kept | wished, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
+        yield Served(main, scheduler, process)
+        process.terminate()
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    deadline = monotonic() + 30
+    while not true():
+        assert monotonic() < deadline, what
+        sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("served")
+    fill(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pair(folder: Path) -> Iterator[tuple[Served, Served]]:
+    """Two servers of three workers each, that know of each other."""
+    with free_socket(0) as one, free_socket(0) as other:
+        ports = [bound.getsockname()[1] for bound in (one, other)]
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(
+                serve(folder, "--scheduler-port", str(own), "--workers", "3", peers=f"http://127.0.0.1:{their}")
+            )
+            for own, their in (ports, reversed(ports))
+        ]
+        for server in servers:
+            until(lambda server=server: len(server.workers()) == 2, "workers listen")  # type: ignore[misc]
+            until_ready(server.main, server.scheduler)
+        yield servers[0], servers[1]
+
+
+def test_all_workers_of_all_servers_count_every_newcomer_and_metrics_are_of_all(pair: tuple[Served, Served]) -> None:
+    before = [server.metric("cohabit_answers_total") for server in pair]
+    for number in range(60):
+        assert pair[number % 2].ask(f"pod-{number}") == 200
+
+    for server, counted in zip(pair, before, strict=True):
+        until(lambda: server.metric("cohabit_booked_newcomers") == 60, "60 on their way")  # noqa: B023
+        until(lambda: server.metric("cohabit_answers_total") == counted + 30, "30 answers")  # noqa: B023
+        assert server.metric("cohabit_prioritize_seconds_count") >= 30
+        assert server.metric("cohabit_bookings_lost_total") == 0
+
+
+def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Served, Served]) -> None:
+    server, other = pair
+    for _ in range(20):
+        server.ask()
+    sleep(2.5)  # counts are left once a second
+    counted, first = server.metric("cohabit_answers_total"), server.workers()
+    os.kill(first[0], signal.SIGKILL)
+    until(lambda: len(server.workers()) == 2 and first[0] not in server.workers(), "another one")
+
+    for _ in range(20):
+        assert server.ask() == 200
+    until(lambda: server.metric("cohabit_answers_total") == counted + 20, "all counted")
+    assert other.ask() == 200
+
+
+def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted(folder: Path) -> None:
+    with free_socket(0) as nobody:
+        away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    with serve(folder, "--scheduler-port", "0", peers=away) as server:
+        until_ready(server.main, server.scheduler)
+        for number in range(10):
+            assert server.ask(f"pod-{number}") == 200
+        until(lambda: server.metric("cohabit_bookings_lost_total") >= 1, "the loss is counted")
+        assert server.metric("cohabit_booked_newcomers") >= 10
+
+
+def test_all_processes_end_with_the_first_and_when_it_is_killed(folder: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with serve(folder, "--scheduler-port", "0", "--workers", "2") as server:
+            until(lambda: len(server.workers()) == 1, "a worker listens")
+            family = children_of(server.process.pid)
+            server.process.send_signal(number)
+            assert server.process.wait(10) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+            until(lambda: not any(map(is_running, family)), "all have ended")  # noqa: B023
+
+
+@pytest.mark.parametrize("peers", ["localhost", "ftp://h:1", "http://h", "http://h:1/path", "https://h:8081"])
+def test_a_peer_that_cannot_be_one_is_named(peers: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(peers)):
+        read_settings({"COHABIT_ADVISOR__PEERS": f"http://good:8081,{peers}"})
