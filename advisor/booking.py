@@ -32,6 +32,7 @@ class Booked:
         of: its class.
         at_us: since when.
         own: whether it is this process that computes exactly what it costs.
+        group: it belongs to; empty for none.
     """
 
     uid: str
@@ -39,6 +40,7 @@ class Booked:
     of: NewcomerClass
     at_us: int
     own: bool = True
+    group: str = ""
 
 
 @dataclass
@@ -118,6 +120,7 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
     use = snapshot.resident_use[residents]
     return replace(
         snapshot,
+        racks=(),
         nodes=tuple(snapshot.nodes[row] for row in rows),
         containers=tuple(
             uid

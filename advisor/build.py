@@ -50,6 +50,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         resident_best_effort=is_best_effort(view.residents["qos"]),
         resident_use=view.use,
         profile=_profile_cube(profiles, clusters[0] if clusters else "", apps, platforms),
+        racks=tuple(view.nodes["rack"].to_pylist()),
         profiles_us=int(micros(profiles["as_of"]).max(initial=0)),
     )
 

@@ -6,7 +6,7 @@ other servers. What a node costs with its guests is computed by whoever booked t
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from functools import partial
 import structlog
 
 from advisor.booking import Booked, Bookings
+from advisor.groups import Groups
 from advisor.journal import Coming, Counted, Journal
 from advisor.newcomers import NewcomerClass
 from advisor.replies import Replies
@@ -25,7 +26,7 @@ Exact = dict[str, dict[NewcomerClass, tuple[int, float]]]
 
 MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
 """Nodes and classes scored again at once for guests, and nodes that wait for it: the oldest stay counted roughly."""
-LONGEST_UID = 253
+LONGEST_UID, LONGEST_GROUP = 253, 512
 
 
 def nobody(_booked: Booked, /) -> None:
@@ -49,6 +50,7 @@ class Guests:
     others: Callable[[Booked], None] = nobody
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
+    groups: Groups = field(default_factory=Groups, init=False)
     _correcting: bool = field(default=False, init=False)
     _crowded: dict[str, None] = field(default_factory=dict, init=False)
     """Nodes whose guests are counted roughly and are ours to count exactly, the newest last."""
@@ -60,7 +62,7 @@ class Guests:
 
     def book(self, booked: Booked) -> None:
         """Count a newcomer where it was told to go, until it is seen there, and let everybody know."""
-        if len(booked.uid) <= LONGEST_UID:
+        if len(booked.uid) <= LONGEST_UID and len(booked.group) <= LONGEST_GROUP:
             self.adopt(booked)
             self.others(booked)
 
@@ -68,7 +70,7 @@ class Guests:
         """Count a newcomer that another server sent somewhere as if it were ours."""
         self._count(booked)
         if self.journal is not None:
-            self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us))
+            self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group))
 
     def listen(self) -> None:
         """Take in what the other workers told."""
@@ -76,7 +78,7 @@ class Guests:
             return
         for news in self.journal.heard():
             if isinstance(news, Coming):
-                self._count(Booked(news.uid, news.node, news.of, news.at_us, own=False))
+                self._count(Booked(news.uid, news.node, news.of, news.at_us, own=False, group=news.group))
             else:
                 self._take_counted(news)
 
@@ -84,9 +86,11 @@ class Guests:
         """Those of the containers that are on the way; may run in another thread."""
         return self.bookings.among(containers)
 
-    def take(self, replies: Replies | None, arrived: Collection[str]) -> None:
-        """Count in newer replies from now on, without those who arrived."""
+    def take(self, replies: Replies | None, arrived: Mapping[str, str]) -> None:
+        """Count in newer replies from now on, without those who arrived: nodes by uid."""
         self.listen()
+        for uid, node in arrived.items():
+            self.groups.landed(uid, node)
         if replies is not None:
             for booked in self.bookings:
                 replies.arrive(booked)
@@ -101,6 +105,8 @@ class Guests:
                     self.replies.leave(booked)
 
     def _count(self, booked: Booked) -> None:
+        if booked.group:
+            self.groups.join(booked.group, booked.uid, booked.node, booked.at_us)
         ended = self.bookings.book(booked)
         if self.replies is not None:
             for one in ended:

@@ -29,6 +29,7 @@ class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
     node: str
     of: NewcomerClass
     at_us: int
+    group: str = ""
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):

@@ -5,7 +5,7 @@ class of unknown apps, while the right one is being computed; neutral. Each is c
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,10 +16,11 @@ from typing import Protocol, TypeVar
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from prometheus_client import Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from advisor.booking import Booked
 from advisor.errors import NoTable
+from advisor.groups import packed, spread
 from advisor.guests import Guests, nobody
 from advisor.journal import Journal
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
@@ -33,6 +34,7 @@ from advisor.table_file import read_table
 log = structlog.get_logger()
 T = TypeVar("T")
 
+NOBODY: Mapping[str, str] = {}
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
@@ -48,11 +50,13 @@ class Offer:
         newcomer: who.
         uid: of the pod; without one nothing is booked.
         names: offered nodes, a name may come twice.
+        group: that the newcomer belongs to; empty for none.
     """
 
     newcomer: Newcomer
     uid: str
     names: Sequence[str]
+    group: str = ""
 
 
 class Want(Protocol):
@@ -84,6 +88,7 @@ class Prioritizer:
     _looked_at: int = field(default=-1, init=False)
     """Version of the snapshot that was last searched for who arrived."""
     _seconds: Histogram = field(init=False)
+    _grouped: Counter = field(init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
     def newer(self) -> Replies | None:
@@ -101,15 +106,15 @@ class Prioritizer:
             return None
         return Replies(table, spell(table.nodes, before.spelled if before else None))
 
-    def arrived(self) -> set[str]:
-        """Who was on the way and is seen in a snapshot not looked at before; for the reloading thread."""
+    def arrived(self) -> dict[str, str]:
+        """Who was on the way and is seen in a snapshot not looked at before, and where; for the reloading thread."""
         scorer = self.serving.scorer
         if scorer is None or scorer.snapshot.version == self._looked_at:
-            return set()
+            return {}
         self._looked_at = scorer.snapshot.version
-        return self.guests.among(scorer.snapshot.containers)
+        return scorer.snapshot.nodes_of(self.guests.among(scorer.snapshot.containers))
 
-    def take(self, replies: Replies | None, arrived: Collection[str] = ()) -> None:
+    def take(self, replies: Replies | None, arrived: Mapping[str, str] = NOBODY) -> None:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
         self.guests.take(replies, arrived)
 
@@ -131,6 +136,9 @@ class Prioritizer:
         metrics = self.serving.metrics
         self._seconds = Histogram(
             "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
+        )
+        self._grouped = Counter(
+            "cohabit_grouped_answers", "Answers in which the places of a pod's group counted.", registry=metrics
         )
         booked = Gauge(
             "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
@@ -169,26 +177,39 @@ class Prioritizer:
     def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
         unknown = NewcomerClass("", of.best_effort)
         if replies is None or not replies.has(unknown):
-            return self._neutral(offer, reason if reason == "late" else "no_table")
+            return self._neutral(offer, "no_table")
         self.serving.answers.labels("nearest", reason).inc()
-        rows = replies.rows(offer.names)
-        reply = replies.reply(unknown, offer.names, rows)
-        self._book(replies, unknown, offer, rows)
-        return reply
+        return self._said(replies, unknown, offer)
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
-        rows = replies.rows(offer.names)
-        reply = replies.reply(of, offer.names, rows)
-        self._book(replies, of, offer, rows)
+        reply = self._said(replies, of, offer)
         self.serving.answers.labels("table", next(iter(self.serving.refused), "")).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
 
-    def _book(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: NDArray[np.int64]) -> None:
-        """Count the newcomer on the node that is best for it, where it will probably go."""
-        if offer.uid and (best := replies.best(of, rows)) >= 0:
-            self.guests.book(Booked(offer.uid, replies.table.nodes[best], of, self.serving.now_us()))
+    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
+        """The answer, after which the newcomer counts on the node that is best for it, where it will probably go."""
+        rows = replies.rows(offer.names)
+        points = replies.points(of, rows)
+        if offer.group:
+            points = self._beside_siblings(points, offer)
+        if offer.uid and (best := replies.best(of, rows, points)) >= 0:
+            node, now_us = replies.table.nodes[best], self.serving.now_us()
+            self.guests.book(Booked(offer.uid, node, of, now_us, group=offer.group))
+        return replies.reply(offer.names, rows, points)
+
+    def _beside_siblings(self, points: NDArray[np.int64], offer: Offer) -> NDArray[np.int64]:
+        siblings = self.guests.groups.nodes(offer.group, offer.uid, self.serving.now_us())
+        scorer = self.serving.scorer
+        if not siblings or scorer is None:
+            return points
+        self._grouped.inc()
+        if not offer.newcomer.best_effort:
+            return spread(points, np.array([siblings[name] for name in offer.names], np.int64))
+        rack = scorer.snapshot.rack_of
+        theirs = {of for name in siblings if (of := rack.get(name)) is not None}
+        return packed(points, np.array([rack.get(name) in theirs for name in offer.names], np.bool_))
 
     async def _within_deadline(self, work: Callable[[], T]) -> T | None:
         """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""

@@ -98,24 +98,22 @@ class Replies:
         rows = np.array([find(name, -1) for name in names], np.int64)
         return np.where(np.append(self.table.known, False)[rows], rows, -1)
 
-    def reply(self, of: NewcomerClass, names: Sequence[str], rows: Ints) -> bytes:
+    def reply(self, names: Sequence[str], rows: Ints, points: Ints) -> bytes:
         """HostPriorityList of the offered names, in their order.
 
         Args:
-            of: a class of the table.
             names: (k,) offered names.
             rows: (k,) from `rows`.
+            points: (k,) 0 to 10.
 
         Returns:
-            JSON. A node that is not known gets the lower median of the offered ones that are, 0 where none is, as in
-            `advisor.decision.points`.
+            JSON.
 
         Raises:
-            KeyError: the class is not in the table.
+            Nothing.
 
         Source: ours.
         """
-        points = self.points(of, rows)
         if not len(names) or (rows < 0).any():
             return spelled_reply(names, points.tolist())
         said = self.spelled.pieces[rows]
@@ -124,7 +122,21 @@ class Replies:
         return b"[" + said.tobytes()
 
     def points(self, of: NewcomerClass, rows: Ints) -> Ints:
-        """(k,) the points of `reply`."""
+        """Points of offered nodes.
+
+        Args:
+            of: a class of the table.
+            rows: (k,) from `rows`.
+
+        Returns:
+            (k,) 0 to 10. A node that is not known gets the lower median of the offered ones that are, 0 where none
+            is, as in `advisor.decision.points`.
+
+        Raises:
+            KeyError: the class is not in the table.
+
+        Source: ours.
+        """
         points: Ints = self._points[self._row[of]][rows].astype(np.int64)
         known = rows >= 0
         if known.all():
@@ -132,10 +144,11 @@ class Replies:
         there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])
         return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
-    def best(self, of: NewcomerClass, rows: Ints) -> int:
-        """Row of the node of the least cost, those without points last; -1 where none is known."""
-        known = rows[rows >= 0]
-        return int(known[self._cost[self._row[of]][known].argmin()]) if len(known) else -1
+    def best(self, of: NewcomerClass, rows: Ints, points: Ints) -> int:
+        """Row of the node of the least cost among those of the most points; -1 where no node is known."""
+        known = rows >= 0
+        best = rows[known & (points == points[known].max(initial=0))]
+        return int(best[self._cost[self._row[of]][best].argmin()]) if len(best) else -1
 
     def arrive(self, booked: Booked) -> None:
         """Count a newcomer that is on its way, roughly."""

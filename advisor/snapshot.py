@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +69,7 @@ class Snapshot:
         resident_use: (m, resources) what each uses; NaN where not known.
         profile: (a, p, k) as features.placement.profile_matrix gives them; NaN where there is none.
         profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
+        racks: (n) rack of each node, None where none is declared; empty where nobody told.
     """
 
     version: int
@@ -90,6 +91,7 @@ class Snapshot:
     resident_use: Floats
     profile: Floats
     profiles_us: int = 0
+    racks: tuple[str | None, ...] = ()
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -100,6 +102,17 @@ class Snapshot:
     def app_index(self) -> dict[str, int]:
         """Row of each app by name."""
         return {name: i for i, name in enumerate(self.apps)}
+
+    @cached_property
+    def rack_of(self) -> dict[str, str]:
+        """Rack of each node by name, where it is declared."""
+        return {node: rack for node, rack in zip(self.nodes, self.racks, strict=False) if rack is not None}
+
+    def nodes_of(self, containers: Collection[str]) -> dict[str, str]:
+        """Node of each of the containers that are here, by uid."""
+        at = [row for row, uid in enumerate(self.containers) if uid in containers] if containers else []
+        nodes = np.searchsorted(self.first, at, side="right") - 1
+        return {self.containers[row]: self.nodes[node] for row, node in zip(at, nodes.tolist(), strict=True)}
 
     def indices(self, names: Sequence[str]) -> NDArray[np.int32]:
         """(k,) rows of the named nodes, -1 for a node the snapshot does not hold or knows nobody of."""
@@ -186,6 +199,7 @@ class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     containers: tuple[str, ...]
     cpusets: tuple[str | None, ...]
     profiles_us: int = 0
+    racks: tuple[str | None, ...] = ()
 
 
 _decode = msgspec.json.Decoder(_Names).decode
@@ -218,6 +232,8 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
         code = getattr(snapshot, array)
         if ((code < -1) | (code >= size)).any():
             raise ValueError(f"{array} points outside its names")
+    if len(snapshot.racks) not in {0, n}:
+        raise ValueError(f"names.json has {len(snapshot.racks)} racks for {n} nodes")
     if len(snapshot.cpusets) != m or directory_name(snapshot.version) != name:
         raise ValueError(f"names.json describes version {snapshot.version} with {len(snapshot.cpusets)} cpusets")
 

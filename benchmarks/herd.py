@@ -5,27 +5,28 @@ import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import count as counting
 from pathlib import Path
+from time import time_ns
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from advisor.booking import Booked, crowded
-from advisor.margins import served_margins
 from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from advisor.replies import Replies, spell
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
-from advisor.snapshot import Snapshot
+from advisor.snapshot import Snapshot, publish
 from advisor.table import ScoreTable, begun, score_columns
 from benchmarks.choices import members_of, nodes_of, profiles_of
+from benchmarks.herd_site import Site
 from benchmarks.laws import CONFIG, World, simulated_world
 from benchmarks.runner import OURS, Benchmark, Result
-from cohabit.learning import app_names, entry_of
+from cohabit.learning import Effort, train_bundle
 from features.node_state import capacities
 from features.placement import node_matrix
 from ingest.simulator.cluster import load_at
@@ -33,11 +34,7 @@ from ingest.simulator.law import PLATFORMS, Law
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import app_name
 from ingest.simulator.run import Plan, built_in
-from models.hindsight import PLACEMENT
-from models.learn import fit, open_fitted
-from models.margins import margins_entry
 from models.registry import Registry
-from models.table import read_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -90,8 +87,10 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         plan = Plan(12, 24, hours=arguments.hours, seed=arguments.seed, law=law)
         with tempfile.TemporaryDirectory(prefix="cohabit-herd-") as folder:
             world = simulated_world(Path(folder), plan)
-            cluster, scorer = drawn(world, arguments.nodes, rng)
-        harm = sent_by_all(cluster, scorer, arguments.pods, arguments.replicas, rng)
+            cluster = drawn(world, arguments.nodes, rng)
+            scorer = published(Path(folder), world, cluster)
+            site = Site(Path(folder), arguments.servers, arguments.workers)
+            harm = sent_by_all(cluster, scorer, site, arguments.pods, rng)
         for who, values in harm.items():
             mine = found.setdefault(who, {})
             mine[f"{law}_harm"] = float(values.sum())
@@ -100,16 +99,16 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
 
 
 def sent_by_all(
-    cluster: Cluster, scorer: ModelScorer, pods: int, replicas: int, rng: np.random.Generator
+    cluster: Cluster, scorer: ModelScorer, site: Site, pods: int, rng: np.random.Generator
 ) -> dict[str, Floats]:
     """(SWARMS,) true harm of each app's pods, by way of sending."""
     apps = rng.choice(cluster.counts.shape[1], SWARMS, replace=False)
     classes = [NewcomerClass("", False), *(NewcomerClass(app_name(int(app)), False) for app in apps)]
     table = begun(scorer, "", classes)
-    found = {name: np.zeros(SWARMS) for name in (OURS, "fresh", "blind", "spread", "random")}
+    found = {name: np.zeros(SWARMS) for name in (OURS, "alone", "fresh", "blind", "spread", "random")}
     for number, (app, of) in enumerate(zip(apps.tolist(), classes[1:], strict=True)):
         ways: dict[str, Send] = {
-            OURS: guarded(table, scorer, replicas),
+            "alone": guarded(table, scorer),
             "fresh": fresh(table, scorer),
             "blind": lambda of: int(table.cost[table.classes.index(of)].argmin()),
             "spread": least_crowded(cluster.counts.sum(axis=1)),
@@ -117,17 +116,23 @@ def sent_by_all(
         }
         for name, send in ways.items():
             found[name][number] = cluster.harm(app, np.array([send(of) for _ in range(pods)]))
+        with site.running(of) as ask:
+            sent = [chosen(ask(of, f"pod-{pod}", table.nodes), rng) for pod in range(pods)]
+        found[OURS][number] = cluster.harm(app, np.array(sent))
     return found
 
 
-def guarded(table: ScoreTable, scorer: ModelScorer, replicas: int) -> Send:
-    """Ours as it serves: a table from before the swarm, and guests; replicas ignorant of each other take turns."""
-    advisors = [_advisor(table, scorer) for _ in range(replicas)]
-    loop, turn = asyncio.new_event_loop(), counting()
+def chosen(points: Ints, rng: np.random.Generator) -> int:
+    """As kube-scheduler does that has no preference of its own: one of the best."""
+    return int(rng.choice(np.flatnonzero(points == points.max())))
+
+
+def guarded(table: ScoreTable, scorer: ModelScorer) -> Send:
+    """One process of ours, each pod on the node it was booked on: a table from before the swarm, and guests."""
+    advisor, loop, turn = _advisor(table, scorer), asyncio.new_event_loop(), counting()
 
     def send(of: NewcomerClass) -> int:
         number = next(turn)
-        advisor = advisors[number % replicas]
         loop.run_until_complete(advisor.answer(Offer(of.newcomer(), str(number), table.nodes)))
         loop.run_until_complete(asyncio.sleep(PAUSE_S))
         return table.nodes.index(list(advisor.guests.bookings)[-1].node)
@@ -137,7 +142,7 @@ def guarded(table: ScoreTable, scorer: ModelScorer, replicas: int) -> Send:
 
 def _advisor(table: ScoreTable, scorer: ModelScorer) -> Prioritizer:
     nowhere = Path()
-    serving = Serving(nowhere, Registry(nowhere), float("inf"), lambda: 0, CollectorRegistry())
+    serving = Serving(nowhere, Registry(nowhere), float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
     serving.scorer = scorer
     made = Prioritizer(serving, nowhere)
     made.take(Replies(table, spell(table.nodes)))
@@ -173,8 +178,8 @@ def least_crowded(counts: Ints) -> Send:
     return send
 
 
-def drawn(world: World, nodes: int, rng: np.random.Generator) -> tuple[Cluster, ModelScorer]:
-    """A cluster of random nodes and residents of a world's apps, and a scorer that learnt from the world."""
+def drawn(world: World, nodes: int, rng: np.random.Generator) -> Cluster:
+    """A cluster of random nodes and residents of a world's apps."""
     plan, (law, best_effort) = world.plan, built_in(world.plan)
     platform = rng.integers(len(PLATFORMS), size=nodes)
     size = np.round(plan.per_node * rng.uniform(0.1, 1.5, nodes)).astype(np.int64)
@@ -208,22 +213,25 @@ def drawn(world: World, nodes: int, rng: np.random.Generator) -> tuple[Cluster, 
         resident_use=members_of(group, shown, capacities(where)[group], np.array(best_effort)[app]).use,
         profile=np.swapaxes(profile.reshape(len(PLATFORMS), plan.apps, -1), 0, 1),
     )
-    return Cluster(view, law, platform, counts), _learnt(world.table, view)
+    return Cluster(view, law, platform, counts)
 
 
-def _learnt(table: pa.Table, view: Snapshot) -> ModelScorer:
-    rows = read_rows(table)
-    placement = fit(rows, CONFIG)
-    margins = margins_entry(placement.bounds(), app_names(table, rows.group))
-    entry = entry_of(PLACEMENT, placement).model_copy(update={"margins": margins})
-    served = served_margins(entry, view.cluster, view.apps, view.platforms)
-    return ModelScorer(view, open_fitted(placement), served, placement.calibration.node)
+def published(folder: Path, world: World, cluster: Cluster) -> ModelScorer:
+    """A registry with what was learnt from the world, snapshots with the cluster, and who scores by both."""
+    registry, snapshots = Registry(folder / "registry"), folder / "snapshots"
+    train_bundle(world.table, registry, datetime.now(UTC), {}, Effort(CONFIG))
+    publish(snapshots, replace(cluster.view, as_of_us=time_ns() // 1000))
+    serving = Serving(snapshots, registry, float("inf"), lambda: 0, CollectorRegistry())
+    serving.reload()
+    assert serving.scorer is not None, serving.refused  # noqa: S101 - both were written just now
+    return serving.scorer
 
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=100, help="nodes that pods are sent to (100)")
     parser.add_argument("--pods", type=int, default=500, help="identical pods in each swarm (500)")
-    parser.add_argument("--replicas", type=int, default=1, help="advisors that do not know of each other (1)")
+    parser.add_argument("--servers", type=int, default=2, help="servers that take turns (2)")
+    parser.add_argument("--workers", type=int, default=4, help="processes that answer in each of them (4)")
     parser.add_argument("--hours", type=float, default=12.0, help="simulated hours that are learnt from (12)")
     parser.add_argument("--seed", type=int, default=1, help="of the simulation (1)")
 

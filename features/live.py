@@ -21,7 +21,7 @@ class LiveView:
     """Every node of a cluster as known at one time; arrays in the order of `nodes`, residents sorted by node.
 
     Args:
-        nodes: cluster, node and platform, one row a node.
+        nodes: cluster, node, platform and rack, one row a node.
         capacity: (n, resources).
         facts: (n, 4) from features.placement.node_matrix.
         seen_us: (n,) newest window end, 0 where there is none.
@@ -68,7 +68,7 @@ def live_view(now_us: int, state: pa.Table, facts: Facts, profiles: pa.Table) ->
     use, _ = resident_use(found, at, sources)
     seen_us = _newest_window(names, state)
     return LiveView(
-        nodes=names.append_column("platform", newest["platform"]),
+        nodes=names.append_column("platform", newest["platform"]).append_column("rack", newest["rack"]),
         capacity=capacities(newest),
         facts=node_matrix(newest),
         seen_us=seen_us,

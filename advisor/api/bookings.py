@@ -4,13 +4,13 @@ from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.api.raw import decoded, whole_body
 from advisor.booking import Booked
-from advisor.guests import LONGEST_UID
+from advisor.guests import LONGEST_GROUP, LONGEST_UID
 from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 
@@ -26,6 +26,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
     app: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)]
     best_effort: bool
     age_us: Annotated[int, msgspec.Meta(ge=0)] = 0
+    group: Annotated[str, msgspec.Meta(max_length=LONGEST_GROUP)] = ""
 
 
 _decode = msgspec.json.Decoder(Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]).decode
@@ -33,7 +34,9 @@ _decode = msgspec.json.Decoder(Annotated[list[Told], msgspec.Meta(max_length=MOS
 
 def told_of(booked: Booked, now_us: int) -> Told:
     """A booking as another server is told of it."""
-    return Told(booked.uid, booked.node, booked.of.app, booked.of.best_effort, max(0, now_us - booked.at_us))
+    return Told(
+        booked.uid, booked.node, booked.of.app, booked.of.best_effort, max(0, now_us - booked.at_us), booked.group
+    )
 
 
 class TakeBookings:
@@ -50,8 +53,8 @@ class TakeBookings:
         now_us = self.prioritizer.serving.now_us()
         for one in told:
             of = NewcomerClass(one.app, one.best_effort)
-            self.prioritizer.hear(Booked(one.uid, one.node, of, now_us - one.age_us))
-        await JSONResponse(None, 204)(scope, receive, send)
+            self.prioritizer.hear(Booked(one.uid, one.node, of, now_us - one.age_us, group=one.group))
+        await Response(status_code=204)(scope, receive, send)
 
 
 def booking_routes(prioritizer: Prioritizer) -> APIRouter:

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from advisor.api.groups import group_of
 from advisor.api.pods import Object, newcomer_of
 from advisor.api.raw import decoded, send_json, whole_body
 from advisor.prioritizing import Offer, Prioritizer
@@ -45,7 +46,7 @@ def offer_of(body: bytes) -> Offer:
     """
     args = decoded(_decode, body, "ExtenderArgs")
     pod = args.Pod or Object()
-    return Offer(newcomer_of(pod), pod.metadata.uid, offered(args))
+    return Offer(newcomer_of(pod), pod.metadata.uid, offered(args), group_of(pod))
 
 
 def offered(args: ExtenderArgs) -> list[str]:

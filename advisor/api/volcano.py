@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from advisor.api.groups import group_of
 from advisor.api.pods import Metadata, Object, newcomer_of
 from advisor.api.raw import decoded, send_json, whole_body
 from advisor.prioritizing import Offer, Prioritizer
@@ -89,7 +90,9 @@ def offer_of(body: bytes) -> Offer:
     request = decoded(_decode, body, "Volcano's PrioritizeRequest")
     task = request.task or TaskInfo()
     pod = task.Pod or Object(Metadata(name=task.Name or "", namespace=task.Namespace or "default"))
-    return Offer(newcomer_of(pod), pod.metadata.uid or task.UID or "", list(dict.fromkeys(_named(request))))
+    return Offer(
+        newcomer_of(pod), pod.metadata.uid or task.UID or "", list(dict.fromkeys(_named(request))), group_of(pod)
+    )
 
 
 def _named(request: PrioritizeRequest) -> Iterable[str]:

@@ -197,7 +197,7 @@ def test_a_booking_ends_when_the_pod_is_seen_and_a_newer_table_counts_those_that
 
     prioritizer.take(prioritizer.newer(), prioritizer.arrived())
 
-    assert prioritizer.arrived() == set(), "nobody is looked for twice in one snapshot"
+    assert prioritizer.arrived() == {}, "nobody is looked for twice in one snapshot"
     assert {one.uid for one in prioritizer.guests.bookings} == {f"pod-{n}" for n in range(40) if n != 7}
     assert sum(points(prioritizer)) >= sum(crowded)
     process.now_us = NOW_US + 119_000_000

@@ -151,7 +151,7 @@ def test_a_file_that_is_not_whole_is_refused(scorer_of: ScorerOf, tmp_path: Path
 
 def said(replies: Replies, of: NewcomerClass, names: Sequence[str]) -> list[int]:
     rows = replies.rows(names)
-    reply = json.loads(replies.reply(of, names, rows))
+    reply = json.loads(replies.reply(names, rows, replies.points(of, rows)))
     assert [entry["Host"] for entry in reply] == list(names)
     assert [entry["Score"] for entry in reply] == replies.points(of, rows).tolist()
     return [entry["Score"] for entry in reply]
@@ -286,10 +286,10 @@ def test_a_herd_spreads(scorer_of: ScorerOf) -> None:
     """A hundred newcomers of one class, each sent to the best node: without counting them, all go to one."""
     table = begun(scorer_of(snapshot(3, nodes=12, residents=(0, 3))), "b", CLASSES)
     replies, rows = Replies(table, spell(table.nodes)), np.arange(12)
-    blind = replies.best(CLASSES[0], rows)
+    blind = replies.best(CLASSES[0], rows, replies.points(CLASSES[0], rows))
     gone = np.zeros(12, np.int64)
     for _ in range(100):
-        best = replies.best(CLASSES[0], rows)
+        best = replies.best(CLASSES[0], rows, replies.points(CLASSES[0], rows))
         gone[best] += 1
         replies.arrive(booked("x", table.nodes[best]))
 

@@ -1,0 +1,111 @@
+"""Groups: pods that belong together, and what the places of those already sent say of the next one. Kernel.
+
+Latency-sensitive pods of a group are replicas of something and are spread; best-effort ones work together and are kept
+in one rack, where racks are declared. Both only take points off: the scale stays absolute, and nothing is forbidden.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+MOST = 20_000
+"""Members remembered at once; whole groups are forgotten, the least recently joined first."""
+KEPT_US = 3_600_000_000
+"""A group that nobody joined for so long is forgotten: another one may have its name by now."""
+MOST_LOST = 2
+"""Points that a node loses at most for siblings on it; a point is worth a tenth of the scale."""
+ELSEWHERE = 1
+"""Points that a node loses in a rack without siblings."""
+
+
+@dataclass
+class _Group:
+    """Nodes by uid, and when somebody joined last."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    at_us: int = 0
+
+
+@dataclass
+class Groups:
+    """Where members of groups were sent, or were seen since."""
+
+    _groups: OrderedDict[str, _Group] = field(default_factory=OrderedDict)
+    _of: dict[str, str] = field(default_factory=dict)
+    """Group by uid."""
+
+    def join(self, group: str, uid: str, node: str, at_us: int) -> None:
+        """A member was sent to a node."""
+        if self._of.get(uid, group) != group:
+            del self._groups[self._of[uid]].nodes[uid]
+        known = self._groups.setdefault(group, _Group())
+        known.nodes[uid], known.at_us = node, at_us
+        self._of[uid] = group
+        self._groups.move_to_end(group)
+        while len(self._of) > MOST:
+            self._forget(next(iter(self._groups)))
+
+    def landed(self, uid: str, node: str) -> None:
+        """A member was seen on a node, which may be another one than it was sent to."""
+        if (group := self._of.get(uid)) is not None:
+            self._groups[group].nodes[uid] = node
+
+    def nodes(self, group: str, but: str, now_us: int) -> Counter[str]:
+        """How many members of a group are on each node, one of them not counted."""
+        known = self._groups.get(group)
+        if known is not None and now_us - known.at_us > KEPT_US:
+            self._forget(group)
+            known = None
+        return Counter() if known is None else Counter(node for uid, node in known.nodes.items() if uid != but)
+
+    def _forget(self, group: str) -> None:
+        for uid in self._groups.pop(group).nodes:
+            del self._of[uid]
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+def spread(points: Ints, siblings: Ints) -> Ints:
+    """Points of a latency-sensitive member: a node with siblings loses one for each, no more than MOST_LOST.
+
+    Args:
+        points: (k,) 0 to 10.
+        siblings: (k,) members on each node.
+
+    Returns:
+        (k,) points; what was advised stays above 0, what never was stays 0.
+
+    Raises:
+        Nothing.
+
+    Source: ours.
+    """
+    return _less(points, np.minimum(siblings, MOST_LOST))
+
+
+def packed(points: Ints, near: Flags) -> Ints:
+    """Points of a best-effort member: a node that is not in a rack with siblings loses ELSEWHERE.
+
+    Args:
+        points: (k,) 0 to 10.
+        near: (k,) whether siblings are in the node's rack; a rack that is not declared holds nobody.
+
+    Returns:
+        (k,) points as in `spread`; as they were where no offered node is near.
+
+    Raises:
+        Nothing.
+
+    Source: ours.
+    """
+    return _less(points, np.where(near, 0, ELSEWHERE)) if near.any() else points
+
+
+def _less(points: Ints, lost: Ints) -> Ints:
+    return np.where(points > 0, np.maximum(points - lost, 1), 0)
