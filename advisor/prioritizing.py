@@ -89,6 +89,7 @@ class Prioritizer:
     """Version of the snapshot that was last searched for who arrived."""
     _seconds: Histogram = field(init=False)
     _grouped: Counter = field(init=False)
+    _filtered: Counter = field(init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
     def newer(self) -> Replies | None:
@@ -140,6 +141,9 @@ class Prioritizer:
         self._grouped = Counter(
             "cohabit_grouped_answers", "Answers in which the places of a pod's group counted.", registry=metrics
         )
+        self._filtered = Counter(
+            "cohabit_filtered", "Filter requests of known apps, by what became of nodes.", ["outcome"], registry=metrics
+        )
         booked = Gauge(
             "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
         )
@@ -159,6 +163,23 @@ class Prioritizer:
             return self._neutral(offer, "error")
         finally:
             self._seconds.observe(perf_counter() - began)
+
+    def refused(self, offer: Offer) -> frozenset[str]:
+        """Offered nodes where a latency-sensitive newcomer of a known app has score 0 by what was measured.
+
+        Nobody while answers are neutral, before the table holds the app, and where nobody else would be left; counted.
+        """
+        scorer, replies = self.serving.scorer, self.replies
+        if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem():
+            return frozenset()
+        of = class_of(offer.newcomer, scorer.snapshot.app_index)
+        self.want(of, missing=not replies.has(of))
+        if not of.app or not replies.has(of):
+            return frozenset()
+        found = replies.vetoed(of, offer.names)
+        passed = len(found) < len(set(offer.names))
+        self._filtered.labels("refused" if found and passed else "all_would_fail" if found else "passed").inc()
+        return found if passed else frozenset()
 
     async def _answer(self, offer: Offer) -> bytes:
         self.guests.listen()

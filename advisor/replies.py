@@ -144,6 +144,12 @@ class Replies:
         there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])
         return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
+    def vetoed(self, of: NewcomerClass, names: Sequence[str]) -> frozenset[str]:
+        """Offered nodes without points by the table alone; a node that is not known has none to lose."""
+        rows = self.rows(names)
+        none = (self.table.points[self._row[of]][rows] == 0) & (rows >= 0)
+        return frozenset(names[at] for at in np.flatnonzero(none).tolist())
+
     def best(self, of: NewcomerClass, rows: Ints, points: Ints) -> int:
         """Row of the node of the least cost among those of the most points; -1 where no node is known."""
         known = rows >= 0

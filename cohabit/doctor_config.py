@@ -21,11 +21,11 @@ DEFAULT_MS = 5000.0
 """What kube-scheduler waits without an httpTimeout."""
 HEAVIEST = 10
 """The weights of kube-scheduler's own default scores add up to 12."""
-OTHER_VERBS = ("filterVerb", "bindVerb", "preemptVerb")
+OTHER_VERBS = ("bindVerb", "preemptVerb")
 TLS_FILES = ("caFile", "certFile", "keyFile")
 """Of tlsConfig: who signed the listener's certificate, and what the scheduler shows."""
 KEYS = {"urlPrefix", "prioritizeVerb", "weight", "enableHTTPS", "tlsConfig", "httpTimeout", "nodeCacheCapable"}
-KEYS |= {"managedResources", "ignorable", *OTHER_VERBS}
+KEYS |= {"managedResources", "ignorable", "filterVerb", *OTHER_VERBS}
 UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
 _PLAIN = re.compile(r"[!-~]+")
@@ -133,6 +133,8 @@ def _findings(entry: Entry) -> Iterator[Finding]:
     yield _url_prefix(entry)
     yield _prioritize_verb(entry)
     yield from (_other_verb(verb) for verb in OTHER_VERBS if entry.get(verb))
+    if entry.get("filterVerb"):
+        yield _filter_verb(entry)
     yield _node_cache(entry)
     yield _http_timeout(entry)
     yield _ignorable(entry)
@@ -141,6 +143,14 @@ def _findings(entry: Entry) -> Iterator[Finding]:
         yield warning(
             "managedResources", "only pods that ask for these resources are advised: take it out to advise all"
         )
+
+
+def _filter_verb(entry: Entry) -> Finding:
+    if entry["filterVerb"] != "filter":
+        return problem("filterVerb", f"is {entry['filterVerb']!r}: the advisor answers `filter` alone; take it out")
+    if entry.get("ignorable") is not True:
+        return problem("filterVerb", "fails pods while nobody answers: set ignorable: true, or take it out")
+    return warning("filterVerb", "asks for each pod twice; needed only with COHABIT_ADVISOR__FILTER=zero")
 
 
 def _url_prefix(entry: Entry) -> Finding:

@@ -131,6 +131,7 @@ def run_serve(
                 certificates=_certificates(own),
                 workers=own.workers if workers is None else workers,
                 peers=own.peers,
+                refusing=own.filter == "zero",
             ),
             ready=ready,
         )

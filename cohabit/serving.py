@@ -44,6 +44,7 @@ class SchedulerListener:
         certificates: None speaks plain http.
         workers: processes that answer.
         peers: URLs of the same listener of other servers of the cluster.
+        refusing: whether the filter refuses nodes.
     """
 
     port: int
@@ -52,6 +53,7 @@ class SchedulerListener:
     certificates: Certificates | None = None
     workers: int = 1
     peers: tuple[str, ...] = ()
+    refusing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,21 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as name,
         closing(TableProcess(source.registry, source.snapshots, Path(name) / "table")) as table,
     ):
-        shared = Shared(Path(name), table.asked, schedulers.workers, schedulers.peers, schedulers.certificates)
+        shared = Shared(
+            Path(name),
+            table.asked,
+            schedulers.workers,
+            schedulers.peers,
+            schedulers.certificates,
+            schedulers.refusing,
+        )
         listening = Listening(address(main), address(scheduler, "http" if secured is None else "https"))
         prioritizer, peers = shared.prioritizer(serving, 0)
         metrics = CollectorRegistry()
         metrics.register(Together(serving.metrics, shared.folder))
         apps = [
             (create_app(serving, front.guard, metrics), main, None),
-            (create_scheduler_app(prioritizer), scheduler, secured),
+            (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
         ]
         with (
             closing(peers),

@@ -70,6 +70,8 @@ class AdvisorSettings(Branch):
     scheduler_key: Path | None = None
     scheduler_client_ca: Path | None = None
     """PEM: who signed the certificates of schedulers; nobody else is answered."""
+    filter: Literal["off", "zero"] = "off"
+    """Whether the filter, if a scheduler asks it, refuses nodes where a latency-sensitive pod has score 0."""
     workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
     """Processes that answer schedulers."""
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()

@@ -74,6 +74,7 @@ class Shared:
         workers: how many answer, the first process among them.
         peers: URLs of other servers' listeners for schedulers.
         certificates: of the listener; None speaks plain http.
+        refusing: whether the filter refuses nodes.
     """
 
     folder: Path
@@ -81,6 +82,7 @@ class Shared:
     workers: int = 1
     peers: Sequence[str] = ()
     certificates: Certificates | None = None
+    refusing: bool = False
 
     @property
     def table(self) -> Path:
@@ -155,7 +157,7 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
 
     async def answer() -> None:
         fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
-        await listen([(create_scheduler_app(prioritizer), bound, secured)])
+        await listen([(create_scheduler_app(prioritizer, refusing=shared.refusing), bound, secured)])
         fresh.cancel()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

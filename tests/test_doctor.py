@@ -94,7 +94,8 @@ def test_the_advised_configuration_is_well() -> None:
         ({"urlPrefix": "http://127.0.0.1:8081/extender/"}, "urlPrefix", "ok"),
         ({"prioritizeVerb": ABSENT}, "prioritizeVerb", "problem"),
         ({"prioritizeVerb": "score"}, "prioritizeVerb", "problem"),
-        ({"filterVerb": "filter"}, "filterVerb", "problem"),
+        ({"filterVerb": "filter"}, "filterVerb", "warning"),
+        ({"filterVerb": "predicate"}, "filterVerb", "problem"),
         ({"bindVerb": "bind"}, "bindVerb", "problem"),
         ({"preemptVerb": "preempt"}, "preemptVerb", "problem"),
         ({"nodeCacheCapable": ABSENT}, "nodeCacheCapable", "problem"),
@@ -123,6 +124,10 @@ def test_what_would_go_wrong_is_told(changed: dict[str, object], subject: str, l
 
     assert found.pop(subject) == level
     assert set(found.values()) == {"ok"}
+
+
+def test_a_filter_that_may_fail_pods_is_a_problem() -> None:
+    assert levels(config(entry(filterVerb="filter", ignorable=False)))["filterVerb"] == "problem"
 
 
 @pytest.mark.parametrize("of", [None, [], "x", {}, {"kind": "Pod"}, config(), {**config(), "extenders": 5}])

@@ -70,7 +70,10 @@ def test_the_configured_addresses_are_answered(listener: FastAPI) -> None:
     answered = {
         of.replace(" ", " http://127.0.0.1:8081") for of, who in roles_of(listener).items() if "scheduler" in who
     }
-    assert asked == answered - {"POST http://127.0.0.1:8081/bookings"}, "that one is for servers of ours"
+    assert asked == answered - {
+        "POST http://127.0.0.1:8081/bookings",  # for servers of ours
+        "POST http://127.0.0.1:8081/extender/filter",  # off
+    }
 
 
 def test_each_score_is_given_up_to_the_cost_that_is_told() -> None:
@@ -92,7 +95,7 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
     told = {(reason, source) for reason, of, _ in rows("| reason | of |") for source in of.split(", ")}
     assert {reason for reason, source in told if source == "neutral"} == neutral | others
     assert {reason for reason, source in told if source == "nearest"} == nearest
-    assert all(f'"{name}"' in code for name in re.findall(r"`(cohabit_\w+)`", PAGE))
+    assert all(f'"{name.removesuffix("_total")}"' in code for name in re.findall(r"`(cohabit_\w+)`", PAGE))
     assert set(REMEDIES) <= neutral | others
     assert {source for source, _ in rows("| source | what it is |")} == {
         "table",

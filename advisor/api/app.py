@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from advisor.api.bookings import booking_routes
 from advisor.api.extender import extender_routes
+from advisor.api.filtering import filter_routes
 from advisor.api.gate import Gate, Guard, doors_of
 from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
@@ -30,13 +31,14 @@ MAX_BODY_BYTES = 4 << 20
 MOST_PROBLEMS = 5
 
 
-def create_scheduler_app(prioritizer: Prioritizer) -> FastAPI:
-    """The listener for scheduler protocols."""
+def create_scheduler_app(prioritizer: Prioritizer, *, refusing: bool = False) -> FastAPI:
+    """The listener for scheduler protocols; whether its filter refuses nodes."""
     routers = [
         extender_routes(prioritizer),
         volcano_routes(prioritizer),
         watcher_routes(prioritizer.serving),
         booking_routes(prioritizer),
+        filter_routes(prioritizer, refusing=refusing),
     ]
     return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 

@@ -183,7 +183,8 @@ def test_metrics_without_snapshot_show_an_infinite_age(process: Process) -> None
 def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> None:
     assert {"/v1/scores", "/healthz", "/readyz", "/metrics"} <= client.get("/openapi.json").json()["paths"].keys()
     scheduler = TestClient(create_scheduler_app(Prioritizer(ready.serving))).get("/openapi.json").json()
-    assert scheduler["paths"].keys() == {"/extender/prioritize", "/volcano/prioritize", "/watcher", "/bookings"}
+    asked = {"/extender/prioritize", "/extender/filter", "/volcano/prioritize", "/watcher", "/bookings"}
+    assert scheduler["paths"].keys() == asked
 
 
 def test_every_route_says_who_may_call_it(process: Process) -> None:
@@ -199,6 +200,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "POST /volcano/prioritize": ("scheduler",),
         "GET /watcher": ("scheduler",),
         "POST /bookings": ("scheduler",),
+        "POST /extender/filter": ("scheduler",),
         "GET /openapi.json": ("anyone",),
     }
 
