@@ -26,7 +26,7 @@ from advisor.journal import Journal
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
 from advisor.replies import Replies, spell, spelled_reply
 from advisor.scoring import ModelScorer
-from advisor.serving import Serving
+from advisor.serving import Answer, Serving
 from advisor.snapshot import Snapshot
 from advisor.table import ScoreTable
 from advisor.table_file import read_table
@@ -185,14 +185,15 @@ class Prioritizer:
         self.guests.listen()
         scorer, replies, reason = self.serving.scorer, self.replies, self.serving.problem()
         if self.table is None or reason or scorer is None:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer)
+            return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))
         of = class_of(offer.newcomer, scorer.snapshot.app_index)
         missing = replies is None or not replies.has(of)
         self.want(of, missing=missing)
         if replies is not None and not missing:
             return self._from_table(replies, of, offer)
         if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
-            return await self._within_deadline(partial(self._score, offer)) or self._nearest(replies, of, offer, "late")
+            scored = await self._within_deadline(partial(self._score, offer))
+            return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
         return self._nearest(replies, of, offer, "new_class")
 
     def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
@@ -258,11 +259,16 @@ class Prioritizer:
     def _age_s(self) -> float:
         return (self.serving.now_us() - self.replies.table.as_of_us) / 1e6 if self.replies else float("inf")
 
-    def _score(self, offer: Offer) -> bytes:
+    def _counted(self, scored: tuple[Answer, bytes]) -> bytes:
+        answer, reply = scored
+        self.serving.count(answer)
+        return reply
+
+    def _score(self, offer: Offer) -> tuple[Answer, bytes]:
         unique = list(dict.fromkeys(offer.names))
         answer = self.serving.answer_anyway(offer.newcomer, unique)
         points = dict(zip(unique, answer.points.tolist(), strict=True))
-        return spelled_reply(offer.names, [points[name] for name in offer.names])
+        return answer, spelled_reply(offer.names, [points[name] for name in offer.names])
 
     def _neutral(self, offer: Offer, reason: str) -> bytes:
         self.serving.answers.labels("neutral", reason).inc()

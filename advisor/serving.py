@@ -51,12 +51,14 @@ class Answer:
         names: (n) the offered nodes.
         points: (n,) 0 to 10 for each, all 0 when the answer is neutral.
         reason: why the answer is neutral; empty otherwise.
+        counted: source and reason under which it is counted.
         scored: what the points were made of; None when the answer is neutral.
     """
 
     names: Sequence[str]
     points: NDArray[np.int64]
     reason: str
+    counted: tuple[str, str]
     scored: Scored | None
 
 
@@ -148,6 +150,15 @@ class Serving:
 
     def answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
         """Score the offered nodes, or all when None; neutral, with the reason, when that cannot be done honestly."""
+        answer = self._answer(newcomer, names)
+        self.count(answer)
+        return answer
+
+    def count(self, answer: Answer) -> None:
+        """Count an answer that somebody gets."""
+        self.answers.labels(*answer.counted).inc()
+
+    def _answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
         scorer = self.scorer
         offered = names if names is not None else scorer.snapshot.nodes if scorer else ()
         reason = self._problem_of(scorer)
@@ -160,7 +171,8 @@ class Serving:
         scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
         if self.served is not None and self.served.drawn():
             self.served.note(scorer.snapshot, newcomer, scored.rows)
-        return Answer(offered, _points(scored, newcomer, len(offered)), "", scored)
+        counted = scored.scores.source, next(iter(self.refused), "")
+        return Answer(offered, _points(scored, newcomer, len(offered)), "", counted, scored)
 
     def note(self, newcomer: Newcomer, names: Sequence[str]) -> None:
         """Keep what a table's answer was made of, which nobody computed for it."""
@@ -170,24 +182,20 @@ class Serving:
             self.served.note(scorer.snapshot, newcomer, rows[rows >= 0])
 
     def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
-        """As `answer`, but neutral whatever goes wrong: a scheduler is never left without an answer."""
+        """As `answer`, but neutral whatever goes wrong, and not counted: it may come too late for who asked."""
         try:
-            return self.answer(newcomer, names)
+            return self._answer(newcomer, names)
         except Exception:
             log.exception("scoring failed; answered neutrally")
             return self._neutral(names, "error")
 
     def _neutral(self, offered: Sequence[str], reason: str) -> Answer:
-        self.answers.labels("neutral", reason).inc()
-        return Answer(offered, np.zeros(len(offered), np.int64), reason, None)
+        return Answer(offered, np.zeros(len(offered), np.int64), reason, ("neutral", reason), None)
 
     def _scores(self, scorer: ModelScorer, newcomer: Newcomer, rows: NDArray[np.int32]) -> Scores:
         """Scores, named `last_good` while something newer was refused."""
         scores = scorer.score(newcomer, rows, now_us=self.now_us())
-        reason = next(iter(self.refused), "")
-        named = replace(scores, source="last_good") if reason else scores
-        self.answers.labels(named.source, reason).inc()
-        return named
+        return replace(scores, source="last_good") if self.refused else scores
 
     def _age_of(self, scorer: ModelScorer) -> float:
         return (self.now_us() - scorer.snapshot.as_of_us) / 1e6

@@ -1,5 +1,9 @@
 """The group that a pod says it belongs to: a gang, a pod group, whatever its scheduler calls it."""
 
+import contextlib
+
+import msgspec
+
 from advisor.api.pods import Metadata, Object
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
@@ -21,9 +25,27 @@ def group_of(pod: Object) -> str:
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
+class SchedulingGroup(msgspec.Struct):
+    """Of a pod that is scheduled with others."""
+
+    podGroupName: str = ""  # noqa: N815
+
+
+class PodSpec(msgspec.Struct):
+    """The part of a pod's spec that is read."""
+
+    schedulingGroup: SchedulingGroup  # noqa: N815
+
+
 def _stated(pod: Object) -> str:
-    group = pod.spec.schedulingGroup if pod.spec is not None else None
-    return (group.podGroupName or "") if group is not None else ""
+    text = bytes(pod.spec)
+    if b"schedulingGroup" in text:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # of a spec unlike ours
+            return _decode(text).schedulingGroup.podGroupName
+    return ""
+
+
+_decode = msgspec.json.Decoder(PodSpec).decode
 
 
 def _first(meta: Metadata) -> str:

@@ -26,23 +26,11 @@ class Metadata(msgspec.Struct):
     ownerReferences: list[OwnerReference] | None = None  # noqa: N815
 
 
-class SchedulingGroup(msgspec.Struct):
-    """Of a pod that is scheduled with others."""
-
-    podGroupName: str | None = None  # noqa: N815
-
-
-class PodSpec(msgspec.Struct):
-    """The part of a pod's spec that is read."""
-
-    schedulingGroup: SchedulingGroup | None = None  # noqa: N815
-
-
 class Object(msgspec.Struct):
     """A pod or node, of which only the metadata is read, and of a pod's spec its group."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: PodSpec | None = None
+    spec: msgspec.Raw = msgspec.Raw(b"null")
 
 
 def newcomer_of(pod: Object) -> Newcomer:

@@ -11,13 +11,14 @@ from clusters import snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from msgspec import Raw
 from numpy.typing import NDArray
 from processes import Process
 
 from advisor import groups as grouping
 from advisor.api.extender import offer_of
 from advisor.api.groups import group_of
-from advisor.api.pods import Metadata, Object, PodSpec, SchedulingGroup
+from advisor.api.pods import Metadata, Object
 from advisor.api.volcano import offer_of as volcano_offer_of
 from advisor.groups import ELSEWHERE, KEPT_US, MOST_LOST, Groups, packed, spread
 from advisor.newcomers import Newcomer, NewcomerClass
@@ -96,8 +97,9 @@ def test_old_groups_are_forgotten_and_memory_is_bounded(monkeypatch: pytest.Monk
         (Object(Metadata(labels={"scheduling.x-k8s.io/pod-group": "train"}, namespace="ml")), "ml/train"),
         (Object(Metadata(annotations={"scheduling.k8s.io/group-name": "job-1"})), "default/job-1"),
         (Object(Metadata(annotations={"gang.scheduling.koordinator.sh/name": "g"})), "default/g"),
-        (Object(spec=PodSpec(SchedulingGroup("workers"))), "default/workers"),
-        (Object(spec=PodSpec(SchedulingGroup(None))), ""),
+        (Object(spec=Raw(b'{"schedulingGroup": {"podGroupName": "workers"}}')), "default/workers"),
+        (Object(spec=Raw(b'{"schedulingGroup": {"podGroupName": null}}')), ""),
+        (Object(spec=Raw(b'{"schedulingGroup": 7}')), ""),
         (Object(Metadata(labels={"scheduling.x-k8s.io/pod-group": ""})), ""),
     ],
 )

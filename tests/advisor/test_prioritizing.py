@@ -128,6 +128,7 @@ def test_nobody_waits_for_what_takes_too_long_nor_behind_it(
         return late, behind, table
 
     late, behind, table = (json.loads(reply) for reply in asyncio.run(ask()))
+    assert process.counted("cohabit_answers_total", source="model", reason="") == 0, "nobody got that answer"
 
     unknown = exactly(process, "never-heard-of")
     assert [entry["Score"] for entry in late] == [entry["Score"] for entry in behind] == unknown

@@ -289,6 +289,7 @@ def test_whatever_fails_a_scheduler_is_answered_neutrally(process: Process) -> N
     process.serving.scorer = replace(scorer, snapshot=replace(scorer.snapshot, node_capacity=np.zeros((0, 0))))
 
     answer = process.serving.answer_anyway(WEB, ["n0", "n1"])
+    process.serving.count(answer)
 
     assert (answer.reason, answer.points.tolist()) == ("error", [0, 0])
     assert process.counted("cohabit_answers_total", source="neutral", reason="error") == 1
