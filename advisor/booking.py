@@ -7,11 +7,12 @@ among the residents, it ends; after two metric intervals without a sign, it ends
 Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old information?", PODC 1997, warns of.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.newcomers import NewcomerClass
 from advisor.snapshot import Snapshot
@@ -48,12 +49,14 @@ class Bookings:
     """All that are on their way, by uid, oldest first."""
 
     _by_uid: dict[str, Booked] = field(default_factory=dict)
+    _of_class: Counter[NewcomerClass] = field(default_factory=Counter)
     _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
 
     def book(self, booked: Booked) -> list[Booked]:
         """Take a booking in; those that end with it: the newcomer's former one, the oldest where there are too many."""
         ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
         self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
+        self._of_class[booked.of] += 1
         if len(self._by_uid) > MOST:
             ended.append(self._end(next(iter(self._by_uid))))
         return ended
@@ -65,6 +68,9 @@ class Bookings:
 
     def _end(self, uid: str) -> Booked:
         ended = self._by_uid.pop(uid)
+        self._of_class[ended.of] -= 1
+        if not self._of_class[ended.of]:
+            del self._of_class[ended.of]
         there = self._by_node[ended.node]
         del there[uid]
         if not there:
@@ -80,6 +86,11 @@ class Bookings:
         """Bookings on some nodes."""
         return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
 
+    def alike(self, of: NewcomerClass, but: str) -> int:
+        """How many of a class are on their way, a uid not counted."""
+        known = self._by_uid.get(but)
+        return self._of_class[of] - (known is not None and known.of == of)
+
     def count(self, node: str) -> int:
         """How many are on their way to a node."""
         return len(self._by_node.get(node, ()))
@@ -89,6 +100,28 @@ class Bookings:
 
     def __len__(self) -> int:
         return len(self._by_uid)
+
+
+def singled_out(points: NDArray[np.int64], best: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Points with which a newcomer goes to one node rather than to any of several that are as good.
+
+    Of identical newcomers one after the other the next is advised by where the last one was told to go. A scheduler
+    draws among nodes of equal scores: without this it would mostly be elsewhere.
+
+    Args:
+        points: (k,) 0 to 10.
+        best: (k,) the node that is meant; it has the most points.
+
+    Returns:
+        (k,) points: other nodes with the most points lose one, but none falls to 0.
+
+    Raises:
+        Nothing.
+
+    Source: ours; `python -m benchmarks herd`.
+    """
+    others = (points == points[best].max(initial=0)) & ~best & (points > 1)
+    return np.asarray(points - others, np.int64)
 
 
 def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]) -> Snapshot:

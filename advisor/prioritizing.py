@@ -18,7 +18,7 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import Counter, Gauge, Histogram
 
-from advisor.booking import Booked
+from advisor.booking import Booked, singled_out
 from advisor.errors import NoTable
 from advisor.groups import packed, spread
 from advisor.guests import Guests, nobody
@@ -217,6 +217,8 @@ class Prioritizer:
         if offer.group:
             points = self._beside_siblings(points, offer)
         if offer.uid and (best := replies.best(of, rows, points)) >= 0:
+            if self.guests.bookings.alike(of, offer.uid):
+                points = singled_out(points, rows == best)
             node, now_us = replies.table.nodes[best], self.serving.now_us()
             self.guests.book(Booked(offer.uid, node, of, now_us, group=offer.group))
         return replies.reply(offer.names, rows, points)

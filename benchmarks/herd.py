@@ -41,6 +41,7 @@ Ints = NDArray[np.int64]
 NOON_S = 12 * 3600.0
 PAUSE_S = 0.002
 """Between pods: 500 a second, what the fastest schedulers do."""
+OFFERED, DECISIONS = 50, 1000
 SWARMS = 6
 """Apps whose pods come, each over the same cluster as it was."""
 Send = Callable[[NewcomerClass], int]
@@ -91,11 +92,20 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
             scorer = published(Path(folder), world, cluster)
             site = Site(Path(folder), arguments.servers, arguments.workers)
             harm = sent_by_all(cluster, scorer, site, arguments.pods, rng)
+            found.setdefault(OURS, {})[f"{law}_all_equal"] = all_equal(scorer, rng)
         for who, values in harm.items():
             mine = found.setdefault(who, {})
             mine[f"{law}_harm"] = float(values.sum())
             mine[f"{law}_vs_fresh"] = float(values.sum() / harm["fresh"].sum())
     return found
+
+
+def all_equal(scorer: ModelScorer, rng: np.random.Generator) -> float:
+    """Share of decisions, a random class among random nodes, in which all nodes get the same score."""
+    classes = [NewcomerClass(app, best_effort) for app in scorer.snapshot.apps for best_effort in (False, True)]
+    points = begun(scorer, "", classes).points
+    drawn = [rng.choice(points.shape[1], OFFERED, replace=False) for _ in range(DECISIONS)]
+    return float(np.mean([np.ptp(points[rng.integers(len(classes)), nodes]) == 0 for nodes in drawn]))
 
 
 def sent_by_all(

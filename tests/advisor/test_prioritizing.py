@@ -10,9 +10,14 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from clusters import NOW_US, snapshot
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from processes import Process
 
 from advisor import prioritizing
+from advisor.booking import singled_out
 from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from advisor.serving import Answer
@@ -20,6 +25,7 @@ from advisor.table import begun
 from cohabit.tabling import FIRST, KEPT_S, MOST_CLASSES, Tabling
 
 T = TypeVar("T")
+Ints = NDArray[np.int64]
 WEB = NewcomerClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))
 
@@ -184,6 +190,38 @@ def test_identical_pods_within_one_interval_are_spread_and_a_retry_counts_once(p
     assert len(booked) == 200
     assert len(set(booked)) > 1
     assert points(prioritizer)[int(np.argmax(first))] < max(first)
+
+
+def test_while_pods_alike_are_on_the_way_one_node_has_the_most_points(prioritizer: Prioritizer) -> None:
+    """A scheduler draws among equal scores, and the next pod is advised by where the last one was told to go."""
+    assert prioritizer.replies is not None
+    prioritizer.replies._points[:] = 7
+    prioritizer.replies._cost[:] = np.arange(6) / 100
+
+    first = points(prioritizer, uid="pod-0")
+    retried = points(prioritizer, uid="pod-0")
+    second = points(prioritizer, uid="pod-1")
+    unnamed = points(prioritizer)
+
+    assert first == [7] * 6, "nobody is on the way yet, and the scheduler may choose"
+    assert len(set(retried)) <= 2
+    assert sorted(second)[-1] > sorted(second)[-2]
+    booked = {one.uid: one.node for one in prioritizer.guests.bookings}
+    assert NODES[int(np.argmax(second))] == booked["pod-1"]
+    assert max(unnamed) == 7
+
+
+@given(arrays(np.int64, 8, elements=st.integers(0, 10)), st.integers(0, 7))
+def test_singling_out_takes_a_point_from_the_equals_of_the_best_and_none_falls_to_0(said: Ints, at: int) -> None:
+    at = int(said.argmax()) if said[at] < said.max() else at
+    after = singled_out(said, np.arange(8) == at)
+
+    assert after[at] == said[at]
+    assert (said - after <= (said == said.max())).all()
+    assert (after <= said).all()
+    assert ((after == 0) == (said == 0)).all()
+    if said[at] > 1:
+        assert (np.delete(after, at) < said[at]).all()
 
 
 def test_a_booking_ends_when_the_pod_is_seen_and_a_newer_table_counts_those_that_stay(
