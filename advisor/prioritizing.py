@@ -169,7 +169,7 @@ class Prioritizer:
 
         Nobody while answers are neutral, before the table holds the app, and where nobody else would be left; counted.
         """
-        scorer, replies = self.serving.scorer, self.replies
+        scorer, replies = self.serving.scorer, self._believed()
         if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem():
             return frozenset()
         of = class_of(offer.newcomer, scorer.snapshot.app_index)
@@ -183,7 +183,7 @@ class Prioritizer:
 
     async def _answer(self, offer: Offer) -> bytes:
         self.guests.listen()
-        scorer, replies, reason = self.serving.scorer, self.replies, self.serving.problem()
+        scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
         if self.table is None or reason or scorer is None:
             return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))
         of = class_of(offer.newcomer, scorer.snapshot.app_index)
@@ -257,6 +257,10 @@ class Prioritizer:
             return []
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
         return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+
+    def _believed(self) -> Replies | None:
+        """What the table says, unless its process has been stuck until it is as old as no snapshot may be."""
+        return self.replies if self._age_s() <= self.serving.max_age_s else None
 
     def _age_s(self) -> float:
         return (self.serving.now_us() - self.replies.table.as_of_us) / 1e6 if self.replies else float("inf")

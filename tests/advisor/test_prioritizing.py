@@ -160,6 +160,19 @@ def test_a_stale_snapshot_is_not_believed_though_the_table_is_there(prioritizer:
     assert points(prioritizer) == [0] * 6
 
 
+def test_a_table_that_its_process_left_behind_is_not_believed_though_the_snapshot_is_fresh(
+    prioritizer: Prioritizer, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process.now_us = NOW_US + 10**9
+    process.publish(replace(snapshot(12, version=2), as_of_us=process.now_us))
+    process.serving.reload()
+
+    assert points(prioritizer) == exactly(process)
+    monkeypatch.setattr(prioritizing, "MOST_EXACT", 0)
+    assert points(prioritizer) == [0] * 6
+    assert process.counted("cohabit_answers_total", source="neutral", reason="no_table") == 1
+
+
 def test_a_table_that_cannot_be_read_leaves_the_old_one(prioritizer: Prioritizer, tabling: Tabling) -> None:
     before = points(prioritizer)
     tabling.path.write_bytes(b"nonsense")
