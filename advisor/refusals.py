@@ -58,11 +58,11 @@ class Refusals:
         """
         self.counted.labels(str(refusal.status)).inc()
         request_id, now_us = self.new_id(), self.now_us()
-        if refusal.status == 503 or not self._room(refusal.token is not None, now_us):
+        if refusal.status == 503 or not self._room(refusal.caller is not None, now_us):
             self._left_out += 1
             return request_id
-        token = refusal.token
-        who, role = (f"from {address}", "") if token is None else (token.name, token.role)
+        caller = refusal.caller
+        who, role = (f"from {address}", "") if caller is None else (caller.name, ",".join(sorted(caller.roles)))
         outcome = f"{refusal.status} {refusal.why}"
         await self._write(Entry(now_us, who, role, "request", subject, outcome, request_id))
         return request_id

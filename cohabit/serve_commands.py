@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from advisor.api.gate import Guard
+    from advisor.issuer import Issuer
     from advisor.serving import Serving
     from cohabit.serving import Certificates
 
@@ -144,6 +145,7 @@ def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
         StoreOutdated: the store of tokens has not been made, or lacks migrations.
         StoreAhead: a newer Cohabit has migrated it.
         StoreUnavailable: it does not answer.
+        BadIssuer: the address of the issuer is none to trust.
     """
     if settings.advisor.access == "open":
         yield None
@@ -153,9 +155,27 @@ def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
     from advisor.refusals import Refusals
     from cohabit.store_commands import checked
 
+    issuer = _issuer(settings.advisor, serving.now_us)
     with checked(settings) as store:
         refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
-        yield Guard(Access(store, serving.now_us), refusals)
+        yield Guard(Access(store, serving.now_us, issuer), refusals)
+
+
+def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":
+    """Whose tokens count beside ours; one that does not answer now is asked again when somebody comes.
+
+    Raises:
+        BadIssuer: its address is none to trust.
+    """
+    if own.oidc_issuer is None or own.oidc_audience is None:
+        return None
+    from advisor.issuer import Issuer, checked_address
+    from advisor.oidc import Rules
+
+    rules = Rules(checked_address(own.oidc_issuer), own.oidc_audience, own.oidc_role_claim, own.oidc_roles)
+    issuer = Issuer(rules, now_us)
+    issuer.ask_now()
+    return issuer
 
 
 def _certificates(own: AdvisorSettings) -> "Certificates | None":
