@@ -185,3 +185,22 @@ class BadIssuer(AdvisorError):
             f"{url[:200]!r} is no address of an issuer: give https://host/path as claim `iss` of its tokens has it, "
             "without user, query or fragment (http counts on loopback alone)"
         )
+
+
+class TooBusy(AdvisorError):
+    """More is asked than can be answered without keeping others waiting."""
+
+    retry_s = 5
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"too many wait for scores already: ask again in {self.retry_s} s, one request at a time, and name the "
+            "nodes that matter"
+        )
+
+
+class CallerGone(AdvisorError):
+    """Whoever asked has hung up: nothing is worked out for nobody."""
+
+    def __init__(self) -> None:
+        super().__init__("the caller has hung up")

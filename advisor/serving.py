@@ -92,6 +92,12 @@ class Serving:
         self.refusals = Counter(
             "cohabit_reloads_refused", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
         )
+        self.turned_away = Counter(
+            "cohabit_scores_turned_away",
+            "Questions to /v1/scores that too many were before.",
+            ["nodes"],
+            registry=self.metrics,
+        )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)
 

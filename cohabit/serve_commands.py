@@ -1,5 +1,6 @@
 """The commands of the advisor: refresh, serve."""
 
+import gc
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +121,8 @@ def run_serve(
 
     def ready(listening: Listening) -> bool:
         console.print(f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops")
+        gc.collect()
+        gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
         if problem := serving.problem():
             console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
@@ -152,13 +155,15 @@ def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
         return
     from advisor.access import Access
     from advisor.api.gate import Guard
+    from advisor.rates import Rates
     from advisor.refusals import Refusals
     from cohabit.store_commands import checked
 
     issuer = _issuer(settings.advisor, serving.now_us)
     with checked(settings) as store:
         refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
-        yield Guard(Access(store, serving.now_us, issuer), refusals)
+        rates = Rates(settings.advisor.caller_rate, settings.advisor.caller_burst)
+        yield Guard(Access(store, serving.now_us, issuer), refusals, rates)
 
 
 def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":

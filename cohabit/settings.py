@@ -79,6 +79,10 @@ class AdvisorSettings(Branch):
     """The claim that says what somebody is; dots step into claims."""
     oidc_roles: Annotated[dict[str, TokenRole], BeforeValidator(_roles_by_value)] = {}
     """JSON: a role for values of that claim."""
+    caller_rate: float = Field(default=50.0, gt=0)
+    """Requests a second that one token, or one person of an issuer, may make."""
+    caller_burst: int = Field(default=100, ge=1)
+    """How many of them at once."""
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
     scheduler_host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")

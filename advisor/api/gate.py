@@ -5,7 +5,7 @@ that the gate did not recognise reaches the application.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from re import Pattern
 
@@ -15,6 +15,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from advisor.access import Access, Refusal, forbidden
+from advisor.rates import Rates
 from advisor.refusals import Refusals
 from advisor.tokens import Shown, Signed, shown, signed
 
@@ -24,9 +25,12 @@ REALM = 'Bearer realm="cohabit"'
 SAID = {
     401: "a valid token is needed: send the header Authorization: Bearer TOKEN; `cohabit token create` makes one",
     403: "the role of this token may not do this",
+    429: "too many requests with this token: ask again when Retry-After says",
     503: "tokens cannot be checked for now: try again; whoever runs this finds the reason in its log",
 }
 POLICY_VIOLATION = 1008
+PER_SECOND, BURST = 50.0, 100
+"""How often one caller may ask, unless settings say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Guard:
 
     access: Access
     refusals: Refusals
+    rates: Rates = field(default_factory=lambda: Rates(PER_SECOND, BURST))
 
 
 class Gate:
@@ -71,7 +76,8 @@ class Gate:
     """
 
     def __init__(self, app: ASGIApp, doors: Collection[Door], guard: Guard) -> None:
-        self.app, self.doors, self.access, self.refusals = app, doors, guard.access, guard.refusals
+        self.app, self.doors = app, doors
+        self.access, self.refusals, self.rates = guard.access, guard.refusals, guard.rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it."""
@@ -101,6 +107,8 @@ class Gate:
         caller = await self.access.caller(asked)
         if isinstance(caller, Refusal):
             return caller
+        if wait_s := self.rates.wait_s(caller.name, self.access.now_us()):
+            return Refusal(429, "too often", caller, retry_s=wait_s)
         return next(filter(None, (forbidden(caller, roles) for roles in doors)), None)
 
 
