@@ -17,10 +17,11 @@ from typing import Protocol, TypeVar
 import structlog
 from prometheus_client import Gauge, Histogram
 
+from advisor.advised import Decision
 from advisor.booking import Booked, Bookings
 from advisor.errors import NoTable
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
-from advisor.replies import Replies, spell, spelled_reply
+from advisor.replies import Ints, Replies, spell, spelled_reply
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
@@ -170,13 +171,24 @@ class Prioritizer:
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
         rows = replies.rows(offer.names)
-        reply = replies.reply(of, offer.names, rows)
-        if offer.uid and (best := replies.best(of, rows)) >= 0:
+        points = replies.points(of, rows)
+        told = self._told(replies, of, offer, rows, points)
+        reply = replies.reply(of, offer.names, rows) if told is points else spelled_reply(offer.names, told.tolist())
+        if offer.uid and (best := replies.best(of, rows) if told is points else int(rows[told.argmax()])) >= 0:
             self._book(replies, Booked(offer.uid, replies.table.nodes[best], of, self.serving.now_us()))
-        self.serving.answers.labels("table", next(iter(self.serving.refused), "")).inc()
+        reason = next(iter(self.serving.refused), "") or ("explored" if told is not points else "")
+        self.serving.answers.labels("table", reason).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
+
+    def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints:
+        """Points, now and then drawn among nodes as good; never while something newer was refused."""
+        explorer, scorer = self.serving.explorer, self.serving.scorer
+        if explorer is None or scorer is None or self.serving.refused:
+            return points
+        when = scorer.snapshot.cluster, self.serving.now_us()
+        return explorer.told(Decision(offer.newcomer, offer.uid, of, replies, rows, points, *when))
 
     async def _within_deadline(self, work: Callable[[], T]) -> T | None:
         """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""

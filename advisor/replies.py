@@ -132,6 +132,11 @@ class Replies:
         there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])
         return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
+    def costs(self, of: NewcomerClass, rows: Ints) -> NDArray[np.float64]:
+        """(k,) what the points of known rows are of, with guests; also where they were taken away."""
+        costs: NDArray[np.float64] = self._cost[self._row[of]][rows]
+        return np.where(costs < VETOED / 2, costs, costs - VETOED)
+
     def best(self, of: NewcomerClass, rows: Ints) -> int:
         """Row of the node of the least cost, those without points last; -1 where none is known."""
         known = rows[rows >= 0]

@@ -9,6 +9,7 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from advisor.advised import Explorer
 from advisor.decision import cost, points
 from advisor.errors import AdvisorError, NoBundle
 from advisor.margins import served_margins
@@ -71,6 +72,7 @@ class Serving:
         now_us: the clock.
         metrics: where counters are registered.
         served: keeps some of the feature vectors that were scored with; None keeps none.
+        explorer: draws the advice of some decisions, and keeps some; None does neither.
     """
 
     snapshots: Path
@@ -79,6 +81,7 @@ class Serving:
     now_us: Callable[[], int]
     metrics: CollectorRegistry
     served: ServedLog | None = None
+    explorer: Explorer | None = None
     scorer: ModelScorer | None = field(default=None, init=False)
     refused: dict[str, str] = field(default_factory=dict, init=False)
     """What the last reload could not take up: `no_bundle` or `no_snapshot`, and the error."""

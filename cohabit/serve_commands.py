@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_DIFFERING = 10
 SERVED = "served"
 """Folder, beside the snapshots, of feature vectors that were scored with."""
+ADVISED = "advised"
+"""Folder, beside the snapshots, of decisions that schedulers were told."""
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
 """Topics of which only the newest messages matter to a refresher."""
 OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
@@ -82,13 +84,16 @@ def _why(serving: "Serving") -> str:
 
 def open_serving(settings: Settings, registry: Path, snapshots: Path, now_us: Callable[[], int]) -> "Serving":
     """What the listeners answer from, loaded once."""
+    from advisor.advised import explorer_in
     from advisor.served import ServedLog
     from advisor.serving import Serving
     from models.registry import Registry
 
     served = ServedLog(snapshots / SERVED, settings.advisor.served_share, default_rng())
     metrics = CollectorRegistry()
-    serving = Serving(snapshots, Registry(registry), settings.advisor.max_feature_age_s, now_us, metrics, served)
+    own = settings.advisor
+    explorer = explorer_in(snapshots / ADVISED, own.explore_share, own.logged_share, default_rng(), metrics)
+    serving = Serving(snapshots, Registry(registry), own.max_feature_age_s, now_us, metrics, served, explorer)
     serving.reload()
     return serving
 

@@ -95,6 +95,11 @@ class AdvisorSettings(Branch):
     served_share: float = Field(default=0.01, ge=0, le=1)
     """Share of requests of which one feature vector is kept, for `cohabit skew`."""
 
+    explore_share: float = Field(default=0.0, ge=0, le=0.1)
+    """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
+    logged_share: float = Field(default=0.01, ge=0, le=1)
+    """Share of the others that are written down beside those, beside the snapshots in advised/."""
+
     @model_validator(mode="after")
     def _an_issuer_is_whole(self) -> Self:
         given = self.oidc_issuer, self.oidc_audience, self.oidc_roles

@@ -114,3 +114,10 @@ def test_half_an_issuer_is_an_error(name: str, value: str, said: str) -> None:
 def test_an_issuer_without_tokens_asked_for_is_an_error() -> None:
     with pytest.raises(BadSettings, match="set access to tokens"):
         read_settings({**OIDC, "COHABIT_ADVISOR__ACCESS": "open"})
+
+
+def test_nothing_is_drawn_unless_asked_for_and_never_more_than_a_tenth() -> None:
+    assert Settings().advisor.explore_share == 0.0
+    assert read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.1"}).advisor.explore_share == 0.1
+    with pytest.raises(BadSettings, match="EXPLORE_SHARE"):
+        read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.11"})
