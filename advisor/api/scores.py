@@ -79,7 +79,7 @@ def score_routes(serving: Serving) -> APIRouter:
     few = Turnstile(FEW_AT_ONCE, FEW_WAITING, serving.turned_away.labels("few"))
     many = Turnstile(MANY_AT_ONCE, MANY_WAITING, serving.turned_away.labels("many"))
 
-    @router.post("/v1/scores", response_model=ScoreReply)
+    @router.post("/v1/scores", response_model=ScoreReply, responses={503: {"description": "Too many wait already"}})
     @allowed("scheduler", "sre", "admin")
     async def scores(ask: ScoreRequest, request: Request) -> Response:
         """Expected slowdown on each candidate node, and the harm done there."""

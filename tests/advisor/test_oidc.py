@@ -549,6 +549,18 @@ JSON = st.recursive(
 HEAD = st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5u", "zip", "cty"]), JSON)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "key"), [("RS256", rsa_key), ("PS256", rsa_key), ("ES256", ec_key), ("EdDSA", ed_key)]
+)
+@given(signature=st.binary(min_size=1, max_size=300) | st.sampled_from([bytes(64), bytes(256), b"\xff" * 64]))
+def test_no_signature_of_any_length_is_taken_for_one(
+    algorithm: str, key: Callable[[], object], signature: bytes
+) -> None:
+    body = f"{coded({'alg': algorithm, 'kid': 'k'})}.{coded(claims('https://issuer'))}"
+
+    assert judged(f"{body}.{coded(signature)}", public_jwk(key(), kid="k", alg=algorithm)).why == FORGED  # type: ignore[arg-type]
+
+
 @given(head=HEAD, said=JSON, signature=st.binary(max_size=80))
 def test_whatever_is_not_signed_opens_nothing(head: Json, said: object, signature: bytes) -> None:
     usual = {"alg": "EdDSA", "kid": "k"}
