@@ -3,16 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 from anyio import CapacityLimiter, to_thread
 from sqlalchemy import Engine
 
-from advisor.errors import StoreUnavailable
+from advisor.callers import Caller
+from advisor.errors import IssuerUnavailable, StoreUnavailable
 from advisor.store import CONNECTIONS, named
 from advisor.token_store import Verdict, find_token
-from advisor.tokens import Shown, Token
+from advisor.tokens import Shown, Signed
+
+if TYPE_CHECKING:
+    from advisor.issuer import Issuer
 
 log = structlog.get_logger(__name__)
 
@@ -21,8 +25,10 @@ REMEMBERED_US = 5 * 10**6
 MOST_REMEMBERED = 1024
 SILENCE_US = 10**6
 """How long a store that did not answer is not asked again."""
+RETRY_S = 5
+"""What is told to whom nobody can judge for now."""
 
-Status = Literal[401, 403, 503]
+Status = Literal[401, 403, 429, 503]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +36,21 @@ class Refusal:
     """Why a request was not let in.
 
     Args:
-        status: 401 nobody knows who asks, 403 somebody else may, 503 nobody can say.
+        status: 401 nobody knows who asks, 403 somebody else may, 429 they ask too often, 503 nobody can say.
         why: in a word or two, for the audit; the caller learns less.
-        token: whose, where that is known.
+        caller: who, where that is known.
+        retry_s: when to ask again; 0 where nothing is known of that.
     """
 
     status: Status
     why: str
-    token: Token | None = None
+    caller: Caller | None = None
+    retry_s: int = 0
+
+
+def forbidden(caller: Caller, roles: Collection[str]) -> Refusal | None:
+    """Why a caller may not do what those roles may; None to let them in."""
+    return None if caller.may(roles) else Refusal(403, "another role" if caller.roles else "no role", caller)
 
 
 @dataclass(slots=True)
@@ -66,10 +79,12 @@ class Access:
     Args:
         store: where tokens are.
         now_us: the clock.
+        issuer: whose tokens count too; None believes no issuer.
     """
 
     store: Engine
     now_us: Callable[[], int]
+    issuer: "Issuer | None" = None
     _good: Remembered = field(default_factory=Remembered, init=False)
     _bad: Remembered = field(default_factory=Remembered, init=False)
     """Apart, so that no flood of wrong tokens pushes out the good ones."""
@@ -78,25 +93,36 @@ class Access:
     def __post_init__(self) -> None:
         self._threads = CapacityLimiter(CONNECTIONS)
 
-    async def refusal(self, asked: Shown | None, roles: Collection[str]) -> Refusal | None:
-        """Why somebody who shows this may not do what those roles may; None to let them in.
+    async def caller(self, asked: Shown | Signed | None) -> Caller | Refusal:
+        """Who shows this, or why nobody can be told.
 
         Args:
             asked: the token that is shown; None where none is.
-            roles: who may; with `anyone`, whoever has a valid token.
         """
         if asked is None:
             return Refusal(401, "no token")
+        return await (self._signed(asked) if isinstance(asked, Signed) else self._shown(asked))
+
+    async def _shown(self, asked: Shown) -> Caller | Refusal:
         try:
             verdict = await self._verdict(asked)
         except StoreUnavailable:
-            return Refusal(503, "store does not answer")
-        token = verdict.token
-        if token is None or verdict.state != "valid":
-            return Refusal(401, f"{verdict.state} token", token)
-        if token.role == "admin" or token.role in roles or "anyone" in roles:
-            return None
-        return Refusal(403, "another role", token)
+            return Refusal(503, "store does not answer", retry_s=RETRY_S)
+        if verdict.token is None:
+            return Refusal(401, f"{verdict.state} token")
+        caller = Caller(verdict.token.name, frozenset({verdict.token.role}))
+        return caller if verdict.state == "valid" else Refusal(401, f"{verdict.state} token", caller)
+
+    async def _signed(self, asked: Signed) -> Caller | Refusal:
+        if self.issuer is None:
+            return Refusal(401, "no issuer is believed")
+        try:
+            judged = await self.issuer.judged(asked)
+        except IssuerUnavailable:
+            return Refusal(503, "issuer does not answer", retry_s=RETRY_S)
+        if judged.why or judged.caller is None:
+            return Refusal(401, judged.why, judged.caller)
+        return judged.caller
 
     async def _verdict(self, asked: Shown) -> Verdict:
         now_us = self.now_us()

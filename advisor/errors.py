@@ -163,3 +163,44 @@ class NoToken(AdvisorError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"no token named {name[:120]!r} is open: `cohabit token list` names them all")
+
+
+class IssuerUnavailable(AdvisorError):
+    """The issuer of tokens does not answer, or not with keys that can be used."""
+
+    def __init__(self, issuer: str, reason: str) -> None:
+        self.issuer, self.reason = issuer, reason
+        super().__init__(
+            f"the keys of issuer {issuer} cannot be had ({reason}): is COHABIT_ADVISOR__OIDC_ISSUER its address, to "
+            "the letter, and is it reached from here?"
+        )
+
+
+class BadIssuer(AdvisorError):
+    """An address at which no issuer is asked for keys."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        super().__init__(
+            f"{url[:200]!r} is no address of an issuer: give https://host/path as claim `iss` of its tokens has it, "
+            "without user, query or fragment (http counts on loopback alone)"
+        )
+
+
+class TooBusy(AdvisorError):
+    """More is asked than can be answered without keeping others waiting."""
+
+    retry_s = 5
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"too many wait for scores already: ask again in {self.retry_s} s, one request at a time, and name the "
+            "nodes that matter"
+        )
+
+
+class CallerGone(AdvisorError):
+    """Whoever asked has hung up: nothing is worked out for nobody."""
+
+    def __init__(self) -> None:
+        super().__init__("the caller has hung up")

@@ -18,13 +18,14 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import Counter, Gauge, Histogram
 
+from advisor.advised import Decision
 from advisor.booking import Booked, singled_out
 from advisor.errors import NoTable
 from advisor.groups import packed, spread
 from advisor.guests import Guests, nobody
 from advisor.journal import Journal
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
-from advisor.replies import Replies, spell, spelled_reply
+from advisor.replies import Ints, Replies, spell, spelled_reply
 from advisor.scoring import ModelScorer
 from advisor.serving import Answer, Serving
 from advisor.snapshot import Snapshot
@@ -201,27 +202,37 @@ class Prioritizer:
         if replies is None or not replies.has(unknown):
             return self._neutral(offer, "no_table")
         self.serving.answers.labels("nearest", reason).inc()
-        return self._said(replies, unknown, offer)
+        return self._said(replies, unknown, offer)[0]
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
-        reply = self._said(replies, of, offer)
-        self.serving.answers.labels("table", next(iter(self.serving.refused), "")).inc()
+        reply, drawn = self._said(replies, of, offer)
+        reason = next(iter(self.serving.refused), "") or ("explored" if drawn else "")
+        self.serving.answers.labels("table", reason).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
 
-    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
-        """The answer, after which the newcomer counts on the node that is best for it, where it will probably go."""
+    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> tuple[bytes, bool]:
+        """The answer, after which the newcomer counts where it will probably go, and whether the advice was drawn."""
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
         if offer.group:
             points = self._beside_siblings(points, offer)
-        if offer.uid and (best := replies.best(of, rows, points)) >= 0:
-            if self.guests.bookings.alike(of, offer.uid):
-                points = singled_out(points, rows == best)
+        if offer.uid and self.guests.bookings.alike(of, offer.uid):
+            points = singled_out(points, rows == replies.best(of, rows, points))
+        told = self._told(replies, of, offer, rows, points)
+        if offer.uid and (best := replies.best(of, rows, told)) >= 0:
             node, now_us = replies.table.nodes[best], self.serving.now_us()
             self.guests.book(Booked(offer.uid, node, of, now_us, group=offer.group))
-        return replies.reply(offer.names, rows, points)
+        return replies.reply(offer.names, rows, told), told is not points
+
+    def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints:
+        """Points, now and then drawn among nodes as good; never while something newer was refused."""
+        explorer, scorer = self.serving.explorer, self.serving.scorer
+        if explorer is None or scorer is None or self.serving.refused or not of.app:
+            return points
+        when = scorer.snapshot.cluster, self.serving.now_us()
+        return explorer.told(Decision(offer.newcomer, offer.uid, of, replies, rows, points, *when))
 
     def _beside_siblings(self, points: NDArray[np.int64], offer: Offer) -> NDArray[np.int64]:
         siblings = self.guests.groups.nodes(offer.group, offer.uid, self.serving.now_us())

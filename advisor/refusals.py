@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 WRITTEN_A_MINUTE = 20
 """Of known callers, and as many again of unknown ones, so that strangers cannot crowd out the others."""
+COUNTED = (429, 503)
+"""These have no rows: the store may be what does not answer, and whoever asks too often would fill it."""
 MINUTE_US = 60 * 10**6
 OURSELVES = "cohabit serve"
 
@@ -58,11 +60,11 @@ class Refusals:
         """
         self.counted.labels(str(refusal.status)).inc()
         request_id, now_us = self.new_id(), self.now_us()
-        if refusal.status == 503 or not self._room(refusal.token is not None, now_us):
+        if refusal.status in COUNTED or not self._room(refusal.caller is not None, now_us):
             self._left_out += 1
             return request_id
-        token = refusal.token
-        who, role = (f"from {address}", "") if token is None else (token.name, token.role)
+        caller = refusal.caller
+        who, role = (f"from {address}", "") if caller is None else (caller.name, ",".join(sorted(caller.roles)))
         outcome = f"{refusal.status} {refusal.why}"
         await self._write(Entry(now_us, who, role, "request", subject, outcome, request_id))
         return request_id

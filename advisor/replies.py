@@ -144,6 +144,11 @@ class Replies:
         there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])
         return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
+    def costs(self, of: NewcomerClass, rows: Ints) -> NDArray[np.float64]:
+        """(k,) what the points of known rows are of, with guests; also where they were taken away."""
+        costs: NDArray[np.float64] = self._cost[self._row[of]][rows]
+        return np.where(costs < VETOED / 2, costs, costs - VETOED)
+
     def vetoed(self, of: NewcomerClass, names: Sequence[str]) -> frozenset[str]:
         """Offered nodes without points by the table alone; a node that is not known has none to lose."""
         rows = self.rows(names)

@@ -1,22 +1,21 @@
 """Served: some of the feature vectors that scores were made of, kept to be computed again. An edge.
 
-One JSON line each, in a file of this process; two files of MOST_BYTES are kept, the older one is thrown away.
+One JSON line each, in files of MOST_BYTES; of all files in the folder two full ones are kept, the oldest go first.
 """
 
 import json
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.kept_lines import KeptLines
 from advisor.newcomers import Newcomer
 from advisor.scoring import newcomer_features
 from advisor.snapshot import Snapshot
 
 MOST_BYTES = 16 << 20
-SUFFIX = ".jsonl"
 
 
 @dataclass
@@ -32,10 +31,9 @@ class ServedLog:
     folder: Path
     share: float
     rng: np.random.Generator
-    _path: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        self._path = self.folder / f"{os.getpid()}{SUFFIX}"
+        self._lines = KeptLines(self.folder, MOST_BYTES, 3 * MOST_BYTES)
 
     def drawn(self) -> bool:
         """Whether the next request is noted."""
@@ -56,12 +54,4 @@ class ServedLog:
             "best_effort": newcomer.best_effort,
             "features": [value if np.isfinite(value) else None for value in features.tolist()],
         }
-        self._append(json.dumps(line).encode() + b"\n")
-
-    def _append(self, line: bytes) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            file.write(line)
-            full = file.tell() > MOST_BYTES
-        if full:
-            self._path.replace(self._path.with_name(f"{os.getpid()}.old{SUFFIX}"))
+        self._lines.append(json.dumps(line).encode())

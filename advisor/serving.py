@@ -9,6 +9,7 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from advisor.advised import Explorer
 from advisor.decision import cost, points
 from advisor.errors import AdvisorError, NoBundle
 from advisor.margins import served_margins
@@ -73,6 +74,7 @@ class Serving:
         now_us: the clock.
         metrics: where counters are registered.
         served: keeps some of the feature vectors that were scored with; None keeps none.
+        explorer: draws the advice of some decisions, and keeps some; None does neither.
     """
 
     snapshots: Path
@@ -81,6 +83,7 @@ class Serving:
     now_us: Callable[[], int]
     metrics: CollectorRegistry
     served: ServedLog | None = None
+    explorer: Explorer | None = None
     scorer: ModelScorer | None = field(default=None, init=False)
     refused: dict[str, str] = field(default_factory=dict, init=False)
     """What the last reload could not take up: `no_bundle` or `no_snapshot`, and the error."""
@@ -93,6 +96,12 @@ class Serving:
         )
         self.refusals = Counter(
             "cohabit_reloads_refused", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
+        )
+        self.turned_away = Counter(
+            "cohabit_scores_turned_away",
+            "Questions to /v1/scores that too many were before.",
+            ["nodes"],
+            registry=self.metrics,
         )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)

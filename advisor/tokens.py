@@ -7,7 +7,7 @@ at any speed, and no two are alike: salt would add nothing, and slowness would b
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal, get_args
@@ -20,6 +20,9 @@ SECRET_BYTES = 32
 PREFIX_BYTES = 6
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _TOKEN = re.compile(r"chb_([0-9a-f]{12})_([0-9a-f]{64})")
+MOST_SIGNED_CHARS = 8192
+"""Of a token of an issuer: with some hundred groups it has 4,000; longer ones are not looked at."""
+_SIGNED = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 State = Literal["valid", "expired", "revoked"]
 
@@ -69,6 +72,13 @@ class Shown:
         return same and kept_sha256 is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A token that looks like one that an issuer signed (a JSON Web Token), not read yet."""
+
+    text: str = field(repr=False)
+
+
 def new_token(random_bytes: Callable[[int], bytes]) -> tuple[str, Shown]:
     """A token that was never there before, and what may be kept of it."""
     prefix, secret = random_bytes(PREFIX_BYTES).hex(), random_bytes(SECRET_BYTES).hex()
@@ -79,6 +89,11 @@ def shown(text: str) -> Shown | None:
     """A token taken apart; None where the text is none."""
     found = _TOKEN.fullmatch(text)
     return Shown(found[1], _hashed(found[2])) if found else None
+
+
+def signed(text: str) -> Signed | None:
+    """A token of an issuer; None where the text cannot be one."""
+    return Signed(text) if len(text) <= MOST_SIGNED_CHARS and _SIGNED.fullmatch(text) else None
 
 
 def _hashed(secret: str) -> bytes:

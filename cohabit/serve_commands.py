@@ -1,5 +1,7 @@
 """The commands of the advisor: refresh, serve."""
 
+import gc
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from advisor.api.gate import Guard
+    from advisor.issuer import Issuer
     from advisor.serving import Serving
     from cohabit.listening import Certificates
     from cohabit.workers import Source
@@ -79,7 +82,7 @@ def source_of(settings: Settings, registry: Path | None = None, snapshots: Path 
 
     own = settings.advisor
     folders = registry or settings.registry, snapshots or settings.snapshots
-    return Source(*folders, own.max_feature_age_s, own.served_share)
+    return Source(*folders, own.max_feature_age_s, own.served_share, own.explore_share, own.logged_share)
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
@@ -116,6 +119,8 @@ def run_serve(
 
     def ready(listening: Listening) -> bool:
         console.print(f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops")
+        gc.collect()
+        gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
         if problem := serving.problem():
             console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
@@ -145,18 +150,39 @@ def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
         StoreOutdated: the store of tokens has not been made, or lacks migrations.
         StoreAhead: a newer Cohabit has migrated it.
         StoreUnavailable: it does not answer.
+        BadIssuer: the address of the issuer is none to trust.
     """
     if settings.advisor.access == "open":
         yield None
         return
     from advisor.access import Access
     from advisor.api.gate import Guard
+    from advisor.rates import Rates
     from advisor.refusals import Refusals
     from cohabit.store_commands import checked
 
+    issuer = _issuer(settings.advisor, serving.now_us)
     with checked(settings) as store:
         refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
-        yield Guard(Access(store, serving.now_us), refusals)
+        rates = Rates(settings.advisor.caller_rate, settings.advisor.caller_burst)
+        yield Guard(Access(store, serving.now_us, issuer), refusals, rates)
+
+
+def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":
+    """Whose tokens count beside ours; one that does not answer now is asked again when somebody comes.
+
+    Raises:
+        BadIssuer: its address is none to trust.
+    """
+    if own.oidc_issuer is None or own.oidc_audience is None:
+        return None
+    from advisor.issuer import Issuer, checked_address
+    from advisor.oidc import Rules
+
+    rules = Rules(checked_address(own.oidc_issuer), own.oidc_audience, own.oidc_role_claim, own.oidc_roles)
+    issuer = Issuer(rules, now_us)
+    issuer.ask_now()
+    return issuer
 
 
 def _certificates(own: AdvisorSettings) -> "Certificates | None":

@@ -3,6 +3,7 @@
 COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores step into a branch.
 """
 
+import json
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from advisor.errors import UnknownRole
+from advisor.tokens import TokenRole, checked_role
 from cohabit.errors import BadSettings
 
 PREFIX = "COHABIT_"
@@ -24,6 +27,24 @@ class Branch(BaseModel):
     """A frozen group of settings; a name it does not know is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _roles_by_value(given: object) -> dict[str, TokenRole]:
+    """JSON such as {"platform-team": "sre"}.
+
+    Raises:
+        ValueError: it is something else, or names a role that there is not.
+    """
+    try:
+        told = json.loads(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise ValueError('give JSON, such as {"platform-team": "sre"}') from error
+    if not isinstance(told, dict) or not all(isinstance(role, str) for role in told.values()):
+        raise ValueError('give values of the claim and their roles, such as {"platform-team": "sre"}')
+    try:
+        return {value: checked_role(role) for value, role in told.items()}
+    except UnknownRole as error:
+        raise ValueError(str(error)) from error
 
 
 class KafkaSettings(Branch):
@@ -62,6 +83,18 @@ class AdvisorSettings(Branch):
     """Address of the listener for people and tools; another than loopback needs tokens."""
     access: Literal["open", "tokens"] = "open"
     """Who may ask that listener: whoever reaches it, or who has a token with a role."""
+    oidc_issuer: str | None = None
+    """Whose tokens count beside ours: claim `iss` to the letter, https; with `access` = tokens."""
+    oidc_audience: str | None = None
+    """One of claim `aud`."""
+    oidc_role_claim: str = Field(default="groups", min_length=1)
+    """The claim that says what somebody is; dots step into claims."""
+    oidc_roles: Annotated[dict[str, TokenRole], BeforeValidator(_roles_by_value)] = {}
+    """JSON: a role for values of that claim."""
+    caller_rate: float = Field(default=50.0, gt=0)
+    """Requests a second that one token, or one person of an issuer, may make."""
+    caller_burst: int = Field(default=100, ge=1)
+    """How many of them at once."""
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
     scheduler_host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")
@@ -79,6 +112,20 @@ class AdvisorSettings(Branch):
     max_feature_age_s: float = Field(default=120.0, gt=0)
     served_share: float = Field(default=0.01, ge=0, le=1)
     """Share of requests of which one feature vector is kept, for `cohabit skew`."""
+
+    explore_share: float = Field(default=0.0, ge=0, le=0.1)
+    """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
+    logged_share: float = Field(default=0.01, ge=0, le=1)
+    """Share of the others that are written down beside those, beside the snapshots in advised/."""
+
+    @model_validator(mode="after")
+    def _an_issuer_is_whole(self) -> Self:
+        given = self.oidc_issuer, self.oidc_audience, self.oidc_roles
+        if any(given) and not all(given):
+            raise ValueError("oidc_issuer, oidc_audience and oidc_roles go together: set all three")
+        if any(given) and self.access == "open":
+            raise ValueError("who is let in by oidc_issuer is asked for tokens: set access to tokens")
+        return self
 
     @model_validator(mode="after")
     def _schedulers_are_known(self) -> Self:

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.build import build_snapshot
+from advisor.kept_lines import SUFFIX
 from advisor.newcomers import Newcomer
 from advisor.scoring import newcomer_features
-from advisor.served import SUFFIX
 from advisor.snapshot import Snapshot
 from cohabit.errors import NothingServed, UnreadableServed
 from cohabit.live_state import BEGIN_US, KEEP_US

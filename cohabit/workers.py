@@ -5,6 +5,7 @@ which the first process adds to its own.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ import uvloop
 from numpy.random import default_rng
 from prometheus_client import CollectorRegistry
 
+from advisor.advised import explorer_in
 from advisor.api.app import create_scheduler_app
 from advisor.journal import Journal
 from advisor.newcomers import NewcomerClass
@@ -37,6 +39,8 @@ log = structlog.get_logger(__name__)
 
 SERVED = "served"
 """Folder, beside the snapshots, of feature vectors that were scored with."""
+ADVISED = "advised"
+"""Folder, beside the snapshots, of decisions that schedulers were told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +52,24 @@ class Source:
         snapshots: folder of snapshots.
         max_age_s: snapshots older than this are not believed.
         served_share: of requests of which one feature vector is kept.
+        explore_share: of decisions of which the advice is drawn.
+        logged_share: of the others that are written down too.
     """
 
     registry: Path
     snapshots: Path
     max_age_s: float
     served_share: float
+    explore_share: float = 0.0
+    logged_share: float = 0.0
 
     def opened(self, now_us: Callable[[], int]) -> Serving:
         """Loaded once."""
         served = ServedLog(self.snapshots / SERVED, self.served_share, default_rng())
-        registry = Registry(self.registry)
-        serving = Serving(self.snapshots, registry, self.max_age_s, now_us, CollectorRegistry(), served)
+        registry, metrics = Registry(self.registry), CollectorRegistry()
+        drawn = self.explore_share, self.logged_share
+        explorer = explorer_in(self.snapshots / ADVISED, *drawn, default_rng(), metrics)
+        serving = Serving(self.snapshots, registry, self.max_age_s, now_us, metrics, served, explorer)
         serving.reload()
         return serving
 
@@ -156,6 +166,8 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
         leave_counts(shared.folder, serving.metrics)
 
     async def answer() -> None:
+        gc.collect()
+        gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
         fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
         await listen([(create_scheduler_app(prioritizer, refusing=shared.refusing), bound, secured)])
         fresh.cancel()

@@ -1,13 +1,12 @@
 """What docs/access.md says can be done as it says, with a running `cohabit serve`; and what is refused at start."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import BIN, environment, run
 from prometheus_client import CollectorRegistry
 from running import fill
 
@@ -18,28 +17,12 @@ from models.registry import Registry
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "access.md").read_text()
-BIN = Path(sys.executable).parent
 
 
 def block(marker: str) -> str:
     found = re.search(rf"<!-- {marker} -->\n```sh\n(.*?)```", PAGE, flags=re.DOTALL)
     assert found is not None
     return found[1]
-
-
-def environment(folder: Path, **settings: str) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
-    folders = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
-    ports = {"COHABIT_ADVISOR__PORT": "0", "COHABIT_ADVISOR__SCHEDULER_PORT": "0"}
-    given = {f"COHABIT_{name.upper()}": value for name, value in settings.items()}
-    return {**kept, "PATH": f"{BIN}{os.pathsep}{kept['PATH']}", "COLUMNS": "200", **folders, **ports, **given}
-
-
-def run(folder: Path, command: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=folder, env=environment(folder, **settings), capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
 
 
 WITH_A_SERVER = """

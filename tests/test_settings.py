@@ -77,3 +77,47 @@ def test_a_name_that_is_both_a_value_and_a_branch_is_an_error(order: int) -> Non
 def test_everything_wrong_is_told_at_once() -> None:
     with pytest.raises(BadSettings, match=r"COHABIT_X is no setting.*COHABIT_ADVISOR__PORT='a'|COHABIT_ADVISOR.*_X"):
         read_settings({"COHABIT_X": "1", "COHABIT_ADVISOR__PORT": "a"})
+
+
+OIDC = {
+    "COHABIT_ADVISOR__ACCESS": "tokens",
+    "COHABIT_ADVISOR__OIDC_ISSUER": "https://id.example",
+    "COHABIT_ADVISOR__OIDC_AUDIENCE": "cohabit",
+    "COHABIT_ADVISOR__OIDC_ROLES": '{"platform-team": "sre", "money": "finance"}',
+}
+
+
+def test_roles_by_value_of_a_claim_are_json() -> None:
+    found = read_settings(OIDC).advisor
+
+    assert found.oidc_roles == {"platform-team": "sre", "money": "finance"}
+    assert found.oidc_role_claim == "groups"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ROLES", "sre", "give JSON"),
+        ("ROLES", "[]", "values of the claim and their roles"),
+        ("ROLES", '{"a": 1}', "values of the claim and their roles"),
+        ("ROLES", '{"a": "boss"}', "'boss' is no role: there are scheduler, sre"),
+        ("ROLES", "{}", "set all three"),
+        ("AUDIENCE", "", "set all three"),
+        ("ISSUER", "", "set all three"),
+    ],
+)
+def test_half_an_issuer_is_an_error(name: str, value: str, said: str) -> None:
+    with pytest.raises(BadSettings, match=said):
+        read_settings({**OIDC, f"COHABIT_ADVISOR__OIDC_{name}": value})
+
+
+def test_an_issuer_without_tokens_asked_for_is_an_error() -> None:
+    with pytest.raises(BadSettings, match="set access to tokens"):
+        read_settings({**OIDC, "COHABIT_ADVISOR__ACCESS": "open"})
+
+
+def test_nothing_is_drawn_unless_asked_for_and_never_more_than_a_tenth() -> None:
+    assert Settings().advisor.explore_share == 0.0
+    assert read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.1"}).advisor.explore_share == 0.1
+    with pytest.raises(BadSettings, match="EXPLORE_SHARE"):
+        read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.11"})

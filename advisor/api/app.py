@@ -19,11 +19,11 @@ from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
 from advisor.api.volcano import volcano_routes
 from advisor.api.watcher import watcher_routes
-from advisor.errors import AdvisorError, BadRequest, UnknownNode
+from advisor.errors import AdvisorError, BadRequest, CallerGone, TooBusy, UnknownNode
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 
-STATUS: dict[type[AdvisorError], int] = {BadRequest: 400, UnknownNode: 404}
+STATUS: dict[type[AdvisorError], int] = {BadRequest: 400, UnknownNode: 404, TooBusy: 503, CallerGone: 503}
 MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
 MAX_BODY_BYTES = 4 << 20
@@ -101,7 +101,8 @@ def _by_hand(app: FastAPI) -> dict[str, object]:
 
 
 def _advisor_error(_: Request, error: AdvisorError) -> JSONResponse:
-    return JSONResponse({"error": str(error)}, STATUS.get(type(error), 500))
+    headers = {"Retry-After": str(error.retry_s)} if isinstance(error, TooBusy) else None
+    return JSONResponse({"error": str(error)}, STATUS.get(type(error), 500), headers)
 
 
 def _http_error(_: Request, error: HTTPException) -> JSONResponse:

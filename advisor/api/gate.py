@@ -5,7 +5,7 @@ that the gate did not recognise reaches the application.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from re import Pattern
 
@@ -14,9 +14,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from advisor.access import Access, Refusal
+from advisor.access import Access, Refusal, forbidden
+from advisor.rates import Rates
 from advisor.refusals import Refusals
-from advisor.tokens import Shown, shown
+from advisor.tokens import Shown, Signed, shown, signed
 
 ANYONE = "anyone"
 NO_ROUTE = "no route"
@@ -24,10 +25,12 @@ REALM = 'Bearer realm="cohabit"'
 SAID = {
     401: "a valid token is needed: send the header Authorization: Bearer TOKEN; `cohabit token create` makes one",
     403: "the role of this token may not do this",
-    503: "tokens cannot be checked for now: try again, and look at the store of whoever runs this",
+    429: "too many requests with this token: ask again when Retry-After says",
+    503: "tokens cannot be checked for now: try again; whoever runs this finds the reason in its log",
 }
-REPLY_HEADERS = {401: {"WWW-Authenticate": REALM}, 503: {"Retry-After": "5"}}
 POLICY_VIOLATION = 1008
+PER_SECOND, BURST = 50.0, 100
+"""How often one caller may ask, unless settings say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Guard:
 
     access: Access
     refusals: Refusals
+    rates: Rates = field(default_factory=lambda: Rates(PER_SECOND, BURST))
 
 
 class Gate:
@@ -72,7 +76,8 @@ class Gate:
     """
 
     def __init__(self, app: ASGIApp, doors: Collection[Door], guard: Guard) -> None:
-        self.app, self.doors, self.access, self.refusals = app, doors, guard.access, guard.refusals
+        self.app, self.doors = app, doors
+        self.access, self.refusals, self.rates = guard.access, guard.refusals, guard.rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it."""
@@ -90,19 +95,28 @@ class Gate:
             await self.app(scope, receive, send)
             return
         asked, named = _token(scope), matching[0].name if matching else NO_ROUTE
-        for roles in [door.roles for door in matching] or [frozenset({ANYONE})]:
-            if refusal := await self.access.refusal(asked, roles):
-                request_id = await self.refusals.record(refusal, subject=named, address=_address(scope))
-                await _refused(refusal, request_id)(scope, receive, send)
-                return
-        await (self.app if matching else _not_here(here))(scope, receive, send)
+        refusal = await self._refusal(asked, [door.roles for door in matching] or [frozenset({ANYONE})])
+        if refusal is None:
+            await (self.app if matching else _not_here(here))(scope, receive, send)
+            return
+        request_id = await self.refusals.record(refusal, subject=named, address=_address(scope))
+        await _refused(refusal, request_id)(scope, receive, send)
+
+    async def _refusal(self, asked: Shown | Signed | None, doors: Collection[Collection[str]]) -> Refusal | None:
+        """Why somebody who shows this is not let through all of those doors; None to let them."""
+        caller = await self.access.caller(asked)
+        if isinstance(caller, Refusal):
+            return caller
+        if wait_s := self.rates.wait_s(caller.name, self.access.now_us()):
+            return Refusal(429, "too often", caller, retry_s=wait_s)
+        return next(filter(None, (forbidden(caller, roles) for roles in doors)), None)
 
 
-def _token(scope: Scope) -> Shown | None:
+def _token(scope: Scope) -> Shown | Signed | None:
     """The token that a request shows; one that shows two, or another kind of credentials, shows none."""
     told = Headers(scope=scope).getlist("authorization")
     scheme, _, text = told[0].partition(" ") if len(told) == 1 else ("", "", "")
-    return shown(text.strip()) if scheme.lower() == "bearer" else None
+    return shown(text.strip()) or signed(text.strip()) if scheme.lower() == "bearer" else None
 
 
 def _address(scope: Scope) -> str:
@@ -115,7 +129,11 @@ def _address(scope: Scope) -> str:
 
 def _refused(refusal: Refusal, request_id: str) -> JSONResponse:
     """Why not, in words that repeat nothing of the request; wrong, old and taken back tokens read alike."""
-    headers = {"X-Request-Id": request_id, **REPLY_HEADERS.get(refusal.status, {})}
+    headers = {"X-Request-Id": request_id}
+    if refusal.status == 401:
+        headers["WWW-Authenticate"] = REALM
+    if refusal.retry_s:
+        headers["Retry-After"] = str(refusal.retry_s)
     return JSONResponse({"error": SAID[refusal.status]}, refusal.status, headers)
 
 

@@ -1,10 +1,13 @@
 """Scores in full: slowdown, bounds, harm and factors, for people and tests."""
 
+from collections.abc import Iterator
+
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from advisor.api.roles import allowed
+from advisor.api.turnstile import Turnstile
 from advisor.errors import UnknownNode
 from advisor.newcomers import Newcomer
 from advisor.scoring import Harm
@@ -13,6 +16,11 @@ from advisor.snapshot import Snapshot
 from features.catalog import NAMES
 
 MOST_HARMED = 5
+MOST_FEW = 64
+"""Named nodes up to which a question is a small one: some 25 ms."""
+FEW_AT_ONCE, FEW_WAITING = 2, 64
+MANY_AT_ONCE, MANY_WAITING = 1, 4
+"""10,000 nodes with 30 residents each take 4 s and 1.3 GB; the schedulers' listener is in the same process."""
 
 
 class ScoreRequest(BaseModel):
@@ -68,18 +76,25 @@ class ScoreReply(BaseModel):
 def score_routes(serving: Serving) -> APIRouter:
     """Routes for people, tests and other schedulers."""
     router = APIRouter()
+    few = Turnstile(FEW_AT_ONCE, FEW_WAITING, serving.turned_away.labels("few"))
+    many = Turnstile(MANY_AT_ONCE, MANY_WAITING, serving.turned_away.labels("many"))
 
-    @router.post("/v1/scores")
+    @router.post("/v1/scores", response_model=ScoreReply, responses={503: {"description": "Too many wait already"}})
     @allowed("scheduler", "sre", "admin")
-    def scores(ask: ScoreRequest) -> ScoreReply:
+    async def scores(ask: ScoreRequest, request: Request) -> Response:
         """Expected slowdown on each candidate node, and the harm done there."""
-        return reply_to(ask, serving)
+        turnstile = many if ask.nodes is None or len(ask.nodes) > MOST_FEW else few
+        said = await turnstile.run(request, lambda: reply_to(ask, serving))
+        return Response(said, media_type="application/json")
 
     return router
 
 
-def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
-    """Score the candidates and say why.
+def reply_to(ask: ScoreRequest, serving: Serving) -> bytes:
+    """Score the candidates and say why: a ScoreReply as JSON.
+
+    It is spelled node by node and nothing else is kept of a node: one call that spells 10,000, or a search for garbage
+    among their parts, would stop every other thread for a quarter of a second, the schedulers' too.
 
     Raises:
         UnknownNode: a named node is not in the snapshot.
@@ -90,32 +105,35 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> ScoreReply:
         raise UnknownNode(answer.names[0])
     scored = answer.scored
     if scored is None:
-        return ScoreReply(
+        neutral = ScoreReply(
             source="neutral", reason=answer.reason, snapshot_version=0, age_s=0.0, app_known=False, nodes=[]
         )
+        return neutral.model_dump_json().encode()
     missing = np.setdiff1d(np.arange(len(answer.names)), scored.known)
     if len(missing):
         raise UnknownNode(answer.names[missing[0]])
-    return ScoreReply(
+    reply = ScoreReply(
         source=scored.scores.source,
         reason="",
         snapshot_version=scored.scores.version,
         age_s=scored.scores.age_s,
         app_known=ask.app in scored.scorer.snapshot.app_index,
-        nodes=_in_order(ask.nodes, _node_replies(answer, scored, newcomer)),
+        nodes=[],
     )
+    nodes = {node.node: node.model_dump_json() for node in _node_replies(answer, scored, newcomer)}
+    return _with_nodes(reply, [nodes[name] for name in ask.nodes or nodes])
 
 
-def _in_order(asked: tuple[str, ...] | None, replies: list[NodeReply]) -> list[NodeReply]:
-    by_name = {reply.node: reply for reply in replies}
-    return replies if asked is None else [by_name[name] for name in asked]
+def _with_nodes(reply: ScoreReply, nodes: list[str]) -> bytes:
+    """The reply with nodes in the place of none, which come last."""
+    return f"{reply.model_dump_json().removesuffix(']}')}{','.join(nodes)}]}}".encode()
 
 
-def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> list[NodeReply]:
+def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> Iterator[NodeReply]:
     factors = scored.scorer.factors(newcomer, scored.rows)
     scores = scored.scores
-    return [
-        NodeReply(
+    for i, name in enumerate(answer.names):
+        yield NodeReply(
             node=name,
             score=int(answer.points[i]),
             slowdown_ratio=float(scores.mean[i]),
@@ -124,8 +142,6 @@ def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> list[No
             harm=_most_harmed(scored.scorer.snapshot, scores.harm, i),
             factors={resource: round(float(part), 6) for resource, part in zip(NAMES, factors[i], strict=True)},
         )
-        for i, name in enumerate(answer.names)
-    ]
 
 
 def _most_harmed(snapshot: Snapshot, harm: Harm, candidate: int) -> list[HarmReply]:

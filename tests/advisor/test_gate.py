@@ -27,6 +27,7 @@ from advisor.api.gate import SAID, Guard
 from advisor.api.roles import Role, allowed, roles_of
 from advisor.audit import Entry, entries
 from advisor.errors import StoreUnavailable
+from advisor.rates import Rates
 from advisor.refusals import MINUTE_US, WRITTEN_A_MINUTE, Refusals
 from advisor.serving import Serving
 from advisor.store import migrate, open_store
@@ -52,7 +53,8 @@ class Guarded:
     def __post_init__(self) -> None:
         numbers = count()
         refusals = Refusals(self.store, lambda: self.now_us, self.metrics, lambda: f"r{next(numbers)}")
-        self.guard = Guard(Access(self.store, lambda: self.now_us), refusals)
+        rates = Rates(1.0, 10**6)  # this clock stands still; rates have tests of their own
+        self.guard = Guard(Access(self.store, lambda: self.now_us), refusals, rates)
 
     def token(self, role: TokenRole) -> str:
         """One of that role, good for a day."""
