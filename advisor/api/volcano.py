@@ -92,6 +92,11 @@ def offer_of(body: bytes) -> Offer:
     return Offer(newcomer_of(pod), pod.metadata.uid or task.UID or "", list(dict.fromkeys(_named(request))))
 
 
+def reply_to(answer: bytes) -> bytes:
+    """PrioritizeResponse of a HostPriorityList, both as JSON; of a name that is there twice the last score."""
+    return _encode(PrioritizeResponse({said.Host: POINT * said.Score for said in _entries(answer)}))
+
+
 def _named(request: PrioritizeRequest) -> Iterable[str]:
     """Names of the offered nodes; one that has no name anywhere could not be told its score."""
     nodes = request.nodes or []
@@ -121,8 +126,7 @@ class Prioritize:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         answer = await self.prioritizer.answer(offer_of(await whole_body(receive)))
-        reply = PrioritizeResponse({said.Host: POINT * said.Score for said in _entries(answer)})
-        await send_json(send, _encode(reply), self.prioritizer.headers())
+        await send_json(send, reply_to(answer), self.prioritizer.headers())
 
 
 def volcano_routes(prioritizer: Prioritizer) -> APIRouter:
