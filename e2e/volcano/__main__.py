@@ -89,9 +89,9 @@ def _advised(program: Path, asked: Advisor, nodes: Sequence[str], pods: int) -> 
     """With the advisor at work."""
     text, apps = configuration(PAGE.read_text(), asked.port), _apps(pods)
     there = placed(program, text, nodes, apps)
-    yield _all_placed("with the page's configuration", there, nodes, pods)
+    yield _all_placed("with the page's configuration", there, pods)
     alone = placed(program, _without(text, "nodeorder"), nodes, apps)
-    yield _all_placed("with the extender as the only scorer", alone, nodes, pods)
+    yield _all_placed("with the extender as the only scorer", alone, pods)
     best = [pod for pod, node in alone.node_of.items() if alone.scores[pod][node] == max(alone.scores[pod].values())]
     yield len(best) == pods, f"{len(best):,} of these {pods:,} pods went to a node of the highest score"
 
@@ -107,10 +107,11 @@ def _alone(program: Path, nodes: Sequence[str], pods: int) -> Iterator[Verdict]:
     yield not strict.node_of, f"without the advisor and with extender.ignorable: false {end}, as the page says"
 
 
-def _all_placed(how: str, there: Placed, nodes: Sequence[str], pods: int) -> Verdict:
-    scored = sum(scores.keys() == set(nodes) for scores in there.scores.values())
-    well = len(there.node_of) == scored == pods
-    return well, f"{how} {len(there.node_of):,} of {pods:,} pods were placed, {scored:,} with a score for every node"
+def _all_placed(how: str, there: Placed, pods: int) -> Verdict:
+    scored = sum(scores.keys() == set(there.offered[pod]) for pod, scores in there.scores.items())
+    most = max(map(len, there.offered.values()), default=0)
+    said = f"{scored:,} with a score for every node that was offered, up to {most}"
+    return len(there.node_of) == scored == pods, f"{how} {len(there.node_of):,} of {pods:,} pods were placed, {said}"
 
 
 def configuration(page: str, port: int) -> str:

@@ -49,11 +49,13 @@ class Placed:
 
     Args:
         node_of: each pod that got one.
-        scores: by pod what the advisor said of its nodes, as the plugin's own type reads it.
+        offered: by pod the nodes that the plugin sent.
+        scores: by pod what the advisor said of them, as the plugin's own type reads it.
         panicked: whether the scheduler fell over.
     """
 
     node_of: Mapping[str, str]
+    offered: Mapping[str, Sequence[str]]
     scores: Mapping[str, Mapping[str, float]]
     panicked: bool = False
 
@@ -123,9 +125,10 @@ def placed(program: Path, configuration: str, nodes: Sequence[str], app_of: Mapp
         said = json.loads(_called(program, "allocate", told=told))
     except ClientFailed as error:
         if "panic: runtime error" in error.said:
-            return Placed({}, {}, panicked=True)
+            return Placed({}, {}, {}, panicked=True)
         raise
-    return Placed({pod.removeprefix("default/"): node for pod, node in said["bound"].items()}, said["scores"])
+    node_of = {pod.removeprefix("default/"): node for pod, node in said["bound"].items()}
+    return Placed(node_of, said["offered"], said["scores"])
 
 
 def _called(program: Path, *words: str, told: str = "") -> str:

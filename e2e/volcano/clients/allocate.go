@@ -39,11 +39,11 @@ type wanted struct {
 	} `json:"pods"`
 }
 
-// placed is what became of it: the node of each pod that got one, and what the advisor said of its task.
+// placed is what became of it: the node of each pod that got one, what nodes the advisor was offered, and what it said.
 type placed struct {
 	Bound   map[string]string             `json:"bound"`
+	Offered map[string][]string           `json:"offered"`
 	Scores  map[string]map[string]float64 `json:"scores"`
-	Seconds float64                       `json:"seconds"`
 }
 
 // allocatePods runs one session of Volcano's scheduler.
@@ -57,7 +57,7 @@ func allocatePods(_ []string) error {
 	if err != nil {
 		return err
 	}
-	recorder := &recorder{way: http.DefaultTransport, scores: map[string]map[string]float64{}}
+	recorder := &recorder{http.DefaultTransport, sync.Mutex{}, map[string][]string{}, map[string]map[string]float64{}}
 	http.DefaultTransport = recorder // the plugin's client has none of its own
 	cluster, binder := newCache(len(want.Pods))
 	fill(cluster, want)
@@ -65,11 +65,9 @@ func allocatePods(_ []string) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	cluster.Run(stop)
-	began := time.Now()
 	run(session, actions)
-	took := time.Since(began)
 	settle(binder, len(want.Pods))
-	return json.NewEncoder(os.Stdout).Encode(placed{binder.Binds(), recorder.scores, took.Seconds()})
+	return json.NewEncoder(os.Stdout).Encode(placed{binder.Binds(), recorder.offered, recorder.scores})
 }
 
 func run(session *framework.Session, actions []framework.Action) {
@@ -117,11 +115,12 @@ func fill(into cluster, want wanted) {
 	into.AddQueueV1beta1(util.BuildQueue("default", 1, nil))
 }
 
-// recorder is the way to the advisor; it keeps the scores that come back, by task.
+// recorder is the way to the advisor; by task it keeps the nodes that are offered and the scores that come back.
 type recorder struct {
-	way    http.RoundTripper
-	mutex  sync.Mutex
-	scores map[string]map[string]float64
+	way     http.RoundTripper
+	mutex   sync.Mutex
+	offered map[string][]string
+	scores  map[string]map[string]float64
 }
 
 // RoundTrip is one exchange.
@@ -145,7 +144,8 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func (r *recorder) keep(asked io.Reader, said []byte) {
 	var request struct {
-		Task struct{ Name string } `json:"task"`
+		Task  struct{ Name string }   `json:"task"`
+		Nodes []struct{ Name string } `json:"nodes"`
 	}
 	var response extender.PrioritizeResponse
 	if json.NewDecoder(asked).Decode(&request) != nil || json.Unmarshal(said, &response) != nil {
@@ -153,5 +153,9 @@ func (r *recorder) keep(asked io.Reader, said []byte) {
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.scores[request.Task.Name] = response.NodeScore
+	task := request.Task.Name
+	r.scores[task], r.offered[task] = response.NodeScore, nil
+	for _, node := range request.Nodes {
+		r.offered[task] = append(r.offered[task], node.Name)
+	}
 }
