@@ -2,8 +2,9 @@
 
 import numpy as np
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from advisor.api.described import refusals
 from advisor.api.roles import allowed
 from advisor.errors import UnknownNode
 from advisor.newcomers import Newcomer
@@ -22,7 +23,7 @@ class ScoreRequest(BaseModel):
 
     app: str = Field(min_length=1, max_length=253)
     team: str | None = Field(default=None, max_length=253)
-    best_effort: bool = False
+    best_effort: StrictBool = False
     nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
     """Names of the candidates; all nodes when left out. One named twice is scored once and told twice."""
 
@@ -69,7 +70,7 @@ def score_routes(serving: Serving) -> APIRouter:
     """Routes for people, tests and other schedulers."""
     router = APIRouter()
 
-    @router.post("/v1/scores")
+    @router.post("/v1/scores", responses=refusals(400, 404, 413, 422))
     @allowed("scheduler", "sre", "admin")
     def scores(ask: ScoreRequest) -> ScoreReply:
         """Expected slowdown on each candidate node, and the harm done there."""

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from advisor.api.extender import HostPriority
 from advisor.api.pods import Metadata, Object, newcomer_of
 from advisor.api.raw import decoded, send_json, whole_body
 from advisor.prioritizing import Offer, Prioritizer
@@ -60,13 +61,6 @@ class PrioritizeResponse(msgspec.Struct):
 
     nodeScore: dict[str, float]  # noqa: N815
     errorMessage: str = ""  # noqa: N815
-
-
-class HostPriority(msgspec.Struct):
-    """One entry of the answer in kube-scheduler's form, as the prioritizer spells it."""
-
-    Host: str
-    Score: int
 
 
 _decode = msgspec.json.Decoder(PrioritizeRequest).decode
@@ -119,6 +113,7 @@ class Prioritize:
     """
 
     roles = ("scheduler",)
+    asks, tells = PrioritizeRequest, PrioritizeResponse
 
     def __init__(self, prioritizer: Prioritizer) -> None:
         self.prioritizer = prioritizer
