@@ -22,6 +22,7 @@ WHY = {
     401: "No token, or one that is wrong, expired or revoked",
     403: "A valid token of another role",
     404: "Nothing is known of a node that was named",
+    408: "The body did not arrive in time",
     413: "The body is longer than this listener reads",
     422: "The request is readable but does not fit: what, and where",
     503: "Tokens cannot be checked for now",
@@ -88,7 +89,7 @@ def _with_types(operation: Json, endpoint: object, schemas: Json) -> Json:
     added, responses = dict(operation), dict(operation["responses"])
     if asks is not None:
         added["requestBody"] = {"required": True, "content": _content(asks, schemas)}
-        responses |= {str(status): _refusal(status, schemas) for status in (400, 413)}
+        responses |= {str(status): _refusal(status, schemas) for status in (400, 408, 413)}
     if tells is not None:
         responses["200"] = {"description": "The answer", "content": _content(tells, schemas)}
     return {**added, "responses": responses}

@@ -70,7 +70,7 @@ def score_routes(serving: Serving) -> APIRouter:
     """Routes for people, tests and other schedulers."""
     router = APIRouter()
 
-    @router.post("/v1/scores", responses=refusals(400, 404, 413, 422))
+    @router.post("/v1/scores", responses=refusals(400, 404, 408, 413, 422))
     @allowed("scheduler", "sre", "admin")
     def scores(ask: ScoreRequest) -> ScoreReply:
         """Expected slowdown on each candidate node, and the harm done there."""

@@ -102,18 +102,18 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
     serving = process.serving
 
     assert described(create_app(serving)) == {
-        "/v1/scores": {"post": ["200", "400", "404", "413", "422"]},
+        "/v1/scores": {"post": ["200", "400", "404", "408", "413", "422"]},
         "/healthz": {"get": ["200"]},
         "/readyz": {"get": ["200", "503"]},
         "/metrics": {"get": ["200"]},
     }
     assert described(create_scheduler_app(Prioritizer(serving))) == {
-        "/extender/prioritize": {"post": ["200", "400", "413"]},
-        "/volcano/prioritize": {"post": ["200", "400", "413"]},
+        "/extender/prioritize": {"post": ["200", "400", "408", "413"]},
+        "/volcano/prioritize": {"post": ["200", "400", "408", "413"]},
         "/watcher": {"get": ["200", "404", "422"]},
     }
     behind = described(create_app(serving, guarding.guard))
-    assert behind["/v1/scores"]["post"] == ["200", "400", "401", "403", "404", "413", "422", "503"]
+    assert behind["/v1/scores"]["post"] == ["200", "400", "401", "403", "404", "408", "413", "422", "503"]
     assert behind["/healthz"] == {"get": ["200"]}
 
 
