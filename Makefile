@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check search fuzz-decode lock clean wheel wheel-serve crash e2e-kube
+.PHONY: help setup demo test check search fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-volcano
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 
 e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n and PODS=n for fewer; needs Go on PATH
 	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+
+e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
 	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))

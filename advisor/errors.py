@@ -67,6 +67,14 @@ class BodyTooLarge(AdvisorError):
         )
 
 
+class BodyTooSlow(AdvisorError):
+    """A request whose body does not arrive in time."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        super().__init__(f"the request body did not arrive within {limit_s:g} s: send it again, all of it at once")
+
+
 class RouteWithoutRole(AdvisorError):
     """A route was added without saying who may call it."""
 

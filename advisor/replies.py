@@ -137,8 +137,10 @@ class Replies:
 
         Source: ours.
         """
-        points: Ints = self._points[self._row[of]][rows].astype(np.int64)
         known = rows >= 0
+        if not known.any():
+            return np.zeros(len(rows), np.int64)
+        points: Ints = self._points[self._row[of]][rows].astype(np.int64)
         if known.all():
             return points
         there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])

@@ -25,6 +25,7 @@ from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.serving import CLASSES, request_body
 from ingest.atomic import replace_atomically
+from models.bundle import read_bundle, write_bundle
 from models.registry import Registry
 
 CLIENTS, OVERLOAD = 4, 40
@@ -32,6 +33,10 @@ OFFERED = 500
 STALE_AFTER_S, STUCK_S = 4, 4.0
 MANY_US = 3_600_000_000
 WARM_S = 60.0
+OPENED_S = 0.1
+"""Until whoever was pointed to a file has opened it: a pipe that is opened when it has no other end waits for ever."""
+REFUSED = {f"{source} {reason}" for source in ("table", "last_good") for reason in ("no_bundle", "no_snapshot")}
+"""Answers of what was loaded before, while something newer is refused."""
 
 
 @dataclass
@@ -62,6 +67,67 @@ class Served:
             told = reply.read().decode()
         found = re.findall(r'cohabit_answers_total\{reason="(\w*)",source="(\w+)"\} ([\d.]+)', told)
         return Counter({f"{source} {reason}".strip(): int(float(count)) for reason, source, count in found})
+
+
+def foreign_bundle(served: Served) -> None:
+    """A whole bundle that was trained on another feature catalogue."""
+    registry = Registry(served.folder / "registry")
+    ours = read_bundle(registry.root / "synthetic")
+    manifest = ours.manifest.model_copy(update={"catalogue_hash": "of another version"})
+    write_bundle(registry.root / "foreign", manifest, ours.files)
+    registry.promote("foreign")
+
+
+def foreign_snapshot(served: Served) -> None:
+    """A snapshot of a refresher that knows more than this server."""
+    names = _next_to(served)
+    names.write_text(json.dumps({**json.loads(names.read_bytes()), "told_by_a_later_version": 1}))
+    _point(names.parent)
+
+
+@dataclass
+class SlowDisk:
+    """A snapshot whose names arrive byte by byte through a pipe.
+
+    Args:
+        served: who reads it.
+        until_s: when the disk is well again.
+    """
+
+    served: Served
+    until_s: float
+    _pipe: int | None = None
+    _well: bool = False
+
+    def __call__(self, at_s: float) -> None:
+        """A byte more; the end of it; and afterwards whole snapshots."""
+        if self._well:
+            self.served.publish()
+        elif self._pipe is None:
+            names = _next_to(self.served)
+            names.unlink()
+            os.mkfifo(names)
+            self._pipe = os.open(names, os.O_RDWR)  # with a reader, or it would wait for one
+            _point(names.parent)
+        elif at_s > self.until_s:
+            self.served.publish()
+            sleep(OPENED_S)
+            os.close(self._pipe)
+            self._well = True
+        else:
+            os.write(self._pipe, b"{")
+
+
+def _next_to(served: Served) -> Path:
+    """The names of a copy of a whole snapshot; nobody is pointed to the copy yet."""
+    whole = served.publish()
+    copy = whole.with_name(directory_name(int(whole.name) + 1))
+    shutil.copytree(whole, copy)
+    return copy / "names.json"
+
+
+def _point(snapshot: Path) -> None:
+    replace_atomically(snapshot.parent / "current", snapshot.name.encode())
 
 
 @dataclass
@@ -142,8 +208,33 @@ def load(served: Served, clients: int, seconds: float, fault: Callable[[float], 
     return seen
 
 
-def faults(served: Served) -> dict[str, tuple[int, Callable[[float], None]]]:
-    """By name the number of clients, and what goes wrong."""
+def of_others(served: Served, seconds: float) -> dict[str, tuple[int, Callable[[float], None]]]:
+    """Faults of those who write what is read here: other versions, and a disk that hardly moves."""
+    registry = Registry(served.folder / "registry")
+
+    def wrong_catalogue(_at: float) -> None:
+        served.publish()
+        if "foreign" not in registry.names():
+            foreign_bundle(served)
+
+    def right_catalogue(_at: float) -> None:
+        served.publish()
+        if registry.promoted()[-1] == "foreign":
+            registry.rollback()
+
+    def wrong_version(_at: float) -> None:
+        foreign_snapshot(served)
+
+    return {
+        "wrong_catalogue": (CLIENTS, wrong_catalogue),
+        "right_catalogue": (CLIENTS, right_catalogue),
+        "wrong_version": (CLIENTS, wrong_version),
+        "slow_disk": (CLIENTS, SlowDisk(served, min(STUCK_S, seconds / 2))),
+    }
+
+
+def faults(served: Served, seconds: float) -> dict[str, tuple[int, Callable[[float], None]]]:
+    """By name the number of clients, and what goes wrong in so many seconds."""
     registry, healthy = served.folder / "registry", Registry(served.folder / "registry")
     once: set[str] = set()
 
@@ -156,11 +247,9 @@ def faults(served: Served) -> dict[str, tuple[int, Callable[[float], None]]]:
         served.publish()
 
     def bad_snapshot(_at: float) -> None:
-        whole = served.publish()
-        bad = whole.with_name(directory_name(int(whole.name) + 1))
-        shutil.copytree(whole, bad)
+        bad = _next_to(served).parent
         (bad / "profile.npy").write_bytes(b"")
-        replace_atomically(whole.parent / "current", bad.name.encode())
+        _point(bad)
 
     def bad_bundle(_at: float) -> None:
         served.publish()
@@ -198,6 +287,7 @@ def faults(served: Served) -> dict[str, tuple[int, Callable[[float], None]]]:
         "bad_snapshot": (CLIENTS, bad_snapshot),
         "bad_bundle": (CLIENTS, bad_bundle),
         "good_bundle": (CLIENTS, good_bundle),
+        **of_others(served, seconds),
         "table_killed": (CLIENTS, no_table),
         "table_stuck": (CLIENTS, table_stuck),
         "refresh_stuck": (CLIENTS, stuck),
@@ -211,11 +301,13 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     found: dict[str, float] = {}
     with served(rng, arguments.nodes) as advisor:
         _warm(advisor)
-        for name, (clients, fault) in faults(advisor).items():
+        for name, (clients, fault) in faults(advisor, arguments.seconds).items():
             before = advisor.answers()
             seen = load(advisor, clients, arguments.seconds, fault)
-            found |= {f"{name}_{figure}": value for figure, value in _figures(seen, arguments.seconds).items()}
-            sys.stderr.write(f"{name}: {dict(advisor.answers() - before)} {dict(seen.wrong)}\n")
+            answers = advisor.answers() - before
+            figures = _figures(seen, arguments.seconds) | _sources(answers)
+            found |= {f"{name}_{figure}": value for figure, value in figures.items()}
+            sys.stderr.write(f"{name}: {dict(answers)} {dict(seen.wrong)}\n")
         found |= {f"sigterm_{figure}": value for figure, value in _ended(advisor, arguments.seconds).items()}
     return {OURS: found}
 
@@ -254,6 +346,13 @@ def _figures(seen: Seen, seconds: float) -> dict[str, float]:
         "not_200": seen.wrong.total() / max(count, 1),
         "p999_ms": 1e3 * float(np.quantile(seen.seconds, 0.999)) if seen.seconds else 0.0,
     }
+
+
+def _sources(answers: Counter[str]) -> dict[str, float]:
+    """Shares of answers that were neutral, and of those made of what was loaded before something was refused."""
+    total = max(answers.total(), 1)
+    neutral = sum(count for source, count in answers.items() if source.startswith("neutral"))
+    return {"neutral": neutral / total, "kept": sum(answers[source] for source in REFUSED) / total}
 
 
 def _arguments(parser: ArgumentParser) -> None:

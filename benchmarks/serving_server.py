@@ -27,6 +27,7 @@ from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog
 from advisor.serving import Serving
+from cohabit.bounded_protocol import BoundedProtocol
 from cohabit.listening import free_socket
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import Asking, TableProcess
@@ -130,7 +131,9 @@ async def _serve(folder: Path) -> None:
     table = TableProcess(registry.root, snapshots, folder / "table")
     prioritizer = Prioritizer(serving, table.path, Asking(table.asked))
     app = with_baselines(create_scheduler_app(prioritizer), prioritizer)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http=BoundedProtocol)
+    )
     with free_socket(0) as bound:
         tasks = [
             asyncio.create_task(server.serve(sockets=[bound])),

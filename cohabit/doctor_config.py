@@ -58,7 +58,7 @@ def read_config(path: Path) -> object:
     try:
         import yaml
     except ImportError as error:
-        raise BadOption("--config reads YAML with PyYAML, which is not installed: pip install pyyaml") from error
+        raise BadOption("--config reads YAML with PyYAML, which the serve extra brings: pip install pyyaml") from error
     try:
         return yaml.safe_load(path.read_bytes())
     except (yaml.YAMLError, UnicodeDecodeError) as error:

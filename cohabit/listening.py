@@ -12,6 +12,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from cohabit.bounded_protocol import BoundedProtocol
 from cohabit.errors import NoFreePort, UnusableCertificates
 
 HOST = "127.0.0.1"
@@ -132,7 +133,7 @@ def _config(app: FastAPI, secured: ssl.SSLContext | None = None) -> uvicorn.Conf
         log_config=None,
         access_log=False,
         lifespan="off",
-        http="httptools",
+        http=BoundedProtocol,
         timeout_graceful_shutdown=DRAIN_S,
         ssl_context_factory=None if secured is None else lambda *_: secured,
     )

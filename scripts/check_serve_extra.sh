@@ -40,7 +40,7 @@ done
 
 cd "$work"
 echo "making a store" >&2
-"$work/venv/bin/python" -c "import psycopg"
+"$work/venv/bin/python" -c "import psycopg, yaml"
 env -i PATH=/usr/bin:/bin HOME="$work" COHABIT_STORE="$work/store.sqlite" "$work/venv/bin/cohabit" store migrate
 
 echo "serving" >&2

@@ -141,8 +141,11 @@ def test_whatever_goes_wrong_a_scheduler_is_answered_whole() -> None:
     line = json.loads(done.stdout.splitlines()[-1])
     faults = {name.removesuffix("_not_200") for name in line if name.endswith("_not_200")}
     assert {"reload", "bad_snapshot", "bad_bundle", "table_killed", "clock_ahead", "overload", "sigterm"} <= faults
+    assert {"wrong_catalogue", "wrong_version", "slow_disk"} <= faults
     assert {line[f"{fault}_not_200"] for fault in faults} == {0.0}
     assert all(line[f"{fault}_per_s"] > 0 for fault in faults)
+    for foreign, then in (("wrong_catalogue", "right_catalogue"), ("wrong_version", "slow_disk")):
+        assert line[f"{foreign}_kept"] + line[f"{then}_kept"] > 0, "what was loaded answers, and says why"
     assert line["sigterm_exit_code"] == 0
 
 

@@ -1,15 +1,13 @@
 """The two applications: one listener for schedulers, one for all else. Errors become status codes here."""
 
-import inspect
-
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from advisor.api.bookings import booking_routes
+from advisor.api.described import described
 from advisor.api.extender import extender_routes
 from advisor.api.filtering import filter_routes
 from advisor.api.gate import Gate, Guard, doors_of
@@ -58,7 +56,8 @@ def create_app(serving: Serving, guard: Guard | None = None, metrics: CollectorR
 
 def guarded(app: FastAPI, guard: Guard) -> FastAPI:
     """The application, of which each route from now on asks for one of its roles."""
-    app.add_middleware(Gate, doors=doors_of(roles_of(app)), guard=guard)
+    app.state.doors = roles_of(app)  # for the description
+    app.add_middleware(Gate, doors=doors_of(app.state.doors), guard=guard)
     return app
 
 
@@ -76,8 +75,7 @@ def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> F
     @allowed("anyone")
     def openapi() -> JSONResponse:
         """The interface as OpenAPI."""
-        described = app.openapi()
-        return JSONResponse({**described, "paths": {**described["paths"], **_by_hand(app)}})
+        return JSONResponse(described(app, getattr(app.state, "doors", None)))
 
     app.add_middleware(BodyLimit, limit_bytes=max_body_bytes)
     app.exception_handler(AdvisorError)(_advisor_error)
@@ -85,19 +83,6 @@ def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> F
     app.exception_handler(RequestValidationError)(_validation_error)
     roles_of(app)
     return app
-
-
-def _by_hand(app: FastAPI) -> dict[str, object]:
-    """Paths of routes that are applications of their own, which the framework does not describe."""
-    answers = {"200": {"description": "The answer"}, "400": {"description": "Not a request of this protocol"}}
-    return {
-        context.path: {
-            method.lower(): {"description": inspect.getdoc(context.endpoint), "responses": answers}
-            for method in context.methods or ()
-        }
-        for context in iter_route_contexts(app.routes)
-        if context.path and not inspect.isroutine(context.endpoint)
-    }
 
 
 def _advisor_error(_: Request, error: AdvisorError) -> JSONResponse:

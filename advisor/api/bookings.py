@@ -15,6 +15,7 @@ from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 
 MOST_AT_ONCE = 1000
+LONGEST_US = 3_600_000_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_UID)]
 
 
@@ -25,11 +26,12 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
     node: Name
     app: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)]
     best_effort: bool
-    age_us: Annotated[int, msgspec.Meta(ge=0)] = 0
+    age_us: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_US)] = 0
     group: Annotated[str, msgspec.Meta(max_length=LONGEST_GROUP)] = ""
 
 
-_decode = msgspec.json.Decoder(Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]).decode
+Bookings = Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]
+_decode = msgspec.json.Decoder(Bookings).decode
 
 
 def told_of(booked: Booked, now_us: int) -> Told:
@@ -43,6 +45,7 @@ class TakeBookings:
     """Counts newcomers that another server of the same cluster sent somewhere; 204."""
 
     roles = ("scheduler",)
+    asks, empty = Bookings, 204
 
     def __init__(self, prioritizer: Prioritizer) -> None:
         self.prioritizer = prioritizer
@@ -53,7 +56,7 @@ class TakeBookings:
         now_us = self.prioritizer.serving.now_us()
         for one in told:
             of = NewcomerClass(one.app, one.best_effort)
-            self.prioritizer.hear(Booked(one.uid, one.node, of, now_us - one.age_us, group=one.group))
+            self.prioritizer.hear(Booked(one.uid, one.node, of, now_us - int(one.age_us), group=one.group))
         await Response(status_code=204)(scope, receive, send)
 
 

@@ -29,6 +29,13 @@ class ExtenderArgs(msgspec.Struct):
     NodeNames: list[str] | None = None
 
 
+class HostPriority(msgspec.Struct):
+    """One entry of the reply."""
+
+    Host: str
+    Score: int
+
+
 _decode = msgspec.json.Decoder(ExtenderArgs).decode
 
 
@@ -64,6 +71,7 @@ class Prioritize:
     """
 
     roles = ("scheduler",)
+    asks, tells = ExtenderArgs, list[HostPriority]
 
     def __init__(self, prioritizer: Prioritizer) -> None:
         self.prioritizer = prioritizer

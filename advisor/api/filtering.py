@@ -5,10 +5,9 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from advisor.api.groups import group_of
-from advisor.api.pods import Metadata, Object, newcomer_of
-from advisor.api.raw import decoded, send_json, whole_body
-from advisor.prioritizing import Offer, Prioritizer
+from advisor.api.extender import ExtenderArgs, offer_of
+from advisor.api.raw import send_json, whole_body
+from advisor.prioritizing import Prioritizer
 
 WHY = "cohabit: score 0, it or its neighbours would become too slow here"
 
@@ -19,10 +18,7 @@ class _RawList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class FilterArgs(msgspec.Struct):
-    """ExtenderArgs, of which nodes are kept as they are."""
-
-    Pod: Object | None = None
+class _AsSent(msgspec.Struct):
     Nodes: _RawList | None = None
     NodeNames: list[str] | None = None
 
@@ -37,12 +33,7 @@ class FilterResult(msgspec.Struct):
     Error: str = ""
 
 
-class _Named(msgspec.Struct):
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-
-
-_decode = msgspec.json.Decoder(FilterArgs).decode
-_decode_node = msgspec.json.Decoder(_Named).decode
+_decode = msgspec.json.Decoder(_AsSent).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -55,28 +46,29 @@ class Filter:
     """
 
     roles = ("scheduler",)
+    asks, tells = ExtenderArgs, FilterResult
 
     def __init__(self, prioritizer: Prioritizer, *, refusing: bool) -> None:
         self.prioritizer, self.refusing = prioritizer, refusing
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        args = decoded(_decode, await whole_body(receive), "ExtenderArgs")
-        whole = args.Nodes.items or [] if args.NodeNames is None and args.Nodes is not None else None
-        names = [_name(node) for node in whole] if whole is not None else args.NodeNames or []
-        pod = args.Pod or Object()
-        offer = Offer(newcomer_of(pod), pod.metadata.uid, names, group_of(pod))
+        body = await whole_body(receive)
+        offer = offer_of(body)
         refused = self.prioritizer.refused(offer) if self.refusing else frozenset()
-        result = FilterResult(FailedNodes={name: WHY for name in names if name in refused})
-        if whole is None:
-            result.NodeNames = [name for name in names if name not in refused]
+        result = FilterResult(FailedNodes={name: WHY for name in offer.names if name in refused})
+        nodes = _whole_nodes(body)
+        if nodes is None:
+            result.NodeNames = [name for name in offer.names if name not in refused]
         else:
-            result.Nodes = _RawList([node for name, node in zip(names, whole, strict=True) if name not in refused])
+            result.Nodes = _RawList([n for name, n in zip(offer.names, nodes, strict=True) if name not in refused])
         await send_json(send, _encode(result), self.prioritizer.headers())
 
 
-def _name(node: msgspec.Raw) -> str:
-    return decoded(_decode_node, bytes(node), "a node").metadata.name
+def _whole_nodes(body: bytes) -> list[msgspec.Raw] | None:
+    """The offered nodes as they were sent; None where names were."""
+    sent = _decode(body)
+    return (sent.Nodes.items or []) if sent.NodeNames is None and sent.Nodes is not None else None
 
 
 def filter_routes(prioritizer: Prioritizer, *, refusing: bool) -> APIRouter:

@@ -1,24 +1,28 @@
-"""Limits: a request body is counted while it arrives, and refused before it can fill the memory."""
+"""Limits: a request body is counted while it arrives, and refused before it can fill the memory or take for ever."""
+
+import asyncio
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from advisor.errors import BodyTooLarge
+from advisor.errors import BodyTooLarge, BodyTooSlow
 
-TOO_LARGE = 413
+TOO_LARGE, TOO_SLOW = 413, 408
+BODY_S = 10.0
+"""For the largest body 7 MB/s. Unless told otherwise kube-scheduler waits five seconds for an answer, Volcano one."""
 
 
 class BodyLimit:
-    """Middleware: at most `limit_bytes` of a request's body reach the routes.
+    """Middleware: at most `limit_bytes` of a request's body reach the routes, and nothing of it after `patience_s`.
 
     A declared length over the limit is answered before anything is read. A body that says nothing of its length ends
-    where the limit is passed.
+    where the limit is passed. Who waits for a slow body is that request alone.
     """
 
-    def __init__(self, app: ASGIApp, limit_bytes: int) -> None:
-        self.app, self.limit_bytes = app, limit_bytes
+    def __init__(self, app: ASGIApp, limit_bytes: int, patience_s: float = BODY_S) -> None:
+        self.app, self.limit_bytes, self.patience_s = app, limit_bytes, patience_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
@@ -31,11 +35,15 @@ class BodyLimit:
             await self.app(scope, self._counted(receive), send)
 
     def _counted(self, receive: Receive) -> Receive:
-        seen = 0
+        seen, ends = 0, asyncio.get_running_loop().time() + self.patience_s
 
         async def counting() -> Message:
             nonlocal seen
-            message = await receive()
+            try:
+                async with asyncio.timeout_at(ends):
+                    message = await receive()
+            except TimeoutError as error:
+                raise HTTPException(TOO_SLOW, str(BodyTooSlow(self.patience_s)), {"Connection": "close"}) from error
             seen += len(message.get("body", b""))
             if seen > self.limit_bytes:
                 raise HTTPException(TOO_LARGE, str(BodyTooLarge(self.limit_bytes)))

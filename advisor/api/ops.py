@@ -1,6 +1,7 @@
 """Health, readiness and metrics."""
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from advisor.api.roles import allowed
@@ -17,7 +18,7 @@ def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
         """The process is alive; says nothing about its answers."""
         return {"status": "alive"}
 
-    @router.get("/readyz")
+    @router.get("/readyz", responses={503: {"model": dict[str, str], "description": "Answers are neutral, and why"}})
     @allowed("anyone")
     def readyz(response: Response) -> dict[str, str]:
         """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral.
@@ -28,7 +29,7 @@ def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
         response.status_code = 503 if reason else 200
         return {"status": "neutral" if reason else "last_good" if kept else "ready", "reason": reason or kept}
 
-    @router.get("/metrics")
+    @router.get("/metrics", response_class=PlainTextResponse)
     @allowed("anyone")
     def metrics() -> Response:
         """Prometheus metrics."""

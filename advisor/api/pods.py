@@ -30,7 +30,7 @@ class Object(msgspec.Struct):
     """A pod or node, of which only the metadata is read, and of a pod's spec its group."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: msgspec.Raw = msgspec.Raw(b"null")
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
 
 
 def newcomer_of(pod: Object) -> Newcomer:

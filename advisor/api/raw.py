@@ -26,6 +26,10 @@ async def whole_body(receive: Receive) -> bytes:
 def decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
     """A body as one of our types.
 
+    On the event loop, however large it is: decoding holds the interpreter's lock, so that others wait just as long when
+    a thread does it (21 MB: 23 ms, and the longest wait was longer), and a process that is sent the body answers after
+    90 ms.
+
     Raises:
         BadRequest: the body is not `what`.
     """

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from advisor.api.described import refusals
 from advisor.api.roles import allowed
 from advisor.api.turnstile import Turnstile
 from advisor.errors import UnknownNode
@@ -30,7 +31,7 @@ class ScoreRequest(BaseModel):
 
     app: str = Field(min_length=1, max_length=253)
     team: str | None = Field(default=None, max_length=253)
-    best_effort: bool = False
+    best_effort: StrictBool = False
     nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
     """Names of the candidates; all nodes when left out. One named twice is scored once and told twice."""
 
@@ -79,7 +80,7 @@ def score_routes(serving: Serving) -> APIRouter:
     few = Turnstile(FEW_AT_ONCE, FEW_WAITING, serving.turned_away.labels("few"))
     many = Turnstile(MANY_AT_ONCE, MANY_WAITING, serving.turned_away.labels("many"))
 
-    @router.post("/v1/scores", response_model=ScoreReply, responses={503: {"description": "Too many wait already"}})
+    @router.post("/v1/scores", response_model=ScoreReply, responses=refusals(400, 404, 408, 413, 422, 503))
     @allowed("scheduler", "sre", "admin")
     async def scores(ask: ScoreRequest, request: Request) -> Response:
         """Expected slowdown on each candidate node, and the harm done there."""

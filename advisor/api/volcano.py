@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from advisor.api.extender import HostPriority
 from advisor.api.groups import group_of
 from advisor.api.pods import Metadata, Object, newcomer_of
 from advisor.api.raw import decoded, send_json, whole_body
@@ -63,13 +64,6 @@ class PrioritizeResponse(msgspec.Struct):
     errorMessage: str = ""  # noqa: N815
 
 
-class HostPriority(msgspec.Struct):
-    """One entry of the answer in kube-scheduler's form, as the prioritizer spells it."""
-
-    Host: str
-    Score: int
-
-
 _decode = msgspec.json.Decoder(PrioritizeRequest).decode
 _entries = msgspec.json.Decoder(list[HostPriority]).decode
 _encode = msgspec.json.Encoder().encode
@@ -95,6 +89,11 @@ def offer_of(body: bytes) -> Offer:
     )
 
 
+def reply_to(answer: bytes) -> bytes:
+    """PrioritizeResponse of a HostPriorityList, both as JSON; of a name that is there twice the last score."""
+    return _encode(PrioritizeResponse({said.Host: POINT * said.Score for said in _entries(answer)}))
+
+
 def _named(request: PrioritizeRequest) -> Iterable[str]:
     """Names of the offered nodes; one that has no name anywhere could not be told its score."""
     nodes = request.nodes or []
@@ -117,6 +116,7 @@ class Prioritize:
     """
 
     roles = ("scheduler",)
+    asks, tells = PrioritizeRequest, PrioritizeResponse
 
     def __init__(self, prioritizer: Prioritizer) -> None:
         self.prioritizer = prioritizer
@@ -124,8 +124,7 @@ class Prioritize:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         answer = await self.prioritizer.answer(offer_of(await whole_body(receive)))
-        reply = PrioritizeResponse({said.Host: POINT * said.Score for said in _entries(answer)})
-        await send_json(send, _encode(reply), self.prioritizer.headers())
+        await send_json(send, reply_to(answer), self.prioritizer.headers())
 
 
 def volcano_routes(prioritizer: Prioritizer) -> APIRouter:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from fastapi import APIRouter, HTTPException, Response
 
+from advisor.api.described import refusals, telling
 from advisor.api.roles import allowed
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
@@ -124,8 +125,9 @@ def watcher_routes(serving: Serving) -> APIRouter:
     """Routes for whatever reads load-watcher."""
     router, watcher = APIRouter(), Watcher(serving)
 
-    @router.get("/watcher")
+    @router.get("/watcher", responses=refusals(404, 422))
     @allowed("scheduler")
+    @telling(WatcherMetrics)
     def watch(host: str = "") -> Response:
         """CPU and memory utilisation of each node in percent, as load-watcher tells it; of one node with `host`.
 

@@ -42,19 +42,24 @@ def binaries(say: Callable[[str], None]) -> Path:
     folder = cache_folder() / f"kube-{of[KUBERNETES]}-etcd-{of[ETCD]}"
     missing = [name for name in PACKAGES if not (folder / name).exists()]
     if missing and shutil.which("go") is None:
-        raise NoGo(of["go"])
+        raise NoGo(of["go"], "etcd, kube-apiserver and kube-scheduler")
     if missing:
         say(f"downloading the sources of Kubernetes {of[KUBERNETES]} and etcd {of[ETCD]}")
-        _download()
+        download(MODULE)
     for name in missing:
         say(f"building {name} (minutes, once)")
         _build(name, folder, of[KUBERNETES])
     return folder
 
 
-def _download() -> None:
+def download(module: Path) -> None:
+    """Fetch what a Go module is built of.
+
+    Raises:
+        BuildFailed: it failed several times.
+    """
     for number in range(TRIES):
-        failed = _go("mod", "download")
+        failed = go(module, "mod", "download")
         if failed is None:
             return
         if number == TRIES - 1:
@@ -66,16 +71,24 @@ def _build(name: str, folder: Path, kubernetes: str) -> None:
     major, minor, _ = kubernetes.split(".", 2)
     stamps = {"gitVersion": f"v{kubernetes}", "gitMajor": major, "gitMinor": minor}
     stamped = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
-    failed = _go(
-        "build", "-mod=readonly", "-trimpath", "-ldflags", f"-s -w {stamped}", "-o", str(building), PACKAGES[name]
+    failed = go(
+        MODULE,
+        "build",
+        "-mod=readonly",
+        "-trimpath",
+        "-ldflags",
+        f"-s -w {stamped}",
+        "-o",
+        str(building),
+        PACKAGES[name],
     )
     if failed is not None:
         raise BuildFailed(f"building {name}", failed)
     building.replace(folder / name)
 
 
-def _go(*words: str) -> str | None:
-    """Run go in the module; what it said where it failed."""
+def go(module: Path, *words: str) -> str | None:
+    """Run go in a module; what it said where it failed."""
     kept = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    done = subprocess.run(["go", *words], cwd=MODULE, env=kept, capture_output=True, text=True, check=False)  # noqa: S607
+    done = subprocess.run(["go", *words], cwd=module, env=kept, capture_output=True, text=True, check=False)  # noqa: S607
     return None if done.returncode == 0 else done.stderr[-2000:]

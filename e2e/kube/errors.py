@@ -10,11 +10,11 @@ class E2eError(Exception):
 class NoGo(E2eError):
     """There is no Go toolchain."""
 
-    def __init__(self, version: str) -> None:
-        self.version = version
+    def __init__(self, version: str, builds: str) -> None:
+        self.version, self.builds = version, builds
         super().__init__(
-            f"no Go toolchain on PATH: install Go {version} or newer and put `go` on PATH; it builds etcd, "
-            "kube-apiserver and kube-scheduler, once for each version"
+            f"no Go toolchain on PATH: install Go {version} or newer and put `go` on PATH; it builds {builds}, once "
+            "for each version"
         )
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, time_ns
 from urllib.request import urlopen
@@ -17,9 +17,30 @@ from advisor.snapshot import publish
 from models.registry import Registry
 
 
+@dataclass(frozen=True)
+class Running:
+    """Its process, and its two addresses: for people, for schedulers."""
+
+    pid: int
+    main: str
+    scheduler: str
+
+    def peak_mib(self) -> float:
+        """The most memory that it ever had."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[str, str]]:
     """Its two addresses: for people, for schedulers."""
+    with running(folder) as found:
+        yield found.main, found.scheduler
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Running]:
+    """`cohabit serve` over a folder, ended with the block."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
     folders = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
     command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", "0"]
@@ -28,7 +49,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
         try:
             assert process.stdout is not None
             main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
-            yield main, scheduler
+            yield Running(process.pid, main, scheduler)
         finally:
             process.terminate()
 

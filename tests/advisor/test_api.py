@@ -105,6 +105,7 @@ def test_nothing_honest_to_say_is_said_with_the_reason(process: Process) -> None
         (b'{"app": ""}', "body.app: String should have at least 1 character"),
         (b'{"app": "web", "nodse": []}', "body.nodse: Extra inputs are not permitted"),
         (b'{"app": "web", "nodes": [1]}', "body.nodes.0: Input should be a valid string"),
+        (b'{"app": "web", "best_effort": 0}', "body.best_effort: Input should be a valid boolean"),
         (b'{"app": NaN}', "body.app: Input should be a valid string"),
         (b'{"app": "web"', "body.13: JSON decode error"),
         (b"[]", "body: Input should be a valid dictionary"),

@@ -45,13 +45,16 @@ def client(process: Process) -> TestClient:
 
 EXCHANGES = [
     *(f"prioritize-{of}" for of in ("names", "nodes", "nothing")),
-    *(f"prioritize-released-{of}" for of in ("names", "nodes")),
+    *(f"prioritize-released-{of}" for of in ("names", "nodes", "no-names", "no-nodes")),
 ]
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_golden_exchange(client: TestClient, exchange: str) -> None:
-    """Requests were written by Go's encoding/json from the protocol's types, `released` ones by kube-scheduler."""
+    """Requests were written by Go's encoding/json from the protocol's types, `released` ones by kube-scheduler.
+
+    See tests/golden/README.md.
+    """
     request, expected = (GOLDEN / f"{exchange}.{part}.json" for part in ("request", "reply"))
 
     reply = client.post(PATH, content=request.read_bytes(), headers={"content-type": "application/json"})

@@ -48,8 +48,12 @@ def client(process: Process) -> TestClient:
     return TestClient(create_scheduler_app(Prioritizer(process.made_ready().serving)))
 
 
-@pytest.mark.parametrize("exchange", ["volcano-prioritize", "volcano-nothing"])
+EXCHANGES = ["volcano-prioritize", "volcano-nothing", *(f"volcano-released-{of}" for of in ("tasks", "bare", "empty"))]
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
 def test_golden_exchange(client: TestClient, exchange: str) -> None:
+    """`released` requests were sent by Volcano's own plugin, see tests/golden/README.md."""
     request, expected = (GOLDEN / f"{exchange}.{part}.json" for part in ("request", "reply"))
 
     reply = client.post(PATH, content=request.read_bytes(), headers={"content-type": "application/json"})

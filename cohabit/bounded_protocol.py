@@ -1,0 +1,82 @@
+"""Bounded protocol: uvicorn's HTTP, with an end to how long and how large the head of a request may be. An edge.
+
+uvicorn waits for ever for a request that was begun, and keeps as many headers as come. Bodies are counted by
+`advisor.api.limits`; here ends what never gets that far, and who goes on sending after the answer.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 << 10
+"""What Go's servers and proxies read is of this size; kube-scheduler sends 200 bytes."""
+REQUEST_S = 15.0
+"""For a whole request, and for its first byte on a new connection; a body has ten of these seconds."""
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection, closed when a request is not whole in time or its head is too large.
+
+    Of the piece of data in which a head begins or ends nothing is counted: what is kept is at most `head_bytes` and two
+    such pieces, 256 KiB each.
+    """
+
+    head_bytes = MAX_HEAD_BYTES
+    request_s = REQUEST_S
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        super().__init__(*words, **named)
+        self._in_head, self._heads, self._seen_bytes = True, 0, 0
+        self._ends: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request."""
+        super().connection_made(transport)
+        self._arm()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what belongs to a head."""
+        heads, waiting = self._heads, self._in_head
+        super().data_received(data)
+        if self.transport.is_closing() or not self._in_head:
+            return
+        self._arm()
+        if waiting and heads == self._heads:
+            self._seen_bytes += len(data)
+        if self._seen_bytes > self.head_bytes:
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._heads += 1
+        self._seen_bytes = 0
+        self._arm()
+
+    def on_headers_complete(self) -> None:
+        """Its head is whole."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """It is whole."""
+        self._in_head = True
+        self._disarm()
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing more will come."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def _arm(self) -> None:
+        if self._ends is None:
+            self._ends = self.loop.call_later(self.request_s, self.transport.close)
+
+    def _disarm(self) -> None:
+        if self._ends is not None:
+            self._ends.cancel()
+            self._ends = None

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	kube "k8s.io/kubernetes/pkg/scheduler"
+	kubeconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/extender"
+	"volcano.sh/volcano/pkg/scheduler/util"
+)
+
+const patience = 10 * time.Second
+
+// advisor stands in for one: it keeps what it was asked and says what it was told to say.
+type advisor struct {
+	*httptest.Server
+	asked []byte
+	reply []byte
+}
+
+func newAdvisor() *advisor {
+	made := &advisor{reply: []byte("null")}
+	made.Server = httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, from *http.Request) {
+		made.asked, _ = io.ReadAll(from.Body)
+		to.Header().Set("Content-Type", "application/json")
+		_, _ = to.Write(made.reply)
+	}))
+	return made
+}
+
+// prioritized is what Volcano adds to its own scores: the answer of a session in which the plugin is the only one.
+type prioritized func(*api.TaskInfo, []*api.NodeInfo) (map[string]float64, error)
+
+func volcanoAsking(url string) prioritized {
+	framework.RegisterPluginBuilder(extender.PluginName, extender.New)
+	enabled := true
+	plugin := conf.PluginOption{
+		Name:             extender.PluginName,
+		EnabledNodeOrder: &enabled,
+		Arguments: map[string]interface{}{
+			extender.ExtenderURLPrefix:      url,
+			extender.ExtenderPrioritizeVerb: "prioritize",
+			extender.ExtenderHTTPTimeout:    patience.String(),
+		},
+	}
+	nobody, _ := newCache(0)
+	session := framework.OpenSession(nobody, []conf.Tier{{Plugins: []conf.PluginOption{plugin}}}, nil)
+	return session.BatchNodeOrderFn
+}
+
+// newCache is Volcano's cache with nothing behind it; binding a pod to a node is noted.
+func newCache(pods int) (*cache.SchedulerCache, *util.FakeBinder) {
+	binder := util.NewFakeBinder(pods)
+	made := cache.NewCustomMockSchedulerCache(
+		"volcano", binder, util.NewFakeEvictor(0), &util.FakeStatusUpdater{}, nil, nil, &record.FakeRecorder{})
+	return made, binder
+}
+
+// extended is what kube-scheduler makes of an answer.
+type extended func(*v1.Pod, []*v1.Node) (*extenderv1.HostPriorityList, error)
+
+func kubeAsking(url string, names bool) (extended, error) {
+	client, err := kube.NewHTTPExtender(&kubeconfig.Extender{
+		URLPrefix:        url,
+		PrioritizeVerb:   "prioritize",
+		Weight:           1,
+		NodeCacheCapable: names,
+		HTTPTimeout:      metav1.Duration{Duration: patience},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(pod *v1.Pod, nodes []*v1.Node) (*extenderv1.HostPriorityList, error) {
+		infos := make([]*kubeframework.NodeInfo, 0, len(nodes))
+		for _, node := range nodes {
+			info := kubeframework.NewNodeInfo()
+			info.SetNode(node)
+			infos = append(infos, info)
+		}
+		said, _, err := client.Prioritize(pod, infos)
+		return said, err
+	}, nil
+}
