@@ -277,7 +277,7 @@ def faults(served: Served, seconds: float) -> dict[str, tuple[int, Callable[[flo
         served.publish()
         if first("stopped"):
             os.kill(served.table(), signal.SIGSTOP)
-        if at > STUCK_S and first("continued"):
+        if at > min(STUCK_S, seconds / 2) and first("continued"):
             os.kill(served.table(), signal.SIGCONT)
 
     def stuck(_at: float) -> None:
