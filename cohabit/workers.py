@@ -11,8 +11,8 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from multiprocessing.queues import Queue
 from pathlib import Path
 from time import time_ns
 
@@ -24,7 +24,6 @@ from prometheus_client import CollectorRegistry
 from advisor.advised import explorer_in
 from advisor.api.app import create_scheduler_app
 from advisor.journal import Journal
-from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog
 from advisor.serving import Serving
@@ -88,7 +87,7 @@ class Shared:
     """
 
     folder: Path
-    asked: "Queue[NewcomerClass]"
+    asked: Connection
     workers: int = 1
     peers: Sequence[str] = ()
     certificates: Certificates | None = None
@@ -135,13 +134,14 @@ class Workers:
                 log.error("a worker ended; started again", worker=number, exitcode=process.exitcode)
                 put_together(self.shared.folder, process.pid or 0)
             arguments = (self.source, self.shared, number, self.bound, os.getpid())
-            self._processes[number] = CONTEXT.Process(target=work, args=arguments, name=f"cohabit-worker-{number}")
-            self._processes[number].start()
+            process = CONTEXT.Process(target=work, args=arguments, name=f"cohabit-worker-{number}")
+            process.start()
+            self._processes[number] = process
 
     def stop(self) -> None:
         """Let them answer what they have begun, and no more."""
         self._stopping = True
-        for process in self._processes.values():
+        for process in list(self._processes.values()):  # another thread may be starting one, which `close` ends
             process.terminate()
 
     def close(self) -> None:

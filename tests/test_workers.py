@@ -21,6 +21,7 @@ from running import fill, until_ready
 from cohabit.errors import BadSettings
 from cohabit.listening import free_socket
 from cohabit.settings import read_settings
+from cohabit.tabling import NICENESS
 
 NODES = ["n0", "n1", "n2", "n3"]
 
@@ -33,9 +34,9 @@ class Served:
     scheduler: str
     process: "subprocess.Popen[str]"
 
-    def ask(self, uid: str = "") -> int:
+    def ask(self, uid: str = "", app: str = "web") -> int:
         """One pod, by a connection of its own: whichever worker is the quickest answers."""
-        body = {"Pod": {"metadata": {"uid": uid, "labels": {"app": "web"}}}, "NodeNames": NODES}
+        body = {"Pod": {"metadata": {"uid": uid, "labels": {"app": app}}}, "NodeNames": NODES}
         connection = http.client.HTTPConnection(urlsplit(self.scheduler).netloc, timeout=10)
         connection.request("POST", "/extender/prioritize", json.dumps(body))
         reply = connection.getresponse()
@@ -48,6 +49,11 @@ class Served:
         with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310
             lines = reply.read().decode().splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line))
+
+    def table(self) -> int:
+        """The process of the table: the one that is less urgent."""
+        [found] = [pid for pid in children_of(self.process.pid) if os.getpriority(os.PRIO_PROCESS, pid) == NICENESS]
+        return found
 
     def workers(self) -> list[int]:
         """Processes that listen for schedulers, but for the first."""
@@ -154,6 +160,16 @@ def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted
             assert server.ask(f"pod-{number}") == 200
         until(lambda: server.metric("cohabit_bookings_lost_total") >= 1, "the loss is counted")
         assert server.metric("cohabit_booked_newcomers") >= 10
+
+
+def test_a_table_process_that_was_killed_hears_of_new_classes_when_it_is_back(pair: tuple[Served, Served]) -> None:
+    server, _ = pair
+    before, killed = server.metric("cohabit_table_classes"), server.table()
+    os.kill(killed, signal.SIGKILL)
+
+    until(lambda: server.ask(app="cache") == 200 and server.metric("cohabit_table_classes") > before, "one more class")
+
+    assert server.table() != killed
 
 
 def test_all_processes_end_with_the_first_and_when_it_is_killed(folder: Path) -> None:
