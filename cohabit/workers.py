@@ -31,7 +31,7 @@ from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_b
 from cohabit.peers import Peers
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import CONTEXT, Asking
-from cohabit.worker_metrics import leave_counts, put_together
+from cohabit.worker_metrics import Leaving
 from models.registry import Registry
 
 log = structlog.get_logger(__name__)
@@ -132,7 +132,6 @@ class Workers:
                 continue
             if process is not None:
                 log.error("a worker ended; started again", worker=number, exitcode=process.exitcode)
-                put_together(self.shared.folder, process.pid or 0)
             arguments = (self.source, self.shared, number, self.bound, os.getpid())
             process = CONTEXT.Process(target=work, args=arguments, name=f"cohabit-worker-{number}")
             process.start()
@@ -158,12 +157,13 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serving = source.opened(lambda: time_ns() // 1000)
     prioritizer, peers = shared.prioritizer(serving, number)
+    counts = Leaving(shared.folder, number, serving.metrics)
     secured = None if shared.certificates is None else secured_by(shared.certificates)
 
     def each_time() -> None:
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGTERM)
-        leave_counts(shared.folder, serving.metrics)
+        counts.leave()
 
     async def answer() -> None:
         gc.collect()
@@ -174,5 +174,5 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(answer())
-    leave_counts(shared.folder, serving.metrics)
+    counts.leave()
     peers.close()

@@ -125,6 +125,7 @@ def pair(folder: Path) -> Iterator[tuple[Served, Served]]:
 
 
 def test_all_workers_of_all_servers_count_every_newcomer_and_metrics_are_of_all(pair: tuple[Served, Served]) -> None:
+    sleep(2.5)  # counts are left once a second, also those of becoming ready
     before = [server.metric("cohabit_answers_total") for server in pair]
     for number in range(60):
         assert pair[number % 2].ask(f"pod-{number}") == 200
