@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -16,10 +16,15 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from prometheus_client import CollectorRegistry
 from running import fill, until_ready
 
+from advisor.api.bookings import LONGEST_US, told_of
+from advisor.booking import Booked
+from advisor.newcomers import NewcomerClass
 from cohabit.errors import BadSettings
 from cohabit.listening import free_socket
+from cohabit.peers import Peers
 from cohabit.settings import read_settings
 from cohabit.tabling import NICENESS
 
@@ -150,6 +155,21 @@ def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Se
         assert server.ask() == 200
     until(lambda: server.metric("cohabit_answers_total") == counted + 20, "all counted")
     assert other.ask() == 200
+
+
+def test_a_peer_whose_host_no_name_can_be_is_away() -> None:
+    metrics = CollectorRegistry()
+    with closing(Peers(["http://a..b:8081"], lambda: 0, metrics)) as peers:
+        peers(Booked("u", "n0", NewcomerClass("web", False), 0))
+        until(
+            lambda: metrics.get_sample_value("cohabit_bookings_lost_total", {"peer": "http://a..b:8081"}) == 1, "lost"
+        )
+
+
+def test_a_booking_as_old_as_a_clock_that_was_set_makes_it_is_understood() -> None:
+    booked = Booked("u", "n0", NewcomerClass("web", False), 0)
+    for now_us in (-(10**12), 0, 10**15):
+        assert 0 <= told_of(booked, now_us).age_us <= LONGEST_US
 
 
 def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted(folder: Path) -> None:
