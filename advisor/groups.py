@@ -41,8 +41,10 @@ class Groups:
 
     def join(self, group: str, uid: str, node: str, at_us: int) -> None:
         """A member was sent to a node."""
-        if self._of.get(uid, group) != group:
-            del self._groups[self._of[uid]].nodes[uid]
+        if (before := self._of.get(uid, group)) != group:
+            del self._groups[before].nodes[uid]
+            if not self._groups[before].nodes:
+                del self._groups[before]
         known = self._groups.setdefault(group, _Group())
         known.nodes[uid], known.at_us = node, at_us
         self._of[uid] = group

@@ -7,6 +7,7 @@ rather than sockets: nothing is lost to a full queue, nobody is woken, and a wor
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from errno import ENOSPC
 from pathlib import Path
 
 import msgspec
@@ -74,11 +75,11 @@ class _Read:
 
     def _added(self) -> Iterator[News]:
         while self.file >= 0 and (block := os.pread(self.file, READ_BYTES, self.at)):
-            begin, whole = 0, len(block)
+            begin, whole, first = 0, len(block), self.at
             while (end := _end(block, begin)) <= whole:
+                self.at = first + end  # before it is told: what somebody stumbles over is not told to them again
                 yield from _said(block[begin + LENGTH_BYTES : end])
                 begin = end
-            self.at += begin
             if begin == 0:  # the rest of a message is still being written
                 return
 
@@ -109,7 +110,7 @@ def _end(block: bytes, begin: int) -> int:
 def _said(text: bytes) -> Iterator[News]:
     try:
         yield _decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         log.exception("a word of another worker was not understood")
 
 
@@ -128,6 +129,7 @@ class Journal:
     workers: int
     _file: int = field(init=False)
     _bytes: int = field(default=0, init=False)
+    _fails: bool = field(default=False, init=False)
     _others: Sequence[_Read] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,12 +137,25 @@ class Journal:
         self._file = self._begun()
 
     def tell(self, news: News) -> None:
-        """Let the others know."""
-        text = _encode(news)
+        """Let the others know; where that fails, as on a full disk, they do not, and no answer fails for it."""
+        try:
+            self._append(_encode(news))
+        except OSError as error:
+            if not self._fails:
+                log.warning("other workers are not told", folder=str(self.folder), error=str(error))
+            self._fails = True
+        else:
+            self._fails = False
+
+    def _append(self, text: bytes) -> None:
         if self._bytes > MOST_BYTES:
-            os.close(self._file)
-            self._file, self._bytes = self._begun(), 0
-        self._bytes += os.write(self._file, len(text).to_bytes(LENGTH_BYTES, "little") + text)
+            full, self._file, self._bytes = self._file, self._begun(), 0
+            os.close(full)
+        message = len(text).to_bytes(LENGTH_BYTES, "little") + text
+        if (written := os.write(self._file, message)) < len(message):
+            os.ftruncate(self._file, self._bytes)  # half a message would hide all that come after it
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        self._bytes += written
 
     def heard(self) -> Iterator[News]:
         """What the others told since this was asked last."""

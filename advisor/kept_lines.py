@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import ENOSPC
 from pathlib import Path
 
 SUFFIX = ".jsonl"
@@ -33,8 +34,11 @@ class KeptLines:
             OSError: the disk is full, or the folder cannot be written to.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            file.write(line + b"\n")
+        with self._path.open("ab", buffering=0) as file:
+            before = file.tell()
+            if file.write(line + b"\n") <= len(line):
+                file.truncate(before)  # the next line would go on where half a one ended
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
             full = file.tell() > self.file_bytes
         if full:
             self._path.replace(self._next())

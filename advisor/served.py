@@ -4,16 +4,19 @@ One JSON line each, in files of MOST_BYTES; of all files in the folder two full 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from advisor.kept_lines import KeptLines
 from advisor.newcomers import Newcomer
 from advisor.scoring import newcomer_features
 from advisor.snapshot import Snapshot
+
+log = structlog.get_logger(__name__)
 
 MOST_BYTES = 16 << 20
 
@@ -31,6 +34,7 @@ class ServedLog:
     folder: Path
     share: float
     rng: np.random.Generator
+    _fails: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._lines = KeptLines(self.folder, MOST_BYTES, 3 * MOST_BYTES)
@@ -54,4 +58,15 @@ class ServedLog:
             "best_effort": newcomer.best_effort,
             "features": [value if np.isfinite(value) else None for value in features.tolist()],
         }
-        self._lines.append(json.dumps(line).encode())
+        self._append(json.dumps(line).encode())
+
+    def _append(self, line: bytes) -> None:
+        """Keep a line; where that fails, as on a full disk, no answer fails for it."""
+        try:
+            self._lines.append(line)
+        except OSError as error:
+            if not self._fails:
+                log.warning("vectors that were scored with cannot be kept", folder=str(self.folder), error=str(error))
+            self._fails = True
+        else:
+            self._fails = False

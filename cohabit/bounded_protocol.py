@@ -42,7 +42,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing() or not self._in_head:
             return
-        self._arm()
+        if self.cycle is None or self.cycle.response_complete:
+            self._arm()  # blank lines begin no request; while one is answered nobody is waited for
         if waiting and heads == self._heads:
             self._seen_bytes += len(data)
         if self._seen_bytes > self.head_bytes:

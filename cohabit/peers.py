@@ -103,7 +103,7 @@ def _asked(connection: http.client.HTTPConnection, body: bytes) -> str:
         connection.request("POST", "/bookings", body)
         reply = connection.getresponse()
         reply.read()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, UnicodeError) as error:  # the last of a host that no name can be
         connection.close()
         return str(error) or repr(error)
     return "" if reply.status == http.HTTPStatus.NO_CONTENT else f"it said {reply.status}"

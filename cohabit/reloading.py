@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -20,14 +21,15 @@ async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None]) ->
         each_time: called before, in a thread.
     """
     while True:
-        [failed] = await asyncio.gather(_reload(prioritizer, each_time), return_exceptions=True)
-        if failed is not None:
-            log.error("reload failed; what was loaded stays", error=repr(failed))
+        # apart: where no process can be started, or nothing be written, what can be read is still taken up
+        for step in (partial(asyncio.to_thread, each_time), partial(_reload, prioritizer)):
+            [failed] = await asyncio.gather(step(), return_exceptions=True)
+            if failed is not None:
+                log.error("reload failed; what was loaded stays", error=repr(failed))
         await asyncio.sleep(RELOAD_EVERY_S)
 
 
-async def _reload(prioritizer: Prioritizer, each_time: Callable[[], None]) -> None:
-    await asyncio.to_thread(each_time)
+async def _reload(prioritizer: Prioritizer) -> None:
     await asyncio.to_thread(prioritizer.serving.reload)
     newer, arrived = await asyncio.to_thread(lambda: (prioritizer.newer(), prioritizer.arrived()))
     prioritizer.take(newer, arrived)

@@ -1,17 +1,16 @@
 """Tabling: a process of its own that keeps the score table, so that no request waits for it. An edge.
 
 It follows the snapshots and the bundle, computes what changed for the classes that are asked for, and replaces the
-table's file. The processes that answer tell it what is asked through a queue; a class nobody asks for is dropped.
+table's file. The processes that answer tell it what is asked through a pipe; a class nobody asks for is dropped.
 """
 
 import contextlib
 import multiprocessing
 import os
-import queue
 import signal
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from multiprocessing.queues import Queue
 from pathlib import Path
 from time import monotonic, time_ns
 
@@ -109,10 +108,11 @@ class Asking:
     """Tells the process of the table what is asked for; any number of processes have one.
 
     Args:
-        queue: that it reads.
+        heard: the end of the pipe that it does not read. No lock is held by whoever dies: so short a word is written
+            as a whole, or not at all where the pipe is full, and told again.
     """
 
-    queue: "Queue[NewcomerClass]"
+    heard: Connection
     _told: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
 
     def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
@@ -122,7 +122,8 @@ class Asking:
             if len(self._told) > MOST_CLASSES:
                 self._told.clear()
             self._told[of] = now_s
-            self.queue.put(of)
+            with contextlib.suppress(BlockingIOError):
+                self.heard.send(of)
 
 
 @dataclass
@@ -138,12 +139,14 @@ class TableProcess:
     registry: Path
     snapshots: Path
     path: Path
-    asked: "Queue[NewcomerClass]" = field(init=False)
-    """Of classes that are asked for, see Asking."""
+    asked: Connection = field(init=False)
+    """Where it is told of classes that are asked for, see Asking."""
+    _hears: Connection = field(init=False)
     _process: SpawnProcess | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.asked = CONTEXT.Queue()
+        self._hears, self.asked = CONTEXT.Pipe(duplex=False)
+        os.set_blocking(self.asked.fileno(), False)  # for all who have it
 
     @property
     def pid(self) -> int | None:
@@ -156,7 +159,7 @@ class TableProcess:
             return
         if self._process is not None:
             log.error("the process of the table ended; started again", exitcode=self._process.exitcode)
-        arguments = (self.registry, self.snapshots, self.path, self.asked, os.getpid())
+        arguments = (self.registry, self.snapshots, self.path, self._hears, os.getpid())
         self._process = CONTEXT.Process(target=keep, args=arguments, daemon=True, name="cohabit-table")
         self._process.start()
 
@@ -167,10 +170,11 @@ class TableProcess:
             self._process.join(ENDED_WITHIN_S)
             self._process.kill()  # a process that was stopped does not hear the word to end
             self._process.join()
-        self.asked.cancel_join_thread()
+        self.asked.close()
+        self._hears.close()
 
 
-def keep(registry: Path, snapshots: Path, path: Path, asked: "Queue[NewcomerClass]", parent: int) -> None:
+def keep(registry: Path, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
     """Keep the table until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -184,7 +188,8 @@ def keep(registry: Path, snapshots: Path, path: Path, asked: "Queue[NewcomerClas
             tabling.step(monotonic())
         except Exception:
             log.exception("the table stays as it was")
-        with contextlib.suppress(queue.Empty):
-            tabling.ask(asked.get(timeout=0.0 if tabling.behind else WAIT_S), monotonic())
-            while True:
-                tabling.ask(asked.get_nowait(), monotonic())
+        with contextlib.suppress(EOFError):  # all others are gone
+            wait_s = 0.0 if tabling.behind else WAIT_S
+            while asked.poll(wait_s):
+                tabling.ask(asked.recv(), monotonic())
+                wait_s = 0.0

@@ -4,8 +4,8 @@ Each process leaves its counters and histograms in a file once a second; whoever
 What a process counted that has ended stays in the sum: no counter ever falls. Gauges are the telling process' own.
 """
 
-import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,6 @@ from prometheus_client.samples import Sample
 
 ADDED = ("counter", "histogram")
 CREATED = "_created"
-GONE = "gone.counts"
 
 
 class Count(msgspec.Struct, frozen=True, array_like=True):
@@ -37,17 +36,35 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Counts).decode
 
 
-def leave_counts(folder: Path, metrics: CollectorRegistry) -> None:
-    """Write down what this process counted so far."""
-    _write(folder / f"{os.getpid()}.counts", _counts(metrics.collect()))
+@dataclass
+class Leaving:
+    """What one worker counted, left for the process that tells, on top of what those before it in its place left.
 
+    There is but one file for each place, replaced as a whole: whoever reads it never finds less than before.
 
-def put_together(folder: Path, ended: int) -> None:
-    """Keep what a process counted that has ended, without its file."""
-    path = folder / f"{ended}.counts"
-    if path.exists():
-        _write(folder / GONE, _sum([folder / GONE, path]))
-        path.unlink()
+    Args:
+        folder: of all workers' files.
+        number: of the worker's place.
+        metrics: what it counts.
+    """
+
+    folder: Path
+    number: int
+    metrics: CollectorRegistry
+    _before: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._before = _read(self._path)
+
+    def leave(self) -> None:
+        """Write down what was counted so far."""
+        beside = self._path.with_suffix(".new")
+        beside.write_bytes(_encode(_sum([self._before, _counts(self.metrics.collect())])))
+        beside.replace(self._path)
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"worker-{self.number}.counts"
 
 
 class Together(Collector):
@@ -63,7 +80,7 @@ class Together(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The own families, counters and histograms with all others' added."""
-        others = _sum(self.folder.glob("*.counts"))
+        others = _sum(map(_read, self.folder.glob("*.counts")))
         for family in self.own.collect():
             more = {count.key: count for count in others.get(family.name, [])}
             samples = []
@@ -82,10 +99,10 @@ def _counts(families: Iterable[Metric]) -> Counts:
     }
 
 
-def _sum(paths: Iterable[Path]) -> Counts:
+def _sum(several: Iterable[Counts]) -> Counts:
     found: dict[str, dict[object, Count]] = {}
-    for path in paths:
-        for family, counts in _read(path).items():
+    for each in several:
+        for family, counts in each.items():
             mine = found.setdefault(family, {})
             for count in counts:
                 before = mine.get(count.key)
@@ -100,9 +117,3 @@ def _read(path: Path) -> Counts:
         return _decode(path.read_bytes())
     except FileNotFoundError:
         return {}
-
-
-def _write(path: Path, counts: Counts) -> None:
-    beside = path.with_suffix(".new")
-    beside.write_bytes(_encode(counts))
-    beside.replace(path)

@@ -11,8 +11,8 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from multiprocessing.queues import Queue
 from pathlib import Path
 from time import time_ns
 
@@ -24,7 +24,6 @@ from prometheus_client import CollectorRegistry
 from advisor.advised import explorer_in
 from advisor.api.app import create_scheduler_app
 from advisor.journal import Journal
-from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog
 from advisor.serving import Serving
@@ -32,7 +31,7 @@ from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_b
 from cohabit.peers import Peers
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import CONTEXT, Asking
-from cohabit.worker_metrics import leave_counts, put_together
+from cohabit.worker_metrics import Leaving
 from models.registry import Registry
 
 log = structlog.get_logger(__name__)
@@ -88,7 +87,7 @@ class Shared:
     """
 
     folder: Path
-    asked: "Queue[NewcomerClass]"
+    asked: Connection
     workers: int = 1
     peers: Sequence[str] = ()
     certificates: Certificates | None = None
@@ -133,15 +132,15 @@ class Workers:
                 continue
             if process is not None:
                 log.error("a worker ended; started again", worker=number, exitcode=process.exitcode)
-                put_together(self.shared.folder, process.pid or 0)
             arguments = (self.source, self.shared, number, self.bound, os.getpid())
-            self._processes[number] = CONTEXT.Process(target=work, args=arguments, name=f"cohabit-worker-{number}")
-            self._processes[number].start()
+            process = CONTEXT.Process(target=work, args=arguments, name=f"cohabit-worker-{number}")
+            process.start()
+            self._processes[number] = process
 
     def stop(self) -> None:
         """Let them answer what they have begun, and no more."""
         self._stopping = True
-        for process in self._processes.values():
+        for process in list(self._processes.values()):  # another thread may be starting one, which `close` ends
             process.terminate()
 
     def close(self) -> None:
@@ -158,12 +157,13 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serving = source.opened(lambda: time_ns() // 1000)
     prioritizer, peers = shared.prioritizer(serving, number)
+    counts = Leaving(shared.folder, number, serving.metrics)
     secured = None if shared.certificates is None else secured_by(shared.certificates)
 
     def each_time() -> None:
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGTERM)
-        leave_counts(shared.folder, serving.metrics)
+        counts.leave()
 
     async def answer() -> None:
         gc.collect()
@@ -174,5 +174,5 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(answer())
-    leave_counts(shared.folder, serving.metrics)
+    counts.leave()
     peers.close()

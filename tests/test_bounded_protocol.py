@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cohabit.bounded_protocol import BoundedProtocol
 from cohabit.listening import free_socket
@@ -31,9 +31,15 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
+async def echo_late(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer after twice the time that a request may take."""
+    await asyncio.sleep(2 * Quick.request_s)
+    await echo(scope, receive, send)
+
+
 @asynccontextmanager
-async def server(protocol: type[BoundedProtocol] = Quick) -> AsyncIterator[int]:
-    config = uvicorn.Config(echo, http=protocol, log_config=None, lifespan="off")
+async def server(protocol: type[BoundedProtocol] = Quick, app: ASGIApp = echo) -> AsyncIterator[int]:
+    config = uvicorn.Config(app, http=protocol, log_config=None, lifespan="off")
     with free_socket(0) as bound:
         run = uvicorn.Server(config)
         serving = asyncio.create_task(run.serve(sockets=[bound]))
@@ -44,11 +50,13 @@ async def server(protocol: type[BoundedProtocol] = Quick) -> AsyncIterator[int]:
         await serving
 
 
-def asking(ask: Callable[[Stream], Awaitable[bytes]], protocol: type[BoundedProtocol] = Quick) -> bytes:
+def asking(
+    ask: Callable[[Stream], Awaitable[bytes]], protocol: type[BoundedProtocol] = Quick, app: ASGIApp = echo
+) -> bytes:
     """What a client got until it was done."""
 
     async def run() -> bytes:
-        async with server(protocol) as port:
+        async with server(protocol, app) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
                 return await asyncio.wait_for(ask((reader, writer)), 10)
@@ -78,6 +86,15 @@ def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
         return b"".join([await to[0].readuntil(b"\r\n\r\n") for _ in range(count)])
 
     assert asking(ask).count(b"HTTP/1.1 200 OK") == count
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_an_answer_may_take_longer_than_a_request(requests: int) -> None:
+    async def ask(stream: Stream) -> bytes:
+        stream[1].write(GOOD * requests)
+        return b"".join([await stream[0].readuntil(b"\r\n\r\n") for _ in range(requests)])
+
+    assert asking(ask, app=echo_late).count(b"200 OK") == requests
 
 
 def test_a_body_is_no_head_however_long_it_is() -> None:

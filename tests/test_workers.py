@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -16,11 +16,17 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from prometheus_client import CollectorRegistry
 from running import fill, until_ready
 
+from advisor.api.bookings import LONGEST_US, told_of
+from advisor.booking import Booked
+from advisor.newcomers import NewcomerClass
 from cohabit.errors import BadSettings
 from cohabit.listening import free_socket
+from cohabit.peers import Peers
 from cohabit.settings import read_settings
+from cohabit.tabling import NICENESS
 
 NODES = ["n0", "n1", "n2", "n3"]
 
@@ -33,9 +39,9 @@ class Served:
     scheduler: str
     process: "subprocess.Popen[str]"
 
-    def ask(self, uid: str = "") -> int:
+    def ask(self, uid: str = "", app: str = "web") -> int:
         """One pod, by a connection of its own: whichever worker is the quickest answers."""
-        body = {"Pod": {"metadata": {"uid": uid, "labels": {"app": "web"}}}, "NodeNames": NODES}
+        body = {"Pod": {"metadata": {"uid": uid, "labels": {"app": app}}}, "NodeNames": NODES}
         connection = http.client.HTTPConnection(urlsplit(self.scheduler).netloc, timeout=10)
         connection.request("POST", "/extender/prioritize", json.dumps(body))
         reply = connection.getresponse()
@@ -48,6 +54,11 @@ class Served:
         with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310
             lines = reply.read().decode().splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line))
+
+    def table(self) -> int:
+        """The process of the table: the one that is less urgent."""
+        [found] = [pid for pid in children_of(self.process.pid) if os.getpriority(os.PRIO_PROCESS, pid) == NICENESS]
+        return found
 
     def workers(self) -> list[int]:
         """Processes that listen for schedulers, but for the first."""
@@ -119,6 +130,7 @@ def pair(folder: Path) -> Iterator[tuple[Served, Served]]:
 
 
 def test_all_workers_of_all_servers_count_every_newcomer_and_metrics_are_of_all(pair: tuple[Served, Served]) -> None:
+    sleep(2.5)  # counts are left once a second, also those of becoming ready
     before = [server.metric("cohabit_answers_total") for server in pair]
     for number in range(60):
         assert pair[number % 2].ask(f"pod-{number}") == 200
@@ -145,6 +157,21 @@ def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Se
     assert other.ask() == 200
 
 
+def test_a_peer_whose_host_no_name_can_be_is_away() -> None:
+    metrics = CollectorRegistry()
+    with closing(Peers(["http://a..b:8081"], lambda: 0, metrics)) as peers:
+        peers(Booked("u", "n0", NewcomerClass("web", False), 0))
+        until(
+            lambda: metrics.get_sample_value("cohabit_bookings_lost_total", {"peer": "http://a..b:8081"}) == 1, "lost"
+        )
+
+
+def test_a_booking_as_old_as_a_clock_that_was_set_makes_it_is_understood() -> None:
+    booked = Booked("u", "n0", NewcomerClass("web", False), 0)
+    for now_us in (-(10**12), 0, 10**15):
+        assert 0 <= told_of(booked, now_us).age_us <= LONGEST_US
+
+
 def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted(folder: Path) -> None:
     with free_socket(0) as nobody:
         away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -154,6 +181,16 @@ def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted
             assert server.ask(f"pod-{number}") == 200
         until(lambda: server.metric("cohabit_bookings_lost_total") >= 1, "the loss is counted")
         assert server.metric("cohabit_booked_newcomers") >= 10
+
+
+def test_a_table_process_that_was_killed_hears_of_new_classes_when_it_is_back(pair: tuple[Served, Served]) -> None:
+    server, _ = pair
+    before, killed = server.metric("cohabit_table_classes"), server.table()
+    os.kill(killed, signal.SIGKILL)
+
+    until(lambda: server.ask(app="cache") == 200 and server.metric("cohabit_table_classes") > before, "one more class")
+
+    assert server.table() != killed
 
 
 def test_all_processes_end_with_the_first_and_when_it_is_killed(folder: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from threading import Event
 
 import msgspec
@@ -371,3 +372,17 @@ def test_of_a_file_that_is_being_written_whole_lines_are_read(tmp_path: Path) ->
     (tmp_path / "1.jsonl").write_bytes(text + b"\n" + text[:40])
 
     assert read_advised(tmp_path) == [line]
+
+
+def test_of_a_line_that_had_no_room_nothing_is_left(tmp_path: Path) -> None:
+    lines, before = KeptLines(tmp_path, 1000, 5000), getrlimit(RLIMIT_FSIZE)
+    lines.append(b"first")
+    setrlimit(RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            lines.append(b"second")
+    finally:
+        setrlimit(RLIMIT_FSIZE, before)
+    lines.append(b"third")
+
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first\nthird\n"]

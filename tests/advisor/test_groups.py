@@ -79,6 +79,14 @@ def test_a_member_does_not_count_as_its_own_sibling_and_counts_where_it_was_seen
     assert groups.nodes("g", "c", 0) == {"n1": 1, "n2": 1}
 
 
+def test_a_group_that_everybody_left_is_not_kept() -> None:
+    groups = Groups()
+    for number in range(10):
+        groups.join(f"g{number}", "a", "n0", number)
+
+    assert list(groups._groups) == ["g9"]
+
+
 def test_old_groups_are_forgotten_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "MOST", 10)
     groups = Groups()

@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from advisor import journal as journals
 from advisor.journal import Coming, Counted, Journal, News
@@ -109,14 +111,69 @@ def test_a_word_that_is_still_being_written_is_waited_for(pair: tuple[Journal, J
     assert list(other.heard()) == [coming(1)]
 
 
-def test_a_word_that_is_not_understood_is_passed_over(pair: tuple[Journal, Journal], tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", [b"\xc1oops", b"\x96\xa6coming\xa2\xff\xfe\xa2n0\x92\xa3web\xc2\x01\xa0"])
+def test_a_word_that_is_not_understood_is_passed_over(
+    word: bytes, pair: tuple[Journal, Journal], tmp_path: Path
+) -> None:
     one, other = pair
     file = os.open(tmp_path / "worker-0.journal", os.O_WRONLY | os.O_APPEND)
-    os.write(file, (5).to_bytes(4, "little") + b"\xc1oops")
+    os.write(file, len(word).to_bytes(4, "little") + word)
     os.close(file)
     one.tell(coming(1))
 
     assert list(other.heard()) == [coming(1)]
+
+
+@contextmanager
+def no_room_beyond(size_bytes: int) -> Iterator[None]:
+    """Files of this process grow no longer than this, as on a disk that is full."""
+    before = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("room", range(60, 75))
+def test_a_full_disk_costs_the_words_that_had_no_room_and_no_others(room: int, pair: tuple[Journal, Journal]) -> None:
+    one, other = pair
+    with capture_logs() as logs, no_room_beyond(room):
+        for number in range(10):
+            one.tell(coming(number))
+    before = list(other.heard())
+    one.tell(coming(10))
+
+    assert [entry["event"] for entry in logs] == ["other workers are not told"]
+    assert before == [coming(number) for number in range(len(before))]
+    assert 0 < len(before) < 10
+    assert list(other.heard()) == [coming(10)]
+
+
+def test_where_no_new_file_can_be_begun_the_old_one_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "MOST_BYTES", 20)
+    (tmp_path / "told").mkdir()
+    with closing(Journal(tmp_path / "told", 0, 2)) as one:
+        one.tell(coming(1))
+        (tmp_path / "told").rename(tmp_path / "away")
+        one.tell(coming(2))
+        one.tell(coming(3))
+        (tmp_path / "away").rename(tmp_path / "told")
+        one.tell(coming(4))
+        with closing(Journal(tmp_path / "told", 1, 2)) as other:
+            assert list(other.heard()) == [coming(4)]
+
+
+def test_what_a_listener_stumbles_over_is_not_told_again(pair: tuple[Journal, Journal]) -> None:
+    one, other = pair
+    for number in range(3):
+        one.tell(coming(number))
+
+    for news in other.heard():
+        assert news == coming(0)
+        break
+
+    assert list(other.heard()) == [coming(1), coming(2)]
 
 
 def test_only_the_owner_may_read(pair: tuple[Journal, Journal], tmp_path: Path) -> None:

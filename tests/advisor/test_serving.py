@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from clusters import NOW_US, manifest_of, snapshot, write
 from processes import Process
+from structlog.testing import capture_logs
 
 from advisor.errors import UnusableBundle
 from advisor.model import open_model
 from advisor.newcomers import Newcomer
+from advisor.served import ServedLog
 from advisor.serving import Answer
 from advisor.snapshot import directory_name
 from models.bundle import write_bundle
@@ -293,3 +295,15 @@ def test_whatever_fails_a_scheduler_is_answered_neutrally(process: Process) -> N
 
     assert (answer.reason, answer.points.tolist()) == ("error", [0, 0])
     assert process.counted("cohabit_answers_total", source="neutral", reason="error") == 1
+
+
+def test_vectors_that_cannot_be_kept_cost_no_answer(process: Process) -> None:
+    ready(process)
+    folder = process.snapshots / "served"
+    folder.write_text("a file, where no folder can be made")
+    process.serving.served = ServedLog(folder, 1.0, np.random.default_rng(0))
+
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert ask(process).reason == ""
+    assert [entry["event"] for entry in logs] == ["vectors that were scored with cannot be kept"]
