@@ -25,10 +25,24 @@ ELSEWHERE = 1
 
 @dataclass
 class _Group:
-    """Nodes by uid, and when somebody joined last."""
+    """Nodes by uid, members by node, and when somebody joined last."""
 
     nodes: dict[str, str] = field(default_factory=dict)
+    members: Counter[str] = field(default_factory=Counter)
     at_us: int = 0
+
+    def put(self, uid: str, node: str) -> None:
+        """A member is on a node, and nowhere else."""
+        self.drop(uid)
+        self.nodes[uid] = node
+        self.members[node] += 1
+
+    def drop(self, uid: str) -> None:
+        """Somebody is no member."""
+        if (before := self.nodes.pop(uid, None)) is not None:
+            self.members[before] -= 1
+            if not self.members[before]:
+                del self.members[before]
 
 
 @dataclass
@@ -42,11 +56,12 @@ class Groups:
     def join(self, group: str, uid: str, node: str, at_us: int) -> None:
         """A member was sent to a node."""
         if (before := self._of.get(uid, group)) != group:
-            del self._groups[before].nodes[uid]
+            self._groups[before].drop(uid)
             if not self._groups[before].nodes:
                 del self._groups[before]
         known = self._groups.setdefault(group, _Group())
-        known.nodes[uid], known.at_us = node, at_us
+        known.put(uid, node)
+        known.at_us = at_us
         self._of[uid] = group
         self._groups.move_to_end(group)
         while len(self._of) > MOST:
@@ -55,7 +70,7 @@ class Groups:
     def landed(self, uid: str, node: str) -> None:
         """A member was seen on a node, which may be another one than it was sent to."""
         if (group := self._of.get(uid)) is not None:
-            self._groups[group].nodes[uid] = node
+            self._groups[group].put(uid, node)
 
     def nodes(self, group: str, but: str, now_us: int) -> Counter[str]:
         """How many members of a group are on each node, one of them not counted."""
@@ -63,7 +78,12 @@ class Groups:
         if known is not None and now_us - known.at_us > KEPT_US:
             self._forget(group)
             known = None
-        return Counter() if known is None else Counter(node for uid, node in known.nodes.items() if uid != but)
+        if known is None:
+            return Counter()
+        found = known.members.copy()
+        if (own := known.nodes.get(but)) is not None:
+            found[own] -= 1
+        return +found
 
     def _forget(self, group: str) -> None:
         for uid in self._groups.pop(group).nodes:

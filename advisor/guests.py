@@ -92,8 +92,8 @@ class Guests:
         for uid, node in arrived.items():
             self.groups.landed(uid, node)
         if replies is not None:
+            replies.arrive_all(self.bookings)
             for booked in self.bookings:
-                replies.arrive(booked)
                 self._line_up(booked)
             self.replies = replies
             early, self._early = self._early, {}

@@ -5,7 +5,7 @@ class of unknown apps, while the right one is being computed; neutral. Each is c
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -120,13 +120,14 @@ class Prioritizer:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
         self.guests.take(replies, arrived)
 
-    def hear(self, booked: Booked) -> None:
-        """Another server sent a newcomer somewhere; for the event loop."""
+    def hear(self, told: Iterable[Booked]) -> None:
+        """Another server sent newcomers somewhere; for the event loop."""
         scorer, replies = self.serving.scorer, self.replies
-        of = class_of(booked.of.newcomer(), scorer.snapshot.app_index if scorer is not None else ())
-        self.want(of, missing=replies is None or not replies.has(of))
         self.guests.listen()
-        self.guests.adopt(replace(booked, of=of))
+        for booked in told:
+            of = class_of(booked.of.newcomer(), scorer.snapshot.app_index if scorer is not None else ())
+            self.want(of, missing=replies is None or not replies.has(of))
+            self.guests.adopt(replace(booked, of=of))
 
     @property
     def replies(self) -> Replies | None:

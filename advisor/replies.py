@@ -5,7 +5,8 @@ after the other, with their points filled in. JSON does not mind the blanks.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -167,6 +168,21 @@ class Replies:
         """Count a newcomer that is on its way, roughly."""
         self._crowd(booked, 1.0)
 
+    def arrive_all(self, booked: Iterable[Booked]) -> None:
+        """`arrive` of many at once, where nobody was counted yet."""
+        steps: dict[tuple[int, int], NDArray[np.float64]] = {}
+        for (node, of), count in Counter((one.node, one.of) for one in booked).items():
+            at, guest = self.spelled.row.get(node), self._row.get(of)
+            if at is None or guest is None:
+                continue
+            key = guest, int(self.table.platform[at])
+            if key not in steps:
+                steps[key] = self.table.steps_beside(*key)
+            self._added[at] = self._added.get(at, 0.0) + count * steps[key]
+        if self._added:
+            rows = np.fromiter(self._added, np.int64, len(self._added))
+            self._say(rows, self._cost[:, rows] + np.array(list(self._added.values())).T)
+
     def leave(self, booked: Booked) -> None:
         """Take back `arrive`."""
         self._crowd(booked, -1.0)
@@ -199,7 +215,7 @@ class Replies:
         self._added[at] = self._added.get(at, 0.0) + step
         self._say(at, self._cost[:, at] + self._bend.get(at, 1.0) * step)
 
-    def _say(self, at: int, cost: NDArray[np.float64]) -> None:
+    def _say(self, at: int | Ints, cost: NDArray[np.float64]) -> None:
         self._cost[:, at] = cost
         points = np.rint(HIGHEST * np.exp(-np.maximum(cost, 0.0))).astype(np.uint8)
         self._points[:, at] = np.where(cost < VETOED, points, 0)

@@ -53,9 +53,12 @@ class TakeBookings:
         """Take in one message."""
         told = decoded(_decode, await whole_body(receive), "a list of bookings")
         now_us = self.prioritizer.serving.now_us()
-        for one in told:
-            of = NewcomerClass(one.app, one.best_effort)
-            self.prioritizer.hear(Booked(one.uid, one.node, of, now_us - int(one.age_us), group=one.group))
+        self.prioritizer.hear(
+            Booked(
+                one.uid, one.node, NewcomerClass(one.app, one.best_effort), now_us - int(one.age_us), group=one.group
+            )
+            for one in told
+        )
         await Response(status_code=204)(scope, receive, send)
 
 

@@ -282,6 +282,24 @@ def test_a_guest_on_a_node_or_of_a_class_that_is_not_there_changes_nothing(score
     assert told(replies, table.nodes) == before
 
 
+def test_many_at_once_count_as_one_after_the_other(scorer_of: ScorerOf) -> None:
+    table = begun(scorer_of(snapshot(3, nodes=12, residents=(0, 3))), "b", CLASSES)
+    one_by_one, at_once = (Replies(table, spell(table.nodes)) for _ in range(2))
+    rng = np.random.default_rng(1)
+    guests = [
+        booked(f"pod-{n}", f"n{rng.integers(14)}", CLASSES[rng.integers(len(CLASSES))]) for n in range(200)
+    ]  # some on nodes that are not there
+
+    for guest in guests:
+        one_by_one.arrive(guest)
+    at_once.arrive_all(guests)
+    at_once.leave(guests[0])
+    one_by_one.leave(guests[0])
+
+    assert np.allclose(at_once._cost, one_by_one._cost)
+    assert (at_once._points == one_by_one._points).mean() > 0.99
+
+
 def test_a_herd_spreads(scorer_of: ScorerOf) -> None:
     """A hundred newcomers of one class, each sent to the best node: without counting them, all go to one."""
     table = begun(scorer_of(snapshot(3, nodes=12, residents=(0, 3))), "b", CLASSES)
