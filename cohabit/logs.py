@@ -1,4 +1,6 @@
-"""Logs: structlog to standard error, one JSON object a line where nobody watches. Set up once per process."""
+"""Logs: structlog to standard error, one JSON object a line where nobody watches. Set up once per process, those
+that a command starts included: without it their logs go to standard output, debugging too.
+"""
 
 import logging
 import sys
