@@ -1,5 +1,6 @@
-"""Logs: structlog to standard error, one JSON object a line where nobody watches. Set up once per process, those
-that a command starts included: without it their logs go to standard output, debugging too.
+"""Logs: structlog to standard error, one JSON object a line where nobody watches. Set up once per process.
+
+Those that a command starts are processes too: not set up, they would log to standard output, debugging included.
 """
 
 import logging
