@@ -173,7 +173,11 @@ def _prioritize_verb(entry: Entry) -> Finding:
     verb = entry.get("prioritizeVerb")
     if verb == VERB:
         return ok("prioritizeVerb", VERB)
-    return problem("prioritizeVerb", f"is {verb!r}, so nothing is asked or found: set it to {VERB}")
+    return problem("prioritizeVerb", f"{_given(verb)}, so nothing is asked or found: set it to {VERB}")
+
+
+def _given(value: object) -> str:
+    return "is missing" if value is None else f"is {value!r}"
 
 
 def _tls(entry: Entry) -> Mapping[str, object]:
@@ -222,7 +226,8 @@ def _ignorable(entry: Entry) -> Finding:
 def _weight(entry: Entry) -> Finding:
     weight = entry.get("weight")
     if not isinstance(weight, int) or isinstance(weight, bool) or weight < 1:
-        return problem("weight", f"is {weight!r}, and kube-scheduler asks for a whole number of 1 or more: set it to 1")
+        given = _given(weight)
+        return problem("weight", f"{given}, and kube-scheduler asks for a whole number of 1 or more: set it to 1")
     if weight > HEAVIEST:
         return warning("weight", f"{weight} outvotes all of kube-scheduler's own scores together: 1 to 3 is enough")
     return ok("weight", f"{weight}, up to {100 * weight} points beside 100 of each score of weight 1")

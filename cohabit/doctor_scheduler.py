@@ -157,9 +157,7 @@ def examine(wish: Wish) -> Iterator[Finding]:
         try:
             told = scheduler.get("/watcher")
         except LOST as error:
-            yield problem(
-                "listener", f"{wish.url} cannot be reached ({error}): `cohabit serve` prints where it listens"
-            )
+            yield problem("listener", f"{wish.url} cannot be reached ({error}): {_what_to_do(error)}")
             return
         yield _readiness(people)
         known = _nodes_in(told)
@@ -167,6 +165,14 @@ def examine(wish: Wish) -> Iterator[Finding]:
         before = _answers(people)
         yield from _asked(scheduler, wish, (wish.nodes or known or MADE_UP)[:MOST_NODES])
         yield _sources(before, _answers(people))
+
+
+def _what_to_do(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return "caFile must have signed the listener's certificate, and COHABIT_ADVISOR__SCHEDULER_CLIENT_CA certFile"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "where it has certificates, ask by https, with --config"
+    return "`cohabit serve` prints where it listens"
 
 
 def _asked(scheduler: Caller, wish: Wish, nodes: tuple[str, ...]) -> Iterator[Finding]:
@@ -179,11 +185,12 @@ def _asked(scheduler: Caller, wish: Wish, nodes: tuple[str, ...]) -> Iterator[Fi
         yield problem("answer", f"none within {PATIENCE_S:g} s ({error}): is the machine overloaded?")
         return
     yield from reply_findings(reply, nodes)
-    yield from header_findings(reply, wish.max_age_s)
     try:
-        yield spread_finding(scores_in(reply, nodes))
+        scores = scores_in(reply, nodes)
     except Unreadable:
         return
+    yield from header_findings(reply, wish.max_age_s)
+    yield spread_finding(scores)
     yield unknown_node_finding(beside, strange)
     yield unknown_app_finding(first, nodes)
     yield latency_finding(_timed(scheduler, body, wish.requests), wish.timeout_ms, len(nodes))

@@ -5,7 +5,7 @@ COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores st
 
 import json
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -76,10 +76,21 @@ def _urls(told: object) -> object:
     return urls
 
 
+def _address(told: object) -> IPv4Address | IPv6Address:
+    """An address of this machine, from what a variable says."""
+    try:
+        return ip_address(str(told))
+    except ValueError as error:
+        raise ValueError("give an IP address, such as 127.0.0.1 or ::1; names are not looked up") from error
+
+
+Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
+
+
 class AdvisorSettings(Branch):
     """COHABIT_ADVISOR__*: the two listeners, on loopback unless people need tokens and schedulers show certificates."""
 
-    host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")
+    host: Address = IPv4Address("127.0.0.1")
     """Address of the listener for people and tools; another than loopback needs tokens."""
     access: Literal["open", "tokens"] = "open"
     """Who may ask that listener: whoever reaches it, or who has a token with a role."""
@@ -97,7 +108,7 @@ class AdvisorSettings(Branch):
     """How many of them at once."""
     port: int = Field(default=8080, ge=0, le=65535)
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
-    scheduler_host: IPv4Address | IPv6Address = IPv4Address("127.0.0.1")
+    scheduler_host: Address = IPv4Address("127.0.0.1")
     scheduler_certificate: Path | None = None
     """PEM, with what the schedulers' caFile signed."""
     scheduler_key: Path | None = None
@@ -122,25 +133,27 @@ class AdvisorSettings(Branch):
     def _an_issuer_is_whole(self) -> Self:
         given = self.oidc_issuer, self.oidc_audience, self.oidc_roles
         if any(given) and not all(given):
-            raise ValueError("oidc_issuer, oidc_audience and oidc_roles go together: set all three")
+            raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER, _AUDIENCE and _ROLES go together: set all three")
         if any(given) and self.access == "open":
-            raise ValueError("who is let in by oidc_issuer is asked for tokens: set access to tokens")
+            raise ValueError(
+                "COHABIT_ADVISOR__OIDC_ISSUER counts where tokens are asked for: set COHABIT_ADVISOR__ACCESS=tokens"
+            )
         return self
 
     @model_validator(mode="after")
     def _schedulers_are_known(self) -> Self:
         files = self.scheduler_certificate, self.scheduler_key, self.scheduler_client_ca
         if any(files) and not all(files):
-            raise ValueError("scheduler_certificate, scheduler_key and scheduler_client_ca go together: set all three")
+            raise ValueError("COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA go together: set all three")
         if not any(files) and not self.scheduler_host.is_loopback:
             raise ValueError(
-                f"schedulers beyond loopback ({self.scheduler_host}) need certificates: set scheduler_certificate, "
-                "scheduler_key and scheduler_client_ca; docs/scheduler.md shows how"
+                f"COHABIT_ADVISOR__SCHEDULER_HOST={self.scheduler_host} is beyond loopback and needs certificates: set "
+                "COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA; docs/scheduler.md shows how"
             )
         for url in self.peers:
             if url.startswith("https:") != any(files):
                 raise ValueError(
-                    f"{url}: peers are https where the listener for schedulers has certificates, else http"
+                    f"COHABIT_ADVISOR__PEERS={url}: https where the listener for schedulers has certificates, else http"
                 )
         return self
 
@@ -179,9 +192,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 def _complaint(error: ErrorDetails) -> str:
     name = f"{PREFIX}{'__'.join(map(str, error['loc'])).upper()}"
+    said = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error" and isinstance(error["input"], dict):
+        return said  # of several settings together, which it names
     if error["type"] != "extra_forbidden":
         given = "what it is set to" if "@" in str(error["input"]) else repr(error["input"])
-        return f"{name}={given}: {error['msg']}"
+        return f"{name}={given}: {said}"
     branch: type[BaseModel] = Settings
     for step in error["loc"][:-1]:
         branch = type(getattr(Settings(), str(step)))

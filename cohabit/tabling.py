@@ -23,6 +23,7 @@ from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.table import ScoreTable, begun, followed, widened
 from advisor.table_file import read_table, write_table
+from cohabit.logs import set_up_logs
 from models.registry import Registry
 
 log = structlog.get_logger()
@@ -176,6 +177,7 @@ class TableProcess:
 
 def keep(registry: Path, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
     """Keep the table until the parent is gone."""
+    set_up_logs("WARNING")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     serving = Serving(snapshots, Registry(registry), float("inf"), lambda: time_ns() // 1000, CollectorRegistry())

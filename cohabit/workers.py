@@ -28,6 +28,7 @@ from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog
 from advisor.serving import Serving
 from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_by
+from cohabit.logs import set_up_logs
 from cohabit.peers import Peers
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import CONTEXT, Asking
@@ -154,6 +155,7 @@ class Workers:
 
 def work(source: Source, shared: Shared, number: int, bound: socket.socket, parent: int) -> None:
     """Answer schedulers until SIGTERM, or until the parent is gone."""
+    set_up_logs("WARNING")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serving = source.opened(lambda: time_ns() // 1000)
     prioritizer, peers = shared.prioritizer(serving, number)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -359,6 +360,21 @@ def test_an_address_that_is_none_is_refused_in_a_sentence(url: str, doctor: Doct
     assert "is no address of a listener" in ran.stderr
 
 
+def test_a_listener_that_hangs_up_may_want_certificates(doctor: Doctor) -> None:
+    def hang_up() -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(1 << 16)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        hanging_up = Thread(target=hang_up)
+        hanging_up.start()
+        code, told = doctor("--url", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        hanging_up.join()
+
+    assert (code, list(told)) == (1, ["listener"])
+    assert told["listener"].endswith("where it has certificates, ask by https, with --config")
+
+
 @contextmanager
 def answering(status: int, body: bytes) -> Iterator[str]:
     """A server that gives everybody the same answer."""
@@ -400,6 +416,7 @@ def test_a_server_that_is_no_advisor_is_told(doctor: Doctor, status: int, body: 
 
     assert (code, told["answer"].split()[0]) == (1, "problem")
     assert "\x1b" not in "".join(told.values())
+    assert "snapshot" not in told, "an answer that is none of ours says nothing of snapshots"
 
 
 def test_an_answer_that_never_comes_is_not_waited_for_again_and_again() -> None:

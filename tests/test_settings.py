@@ -57,6 +57,8 @@ def test_an_unknown_name_is_an_error_that_names_it_and_those_there_are(name: str
         ("COHABIT_ADVISOR__MAX_FEATURE_AGE_S", "0"),
         ("COHABIT_KAFKA__SESSION_TIMEOUT_MS", "1"),
         ("COHABIT_KAFKA", "kafka:9092"),
+        ("COHABIT_ADVISOR__HOST", "localhost"),
+        ("COHABIT_ADVISOR__SCHEDULER_HOST", "10.0.0"),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_names_variable_and_value(name: str, value: str) -> None:
@@ -112,7 +114,7 @@ def test_half_an_issuer_is_an_error(name: str, value: str, said: str) -> None:
 
 
 def test_an_issuer_without_tokens_asked_for_is_an_error() -> None:
-    with pytest.raises(BadSettings, match="set access to tokens"):
+    with pytest.raises(BadSettings, match=r"^COHABIT_ADVISOR__OIDC_ISSUER .*COHABIT_ADVISOR__ACCESS=tokens$"):
         read_settings({**OIDC, "COHABIT_ADVISOR__ACCESS": "open"})
 
 

@@ -85,16 +85,21 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def serve(folder: Path, *words: str, peers: str = "") -> Iterator[Served]:
+def serve(folder: Path, *words: str, peers: str = "", log: Path = Path("/dev/stderr")) -> Iterator[Served]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
     wished = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
     wished |= {"COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9", "COHABIT_ADVISOR__PEERS": peers, "COLUMNS": "200"}
     command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", *words]
-    with subprocess.Popen(command, env=kept | wished, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        log.open("a") as errors,
+        subprocess.Popen(command, env=kept | wished, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
         assert process.stdout is not None
-        main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
-        yield Served(main, scheduler, process)
-        process.terminate()
+        try:
+            main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
+            yield Served(main, scheduler, process)
+        finally:
+            process.terminate()
 
 
 def until(true: Callable[[], bool], what: str) -> None:
@@ -201,6 +206,17 @@ def test_all_processes_end_with_the_first_and_when_it_is_killed(folder: Path) ->
             server.process.send_signal(number)
             assert server.process.wait(10) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
             until(lambda: not any(map(is_running, family)), "all have ended")  # noqa: B023
+
+
+def test_all_processes_of_a_server_log_in_one_form_to_standard_error(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with serve(tmp_path, "--scheduler-port", "0", "--workers", "2", log=log) as server:
+        until(lambda: log.read_text().count('"no_bundle"') == 3, "the first process, the worker and the table say it")
+        server.process.terminate()
+        told, _ = server.process.communicate(timeout=10)
+
+    assert told.splitlines() == ["answers are neutral for now: no_bundle"]
+    assert {json.loads(line)["event"] for line in log.read_text().splitlines()} == {"kept what was loaded"}
 
 
 @pytest.mark.parametrize("peers", ["localhost", "ftp://h:1", "http://h", "http://h:1/path", "https://h:8081"])
