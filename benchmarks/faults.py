@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter, sleep, time_ns
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
@@ -64,6 +65,14 @@ class Served:
         if len(found) != 1:
             raise SystemExit(f"the advisor has {len(found)} processes beside it that might keep the table, not one")
         return found[0]
+
+    def ready(self) -> bool:
+        """Whether answers come from a model."""
+        try:
+            with urlopen(f"{self.main}/readyz", timeout=10):  # noqa: S310 - our own server
+                return True
+        except HTTPError:
+            return False
 
     def answers(self) -> Counter[str]:
         """How many answers there were, by source and reason."""
@@ -325,12 +334,10 @@ def _warm(advisor: Served) -> None:
 
 
 def _recovered(advisor: Served) -> None:
-    """From the fault before, where that had made answers neutral."""
-    deadline, neutral = perf_counter() + WARM_S, True
-    while neutral and perf_counter() < deadline:
-        before = advisor.answers()
+    """From the fault before, if that made answers neutral."""
+    deadline = perf_counter() + WARM_S
+    while not advisor.ready() and perf_counter() < deadline:
         load(advisor, 1, 0.5, lambda _: _published(advisor))
-        neutral = any(of.startswith("neutral") for of in advisor.answers() - before)
 
 
 def _published(advisor: Served) -> None:
