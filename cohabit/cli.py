@@ -351,8 +351,9 @@ def serve(
 
     Both listeners are on loopback and open to its users. COHABIT_ADVISOR__ACCESS=tokens asks people and tools for a
     token (`cohabit token`), and lets COHABIT_ADVISOR__HOST name another address for them. Schedulers elsewhere need
-    certificates. One worker answers some thousand pods a second; more share the table and know of each other's pods on
-    their way. docs/scheduler.md and docs/access.md have all settings: filter, peers, drawn advice, identity providers.
+    certificates. One worker answers several hundred pods a second; more share the table and know of each other's pods
+    on their way. docs/scheduler.md and docs/access.md have all settings: filter, peers, drawn advice, identity
+    providers.
     """
     from cohabit.serve_commands import run_serve
 
