@@ -22,8 +22,8 @@ setup: $(JARS) ## create the environment and fetch the jars; nothing is needed b
 demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; EXIT=1 stops after the report
 	$(BIN)/cohabit demo $(if $(KAFKA),--kafka) $(if $(EXIT),--exit)
 
-test: $(JARS) ## all tests, with a real broker and a real Spark; prints the 15 slowest
-	$(BIN)/python -m pytest
+test: $(JARS) ## all tests in JOBS=2 processes, with a real broker and a real Spark; prints the 15 slowest
+	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder
 
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
