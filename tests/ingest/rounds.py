@@ -202,7 +202,10 @@ def play(seed: int, broker: Broker, folder: Path, victims: Victims = compactor) 
     story: list[str] = []
     try:
         story += (_strike(rng, stage) for _ in range(rng.randint(3, 6)))
-        return _judged(stage, story, _finish(stage), monotonic() - began_s)
+        faults = _finish(stage)
+        for other in stage.others:
+            other.kill()
+        return _judged(stage, story, faults, monotonic() - began_s)
     except IngestError as error:
         return Outcome(seed, tuple(story), stage.records, 0, 0, 0, (str(error),), monotonic() - began_s)
     finally:
