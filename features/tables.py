@@ -145,7 +145,7 @@ LABELS = Table(
 
 PROFILES = Table(
     "profiles",
-    2,
+    3,
     ("cluster", "app", "platform", "as_of"),
     "as_of",
     (
@@ -163,6 +163,7 @@ PROFILES = Table(
         _float("llc_mpki", "1/1000 instructions", "typical cache misses"),
         _float("qps", "1/s", "typical load of one container"),
         _float("qps_peak", "1/s", "largest load of one container in a minute so far"),
+        Column("team", pa.string(), "", "team that owned the app when it was last told, on any platform; null: never"),
     ),
 )
 
