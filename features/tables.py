@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from features.catalog import NAMES, PRESSURES, RAW, SENSITIVITIES
+from features.catalog import EXPECTED, NAMES, PRESSURES, RAW, SENSITIVITIES, expected_name
 from features.composition import COMPOSITION
 from ingest.schema import (
     APP,
@@ -169,7 +169,7 @@ PROFILES = Table(
 
 TRAINING = Table(
     "training",
-    1,
+    2,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -185,6 +185,11 @@ TRAINING = Table(
         *(_float(f.name, f.unit, "feature, as features.catalog says") for f in RAW),
         _float("log_slowdown", "log ratio", "label"),
         _float("weight", "samples", "weight of the row"),
+        *(
+            _float(expected_name(f.name), f.unit, f"{f.name} that would be expected, had the app never run")
+            for f in RAW
+            if f.name in EXPECTED
+        ),
     ),
 )
 
