@@ -8,7 +8,7 @@ Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old info
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.newcomers import NewcomerClass
 from advisor.snapshot import Snapshot
+from features.residents import DEMAND
 
 KEPT_US = 120_000_000
 """Two metric intervals."""
@@ -127,6 +128,8 @@ def singled_out(points: NDArray[np.int64], best: NDArray[np.bool_]) -> NDArray[n
 def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]) -> Snapshot:
     """A snapshot of only some nodes, with those booked there as residents of which nothing is measured yet.
 
+    Of a guest whose app is not known the team counts for what it uses; how it suffers is that of any unknown app.
+
     Args:
         snapshot: of all nodes.
         nodes: names; those that the snapshot does not hold are left out.
@@ -151,6 +154,7 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
     after = np.repeat(ends, [len(each) for each in guests])
     flat = [guest for each in guests for guest in each]
     use = snapshot.resident_use[residents]
+    where = np.repeat(np.array(rows, np.int64), [len(each) for each in guests])
     return replace(
         snapshot,
         racks=(),
@@ -179,5 +183,15 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
         resident_best_effort=np.insert(
             snapshot.resident_best_effort[residents], after, [g.of.best_effort for g in flat]
         ),
-        resident_use=np.insert(use, after, np.nan, axis=0),
+        resident_use=np.insert(use, after, _expected_use(snapshot, flat, where), axis=0),
     )
+
+
+def _expected_use(snapshot: Snapshot, guests: Sequence[Booked], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(g, resources) what guests of unknown apps and known teams are expected to use on their nodes; else NaN.
+
+    Of known apps a scorer knows the profile, and of all others what is expected of any.
+    """
+    team = np.array([-1 if g.of.app else snapshot.team_index.get(g.of.team, -1) for g in guests], np.int64)
+    expected = snapshot.expected(team, snapshot.node_platform[nodes])[:, DEMAND] * snapshot.node_capacity[nodes]
+    return np.where((team >= 0)[:, None], expected, np.nan)

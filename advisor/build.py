@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from advisor.snapshot import Snapshot
 from features.arrow import micros
+from features.catalog import EXPECTED
+from features.kin import expected
 from features.live import LiveView
 from features.node_state import is_best_effort
-from features.placement import PROFILE_COLUMNS, profile_matrix
-from features.residents import newest_profile
-
-Floats = NDArray[np.float64]
+from features.placement import PROFILE_COLUMNS
+from features.residents import described
 
 
 def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us: int) -> Snapshot:
@@ -20,21 +20,29 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
 
     Args:
         view: nodes and residents, from features.live.
-        profiles: rows of `profiles`; the newest of each app and platform is packed.
+        profiles: rows of `profiles`; the newest of each app and platform is packed, what is expected standing in for
+            what they do not tell.
         version: version of the snapshot.
         as_of_us: newest message behind the view.
 
     Returns:
-        The snapshot; apps and platforms are sorted by name.
+        The snapshot; apps, teams and platforms are sorted by name.
     """
-    apps = _names(view.residents["app"], profiles["app"])
-    platforms = _names(view.nodes["platform"], profiles["platform"])
     clusters = pc.unique(view.nodes["cluster"]).to_pylist()
+    cluster = clusters[0] if clusters else ""
+    own = profiles.filter(pc.equal(profiles["cluster"], cluster))
+    apps, teams = _names(view.residents["app"], own["app"]), _names(own["team"])
+    platforms = _names(view.nodes["platform"], own["platform"])
+    latest = int(micros(profiles["as_of"]).max(initial=0))
+    of_app = _every(cluster, pa.array(apps, pa.string()), _teams_of(view.residents, apps), platforms)
+    of_team = _every(cluster, pa.nulls(len(teams) + 1, pa.string()), pa.array([*teams, None], pa.string()), platforms)
+    profile = described(of_app, np.full(of_app.num_rows, latest), own)
+    kin = expected(of_team, np.full(of_team.num_rows, latest), own)
     counts = np.bincount(np.asarray(view.residents["decision"], np.int64), minlength=view.nodes.num_rows)
     return Snapshot(
         version=version,
         as_of_us=as_of_us,
-        cluster=clusters[0] if clusters else "",
+        cluster=cluster,
         nodes=tuple(view.nodes["node"].to_pylist()),
         platforms=platforms,
         apps=apps,
@@ -49,9 +57,11 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         resident_app=_index(view.residents["app"], apps),
         resident_best_effort=is_best_effort(view.residents["qos"]),
         resident_use=view.use,
-        profile=_profile_cube(profiles, clusters[0] if clusters else "", apps, platforms),
+        profile=profile.reshape(len(apps), len(platforms), len(PROFILE_COLUMNS)),
         racks=tuple(view.nodes["rack"].to_pylist()),
-        profiles_us=int(micros(profiles["as_of"]).max(initial=0)),
+        profiles_us=latest,
+        teams=teams,
+        kin=kin.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
     )
 
 
@@ -64,14 +74,21 @@ def _index(column: pa.ChunkedArray, names: tuple[str, ...]) -> NDArray[np.int64]
     return np.asarray(pc.fill_null(found.cast(pa.int64()), -1).to_numpy(), np.int64)
 
 
-def _profile_cube(profiles: pa.Table, cluster: str, apps: tuple[str, ...], platforms: tuple[str, ...]) -> Floats:
-    keys = pa.table(
+def _every(cluster: str, app: pa.Array, team: pa.Array, platforms: tuple[str, ...]) -> pa.Table:
+    """Keys of apps with their teams on every platform, app after app."""
+    each = pa.array(np.repeat(np.arange(len(app)), len(platforms)))
+    return pa.table(
         {
-            "cluster": pa.array([cluster] * (len(apps) * len(platforms)), pa.string()),
-            "app": pa.array([app for app in apps for _ in platforms], pa.string()),
-            "platform": pa.array(list(platforms) * len(apps), pa.string()),
+            "cluster": pa.array([cluster] * len(each), pa.string()),
+            "app": app.take(each),
+            "team": team.take(each),
+            "platform": pa.array(list(platforms) * len(app), pa.string()),
         }
     )
-    latest = int(micros(profiles["as_of"]).max(initial=0))
-    matrix = profile_matrix(newest_profile(keys, np.full(keys.num_rows, latest), profiles))
-    return matrix.reshape(len(apps), len(platforms), len(PROFILE_COLUMNS))
+
+
+def _teams_of(residents: pa.Table, apps: tuple[str, ...]) -> pa.Array:
+    """(a,) a team that residents of each app were told to be of, null where none was."""
+    told = residents.filter(pc.and_(pc.is_valid(residents["app"]), pc.is_valid(residents["team"])))
+    first = told.group_by("app", use_threads=False).aggregate([("team", "min")])
+    return first["team_min"].combine_chunks().take(pc.index_in(pa.array(apps, pa.string()), first["app"]))

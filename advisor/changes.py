@@ -30,8 +30,21 @@ def same_apps(old: Snapshot, new: Snapshot) -> Flags:
     )
 
 
+def same_kin(old: Snapshot, new: Snapshot) -> dict[str, bool]:
+    """By team of the newer snapshot, and "" for all others, whether the same is expected of its unknown apps."""
+    names = (*new.teams, "")
+    if not (old.kin.size and new.kin.size):
+        return dict.fromkeys(names, old.kin.size == new.kin.size)
+    team, platform = _places(names, (*old.teams, "")), _places(new.platforms, old.platforms)
+    if old.kin.shape[2] != new.kin.shape[2]:
+        return dict.fromkeys(names, False)
+    there = old.kin[np.maximum(team, 0)][:, np.maximum(platform, 0)]
+    there = np.where((platform >= 0)[:, None], there, np.nan)
+    return dict(zip(names, ((team >= 0) & _equal(there, new.kin)).tolist(), strict=True))
+
+
 def same_nodes(old: Snapshot, new: Snapshot) -> Flags:
-    """Nodes that score as before, but for newcomers whose app is not among `same_apps`.
+    """Nodes that score as before, but for newcomers whose app or kin is not the same.
 
     Args:
         old: an earlier snapshot.
@@ -39,7 +52,8 @@ def same_nodes(old: Snapshot, new: Snapshot) -> Flags:
 
     Returns:
         (n,) of the newer one's nodes: whether capacity, platform and residents, their apps with their profiles,
-        classes, cpusets and use, are equal to the bit, missing values being equal.
+        classes, cpusets and use, and what is expected of apps without a name, are equal to the bit, missing values
+            being equal.
 
     Raises:
         Nothing.
@@ -64,7 +78,7 @@ def _same_residents(old: Snapshot, new: Snapshot, before: Ints, asked: Flags) ->
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     here, there = (np.repeat(first, counts) + within for first in (new.first[nodes], old.first[before[nodes]]))
     app = np.asarray(new.resident_app)[here]
-    alike: Flags = np.append(same_apps(old, new), True)[app]
+    alike: Flags = np.append(same_apps(old, new), same_kin(old, new)[""])[app]
     alike &= _renamed(old.resident_app, old.apps, new.apps)[there] == app
     alike &= _equal(old.resident_use[there], new.resident_use[here])
     alike &= old.resident_best_effort[there] == new.resident_best_effort[here]

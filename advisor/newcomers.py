@@ -1,6 +1,6 @@
 """Newcomers: who is to be placed, and the classes that score alike."""
 
-from collections.abc import Container
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,16 +15,30 @@ class Newcomer:
 
 
 class NewcomerClass(NamedTuple):
-    """What newcomers of one class have in common; an empty app stands for apps that the snapshot does not know."""
+    """What newcomers of one class have in common.
+
+    Args:
+        app: empty for all apps that the snapshot does not know.
+        best_effort: their class.
+        team: of an app that the snapshot does not know; empty for one that it does, and for all teams it does not.
+    """
 
     app: str
     best_effort: bool
+    team: str = ""
 
     def newcomer(self) -> Newcomer:
         """One of them."""
-        return Newcomer(self.app, None, self.best_effort)
+        return Newcomer(self.app, self.team or None, self.best_effort)
+
+    def is_known(self, apps: Collection[str], teams: Collection[str]) -> bool:
+        """Whether a snapshot with these apps and teams tells it from the class of everybody unknown."""
+        return self.app in apps if self.app else self.team in teams
 
 
-def class_of(newcomer: Newcomer, apps: Container[str]) -> NewcomerClass:
-    """The class of a newcomer among a snapshot's apps."""
-    return NewcomerClass(newcomer.app if newcomer.app in apps else "", newcomer.best_effort)
+def class_of(newcomer: Newcomer, apps: Collection[str], teams: Collection[str]) -> NewcomerClass:
+    """The class of a newcomer among a snapshot's apps and teams."""
+    if newcomer.app in apps:
+        return NewcomerClass(newcomer.app, newcomer.best_effort)
+    team = newcomer.team if newcomer.team in teams else None
+    return NewcomerClass("", newcomer.best_effort, team or "")

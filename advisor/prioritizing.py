@@ -122,10 +122,10 @@ class Prioritizer:
 
     def hear(self, told: Iterable[Booked]) -> None:
         """Another server sent newcomers somewhere; for the event loop."""
-        scorer, replies = self.serving.scorer, self.replies
+        replies = self.replies
         self.guests.listen()
         for booked in told:
-            of = class_of(booked.of.newcomer(), scorer.snapshot.app_index if scorer is not None else ())
+            of = self._class_of(booked.of.newcomer())
             self.want(of, missing=replies is None or not replies.has(of))
             self.guests.adopt(replace(booked, of=of))
 
@@ -174,7 +174,7 @@ class Prioritizer:
         scorer, replies = self.serving.scorer, self._believed()
         if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem():
             return frozenset()
-        of = class_of(offer.newcomer, scorer.snapshot.app_index)
+        of = self._class_of(offer.newcomer)
         self.want(of, missing=not replies.has(of))
         if not of.app or not replies.has(of):
             return frozenset()
@@ -188,7 +188,7 @@ class Prioritizer:
         scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
         if self.table is None or reason or scorer is None:
             return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))
-        of = class_of(offer.newcomer, scorer.snapshot.app_index)
+        of = self._class_of(offer.newcomer)
         missing = replies is None or not replies.has(of)
         self.want(of, missing=missing)
         if replies is not None and not missing:
@@ -197,6 +197,11 @@ class Prioritizer:
             scored = await self._within_deadline(partial(self._score, offer))
             return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
         return self._nearest(replies, of, offer, "new_class")
+
+    def _class_of(self, newcomer: Newcomer) -> NewcomerClass:
+        scorer = self.serving.scorer
+        apps, teams = (scorer.snapshot.app_index, scorer.snapshot.team_index) if scorer is not None else ((), ())
+        return class_of(newcomer, apps, teams)
 
     def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
         unknown = NewcomerClass("", of.best_effort)

@@ -13,7 +13,7 @@ from advisor.snapshot import Snapshot
 from features.catalog import NAMES, RAW_NAMES
 from features.placement import complete, raw_features
 from features.pressure import Members, pressures
-from features.residents import DEMAND
+from features.residents import DEMAND, EXPECTED_THERE
 from features.training import joining_pressure
 from models.link import upper_ratio
 from models.predictor import Prediction, Predictor
@@ -84,7 +84,7 @@ class ModelScorer:
     """Multiplier of spread for the bound on everybody of a node."""
 
     def score(self, newcomer: Newcomer, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
-        """See Scorer. The newcomer is known by its app's profile on each node's platform only.
+        """See Scorer. The newcomer is known by its app's profile on each node's platform, or by its kin, only.
 
         Args:
             newcomer: what is to be placed.
@@ -196,7 +196,8 @@ def _home(snapshot: Snapshot, nodes: NDArray[np.int32]) -> _Crowd:
     start, counts = snapshot.first[nodes], snapshot.first[nodes + 1] - snapshot.first[nodes]
     group = np.repeat(np.arange(len(nodes)), counts)
     resident = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
-    profile, capacity = _profiles(snapshot, snapshot.resident_app[resident], nodes[group])
+    nobody = np.full(len(resident), -1)
+    profile, capacity = _profiles(snapshot, snapshot.resident_app[resident], nobody, nodes[group])
     own = snapshot.resident_use[resident]
     members = Members(
         group=group,
@@ -211,7 +212,8 @@ def _home(snapshot: Snapshot, nodes: NDArray[np.int32]) -> _Crowd:
 def _seats(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> _Crowd:
     """The newcomer, once on each candidate."""
     app = np.full(len(nodes), snapshot.app_index.get(newcomer.app, -1))
-    profile, capacity = _profiles(snapshot, app, nodes)
+    team = np.full(len(nodes), -1 if newcomer.team is None else snapshot.team_index.get(newcomer.team, -1))
+    profile, capacity = _profiles(snapshot, app, team, nodes)
     members = Members(
         group=np.arange(len(nodes)),
         use=profile[:, DEMAND] * capacity,
@@ -237,12 +239,17 @@ def _joined(home: Members, seats: Members) -> Members:
     )
 
 
-def _profiles(snapshot: Snapshot, app: Ints, nodes: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Profiles of apps on the nodes' platforms, all missing with 0 windows where there is none; and capacities."""
+def _profiles(snapshot: Snapshot, app: Ints, team: Ints, nodes: NDArray[np.int32]) -> tuple[Floats, Floats]:
+    """Profiles of apps on the nodes' platforms, and capacities.
+
+    Of an app that the snapshot does not know there is what is expected of its team, and 0 windows.
+    """
     apps, platforms, width = snapshot.profile.shape
     platform = snapshot.node_platform[nodes]
     profile = np.full((len(app), width), np.nan)
     profile[:, -1] = 0.0
     known = (app >= 0) & (platform >= 0)
+    new = app < 0
+    profile[new, EXPECTED_THERE] = snapshot.expected(team[new], platform[new])
     profile[known] = snapshot.profile.reshape(apps * platforms, width)[app[known] * platforms + platform[known]]
     return profile, snapshot.node_capacity[nodes]

@@ -55,6 +55,7 @@ class ServedLog:
             "profiles_us": snapshot.profiles_us,
             "node": snapshot.nodes[row],
             "app": newcomer.app,
+            "team": newcomer.team,
             "best_effort": newcomer.best_effort,
             "features": [value if np.isfinite(value) else None for value in features.tolist()],
         }

@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import NoSnapshot, VersionTaken
-from features.catalog import RESOURCES
+from features.catalog import EXPECTED, RESOURCES
 from features.placement import NODE_COLUMNS, PROFILE_COLUMNS
 from ingest.atomic import replace_atomically
 
@@ -38,11 +38,18 @@ ARRAYS = {
     "profile": "float64",
 }
 """Each array and its type."""
+LATER = {"kin": "float64"}
+"""Arrays that older snapshots do not have."""
 NAMES_FILE = "names.json"
 BUILDING = ".building."
 """Prefix of a directory that is still being written."""
 KEPT = 3
 """Snapshots left on disk, so that a reader that has just looked up a name still finds it."""
+
+
+def nothing_expected() -> Floats:
+    """What is expected of unknown apps where nothing is."""
+    return np.zeros((1, 0, len(EXPECTED)))
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,9 @@ class Snapshot:
         profile: (a, p, k) as features.placement.profile_matrix gives them; NaN where there is none.
         profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
         racks: (n) rack of each node, None where none is declared; empty where nobody told.
+        teams: (t) names.
+        kin: (t + 1, p, len(EXPECTED)) what is expected of an app that is not among `apps`, by team, the last being that
+            of teams that are not known, and platform; without teams and platforms where nothing is expected.
     """
 
     version: int
@@ -92,6 +102,8 @@ class Snapshot:
     profile: Floats
     profiles_us: int = 0
     racks: tuple[str | None, ...] = ()
+    teams: tuple[str, ...] = ()
+    kin: Floats = field(default_factory=nothing_expected)
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -102,6 +114,17 @@ class Snapshot:
     def app_index(self) -> dict[str, int]:
         """Row of each app by name."""
         return {name: i for i, name in enumerate(self.apps)}
+
+    @cached_property
+    def team_index(self) -> dict[str, int]:
+        """Row of each team by name."""
+        return {name: i for i, name in enumerate(self.teams)}
+
+    def expected(self, team: Ints, platform: Ints) -> Floats:
+        """(n, len(EXPECTED)) what is expected of unknown apps by team and platform, -1 where one is not known."""
+        if not self.kin.size:
+            return np.full((len(team), len(EXPECTED)), np.nan)
+        return np.where((platform >= 0)[:, None], self.kin[team, platform], np.nan)
 
     @cached_property
     def rack_of(self) -> dict[str, str]:
@@ -131,7 +154,7 @@ def publish(folder: Path, snapshot: Snapshot) -> Path:
         raise VersionTaken(folder, snapshot.version)
     building = folder / f"{BUILDING}{target.name}.{uuid.uuid4().hex}"
     building.mkdir(parents=True)
-    for name in ARRAYS:
+    for name in (*ARRAYS, *LATER):
         _write_synced(building / f"{name}.npy", _npy(getattr(snapshot, name)))
     names = _Names(**{name: getattr(snapshot, name) for name in _Names.__struct_fields__})
     _write_synced(building / NAMES_FILE, msgspec.json.encode(names))
@@ -179,7 +202,8 @@ def load_current(folder: Path) -> Snapshot:
 
 def _load(directory: Path) -> Snapshot:
     names = _decode((directory / NAMES_FILE).read_bytes())
-    arrays = {array: np.load(directory / f"{array}.npy") for array in ARRAYS}
+    later = (array for array in LATER if (directory / f"{array}.npy").exists())
+    arrays = {array: np.load(directory / f"{array}.npy") for array in (*ARRAYS, *later)}
     for array in arrays.values():
         array.flags.writeable = False
     snapshot = Snapshot(**msgspec.structs.asdict(names), **arrays)
@@ -200,6 +224,7 @@ class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpusets: tuple[str | None, ...]
     profiles_us: int = 0
     racks: tuple[str | None, ...] = ()
+    teams: tuple[str, ...] = ()
 
 
 _decode = msgspec.json.Decoder(_Names).decode
@@ -220,11 +245,12 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
         "resident_best_effort": (m,),
         "resident_use": (m, r),
         "profile": (a, p, len(PROFILE_COLUMNS)),
+        "kin": (len(snapshot.teams) + 1, p if snapshot.kin.size else 0, len(EXPECTED)),
     }
-    for array, shape in shapes.items():
-        found = getattr(snapshot, array)
-        if (found.shape, found.dtype) != (shape, np.dtype(ARRAYS[array])):
-            raise ValueError(f"{array} is {found.dtype}{found.shape}, not {ARRAYS[array]}{shape}")
+    for array, kind in (ARRAYS | LATER).items():
+        found, shape = getattr(snapshot, array), shapes[array]
+        if (found.shape, found.dtype) != (shape, np.dtype(kind)):
+            raise ValueError(f"{array} is {found.dtype}{found.shape}, not {kind}{shape}")
     first, codes = snapshot.first, {"resident_app": a, "node_platform": p}
     if first[0] != 0 or first[-1] != m or (np.diff(first) < 0).any():
         raise ValueError("first does not divide the residents")

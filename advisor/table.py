@@ -1,8 +1,8 @@
 """Table: scores of every class of newcomers on every node, kept up to date by what changes. Kernel.
 
-A class is an app and whether it is best effort; all newcomers of a class score alike. A node's scores depend on its own
-residents only, so after a change of one node only its column is computed again, and the numbers are those of
-`ModelScorer.score`, to the bit.
+A class is an app, or of unknown apps a team, and whether it is best effort; all newcomers of a class score alike. A
+node's scores depend on its own residents only, so after a change of one node only its column is computed again, and the
+numbers are those of `ModelScorer.score`, to the bit.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.booking import Booked, crowded
-from advisor.changes import rows_before, same_apps, same_nodes
+from advisor.changes import rows_before, same_apps, same_kin, same_nodes
 from advisor.decision import cost, points
 from advisor.newcomers import NewcomerClass
 from advisor.scoring import ModelScorer
@@ -198,8 +198,8 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
         new: scorer over the newer one, with the same predictor and margins of the same model.
 
     Returns:
-        The table, of which nodes that changed and classes whose app changed were computed again, and the number of
-        such nodes. Classes of apps that are gone are dropped.
+        The table, of which nodes that changed and classes whose app or kin changed were computed again, and the number
+        of such nodes. Classes of apps and teams that are gone are dropped.
 
     Raises:
         Nothing.
@@ -207,8 +207,9 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
     Source: ours.
     """
     view = new.snapshot
-    stay = dict(zip(view.apps, same_apps(old.snapshot, view).tolist(), strict=True)) | {"": True}
-    kept = table.only([name for name in table.classes if stay.get(name.app, False)])
+    apps = dict(zip(view.apps, same_apps(old.snapshot, view).tolist(), strict=True))
+    kin = same_kin(old.snapshot, view)
+    kept = table.only([of for of in table.classes if (apps.get(of.app) if of.app else kin.get(of.team))])
     dirty = np.flatnonzero(~same_nodes(old.snapshot, view) & view.node_known).astype(np.int32)
     at = np.maximum(rows_before(old.snapshot, view), 0)
     points, costs = kept.points[:, at], kept.cost[:, at]
@@ -225,4 +226,4 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
         platform=view.node_platform.astype(np.int16),
         steps=kept.steps if old.snapshot.platforms == view.platforms else steps_of(new, kept.classes),
     )
-    return widened(moved, new, [name for name in table.classes if name.app in stay]), len(dirty)
+    return widened(moved, new, [of for of in table.classes if of.is_known(apps, kin)]), len(dirty)

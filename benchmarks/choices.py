@@ -8,15 +8,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.catalog import PRESSURES, RAW_NAMES, RESOURCES
+from features.kin import expected_of_new
 from features.node_state import capacities
-from features.placement import node_matrix, profile_matrix, raw_features
+from features.placement import node_matrix, raw_features
 from features.pressure import Members
-from features.residents import newest_profile
+from features.residents import described
 from features.training import joining_pressure
 from ingest.lake import Lake
 from ingest.simulator.cluster import DAY_S, load_at
 from ingest.simulator.law import PLATFORMS
-from ingest.simulator.messages import app_name
+from ingest.simulator.messages import app_name, team_name
 from ingest.simulator.run import Plan, built_in
 
 Floats = NDArray[np.float64]
@@ -36,12 +37,16 @@ class Choices:
         app: (n,) the newcomer, a number of the simulator.
         raw: (n, raw features) as known at the decision.
         log_slowdown: (n,) what the law says would become of the newcomer there.
+        expected: (n, expected columns) what would be expected of the newcomer's app, had it never run.
+        expected_of_any: the same did nobody know any team.
     """
 
     decision: Ints
     app: Ints
     raw: Floats
     log_slowdown: Floats
+    expected: Floats
+    expected_of_any: Floats
 
     def scores(self) -> dict[str, Floats]:
         """What schedulers without a model go by, (n,) each, lower is better; `random` cannot tell nodes apart."""
@@ -86,7 +91,11 @@ def draw_choices(
     home = members_of(group, shown, capacities(where)[group], np.array(best_effort)[beside])
     pressure = joining_pressure(home, np.arange(n), capacities(where))
     raw = raw_features(pressure, profiles_of(lake, where, victim), node_matrix(where))
-    return Choices(decision, victim, raw, np.log(truth))
+    profiles = lake.read("profiles")
+    keys, newest = keys_of(where, victim), np.full(n, 2**62)
+    kin = expected_of_new(keys, newest, profiles)
+    anybody = expected_of_new(without_teams(keys), newest, without_teams(profiles))
+    return Choices(decision, victim, raw, np.log(truth), kin, anybody)
 
 
 def nodes_of(lake: Lake, platform: Ints) -> pa.Table:
@@ -109,6 +118,17 @@ def members_of(group: Ints, shown: dict[str, Floats], capacity: Floats, best_eff
 
 
 def profiles_of(lake: Lake, where: pa.Table, app: Ints) -> Floats:
-    """(n, profile columns) the newest profile of each newcomer's app on its candidate's platform."""
-    keys = where.select(["cluster", "platform"]).append_column("app", [[app_name(int(a)) for a in app]])
-    return profile_matrix(newest_profile(keys, np.full(len(app), 2**62), lake.read("profiles")))
+    """(n, profile columns) what each newcomer's app is like on its candidate's platform."""
+    keys = keys_of(where, app)
+    return described(keys, np.full(len(app), 2**62), lake.read("profiles"))
+
+
+def keys_of(where: pa.Table, app: Ints) -> pa.Table:
+    """(n,) cluster, app, team and platform of newcomers on nodes."""
+    names = {"app": [app_name(a) for a in app.tolist()], "team": [team_name(a) for a in app.tolist()]}
+    return pa.table({"cluster": where["cluster"], **names, "platform": where["platform"]})
+
+
+def without_teams(rows: pa.Table) -> pa.Table:
+    """The same rows, of which nobody told the team."""
+    return rows.set_column(rows.column_names.index("team"), "team", pa.nulls(rows.num_rows, pa.string()))

@@ -1,7 +1,7 @@
 """Laws: how far models come on truths of three forms, two of them not their own, beside baselines and the noise."""
 
 import tempfile
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from benchmarks.choices import CROWDING, Choices, draw_choices
+from benchmarks.cold import cold_errors, cold_regrets, judged_cold
 from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.command_parts import TOPICS
 from cohabit.evaluation import modelled_share
@@ -46,10 +47,11 @@ from models.train import TrainConfig
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ASKED = ("S1", "S2", "SC", "S3", "S6")
+COLD = "SC"
+ASKED = ("S1", "S2", COLD, "S3", "S6")
 DEPTH = Depth(app_folds=3, folds=2, origins=1)
 CONFIG = TrainConfig(rounds=100, learning_rate=0.1, folds=3)
-BOUNDED = {"warm": "S1", "unseen": "S2", "cold": "SC"}
+BOUNDED = {"warm": "S1", "unseen": "S2", "cold": COLD}
 """Questions that bounds are told of, by suffix of the figure."""
 FIGURES = (
     "coverage90",
@@ -114,7 +116,14 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Every figure of every law, prefixed by its name."""
     found: dict[str, dict[str, float]] = {}
     for law in LAWS:
-        plan = Plan(arguments.nodes, arguments.apps, hours=arguments.hours, seed=arguments.seed, law=law)
+        plan = Plan(
+            arguments.nodes,
+            arguments.apps,
+            hours=arguments.hours,
+            seed=arguments.seed,
+            law=law,
+            team_likeness=arguments.team_likeness,
+        )
         with tempfile.TemporaryDirectory(prefix="cohabit-laws-") as folder:
             of_law = judged(simulated_world(Path(folder), plan), rng)
         for method, figures in of_law.items():
@@ -127,12 +136,17 @@ def judged(world: World, rng: np.random.Generator, config: TrainConfig = CONFIG)
     trainer = Trainer(read_rows(world.table), config)
     asked = {one.id: one.question for one in protocol(read_keys(world.table), DEPTH)}
     questions = {name: question for name in ASKED if (question := asked[name]) is not None}
-    outcomes = {name: trainer.judge(question, lambda _: None) for name, question in questions.items()}
+    cold = judged_cold(trainer, questions[COLD], world.table, world.lake)
+    outcomes = {name: trainer.judge(one, lambda _: None) for name, one in questions.items() if name != COLD}
+    outcomes[COLD] = cold[OURS]
     errors = {name: {who: _mae(o, said) for who, said in o.predicted.items()} for name, o in outcomes.items()}
     found = {who: {f"{name.lower()}_mae": errors[name][who] for name in ("S1", "S2", "S6")} for who in errors["S1"]}
+    apart = rng.spawn(1)[0]
+    _add(found, cold_errors(cold, apart))
     for suffix, crowding in CROWDING.items():
-        for who, regret in regrets(world, trainer, questions["S2"].splits, crowding=crowding, rng=rng).items():
-            found.setdefault(who, {})[f"regret_at_1_100{suffix}"] = regret
+        drawn = choices_of(world, questions["S2"].splits, crowding=crowding, rng=rng)
+        _add(found, {who: {f"regret_at_1_100{suffix}": said} for who, said in regrets(trainer, drawn).items()})
+        _add(found, cold_regrets(trainer, drawn, f"regret_at_1_100{suffix}_cold", rng=apart))
     found[OURS] |= _beside_the_noise(world, outcomes["S1"]) | _beside_others(outcomes, errors)
     for suffix, name in BOUNDED.items():
         found[OURS] |= {f"{figure}_{suffix}": value for figure, value in bounds(world, outcomes[name], rng).items()}
@@ -140,15 +154,25 @@ def judged(world: World, rng: np.random.Generator, config: TrainConfig = CONFIG)
     return found
 
 
-def regrets(
-    world: World, trainer: Trainer, splits: list[Split], *, crowding: tuple[float, float], rng: np.random.Generator
-) -> dict[str, float]:
-    """Mean regret at 1 of unseen apps by method: ours by the model that never saw the newcomer's app."""
+def _add(found: dict[str, dict[str, float]], more: dict[str, dict[str, float]]) -> None:
+    for who, figures in more.items():
+        found.setdefault(who, {}).update(figures)
+
+
+def choices_of(
+    world: World, splits: list[Split], *, crowding: tuple[float, float], rng: np.random.Generator
+) -> list[tuple[Split, Choices]]:
+    """Choices for newcomers of the apps that each split leaves out."""
     names = np.array([int(name.removeprefix("app-")) for name in world.table["app"].to_pylist()])
+    left_out = [np.unique(names[split.test]) for split in splits]
+    drawn = (draw_choices(world.lake, world.plan, a, crowding=crowding, count=DECISIONS, rng=rng) for a in left_out)
+    return list(zip(splits, drawn, strict=True))
+
+
+def regrets(trainer: Trainer, drawn: list[tuple[Split, Choices]]) -> dict[str, float]:
+    """Mean regret at 1 of unseen apps by method: ours by the model that never saw the newcomer's app."""
     found: dict[str, list[Floats]] = {}
-    for split in splits:
-        apps = np.unique(names[split.test])
-        choices = draw_choices(world.lake, world.plan, apps, crowding=crowding, count=DECISIONS, rng=rng)
+    for split, choices in drawn:
         sets = candidate_sets(choices.decision, np.arange(len(choices.decision)))
         for who, score in {OURS: _said(trainer, split, choices), **choices.scores()}.items():
             found.setdefault(who, []).append(regret_at_1(sets, choices.log_slowdown, score))
@@ -217,11 +241,22 @@ def _against_best(errors: dict[str, float]) -> float:
     return errors[OURS] / min(value for who, value in errors.items() if who != OURS)
 
 
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    value = float(text)
+    if not 0.0 <= value <= 1.0:
+        raise ArgumentTypeError(f"{text} is not from 0 to 1")
+    return value
+
+
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=12, help="simulated nodes (12)")
     parser.add_argument("--apps", type=int, default=24, help="simulated apps (24)")
     parser.add_argument("--hours", type=float, default=12.0, help="simulated hours (12)")
     parser.add_argument("--seed", type=int, default=1, help="of the simulation (1)")
+    parser.add_argument(
+        "--team-likeness", type=share, default=0.0, help="share of apps' variance that their teams explain, 0 to 1 (0)"
+    )
 
 
 BENCHMARK = Benchmark(

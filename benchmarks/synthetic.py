@@ -10,7 +10,7 @@ from advisor.margins import served_margins
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from cohabit.learning import entry_of, files_of
-from features.catalog import DEMANDS, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
+from features.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
 from features.placement import PROFILE_COLUMNS
 from models.bundle import write_bundle
 from models.hindsight import PLACEMENT
@@ -71,6 +71,7 @@ def training_rows(count: int, rng: np.random.Generator) -> Rows:
         node_window=np.arange(count) // 10,
         time=np.arange(count) * 60_000_000,
         series=np.arange(count) % 50,
+        expected=np.full((count, len(EXPECTED)), np.nan),
     )
 
 

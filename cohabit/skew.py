@@ -47,6 +47,7 @@ class Served(BaseModel):
     profiles_us: int = Field(ge=0, le=MOST_US)
     node: str
     app: str
+    team: str | None = None
     best_effort: bool
     features: tuple[float | None, ...]
 
@@ -115,7 +116,7 @@ def _again(snapshot: Snapshot, served: Served) -> np.ndarray:
     if served.node not in snapshot.node_index:
         return np.full(len(RAW_NAMES), np.inf)
     rows = np.array([snapshot.node_index[served.node]], np.int32)
-    features = newcomer_features(snapshot, Newcomer(served.app, best_effort=served.best_effort), rows)
+    features = newcomer_features(snapshot, Newcomer(served.app, served.team, served.best_effort), rows)
     return np.asarray(features[0], np.float64)
 
 

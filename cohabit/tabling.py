@@ -30,7 +30,8 @@ log = structlog.get_logger()
 CONTEXT = multiprocessing.get_context("spawn")
 
 FIRST = (NewcomerClass("", False), NewcomerClass("", True))
-"""Classes of apps that are not known: always there, and the answer for a class that is still being computed."""
+"""Classes of apps that are not known, of teams neither: always there, and the answer for a class that is still being
+computed."""
 KEPT_S = 900.0
 """A class that nobody asked for is dropped after so long."""
 TOLD_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
@@ -72,9 +73,9 @@ class Tabling:
         scorer, before = self.serving.scorer, self.table
         if scorer is None:
             return False
-        apps = scorer.snapshot.app_index
+        apps, teams = scorer.snapshot.app_index, scorer.snapshot.team_index
         self._asked = {of: at for of, at in self._asked.items() if now_s - at < KEPT_S}
-        wanted = (*FIRST, *(of for of in self._asked if of.app in apps))
+        wanted = (*FIRST, *(of for of in self._asked if of.is_known(apps, teams)))
         self.table = self._over(scorer).only(wanted)
         missing = [of for of in wanted if of not in self.table.classes]
         self.behind = len(missing) > 1 and before is not None

@@ -62,6 +62,8 @@ PRESSURES = (*(f"pressure_{name}" for name in NAMES), "pressure_cpu_elsewhere")
 """Neighbours' use as a share of the node: of the container's own cores for cpu, of the other cores for the last."""
 SENSITIVITIES = tuple(f"sensitivity_{name}" for name in NAMES)
 DEMANDS = tuple(f"demand_{name}" for name in NAMES)
+EXPECTED = (*SENSITIVITIES, *DEMANDS)
+"""What is expected of an app of which it is not known, see features.kin."""
 
 RAW = (
     *(Feature(name, "share of the node", sign=1, base=True, known="residents") for name in PRESSURES),
@@ -93,6 +95,11 @@ FEATURES = (*RAW, *INTERACTIONS, *MISSING)
 
 RAW_NAMES = tuple(f.name for f in RAW)
 FEATURE_NAMES = tuple(f.name for f in FEATURES)
+
+
+def expected_name(name: str) -> str:
+    """Column of table `training` with what would be expected of an app that never ran."""
+    return f"expected_{name}"
 
 
 def catalogue_hash() -> str:

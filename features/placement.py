@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from features.arrow import Floats, floats
-from features.catalog import DEMANDS, FEATURE_NAMES, KNEE, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
+from features.catalog import DEMANDS, EXPECTED, FEATURE_NAMES, KNEE, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
 from features.errors import LengthMismatch
 
-PROFILE_COLUMNS = (*SENSITIVITIES, *DEMANDS, "cpi", "llc_mpki", "qps", "windows")
+PROFILE_COLUMNS = (*EXPECTED, "cpi", "llc_mpki", "qps", "windows")
 NODE_COLUMNS = ("cores", "frequency_ghz", "llc_bytes", "memory_bandwidth_bytes_s")
 
 _R = len(NAMES)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from features.arrow import Floats, Ints, floats, micros, table
 from features.catalog import NAMES, SENSITIVITIES
@@ -28,14 +29,22 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
-    suffering = running_sensitivities(states, as_of_us)
+    suffering, team = running_sensitivities(states, as_of_us), running_teams(states, as_of_us)
     return pa.concat_tables(
-        _on_platform(state, as_of_us, found) for state, found in zip(states, suffering, strict=True)
+        _on_platform(state, as_of_us, found, team) for state, found in zip(states, suffering, strict=True)
     )
 
 
-def _on_platform(state: pa.Table, as_of_us: Ints, suffering: Floats) -> pa.Table:
-    ordered = state.sort_by([(c, "ascending") for c in ORDER]).combine_chunks()
+def running_teams(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Array:
+    """(t,) the team that was told last by each time in rows of `node_state` that had arrived; null where none was."""
+    rows = pa.concat_tables([state.select([*ORDER, "team"]) for state in states])
+    told = _in_order(rows.filter(pc.is_valid(rows["team"])))
+    count = np.searchsorted(micros(told["arrived_at"]), as_of_us, side="right")
+    return told["team"].combine_chunks().take(pa.array(count - 1, mask=count == 0))
+
+
+def _on_platform(state: pa.Table, as_of_us: Ints, suffering: Floats, team: pa.Array) -> pa.Table:
+    ordered = _in_order(state)
     counts = np.searchsorted(micros(ordered["arrived_at"]), as_of_us, side="right")
     known = np.diff(counts, prepend=0) > 0
     values = np.column_stack([floats(ordered[c]) for c in MEANS])
@@ -45,9 +54,13 @@ def _on_platform(state: pa.Table, as_of_us: Ints, suffering: Floats) -> pa.Table
         c: pa.array([ordered[c][0].as_py()] * int(known.sum()), pa.string()) for c in ("cluster", "app", "platform")
     }
     peak = np.fmax.accumulate(floats(ordered["qps"]))
-    columns |= {"qps_peak": peak[counts[known] - 1]}
+    columns |= {"qps_peak": peak[counts[known] - 1], "team": team.filter(pa.array(known))}
     columns |= {"as_of": pa.array(as_of_us[known], TIMESTAMP), "windows": counts[known].astype(np.float64)}
     return table(columns, PROFILES.schema)
+
+
+def _in_order(state: pa.Table) -> pa.Table:
+    return state.sort_by([(c, "ascending") for c in ORDER]).combine_chunks()
 
 
 def running_means(values: Floats, counts: Ints) -> Floats:

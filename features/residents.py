@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 
 from features.arrow import Floats, Ints, micros
 from features.asof import NEVER, key_codes, row_of
+from features.catalog import DEMANDS, EXPECTED
 from features.grouping import group_codes
+from features.kin import expected
 from features.node_state import capacities, known_at, known_by, resource_use, standing
 from features.placement import PROFILE_COLUMNS, profile_matrix
 from features.windows import STALE_US, WINDOW_US
 
 DEMAND = slice(PROFILE_COLUMNS.index("demand_cpu"), PROFILE_COLUMNS.index("cpi"))
+EXPECTED_THERE = slice(0, len(EXPECTED))
+"""Columns of a profile that are expected of an app of which they are not known."""
+IS_DEMAND = np.array([name in DEMANDS for name in EXPECTED], np.bool_)
+PLACED = ("container", "app", "team", "qos", "cpuset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ def residents(decisions: pa.Table, sources: Sources) -> pa.Table:
         sources: see Sources; nothing that arrived after a decision is used for it.
 
     Returns:
-        Columns decision (int64 row of `decisions`), container, app, qos, cpuset, and state (int64 row of
+        Columns decision (int64 row of `decisions`), container, app, team, qos, cpuset, and state (int64 row of
         sources.state with the container's newest own window, null where it has none fresh enough). Where a node has
         placements they say who is there; elsewhere whoever was seen within STALE_US.
 
@@ -58,15 +64,17 @@ def resident_use(found: pa.Table, decisions: pa.Table, sources: Sources) -> tupl
         sources: what it was called with.
 
     Returns:
-        (n, resources) use in absolute units: its own newest window, else its app's profile; NaN where neither is
-        known. (n, resources) capacity; NaN where not known.
+        (n, resources) use in absolute units: its own newest window, else its app's profile, else, of an app that has
+        none there, what is expected; NaN where nothing is known. (n, resources) capacity; NaN where not known.
     """
     at = decisions.take(found["decision"])
     time_us = micros(at["time"])
     node = known_by(at, time_us, sources.nodes, ["cluster", "node"])
     capacity = capacities(node)
-    keys = pa.table({"cluster": at["cluster"], "app": found["app"], "platform": node["platform"]})
-    typical = profile_matrix(newest_profile(keys, time_us, sources.profiles))[:, DEMAND] * capacity
+    keys = pa.table(
+        {"cluster": at["cluster"], "app": found["app"], "team": found["team"], "platform": node["platform"]}
+    )
+    typical = _described(keys, time_us, sources.profiles, IS_DEMAND)[:, DEMAND] * capacity
     own = resource_use(sources.state.take(found["state"]))
     return np.where(np.isfinite(own), own, typical), capacity
 
@@ -75,6 +83,35 @@ def newest_profile(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> pa.Tabl
     """The newest profile of each (cluster, app, platform) as of each time; null where there is none."""
     named = profiles.append_column("ts", profiles["as_of"])
     return known_at(keys, time_us, named, ["cluster", "app", "platform"])
+
+
+def described(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
+    """What apps are like on platforms, as far as known or to be expected at each time.
+
+    Args:
+        keys: cluster, app, team and platform, (n,) rows; see features.kin.
+        time_us: (n,) times, microseconds.
+        profiles: rows of `profiles`; only those as of then or before count.
+
+    Returns:
+        (n, len(PROFILE_COLUMNS)): the newest profile. What is expected stands in for sensitivities that it does not
+        tell, and for demands where there is none; the other columns stay NaN, windows are the profile's own.
+
+    Source: ours, docs/decisions/0032-kin.md.
+    """
+    return _described(keys, time_us, profiles, np.ones(len(EXPECTED), np.bool_))
+
+
+def _described(keys: pa.Table, time_us: Ints, profiles: pa.Table, wanted: NDArray[np.bool_]) -> Floats:
+    """As `described`, but only the (len(EXPECTED),) wanted columns are made up for."""
+    found = profile_matrix(newest_profile(keys, time_us, profiles))
+    values = found[:, EXPECTED_THERE]  # a view
+    ever = np.array([profiles[c].null_count < profiles.num_rows for c in EXPECTED], np.bool_)
+    lacking = np.isnan(values) & ever & wanted & (~IS_DEMAND | (found[:, -1:] == 0))
+    rows = np.flatnonzero(lacking.any(axis=1))
+    told = expected(keys.take(pa.array(rows)), time_us[rows], profiles)
+    values[rows] = np.where(lacking[rows], told, values[rows])
+    return found
 
 
 def _seen(decisions: pa.Table, state: pa.Table) -> pa.Table:
@@ -100,7 +137,7 @@ def _seen(decisions: pa.Table, state: pa.Table) -> pa.Table:
     return pa.table(
         {
             "decision": pa.array(newest[:, 0], pa.int64()),
-            **{c: rows[c] for c in ("container", "app", "qos")},
+            **{c: rows[c] for c in ("container", "app", "team", "qos")},
             "cpuset": pa.nulls(rows.num_rows, pa.string()),
             "state": pa.array(newest[:, 2], pa.int64()),
         }
@@ -129,9 +166,7 @@ def _placed(decisions: pa.Table, placements: pa.Table) -> pa.Table:
         pairs.append(np.column_stack([d[row], e[column]]))
     found = np.concatenate(pairs)
     rows = events.take(pa.array(found[:, 1]))
-    return pa.table(
-        {"decision": pa.array(found[:, 0], pa.int64()), **{c: rows[c] for c in ("container", "app", "qos", "cpuset")}}
-    )
+    return pa.table({"decision": pa.array(found[:, 0], pa.int64()), **{c: rows[c] for c in PLACED}})
 
 
 def _told(decisions: pa.Table, placements: pa.Table) -> NDArray[np.bool_]:

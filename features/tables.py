@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from features.catalog import NAMES, PRESSURES, RAW, SENSITIVITIES
+from features.catalog import EXPECTED, NAMES, PRESSURES, RAW, SENSITIVITIES, expected_name
 from features.composition import COMPOSITION
 from ingest.schema import (
     APP,
@@ -145,7 +145,7 @@ LABELS = Table(
 
 PROFILES = Table(
     "profiles",
-    2,
+    3,
     ("cluster", "app", "platform", "as_of"),
     "as_of",
     (
@@ -163,12 +163,13 @@ PROFILES = Table(
         _float("llc_mpki", "1/1000 instructions", "typical cache misses"),
         _float("qps", "1/s", "typical load of one container"),
         _float("qps_peak", "1/s", "largest load of one container in a minute so far"),
+        Column("team", pa.string(), "", "team that owned the app when it was last told, on any platform; null: never"),
     ),
 )
 
 TRAINING = Table(
     "training",
-    1,
+    2,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -184,6 +185,11 @@ TRAINING = Table(
         *(_float(f.name, f.unit, "feature, as features.catalog says") for f in RAW),
         _float("log_slowdown", "log ratio", "label"),
         _float("weight", "samples", "weight of the row"),
+        *(
+            _float(expected_name(f.name), f.unit, f"{f.name} that would be expected, had the app never run")
+            for f in RAW
+            if f.name in EXPECTED
+        ),
     ),
 )
 

@@ -6,12 +6,13 @@ import pyarrow.compute as pc
 
 from features.arrow import Floats, Ints, micros, table
 from features.asof import key_codes, row_of
-from features.catalog import RAW_NAMES
+from features.catalog import EXPECTED, RAW_NAMES, expected_name
 from features.grouping import group_codes
+from features.kin import expected_of_new
 from features.node_state import capacities, is_best_effort, known_by
-from features.placement import node_matrix, profile_matrix, raw_features
+from features.placement import node_matrix, raw_features
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
-from features.residents import Sources, newest_profile, resident_use, residents
+from features.residents import Sources, described, resident_use, residents
 from features.tables import TRAINING
 
 
@@ -19,7 +20,7 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     """Features as of the decision, and the label that came true afterwards.
 
     The decision belonging to a label is taken at the start of the label's window. The newcomer is described by its
-    profile only; residents may show their own signals of the last minutes.
+    profile, and by what is expected of its kin, only; residents may show their own signals of the last minutes.
 
     Args:
         labels: rows of `labels`; those not modelled are left out.
@@ -38,11 +39,12 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     pressure = newcomer_pressure(rows, decisions, decision, sources)
     time_us = micros(rows["window_start"])
     node = known_by(rows, time_us, sources.nodes, ["cluster", "node"])
-    keys = pa.table({"cluster": rows["cluster"], "app": rows["app"], "platform": node["platform"]})
-    profile = profile_matrix(newest_profile(keys, time_us, sources.profiles))
-    raw = raw_features(pressure, profile, node_matrix(node))
+    keys = rows.select(["cluster", "app", "team"]).append_column("platform", node["platform"])
+    raw = raw_features(pressure, described(keys, time_us, sources.profiles), node_matrix(node))
+    new = expected_of_new(keys, time_us, sources.profiles)
     columns: dict[str, object] = {c: rows[c] for c in rows.column_names}
     columns |= {**dict(zip(RAW_NAMES, raw.T, strict=True)), "as_of": rows["window_start"]}
+    columns |= dict(zip(map(expected_name, EXPECTED), new.T, strict=True))
     return table(columns, TRAINING.schema)
 
 

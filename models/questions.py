@@ -175,7 +175,7 @@ QUESTIONS: Mapping[str, tuple[str, str, Cluster, Splits]] = {
     ),
     "SC": (
         "apps that never ran",
-        "as S2, and nothing is known of the app",
+        "as S2, and nothing is known of the app but its team",
         _apps,
         lambda keys, depth: leave_group_out(keys.app, folds=depth.app_folds),
     ),

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.arrow import floats, micros
-from features.catalog import FEATURES, RAW_NAMES
+from features.catalog import EXPECTED, FEATURES, RAW_NAMES, expected_name
 from features.grouping import group_codes
 from features.placement import FILLED, complete
 from models.dataset import Dataset
@@ -15,6 +15,8 @@ from models.placement import Placement
 
 PROFILE = [i for i, name in enumerate(RAW_NAMES) if name.startswith(("sensitivity_", "demand_", "profile_"))]
 """Raw features that describe the newcomer's app."""
+KIN = [RAW_NAMES.index(name) for name in EXPECTED]
+"""Those that are expected of an app of which they are not known."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +34,7 @@ class Rows:
         node_window: (n,) which node-window each row belongs to.
         time: (n,) end of the label's window, microseconds.
         series: (n,) container and node: windows of one are alike when they are near in time.
+        expected: (n, len(EXPECTED)) what would be expected of the app, had it never run; NaN where nothing would.
     """
 
     raw: Floats
@@ -41,6 +44,7 @@ class Rows:
     node_window: Ints
     time: Ints
     series: Ints
+    expected: Floats
 
     def take(self, chosen: NDArray[np.bool_]) -> "Rows":
         """The chosen rows, (n,) flags."""
@@ -55,11 +59,16 @@ class Rows:
         return np.asarray(self.raw[:, RAW_NAMES.index("profile_windows")] > 0, np.bool_)
 
     def without_profile(self) -> "Rows":
-        """The same rows as if their apps had never run anywhere."""
+        """The same rows as if their apps had never run anywhere: what is expected of them is all that is known."""
         raw = self.raw.copy()
         raw[:, PROFILE] = np.nan
+        raw[:, KIN] = self.expected
         raw[:, RAW_NAMES.index("profile_windows")] = 0.0
         return replace(self, raw=raw)
+
+    def without_kin(self) -> "Rows":
+        """The same rows where nothing would be expected of an app that never ran."""
+        return replace(self, expected=np.full_like(self.expected, np.nan))
 
     def dataset(self, fills: Floats) -> Dataset:
         """Complete rows; what is missing is filled with (len(RAW),) fills, see features.placement."""
@@ -86,7 +95,16 @@ def read_rows(table: pa.Table) -> Rows:
         node_window=group_codes(table, ["cluster", "node", "window_end"]),
         time=micros(table["window_end"]),
         series=group_codes(table, ["cluster", "node", "container"]),
+        expected=_expected(table),
     )
+
+
+def _expected(table: pa.Table) -> Floats:
+    """(n, len(EXPECTED)), NaN in tables that were derived before anything was expected."""
+    names = [expected_name(name) for name in EXPECTED]
+    if not set(names) <= set(table.column_names):
+        return np.full((table.num_rows, len(names)), np.nan)
+    return np.column_stack([floats(table[name]) for name in names])
 
 
 def with_fills(placement: Placement, fills: Floats) -> Placement:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from advisor import newcomers, scoring
 from advisor.api.scores import ScoreReply, ScoreRequest
-from advisor.snapshot import ARRAYS, NAMES_FILE, Snapshot, directory_name
+from advisor.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
 from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
 from features.diagnosis import DIAGNOSIS
 from features.pressure import PRESSURE_COLUMNS
@@ -81,8 +81,8 @@ def decoding() -> object:
 
 def snapshot() -> object:
     return {
-        "arrays": ARRAYS,
-        "names": {"file": NAMES_FILE, "fields": [f.name for f in fields(Snapshot) if f.name not in ARRAYS]},
+        "arrays": ARRAYS | LATER,
+        "names": {"file": NAMES_FILE, "fields": [f.name for f in fields(Snapshot) if f.name not in ARRAYS | LATER]},
         "directory_of_version_7": directory_name(7),
     }
 

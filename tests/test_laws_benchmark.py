@@ -1,11 +1,14 @@
 """The benchmark of laws: truth of each window, choices as the law judges them, and figures that are all there."""
 
+from argparse import ArgumentTypeError
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from benchmarks.choices import CANDIDATES, CROWDING, draw_choices
-from benchmarks.laws import World, judged, simulated_world, true_of
+from benchmarks.cold import ANY, FILLED, less
+from benchmarks.laws import World, judged, share, simulated_world, true_of
 from benchmarks.runner import OURS
 from cohabit.simulation import TRUTH
 from features.catalog import RAW_NAMES
@@ -91,3 +94,23 @@ def test_figures_are_there_for_ours_and_for_what_stands_beside_it(world: World) 
     assert all(np.isfinite(value) for figures in found.values() for value in figures.values())
     assert found[OURS]["regret_at_1_100"] < found["random"]["regret_at_1_100"]
     assert found["sum_of_pressure"].keys() >= {"s1_mae", "s2_mae", "s6_mae"}
+    for who in (OURS, FILLED, ANY):
+        assert {"sc_mae", *(f"{name}_cold" for name in regrets)} <= found[who].keys()
+    for who in (FILLED, ANY):
+        low, middle, high = (found[OURS][f"sc_less_than_{who}{end}"] for end in ("_lo", "", "_hi"))
+        assert low <= middle <= high
+        assert middle == pytest.approx(1 - found[OURS]["sc_mae"] / found[who]["sc_mae"])
+
+
+def test_a_loss_that_is_half_of_anothers_in_every_app_is_half_in_every_resample() -> None:
+    other, app = np.array([1.0, 2.0, 4.0]), np.array([0, 0, 7])
+
+    found = less("x", other / 2, other, app, rng=np.random.default_rng(0))
+
+    assert found == pytest.approx({"x": 0.5, "x_lo": 0.5, "x_hi": 0.5})
+
+
+@pytest.mark.parametrize("text", ["-0.1", "1.5", "nan"])
+def test_a_share_outside_0_to_1_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="from 0 to 1"):
+        share(text)

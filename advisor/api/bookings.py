@@ -19,8 +19,11 @@ LONGEST_US = 3_600_000_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_UID)]
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True):
-    """One newcomer, and since how long it is on its way: clocks of two machines differ."""
+class Told(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One newcomer, and since how long it is on its way: clocks of two machines differ.
+
+    What is empty is left out, so that a server that does not know a field yet takes the rest.
+    """
 
     uid: Name
     node: Name
@@ -28,6 +31,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
     best_effort: bool
     age_us: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_US)] = 0
     group: Annotated[str, msgspec.Meta(max_length=LONGEST_GROUP)] = ""
+    team: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
 
 
 Bookings = Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]
@@ -37,7 +41,8 @@ _decode = msgspec.json.Decoder(Bookings).decode
 def told_of(booked: Booked, now_us: int) -> Told:
     """A booking as another server is told of it; a clock that was set meanwhile makes none that it would refuse."""
     age_us = min(max(0, now_us - booked.at_us), LONGEST_US)
-    return Told(booked.uid, booked.node, booked.of.app, booked.of.best_effort, age_us, booked.group)
+    of = booked.of
+    return Told(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team)
 
 
 class TakeBookings:
@@ -55,7 +60,11 @@ class TakeBookings:
         now_us = self.prioritizer.serving.now_us()
         self.prioritizer.hear(
             Booked(
-                one.uid, one.node, NewcomerClass(one.app, one.best_effort), now_us - int(one.age_us), group=one.group
+                one.uid,
+                one.node,
+                NewcomerClass(one.app, one.best_effort, one.team),
+                now_us - int(one.age_us),
+                group=one.group,
             )
             for one in told
         )

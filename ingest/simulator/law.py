@@ -11,6 +11,10 @@ Ints = NDArray[np.int64]
 
 HIDDEN = ("cpu", "llc", "membw", "disk", "net")
 """Resources the built-in law presses on."""
+TEAMS = 5
+"""Apps belong to teams in turn."""
+TASTE_SHAPE, TASTE_MEAN_LOG = 1.2, -0.2890398965921883
+"""Of the gamma distribution of tastes; digamma(1.2) is the mean of its logarithm."""
 
 
 class Law(Protocol):
@@ -82,14 +86,39 @@ class Apps:
     best_effort: NDArray[np.bool_]
 
 
-def draw_apps(count: int, rng: np.random.Generator) -> Apps:
-    """Random apps, a third of them BE; sensitivities follow own intensity in part only."""
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """How much apps of a team are alike.
+
+    Args:
+        share: of the variance of the logarithm of an app's demands and tastes that its team explains, in [0, 1].
+        demand: (teams, hidden resources) what the team's apps have in common, drawn as an app's own is.
+        taste: the same of tastes.
+    """
+
+    share: float
+    demand: Floats
+    taste: Floats
+
+
+def draw_likeness(share: float, rng: np.random.Generator) -> Likeness:
+    """What the apps of each team have in common."""
+    shape = (TEAMS, len(HIDDEN))
+    return Likeness(share, rng.lognormal(0.0, 0.7, shape), rng.gamma(TASTE_SHAPE, 1.0, shape))
+
+
+def draw_apps(count: int, rng: np.random.Generator, likeness: Likeness | None = None) -> Apps:
+    """Random apps, a third of them BE; sensitivities follow own intensity in part only, and teams where they do."""
     best_effort = np.arange(count) % 3 == 2
     scale = np.array([2.0, 6e6, 5e9, 6e7, 9e7])
-    demand = scale * rng.lognormal(0.0, 0.7, (count, len(HIDDEN))) * np.where(best_effort, 1.6, 1.0)[:, None]
+    use = rng.lognormal(0.0, 0.7, (count, len(HIDDEN)))
+    use = use if likeness is None else _alike(use, likeness.demand, likeness.share, mean_log=0.0)
+    demand = scale * use * np.where(best_effort, 1.6, 1.0)[:, None]
     demand[:, 0] = np.clip(demand[:, 0], 0.3, 8.0)
     intensity = demand / scale
-    own_taste = rng.gamma(1.2, 1.0, demand.shape) * np.array([0.9, 1.6, 1.4, 0.5, 0.5])
+    taste = rng.gamma(TASTE_SHAPE, 1.0, demand.shape)
+    taste = taste if likeness is None else _alike(taste, likeness.taste, likeness.share, mean_log=TASTE_MEAN_LOG)
+    own_taste = taste * np.array([0.9, 1.6, 1.4, 0.5, 0.5])
     reports_rt = ~best_effort
     serves = reports_rt | (np.arange(count) % 6 == 2)
     return Apps(
@@ -102,6 +131,13 @@ def draw_apps(count: int, rng: np.random.Generator) -> Apps:
         cpi_blind=rng.random(count) < 0.15,
         best_effort=best_effort,
     )
+
+
+def _alike(own: Floats, of_team: Floats, share: float, *, mean_log: float) -> Floats:
+    """(n, k) values of which teams explain a share; mean and variance of their logarithms stay."""
+    apart, common = np.log(own) - mean_log, np.log(of_team) - mean_log
+    team = np.arange(len(own)) % len(of_team)
+    return np.asarray(np.exp(mean_log + np.sqrt(1.0 - share) * apart + np.sqrt(share) * common[team]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 
 from ingest.simulator.cluster import Records, State
-from ingest.simulator.law import PLATFORMS, Ints
+from ingest.simulator.law import PLATFORMS, TEAMS, Ints
 from ingest.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 
 
@@ -56,7 +56,7 @@ def app_name(app: int) -> str:
 
 def team_name(app: int) -> str:
     """Team of a simulated app."""
-    return f"team-{app % 5}"
+    return f"team-{app % TEAMS}"
 
 
 def describe_nodes(state: State, cluster: str) -> list[Message]:

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ingest.simulator.cluster import Truth, churn, empty_cluster, fill, step
-from ingest.simulator.law import Apps, Law, draw_apps
+from ingest.simulator.law import Apps, Law, draw_apps, draw_likeness
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, Message, describe_events, describe_nodes, describe_usage
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to simulate; `law` is a name in LAWS."""
+    """What to simulate; `law` is a name in LAWS, `team_likeness` the share of apps' variance that teams explain."""
 
     nodes: int = 24
     apps: int = 24
@@ -26,6 +26,7 @@ class Plan:
     seed: int = 1
     cluster: str = "sim"
     law: str = "saturating"
+    team_likeness: float = 0.0
     start: datetime = datetime(2026, 3, 2, tzinfo=UTC)
     faults: Faults = field(default_factory=Faults)
 
@@ -37,7 +38,9 @@ class Plan:
 
 def hidden_apps(plan: Plan) -> Apps:
     """The apps of a plan, drawn from its seed."""
-    return draw_apps(plan.apps, np.random.default_rng([plan.seed, 0]))
+    share = plan.team_likeness
+    likeness = draw_likeness(share, np.random.default_rng([plan.seed, 2])) if share else None
+    return draw_apps(plan.apps, np.random.default_rng([plan.seed, 0]), likeness)
 
 
 def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tuple[list[Message], Truth]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.snapshot import Snapshot
 from features.arrow import table
-from features.catalog import NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
+from features.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name
 from features.placement import PROFILE_COLUMNS, training_fills
 from features.tables import TRAINING
 from models.bundle import write_bundle
@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 NOW_US = 1_772_323_200_000_000
 """2026-03-01T00:00:00Z."""
 APPS = ("batch", "cache", "db", "web")
+TEAMS = ("blue", "red")
 PLATFORMS = ("big", "small")
 CAPACITY = {
     "big": [32.0, 6.4e7, 2e11, 2.56e11, 2e9, 1e5, 3e9, 8.0, 2e11, 5e10],
@@ -80,6 +81,8 @@ def snapshot(
         resident_best_effort=rng.random(total) < 0.4,
         resident_use=use,
         profile=_profiles(rng),
+        teams=TEAMS,
+        kin=rng.uniform(0.02, 0.4, (len(TEAMS) + 1, len(PLATFORMS), len(EXPECTED))),
     )
 
 
@@ -135,6 +138,7 @@ def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
             **raw,
             "log_slowdown": log_slowdown,
             "weight": np.ones(rows),
+            **{expected_name(name): raw[name] for name in EXPECTED},
         },
         TRAINING.schema,
     )

@@ -1,14 +1,16 @@
 """A serving process over folders of its own, and what a test does to them."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clusters import NOW_US, snapshot
+import numpy as np
+from clusters import NOW_US, TEAMS, snapshot
 from prometheus_client import CollectorRegistry
 
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
+from features.catalog import EXPECTED
 from models.registry import Registry
 
 STATES = ("nothing", "no_bundle", "no_snapshot", "stale", "model", "last_good")
@@ -33,9 +35,9 @@ class Process:
         return publish(self.snapshots, newest)
 
     def made_ready(self) -> "Process":
-        """With a bundle and a snapshot."""
+        """With a bundle and a snapshot in which nothing is expected of unknown apps."""
         self.promote("first")
-        self.publish(snapshot(11, version=1))
+        self.publish(replace(snapshot(11, version=1), kin=np.zeros((len(TEAMS) + 1, 0, len(EXPECTED)))))
         self.serving.reload()
         return self
 

@@ -52,26 +52,43 @@ def measured(rng: np.random.Generator) -> pa.Table:
 
 def profiles(rng: np.random.Generator) -> pa.Table:
     columns = (*DEMANDS, *SENSITIVITIES, "cpi", "llc_mpki", "qps")
-    rows = []
+    rows: list[Row] = []
     for app in ("web", "db"):
         for as_of in (-600, 0):
             known = {c: None if rng.random() < 0.2 else rng.uniform(0, 0.5) for c in columns}
             rows.append({"cluster": "c", "app": app, "platform": "p", "as_of": at(as_of), "windows": 30.0, **known})
+    for number in range(8):  # kin: teams that differ, on two platforms; one app never ran on the nodes' own
+        own = {"app": f"kin-{number}", "team": f"team-{number % 3}", "platform": "q" if number == 7 else "p"}
+        known = {c: rng.uniform(0, 0.1) + 0.2 * (number % 3) for c in columns}
+        rows.append({"cluster": "c", "as_of": at(-300), "windows": 30.0, **own, **known})
+    elsewhere: Row = {"cluster": "other", "app": "never-seen", "team": "team-1", "platform": "p", "as_of": at(-300)}
+    rows.append({**elsewhere, "windows": 30.0, **dict.fromkeys(columns, 3.0)})
     return pa.Table.from_pylist(rows, schema=PROFILES.schema)
 
 
-def labels(app: str) -> pa.Table:
+def labels(app: str, team: str | None) -> pa.Table:
     """One label on each node, of a container that arrives at the decision."""
     times = {"window_start": at(DECISION_S), "window_end": at(DECISION_S + 300), "arrived_at": at(DECISION_S + 301)}
-    own = {"cluster": "c", "container": "newcomer", "app": app, "kind": "cpi", "log_slowdown": 0.1, "weight": 1.0}
+    who = {"container": "newcomer", "app": app, "team": team}
+    own = {"cluster": "c", **who, "kind": "cpi", "log_slowdown": 0.1, "weight": 1.0}
     return pa.Table.from_pylist([{**own, **times, "node": node} for node in NODES], schema=LABELS.schema)
 
 
-@pytest.mark.parametrize("app", ["web", "db", "never-seen"])
+@pytest.mark.parametrize(
+    ("app", "team"),
+    [
+        ("web", None),
+        ("db", None),
+        ("kin-7", "team-1"),
+        ("never-seen", None),
+        ("never-seen", "team-1"),
+        ("never-seen", "new"),
+    ],
+)
 @pytest.mark.parametrize("pinned", [0, 8])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
-    scorer_of: Callable[[Snapshot], ModelScorer], seed: int, pinned: int, app: str
+    scorer_of: Callable[[Snapshot], ModelScorer], seed: int, pinned: int, app: str, team: str | None
 ) -> None:
     rng = np.random.default_rng(seed)
     seen, known = measured(rng), profiles(rng)
@@ -81,12 +98,14 @@ def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
     facts = Facts(described(), placements(*placed))
     now_us = int(at(DECISION_S).timestamp() * 1e6)
 
-    trained_on = training_rows(labels(app), Sources(node_state(seen, facts), facts.nodes, facts.placements, known))
+    trained_on = training_rows(
+        labels(app, team), Sources(node_state(seen, facts), facts.nodes, facts.placements, known)
+    )
     snapshot = build_snapshot(
         live_view(now_us, state_by(now_us, seen, facts), facts, known), known, version=1, as_of_us=now_us
     )
     rows = np.array([snapshot.node_index[node] for node in trained_on["node"].to_pylist()], np.int32)
-    served = scorer_of(snapshot).newcomer_features(Newcomer(app), rows)
+    served = scorer_of(snapshot).newcomer_features(Newcomer(app, team), rows)
 
     expected = np.column_stack([floats(trained_on[name]) for name in RAW_NAMES])
     assert np.isfinite(expected[:, :3]).any()

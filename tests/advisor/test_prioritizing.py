@@ -265,9 +265,13 @@ def test_tabling_follows_snapshots_bundles_and_what_is_asked_for(tabling: Tablin
     assert not tabling.step(0.1)
     tabling.ask(NewcomerClass("db", True), 0.2)
     tabling.ask(NewcomerClass("not-in-the-snapshot", False), 0.2)
+    tabling.ask(NewcomerClass("", False, "red"), 0.2)
+    tabling.ask(NewcomerClass("", False, "no-team-of-the-snapshot"), 0.2)
     assert tabling.step(0.3)
     assert tabling.table is not None
-    assert tabling.table.classes == (*FIRST, NewcomerClass("db", True))
+    assert tabling.behind
+    tabling.step(0.35)
+    assert tabling.table.classes == (*FIRST, NewcomerClass("db", True), NewcomerClass("", False, "red"))
     process.publish(snapshot(12, version=2))
     assert tabling.step(0.4)
     assert process.serving.scorer is not None

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from advisor.margins import served_margins
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer, Scores
-from advisor.snapshot import Snapshot
-from features.catalog import NAMES, RAW_NAMES, catalogue_hash
+from advisor.snapshot import Snapshot, nothing_expected
+from features.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from features.residents import DEMAND
 from models.bundle import load_bundle
@@ -28,26 +28,31 @@ def every(snapshot: Snapshot) -> NDArray[np.int32]:
     return np.arange(len(snapshot.nodes), dtype=np.int32)
 
 
-def score(scorer: ModelScorer, nodes: NDArray[np.int32], app: str = "web") -> Scores:
-    return scorer.score(Newcomer(app), nodes, now_us=NOW_US)
+def score(scorer: ModelScorer, nodes: NDArray[np.int32], app: str = "web", team: str | None = None) -> Scores:
+    return scorer.score(Newcomer(app, team), nodes, now_us=NOW_US)
 
 
 def ratios(scores: Scores, node: int) -> list[float]:
     return list(scores.harm.ratio[scores.harm.offsets[node] : scores.harm.offsets[node + 1]])
 
 
-def plain_use(snapshot: Snapshot, app: int, node: int, own: Floats | None) -> list[float]:
+def plain_use(snapshot: Snapshot, app: int, node: int, own: Floats | None, team: str = "") -> list[float]:
     """What one container uses of each resource, its profile filling what was not measured."""
-    typical = plain_profile(snapshot, app, node)[DEMAND] * snapshot.node_capacity[node]
+    typical = plain_profile(snapshot, app, node, team)[DEMAND] * snapshot.node_capacity[node]
     measured = typical if own is None else own
     return [float(m) if np.isfinite(m) else float(t) for m, t in zip(measured, typical, strict=True)]
 
 
-def plain_profile(snapshot: Snapshot, app: int, node: int) -> Floats:
+def plain_profile(snapshot: Snapshot, app: int, node: int, team: str = "") -> Floats:
+    """The app's profile; of an app that is not known what is expected of its team, or of any team."""
     profile: Floats = np.full(snapshot.profile.shape[2], np.nan)
     profile[-1] = 0.0
-    if app >= 0 and snapshot.node_platform[node] >= 0:
-        profile = snapshot.profile[app, snapshot.node_platform[node]].copy()
+    platform = snapshot.node_platform[node]
+    if app >= 0 and platform >= 0:
+        profile = snapshot.profile[app, platform].copy()
+    elif platform >= 0:
+        of = snapshot.teams.index(team) if team in snapshot.teams else len(snapshot.teams)
+        profile[: len(EXPECTED)] = snapshot.kin[of, platform]
     return profile
 
 
@@ -66,9 +71,9 @@ def plain_pressure(others: list[list[float]], capacity: Floats, best_effort: lis
     return [*shares, 0.0, float(len(others)), float(sum(best_effort)), busiest]
 
 
-def plain_log(scorer: ModelScorer, pressure: list[float], app: int, node: int) -> tuple[float, float]:
+def plain_log(scorer: ModelScorer, pressure: list[float], app: int, node: int, team: str = "") -> tuple[float, float]:
     """By the trees for apps learnt from where the app has an own margin."""
-    raw = np.concatenate([pressure, plain_profile(scorer.snapshot, app, node), scorer.snapshot.node_facts[node]])
+    raw = np.concatenate([pressure, plain_profile(scorer.snapshot, app, node, team), scorer.snapshot.node_facts[node]])
     own = app >= 0 and scorer.snapshot.apps[app] in {margin.app for margin in MARGINS.apps}
     features = complete(raw[None, :], scorer.predictor.medians[: len(RAW_NAMES)])
     said = scorer.predictor.predict(features, np.array([own]))
@@ -81,17 +86,17 @@ def plain_multiplier(app: str, profile: Floats) -> float:
     return own.get(app, MARGINS.unseen) if profile[-1] > 0 else max(own.get(app, 0.0), MARGINS.cold)
 
 
-def plain_score(scorer: ModelScorer, app: str, node: int) -> tuple[float, float, float, list[float]]:
+def plain_score(scorer: ModelScorer, app: str, node: int, team: str = "") -> tuple[float, float, float, list[float]]:
     """Mean, upper, node bound and harm of one candidate, one container after the other."""
     view = scorer.snapshot
     residents = range(int(view.first[node]), int(view.first[node + 1]))
     mine = view.apps.index(app) if app in view.apps else -1
     capacity = view.node_capacity[node]
     use = {r: plain_use(view, int(view.resident_app[r]), node, view.resident_use[r]) for r in residents}
-    own = plain_use(view, mine, node, None)
+    own = plain_use(view, mine, node, None, team)
     kind = {r: bool(view.resident_best_effort[r]) for r in residents}
     pressed = plain_pressure([*use.values()], capacity, [*kind.values()])
-    log_mean, spread = plain_log(scorer, pressed, mine, node)
+    log_mean, spread = plain_log(scorer, pressed, mine, node, team)
     bounds, harm = [log_mean + scorer.node * spread], []
     for r in residents:
         app_of = int(view.resident_app[r])
@@ -104,15 +109,19 @@ def plain_score(scorer: ModelScorer, app: str, node: int) -> tuple[float, float,
     return float(np.exp(log_mean)), float(np.exp(log_mean + margin)), float(np.exp(max(bounds))), harm
 
 
-@pytest.mark.parametrize("app", [*APPS, "never-seen"])
+@pytest.mark.parametrize(
+    ("app", "team"), [*((app, "red") for app in APPS), ("never-seen", ""), ("never-seen", "red"), ("never-seen", "new")]
+)
 @pytest.mark.parametrize("seed", range(4))
-def test_all_candidates_at_once_score_as_one_after_the_other(scorer_of: ScorerOf, seed: int, app: str) -> None:
+def test_all_candidates_at_once_score_as_one_after_the_other(
+    scorer_of: ScorerOf, seed: int, app: str, team: str
+) -> None:
     scorer = scorer_of(snapshot(seed))
 
-    scores = score(scorer, every(scorer.snapshot), app)
+    scores = score(scorer, every(scorer.snapshot), app, team)
 
     for node in range(len(scorer.snapshot.nodes)):
-        mean, upper, bound, harm = plain_score(scorer, app, node)
+        mean, upper, bound, harm = plain_score(scorer, app, node, team)
         assert scores.mean[node] == pytest.approx(mean, rel=1e-12)
         assert scores.upper[node] == pytest.approx(upper, rel=1e-12)
         assert scores.node_bound[node] == pytest.approx(bound, rel=1e-12)
@@ -199,7 +208,8 @@ def test_a_newcomer_that_lowers_the_guess_for_an_unmeasured_neighbour_does_nobod
     use = np.array([[0.1], [np.nan], [0.5]]) * view.node_capacity[0]
     light = view.profile.copy()
     light[:, :, DEMAND] = 1e-6
-    guessed = Snapshot(**{**vars(view), "resident_app": np.full(3, -1), "resident_use": use, "profile": light})
+    none = {"resident_app": np.full(3, -1), "teams": (), "kin": nothing_expected()}
+    guessed = Snapshot(**{**vars(view), **none, "resident_use": use, "profile": light})
 
     assert ratios(score(scorer_of(guessed), every(guessed)), 0)[0] == 1.0
 
@@ -241,6 +251,33 @@ def test_a_candidate_named_twice_is_answered_twice(scorer_of: ScorerOf) -> None:
 
     assert twice.mean[[0, 2]].tolist() == [once.mean[0]] * 2
     assert ratios(twice, 0) == ratios(twice, 2) == ratios(once, 0)
+
+
+def test_an_unknown_app_is_scored_by_its_team_and_an_unknown_team_as_nobody(scorer_of: ScorerOf) -> None:
+    view = snapshot(1, nodes=1, residents=(3, 3), missing=0.0)
+    scorer = scorer_of(view)
+    at = np.array([0], np.int32)
+
+    of = {team: scorer.newcomer_features(Newcomer("never-seen", team), at) for team in ("blue", "red", "new", None)}
+
+    first = RAW_NAMES.index(EXPECTED[0])
+    for row, team in enumerate(("blue", "red", "new")):
+        assert of[team][0, first : first + len(EXPECTED)].tolist() == view.kin[row, view.node_platform[0]].tolist()
+    assert np.array_equal(of["new"], of[None], equal_nan=True)
+    assert np.array_equal(
+        scorer.newcomer_features(Newcomer("web", "red"), at),
+        scorer.newcomer_features(Newcomer("web"), at),
+        equal_nan=True,
+    )
+
+
+def test_without_expectations_an_unknown_app_keeps_its_gaps(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(replace(snapshot(1), teams=(), kin=nothing_expected()))
+
+    found = scorer.newcomer_features(Newcomer("never-seen", "red"), every(scorer.snapshot))
+
+    first = RAW_NAMES.index(EXPECTED[0])
+    assert np.isnan(found[:, first : first + len(EXPECTED)]).all()
 
 
 def test_nodes_of_an_unknown_platform_are_scored_as_nodes_without_profiles(scorer_of: ScorerOf) -> None:

@@ -14,6 +14,8 @@ from advisor.errors import NoSnapshot, VersionTaken
 from advisor.snapshot import (
     ARRAYS,
     KEPT,
+    LATER,
+    NAMES_FILE,
     Snapshot,
     current_version,
     directory_name,
@@ -24,10 +26,11 @@ from advisor.snapshot import (
 
 
 def same(first: Snapshot, second: Snapshot) -> bool:
-    names = [name for name in Snapshot.__dataclass_fields__ if name not in ARRAYS]
+    arrays = ARRAYS | LATER
+    names = [name for name in Snapshot.__dataclass_fields__ if name not in arrays]
     equal = [
         np.array_equal(getattr(first, a), getattr(second, a), equal_nan=a not in {"resident_best_effort"})
-        for a in ARRAYS
+        for a in arrays
     ]
     return all(equal) and all(getattr(first, name) == getattr(second, name) for name in names)
 
@@ -48,6 +51,28 @@ def test_arrays_are_read_whole_and_cannot_be_written_to(tmp_path: Path) -> None:
     assert not any(isinstance(getattr(read, name), np.memmap) for name in ARRAYS), "a cut file would end the process"
     with pytest.raises(ValueError, match="read-only"):
         read.resident_use[0, 0] = 1.0
+
+
+def test_a_snapshot_of_before_teams_expects_nothing(tmp_path: Path) -> None:
+    folder = publish(tmp_path, snapshot())
+    names = json.loads((folder / NAMES_FILE).read_text())
+    del names["teams"]
+    (folder / NAMES_FILE).write_text(json.dumps(names))
+    (folder / "kin.npy").unlink()
+
+    read = load_current(tmp_path)
+
+    assert read.teams == ()
+    assert np.isnan(read.expected(np.array([-1]), np.array([0]))).all()
+
+
+def test_what_is_expected_goes_by_team_and_platform_where_both_are_known() -> None:
+    view = snapshot()
+
+    found = view.expected(np.array([0, 1, -1, 1]), np.array([1, 0, 1, -1]))
+
+    assert np.array_equal(found[:3], [view.kin[0, 1], view.kin[1, 0], view.kin[2, 1]])
+    assert np.isnan(found[3]).all()
 
 
 def test_an_empty_cluster_can_be_published(tmp_path: Path) -> None:
@@ -164,6 +189,8 @@ def test_rows_that_point_outside_are_refused(tmp_path: Path) -> None:
         {"first": np.full_like(whole.first, len(whole.containers) + 1)},
         {"first": whole.first[::-1].copy()},
         {"profile": whole.profile[:, :, :3]},
+        {"kin": whole.kin[:, :, :3]},
+        {"kin": whole.kin[1:]},
         {"resident_use": whole.resident_use.astype(np.float32)},
     ]
     for version, change in enumerate(wrong, start=1):

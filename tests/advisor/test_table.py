@@ -5,22 +5,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
-from clusters import APPS, NOW_US, busier, snapshot
+from clusters import APPS, NOW_US, TEAMS, busier, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.booking import KEPT_US, MOST, Booked, Bookings, crowded
-from advisor.changes import same_apps, same_nodes
+from advisor.changes import same_apps, same_kin, same_nodes
 from advisor.decision import cost, points
 from advisor.errors import NoTable
-from advisor.newcomers import NewcomerClass
+from advisor.newcomers import Newcomer, NewcomerClass, class_of
 from advisor.replies import Replies, spell
 from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot
+from advisor.snapshot import Snapshot, nothing_expected
 from advisor.table import ScoreTable, begun, followed, score_columns, widened
 from advisor.table_file import read_table, write_table
+from features.catalog import DEMANDS
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 CLASSES = (
@@ -29,6 +31,7 @@ CLASSES = (
     NewcomerClass("db", False),
     NewcomerClass("", False),
     NewcomerClass("", True),
+    NewcomerClass("", False, "red"),
 )
 
 
@@ -119,6 +122,74 @@ def test_an_app_with_another_profile_changes_its_class_and_the_nodes_it_lives_on
     assert (same_nodes(old, new) == ~lives).all()
     table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
     assert same(table, begun(scorer_of(new), "b", CLASSES))
+
+
+def test_where_more_is_expected_of_a_team_its_class_changes_and_no_node_does(scorer_of: ScorerOf) -> None:
+    old = snapshot(4, residents=(1, 3))
+    kin = old.kin.copy()
+    kin[TEAMS.index("red")] *= 1.5
+    new = replace(old, version=2, kin=kin)
+
+    assert same_nodes(old, new).all()
+    assert same_kin(old, new) == {"blue": True, "red": False, "": True}
+    table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
+    assert same(table, begun(scorer_of(new), "b", CLASSES))
+
+
+def test_where_more_is_expected_of_anybody_nodes_with_unknown_residents_change(scorer_of: ScorerOf) -> None:
+    old = snapshot(4, residents=(1, 3))
+    kin = old.kin.copy()
+    kin[-1] *= 1.5
+    new = replace(old, version=2, kin=kin)
+    unknown = np.array([-1 in new.resident_app[new.first[i] : new.first[i + 1]] for i in range(6)])
+
+    assert (same_nodes(old, new) == ~unknown).all()
+    assert unknown.any()
+    table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
+    assert same(table, begun(scorer_of(new), "b", CLASSES))
+
+
+def test_teams_and_platforms_are_the_same_by_name() -> None:
+    old = snapshot(4)
+    new = replace(old, teams=("amber", *TEAMS), kin=np.concatenate([old.kin[:1] * 2, old.kin]))
+    turned = replace(old, platforms=old.platforms[::-1], kin=old.kin[:, ::-1])
+
+    assert same_kin(old, new) == {"amber": False, "blue": True, "red": True, "": True}
+    assert all(same_kin(old, turned).values())
+    assert not any(same_kin(replace(old, teams=(), kin=nothing_expected()), new).values())
+
+
+def test_a_class_of_a_team_that_is_gone_is_dropped(scorer_of: ScorerOf) -> None:
+    old = snapshot(4)
+    new = replace(old, version=2, teams=("blue",), kin=old.kin[[0, 2]])
+
+    table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
+
+    assert set(table.classes) == set(CLASSES) - {NewcomerClass("", False, "red")}
+
+
+def test_an_unknown_app_is_of_the_class_of_its_team_and_an_unknown_team_of_nobodys() -> None:
+    def found(app: str, team: str | None) -> NewcomerClass:
+        return class_of(Newcomer(app, team), APPS, TEAMS)
+
+    assert found("web", "red") == NewcomerClass("web", False)
+    assert found("new", "red") == NewcomerClass("", False, "red")
+    assert found("new", "new") == found("new", None) == found("", "") == NewcomerClass("", False)
+
+
+def test_classes_of_before_teams_are_still_read() -> None:
+    assert msgspec.json.decode(b'["", true]', type=NewcomerClass) == NewcomerClass("", True)
+
+
+def test_guests_of_an_unknown_app_use_what_is_expected_of_their_team() -> None:
+    view = snapshot(2, nodes=1, residents=(1, 1))
+    guests = [booked("x", "n0", NewcomerClass("", False, "red")), booked("y", "n0", NewcomerClass("", False))]
+
+    use = crowded(view, ["n0"], guests).resident_use
+
+    expected = view.kin[TEAMS.index("red"), view.node_platform[0], -len(DEMANDS) :] * view.node_capacity[0]
+    assert use[1].tolist() == expected.tolist()
+    assert np.isnan(use[2]).all()
 
 
 def test_classes_come_and_go(scorer_of: ScorerOf) -> None:

@@ -107,6 +107,15 @@ def test_the_batch_job_writes_what_the_kernels_say(table: str, by_batch: Lake, b
     assert_same(by_batch.read(table), by_kernel[table], TABLES[table].key)
 
 
+def test_the_batch_job_tells_teams_and_what_is_expected_of_their_apps(by_batch: Lake) -> None:
+    known = by_batch.read("profiles")
+    late = by_batch.read("training").sort_by("as_of").to_pylist()[-1]
+
+    assert set(known["team"].to_pylist()) >= {f"team-{i}" for i in range(5)}
+    assert late["expected_demand_cpu"] is not None
+    assert late["expected_demand_cpu"] != late["demand_cpu"]
+
+
 @pytest.mark.parametrize("chunk", [400, 10_000_000])
 def test_without_spark_the_same_tables_are_written(
     chunk: int, files: Path, by_kernel: dict[str, pa.Table], tmp_path: Path

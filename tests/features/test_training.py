@@ -99,6 +99,44 @@ def test_an_app_without_profile_keeps_its_gaps() -> None:
     assert rows["profile_windows"].to_pylist() == [0.0]
 
 
+def test_an_app_without_profile_is_described_by_its_team_and_keeps_no_windows() -> None:
+    known = profiles(*({"app": f"a{i}", "team": "red", "demand_cpu": 0.1, "sensitivity_cpu": 0.5} for i in range(3)))
+    other = profiles(*({"app": f"b{i}", "team": "blue", "demand_cpu": 0.3, "sensitivity_cpu": 2.0} for i in range(3)))
+
+    rows = training_rows(
+        labels(label("a", team="blue")), sources(usage(), known=pa.concat_tables([known, other]))
+    ).to_pylist()
+
+    assert [rows[0]["demand_cpu"], rows[0]["sensitivity_cpu"]] == pytest.approx([0.3, 2.0])
+    assert rows[0]["profile_windows"] == 0.0
+
+
+def test_what_would_be_expected_of_an_app_knows_nothing_of_its_own_profile() -> None:
+    known = profiles({"app": "web", "sensitivity_cpu": 9.0}, {"app": "a", "sensitivity_cpu": 0.5})
+
+    rows = training_rows(labels(label("a")), sources(usage(), known=known)).to_pylist()
+
+    assert rows[0]["sensitivity_cpu"] == 9.0
+    assert rows[0]["expected_sensitivity_cpu"] == pytest.approx(0.5)
+
+
+def test_what_is_known_after_a_decision_is_not_expected_at_it() -> None:
+    known = profiles({"app": "a", "demand_cpu": 0.1}, {"app": "b", "demand_cpu": 0.5, "as_of": at(301)})
+
+    rows = training_rows(labels(label("a")), sources(usage(), known=known)).to_pylist()
+
+    assert rows[0]["demand_cpu"] == pytest.approx(0.1)
+
+
+def test_a_resident_of_which_nothing_is_known_presses_as_much_as_is_expected() -> None:
+    known = profiles({"app": "a", "team": "red", "demand_cpu": 0.1}, {"app": "b", "team": "blue", "demand_cpu": 0.1})
+    placed: dict[str, object] = {"container": "r", "app": "new", "team": "red"}
+
+    rows = training_rows(labels(label("a")), sources(usage(), placed, known=known))
+
+    assert rows["pressure_cpu"].to_pylist() == pytest.approx([0.1])
+
+
 def test_windows_that_are_not_modelled_train_nothing() -> None:
     assert training_rows(labels(label("a", log_slowdown=None)), sources(usage())).num_rows == 0
 

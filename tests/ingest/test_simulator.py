@@ -1,7 +1,8 @@
 """The simulator: a law with the shape of real interference, a cluster that keeps its books, and faults as announced."""
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from ingest.simulator.cluster import (
     fill,
     step,
 )
-from ingest.simulator.law import PLATFORMS, Law, SaturatingLaw, draw_apps
+from ingest.simulator.law import PLATFORMS, TEAMS, Law, SaturatingLaw, draw_apps
 from ingest.simulator.laws import LAWS, QueueingLaw, ThresholdLaw, past_knee, queue_length
 from ingest.simulator.messages import BAD, NO_FAULTS, PERF, Faults, Message
 from ingest.simulator.run import Plan, built_in, hidden_apps, simulate
@@ -370,3 +371,33 @@ def test_truth_is_written_only_where_asked(tmp_path: Path) -> None:
     assert all((tmp_path / "a" / n).read_bytes() == (tmp_path / "b" / n).read_bytes() for n in TOPIC_FILES)
     assert truth.num_rows == len(messages_of(list(simulate(CLEAN, *built_in(CLEAN)))))
     assert min(truth["slowdown_ratio"].to_pylist()) >= 1.0
+
+
+APPS_OF_SEED_1 = "14cc390fb0ac079d14ca4a2af17127f02753fc57e36c3289bbddb23b343301d7"
+
+
+def test_without_likeness_apps_are_those_that_were_always_drawn() -> None:
+    apps = hidden_apps(Plan(apps=24, seed=1))
+
+    bits = b"".join(np.ascontiguousarray(getattr(apps, f.name)).tobytes() for f in fields(apps))
+
+    assert hashlib.sha256(bits).hexdigest() == APPS_OF_SEED_1
+
+
+def test_apps_of_a_team_are_alike_as_far_as_they_were_asked_to_be() -> None:
+    """Share of the variance between teams, of sensitivities that also follow each app's own demand; means stay."""
+    logs = {
+        likeness: np.log([hidden_apps(Plan(apps=300, seed=s, team_likeness=likeness)).sensitivity for s in range(40)])
+        for likeness in (0.0, 0.6, 1.0)
+    }
+
+    def between(of: np.ndarray) -> float:
+        by_team = of.reshape(len(of), -1, TEAMS, of.shape[2])
+        return float(by_team.mean(axis=1).var(axis=1).mean() / by_team.var(axis=(1, 2)).mean())
+
+    found = {likeness: between(of) for likeness, of in logs.items()}
+    assert found[0.0] < 0.05
+    assert 0.4 < found[0.6] < 0.7
+    assert found[1.0] > 0.9
+    assert logs[0.6].mean() == pytest.approx(logs[0.0].mean(), abs=0.1)
+    assert logs[0.6].std() == pytest.approx(logs[0.0].std(), rel=0.1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES
+from features.catalog import EXPECTED, RAW_NAMES
 from models.evaluate import Estimate, resamples_of
 from models.learn import OURS, Outcome
 from models.margins import Margins
@@ -23,7 +23,8 @@ NO_SETS = candidate_sets(np.arange(40), np.zeros(40, np.int64))
 def outcome_of(truth: Floats, said: Floats, upper: Floats) -> Outcome:
     n = len(truth)
     every = np.arange(n)
-    rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every, APPS[:n])
+    none = np.full((n, len(EXPECTED)), np.nan)
+    rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every, APPS[:n], none)
     return Outcome(
         rows, {OURS: said, "constant": np.zeros(n), "worse": np.full(n, 9.0)}, upper, every, np.full(n, 0.1), TIERS[:n]
     )
