@@ -12,9 +12,9 @@ import yaml
 from e2e.kube.control_plane import PAGE
 from e2e.kube.errors import NoGo
 from e2e.volcano.__main__ import configuration
-from e2e.volcano.clients import MODULE, MODULES, Understood, built, versions
-from e2e.volcano.replies import BROKEN, TWINS, holds, names, request, twin_agrees
-from e2e.volcano.twin import NotDecoded
+from e2e.volcano.clients import MODULE, MODULES, Reply, Understood, built, versions
+from e2e.volcano.replies import BROKEN, OFFERED, TWINS, holds, names, request, twin_agrees
+from e2e.volcano.twin import NotDecoded, Passed
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,13 +48,14 @@ def test_offered_names_are_nodes_and_what_no_node_is_called() -> None:
 
     assert {"n0", "n1", ""} <= set(offered)
     assert any('"' in name for name in offered)
-    for client, key in (("kube", "NodeNames"), ("volcano", "nodes")):
+    for client, key in (("kube", "NodeNames"), ("volcano", "nodes"), ("filter", "NodeNames")):
         assert len(json.loads(request(client, offered, "web"))[key]) == len(offered)
+    assert len(json.loads(request("filter-nodes", offered, "web"))["Nodes"]["items"]) == len(offered)
 
 
 def decoded(client: str, text: str) -> object:
     try:
-        return TWINS[client](text.encode())
+        return TWINS[client](text.encode(), OFFERED)
     except NotDecoded:
         return None
 
@@ -63,9 +64,14 @@ def test_the_twin_reads_what_go_reads_and_refuses_what_go_refuses() -> None:
     """As the real clients did with these replies, which `make e2e-volcano` asks them again."""
     read = {text: found for text in BROKEN["kube"] if (found := decoded("kube", text)) is not None}
     added = {text: found for text in BROKEN["volcano"] if (found := decoded("volcano", text)) is not None}
+    named = [found for text in BROKEN["filter"] if isinstance(found := decoded("filter", text), Passed)]
+    whole = [found for text in BROKEN["filter-nodes"] if isinstance(found := decoded("filter-nodes", text), Passed)]
 
     assert list(read.values()) == [[("a", 7)], [("a", 2)], [("", 0), ("", 0)], [("a", 7)], []]
     assert list(added.values()) == [{}, {"b": 2.0, "a": 0.0}, {"": 0.5}]
+    assert named[0] == Passed(["a"], {"b": "full"}, {"c": "gone"})
+    assert [list(one.nodes) for one in named] == [["a"], ["a"], ["a", "a"], [], ["", "b"], [], []]
+    assert [list(one.nodes) for one in whole] == [["a", "stranger"], [], ["a"], [], [""]]
 
 
 def test_a_client_must_get_every_name_it_offered_within_bounds() -> None:
@@ -81,11 +87,25 @@ def test_a_client_must_get_every_name_it_offered_within_bounds() -> None:
 
 
 def test_the_twin_is_held_against_what_a_client_understood() -> None:
-    body = b'[{"Host":"a","Score":7}]'
+    reply = Reply("kube", ["a"], b'[{"Host":"a","Score":7}]')
 
-    assert twin_agrees("kube", body, Understood(None, [("a", 7)], failed=False))
-    assert not twin_agrees("kube", body, Understood(None, [("a", 8)], failed=False))
-    assert not twin_agrees("kube", body, Understood(None, None, failed=True))
+    assert twin_agrees(reply, Understood(None, [("a", 7)], failed=False))
+    assert not twin_agrees(reply, Understood(None, [("a", 8)], failed=False))
+    assert not twin_agrees(reply, Understood(None, None, failed=True))
+
+
+def test_a_filter_must_let_pass_or_refuse_every_node_and_not_refuse_all() -> None:
+    def filtered(left: list[str], refused: dict[str, str], unresolvable: dict[str, str] | None = None) -> bool:
+        said = Understood(None, None, failed=False, passed=Passed(left, refused, unresolvable or {}))
+        return holds("filter", ["a", "b", "a"], said)
+
+    assert filtered(["a", "b", "a"], {})
+    assert filtered(["b"], {"a": "full"})
+    assert not filtered([], {"a": "full", "b": "full"})
+    assert not filtered(["b"], {})
+    assert not filtered(["a", "b", "a"], {"stranger": "full"})
+    assert not filtered(["b"], {"a": "full"}, {"a": "full"})
+    assert not holds("filter", ["a"], Understood(None, None, failed=True))
 
 
 def test_the_command_explains_itself() -> None:

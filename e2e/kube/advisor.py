@@ -5,11 +5,12 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
+from types import MappingProxyType
 from urllib.request import urlopen
 
 import numpy as np
@@ -112,15 +113,17 @@ def prepared(folder: Path, nodes: int, residents: int) -> Changing:
 
 
 @contextmanager
-def advisor(folder: Path, port: int, name: str) -> Iterator[Advisor]:
-    """`cohabit serve` over that folder, with schedulers on that port."""
+def advisor(
+    folder: Path, port: int, name: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Advisor]:
+    """`cohabit serve` over that folder, with schedulers on that port; `settings` are variables of its environment."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
     (temporary := folder / "tmp").mkdir(exist_ok=True)
     ports = ("--port", "0", "--scheduler-port", str(port))
     folders = ("--registry", str(folder / "registry"), "--snapshots", str(folder / "snapshots"))
     command = [sys.executable, "-m", "cohabit", "serve", *ports, *folders]
     log = folder / f"{name}.log"
-    with running(command, log, {**kept, "COLUMNS": "300", "TMPDIR": str(temporary)}) as process:
+    with running(command, log, {**kept, **settings, "COLUMNS": "300", "TMPDIR": str(temporary)}) as process:
         process.until(lambda: ADDRESSES.search(log.read_text()) is not None)
         [(main, _)] = ADDRESSES.findall(log.read_text())
         yield Advisor(process, main, port)

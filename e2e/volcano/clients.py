@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from e2e.kube.binaries import download, go
 from e2e.kube.errors import BuildFailed, E2eError, NoGo
+from e2e.volcano.twin import Passed
 from ingest.cache import cache_folder
 
 MODULE = Path(__file__).parent
@@ -36,11 +38,28 @@ class Understood:
         scores: by node; None where it failed, and of kube-scheduler's client.
         hosts: with their scores in the reply's order; None where it failed, and of Volcano's.
         failed: whether the client took it for a failure.
+        passed: what kube-scheduler's filter leaves; None of the others, and where it failed.
     """
 
     scores: Mapping[str, float] | None
     hosts: Sequence[tuple[str, int]] | None
     failed: bool
+    passed: Passed | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A body, the client that gets it, and the names that the client had asked about.
+
+    Args:
+        client: `volcano`, `kube`, `filter`, or `filter-nodes` for a filter that is asked by whole nodes.
+        offered: names of nodes.
+        body: the reply.
+    """
+
+    client: str
+    offered: Sequence[str]
+    body: bytes
 
 
 @dataclass(frozen=True)
@@ -98,15 +117,20 @@ def requests(program: Path, folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.request.json")}
 
 
-def understood(program: Path, replies: Iterable[tuple[str, bytes]]) -> list[Understood]:
-    """What the clients make of replies: `volcano` or `kube`, and the body.
+def understood(program: Path, replies: Iterable[Reply]) -> list[Understood]:
+    """What the clients make of replies.
 
     Raises:
         ClientFailed: it ended early.
     """
-    lines = "".join(json.dumps({"client": client, "reply": body.decode()}) + "\n" for client, body in replies)
+    said = ({"client": one.client, "offered": list(one.offered), "reply": one.body.decode()} for one in replies)
+    lines = "".join(json.dumps(one) + "\n" for one in said)
     read = [json.loads(line) for line in _called(program, "read", told=lines).splitlines()]
-    return [Understood(one["scores"], _hosts(one["list"]), one["failed"]) for one in read]
+    return [Understood(one["scores"], _hosts(one["list"]), one["failed"], _passed(one["passed"])) for one in read]
+
+
+def _passed(said: dict[str, Any] | None) -> Passed | None:
+    return None if said is None else Passed(said["nodes"], said["refused"] or {}, said["unresolvable"] or {})
 
 
 def _hosts(said: list[dict[str, object]] | None) -> list[tuple[str, int]] | None:

@@ -7,7 +7,7 @@ last of equal keys; leaves a field as it was at null; and reads a number into in
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 LARGEST = 1 << 63
@@ -76,6 +76,80 @@ def node_scores(body: bytes) -> dict[str, float]:
     if message or scores is None:
         raise NotDecoded(message)
     return scores
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a filter's answer leaves.
+
+    Args:
+        nodes: that are left, in the reply's order.
+        refused: why a node is not, by node; preemption may make room there.
+        unresolvable: the same, where preemption cannot help.
+    """
+
+    nodes: Sequence[str]
+    refused: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+
+def filter_result(body: bytes, offered: Sequence[str], *, whole: bool = False) -> Passed:
+    """ExtenderFilterResult: the nodes that are left of those offered, by name or whole.
+
+    Raises:
+        NotDecoded: the body does not decode, has an error, or names a node that was not offered: kube-scheduler goes on
+            without the extender if it is ignorable, and fails the pod otherwise.
+    """
+    names: list[str] | None = None
+    nodes: list[str] = []
+    maps: dict[str, dict[str, str]] = {"failednodes": {}, "failedandunresolvablenodes": {}}
+    error = ""
+    for key, value in _fields(_first_value(body)):
+        if key == "nodenames":
+            names = None if value is None else ["" if one is None else _text(one) for one in _list(value)]
+        elif key == "nodes":
+            nodes = [] if value is None else _node_names(value)
+        elif key in maps:
+            maps[key] = {} if value is None else {**maps[key], **_texts(value)}
+        elif key == "error" and value is not None:
+            error = _text(value)
+    if error:
+        raise NotDecoded(error)
+    left = nodes if whole or names is None else names
+    if left is names and (strangers := set(left) - set(offered)):
+        raise NotDecoded(f"not offered: {sorted(strangers)}")
+    return Passed(left, maps["failednodes"], maps["failedandunresolvablenodes"])
+
+
+def _node_names(said: object) -> list[str]:
+    """Names of the items of a NodeList."""
+    found: list[str] = []
+    for key, items in _fields(said):
+        if key == "items" and items is not None:
+            found = [_name_of(item) for item in _list(items)]
+    return found
+
+
+def _name_of(said: object) -> str:
+    name = ""
+    for key, metadata in _fields(said):
+        if key == "metadata":
+            for inner, value in _fields(metadata):
+                if inner == "name" and value is not None:
+                    name = _text(value)
+    return name
+
+
+def _list(said: object) -> list[object]:
+    if not isinstance(said, list):
+        raise NotDecoded("not a list")
+    return said
+
+
+def _texts(said: object) -> dict[str, str]:
+    if not isinstance(said, Object):
+        raise NotDecoded("not a map")
+    return {key: "" if value is None else _text(value) for key, value in said.pairs}
 
 
 def _floats(said: object) -> dict[str, float]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from processes import Process
 
 from advisor.api.app import create_scheduler_app
@@ -16,6 +18,9 @@ from advisor.replies import Replies, spell
 from advisor.table import ScoreTable
 from advisor.table_file import read_table
 from cohabit.tabling import Tabling
+from e2e.volcano.clients import Understood
+from e2e.volcano.replies import holds, request
+from e2e.volcano.twin import filter_result
 
 NODES = [f"n{i}" for i in range(6)]
 CLASSES = (NewcomerClass("web", False), NewcomerClass("web", True))
@@ -96,6 +101,24 @@ def test_before_the_first_table_everybody_passes(process: Process, tmp_path: Pat
     waiting = Prioritizer(process.made_ready().serving, tmp_path / "none")
 
     assert asked(waiting, NODES)["NodeNames"] == NODES
+
+
+@given(names=st.lists(st.sampled_from(NODES) | st.text(st.characters(codec="utf-8"), max_size=8), max_size=12))
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # nothing of it changes
+)
+def test_kube_scheduler_decodes_every_reply_and_every_node_passes_or_has_a_reason(
+    prioritizer: Prioritizer, names: list[str]
+) -> None:
+    asking = TestClient(create_scheduler_app(prioritizer, refusing=True))
+    for client, whole in (("filter", False), ("filter-nodes", True)):
+        reply = asking.post("/extender/filter", content=request(client, names, "web"))
+
+        said = filter_result(reply.content, names, whole=whole)
+
+        assert holds(client, names, Understood(None, None, failed=False, passed=said))
+        assert set(said.refused) <= set(VETOED)
 
 
 @pytest.mark.parametrize("names", [[], None])

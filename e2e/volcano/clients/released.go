@@ -73,24 +73,63 @@ func newCache(pods int) (*cache.SchedulerCache, *util.FakeBinder) {
 type extended func(*v1.Pod, []*v1.Node) (*extenderv1.HostPriorityList, error)
 
 func kubeAsking(url string, names bool) (extended, error) {
-	client, err := kube.NewHTTPExtender(&kubeconfig.Extender{
+	client, err := kubeClient(url, names)
+	if err != nil {
+		return nil, err
+	}
+	return func(pod *v1.Pod, nodes []*v1.Node) (*extenderv1.HostPriorityList, error) {
+		said, _, err := client.Prioritize(pod, kubeNodes(nodes))
+		return said, err
+	}, nil
+}
+
+// passed is what kube-scheduler makes of a filter's answer: the nodes that are left, and why others are not.
+type passed struct {
+	Nodes        []string          `json:"nodes"`
+	Refused      map[string]string `json:"refused"`
+	Unresolvable map[string]string `json:"unresolvable"`
+}
+
+// kubeFiltering asks about nodes by their names.
+func kubeFiltering(url string, names bool) (func([]string) (*passed, error), error) {
+	client, err := kubeClient(url, names)
+	if err != nil {
+		return nil, err
+	}
+	return func(offered []string) (*passed, error) {
+		nodes := make([]*v1.Node, 0, len(offered))
+		for _, name := range offered {
+			nodes = append(nodes, node(name))
+		}
+		left, refused, unresolvable, err := client.Filter(pod("web", ""), kubeNodes(nodes))
+		if err != nil {
+			return nil, err
+		}
+		said := &passed{make([]string, 0, len(left)), refused, unresolvable}
+		for _, one := range left {
+			said.Nodes = append(said.Nodes, one.Node().Name)
+		}
+		return said, nil
+	}, nil
+}
+
+func kubeClient(url string, names bool) (kubeframework.Extender, error) {
+	return kube.NewHTTPExtender(&kubeconfig.Extender{
 		URLPrefix:        url,
+		FilterVerb:       "filter",
 		PrioritizeVerb:   "prioritize",
 		Weight:           1,
 		NodeCacheCapable: names,
 		HTTPTimeout:      metav1.Duration{Duration: patience},
 	})
-	if err != nil {
-		return nil, err
+}
+
+func kubeNodes(nodes []*v1.Node) []*kubeframework.NodeInfo {
+	infos := make([]*kubeframework.NodeInfo, 0, len(nodes))
+	for _, node := range nodes {
+		info := kubeframework.NewNodeInfo()
+		info.SetNode(node)
+		infos = append(infos, info)
 	}
-	return func(pod *v1.Pod, nodes []*v1.Node) (*extenderv1.HostPriorityList, error) {
-		infos := make([]*kubeframework.NodeInfo, 0, len(nodes))
-		for _, node := range nodes {
-			info := kubeframework.NewNodeInfo()
-			info.SetNode(node)
-			infos = append(infos, info)
-		}
-		said, _, err := client.Prioritize(pod, infos)
-		return said, err
-	}, nil
+	return infos
 }
