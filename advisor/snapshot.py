@@ -74,7 +74,7 @@ class Snapshot:
         resident_app: (m,) app of each resident, -1 where not known.
         resident_best_effort: (m,) whether it is BE.
         resident_use: (m, resources) what each uses; NaN where not known.
-        profile: (a, p, k) as features.placement.profile_matrix gives them; NaN where there is none.
+        profile: (a, p, k) as features.residents.described gives them; NaN where nothing is known nor expected.
         profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
         racks: (n) rack of each node, None where none is declared; empty where nobody told.
         teams: (t) names.
