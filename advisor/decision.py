@@ -27,9 +27,9 @@ def cost(scores: Scores, *, best_effort: bool, resident_best_effort: NDArray[np.
         (n,) weighted slowdown - 1, summed; NaN where nothing is known. A candidate's cost does not depend on the
         others in the request, to the bit.
 
-    Source: ours; harm counted in both directions.
+    Source: ours; harm counted in both directions; docs/decisions/0034-choice-by-base.md.
     """
-    own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.mean - 1.0, 0.0)
+    own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.choice - 1.0, 0.0)
     weight = np.where(resident_best_effort[scores.harm.resident], BE_WEIGHT, LS_WEIGHT)
     candidate = np.repeat(np.arange(len(own)), np.diff(scores.harm.offsets))
     total: Floats = own + np.bincount(candidate, weight * (scores.harm.ratio - 1.0), minlength=len(own))

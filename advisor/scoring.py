@@ -34,7 +34,7 @@ class Harm:
     Args:
         offsets: (n + 1,) the residents of candidate i are rows offsets[i] to offsets[i + 1].
         resident: (k,) row of each resident in the snapshot.
-        ratio: (k,) its expected slowdown with the newcomer over the one without, >= 1.
+        ratio: (k,) its expected slowdown with the newcomer over the one without, as nodes are compared by, >= 1.
     """
 
     offsets: NDArray[np.int32]
@@ -48,6 +48,7 @@ class Scores:
 
     Args:
         mean: (n,) expected slowdown of the newcomer, ratio to its own normal.
+        choice: (n,) the same as nodes are compared by, see models.predictor.
         upper: (n,) bound it stays below nine times in ten.
         node_bound: (n,) bound that everybody on the node stays below nine times in ten.
         harm: what happens to the residents.
@@ -57,6 +58,7 @@ class Scores:
     """
 
     mean: Floats
+    choice: Floats
     upper: Floats
     node_bound: Floats
     harm: Harm
@@ -101,7 +103,7 @@ class ModelScorer:
         before = self._predict(home.raw(pressures(home.members)), self.snapshot.resident_app[home.resident])
         felt = _felt(self.snapshot, home, nodes)
         for newcomer in newcomers:
-            yield self._scored(newcomer, nodes, _Nodes(home, before.log_mean, felt), now_us)
+            yield self._scored(newcomer, nodes, _Nodes(home, before.log_choice, felt), now_us)
 
     def _scored(self, newcomer: Newcomer, nodes: NDArray[np.int32], found: "_Nodes", now_us: int) -> Scores:
         home, seats, count = found.home, _seats(self.snapshot, newcomer, nodes), len(found.home.members.group)
@@ -114,12 +116,13 @@ class ModelScorer:
         counts = np.bincount(home.members.group, minlength=len(nodes))
         return Scores(
             mean=asked.ratio()[count:],
+            choice=np.exp(asked.log_choice[count:]),
             upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
             harm=Harm(
                 offsets=np.append(0, np.cumsum(counts)).astype(np.int32),
                 resident=home.resident.astype(np.int32),
-                ratio=np.maximum(np.exp(asked.log_mean[:count] - found.before), 1.0),
+                ratio=np.maximum(np.exp(asked.log_choice[:count] - found.before), 1.0),
             ),
             source="model",
             version=self.snapshot.version,

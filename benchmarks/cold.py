@@ -70,7 +70,7 @@ def _regrets(trainer: Trainer, split: Split, choices: Choices) -> dict[str, Floa
     found = {}
     for who, told in ((OURS, choices.expected), (FILLED, np.nan), (ANY, choices.expected_of_any)):
         raw[:, KIN] = told
-        said = predictor.predict(complete(raw, fills)).log_mean
+        said = predictor.predict(complete(raw, fills)).log_choice
         found[who] = regret_at_1(sets, choices.log_slowdown, said)
     return found
 

@@ -42,7 +42,7 @@ from models.questions import Depth, protocol, read_keys
 from models.ranking import candidate_sets, regret_at_1
 from models.scorecard import bound_metrics, selected_coverage
 from models.splits import Split
-from models.table import read_rows
+from models.table import Rows, read_rows
 from models.train import TrainConfig
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,9 @@ FIGURES = (
     "margin_vs_oracle",
 )
 DECISIONS = 40
-"""Choices drawn for each fold of unseen apps."""
+"""Choices drawn for each fold of unseen apps; of apps learnt from as many as of all unseen ones."""
+WITH_TREES = "with_trees"
+"""Choosing by all that we expect, not by the base alone, see docs/decisions/0034-choice-by-base.md."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,17 @@ def judged(world: World, rng: np.random.Generator, config: TrainConfig = CONFIG)
     outcomes[COLD] = cold[OURS]
     errors = {name: {who: _mae(o, said) for who, said in o.predicted.items()} for name, o in outcomes.items()}
     found = {who: {f"{name.lower()}_mae": errors[name][who] for name in ("S1", "S2", "S6")} for who in errors["S1"]}
-    apart = rng.spawn(1)[0]
+    apart, group = rng.spawn(1)[0], groups_of(world, trainer.rows)
     _add(found, cold_errors(cold, apart))
     for suffix, crowding in CROWDING.items():
         drawn = choices_of(world, questions["S2"].splits, crowding=crowding, rng=rng)
-        _add(found, {who: {f"regret_at_1_100{suffix}": said} for who, said in regrets(trainer, drawn).items()})
+        _add(found, {who: {f"regret_at_1_100{suffix}": said} for who, said in regrets(trainer, drawn, group).items()})
         _add(found, cold_regrets(trainer, drawn, f"regret_at_1_100{suffix}_cold", rng=apart))
+        learnt = choices_of(world, questions["S1"].splits, crowding=crowding, rng=apart, learnt=True)
+        _add(
+            found,
+            {who: {f"regret_at_1_100{suffix}_seen": said} for who, said in regrets(trainer, learnt, group).items()},
+        )
     found[OURS] |= _beside_the_noise(world, outcomes["S1"]) | _beside_others(outcomes, errors)
     for suffix, name in BOUNDED.items():
         found[OURS] |= {f"{figure}_{suffix}": value for figure, value in bounds(world, outcomes[name], rng).items()}
@@ -160,28 +167,44 @@ def _add(found: dict[str, dict[str, float]], more: dict[str, dict[str, float]]) 
 
 
 def choices_of(
-    world: World, splits: list[Split], *, crowding: tuple[float, float], rng: np.random.Generator
+    world: World,
+    splits: list[Split],
+    *,
+    crowding: tuple[float, float],
+    rng: np.random.Generator,
+    learnt: bool = False,
 ) -> list[tuple[Split, Choices]]:
-    """Choices for newcomers of the apps that each split leaves out."""
+    """Choices for newcomers of the apps that each split leaves out, or of those that it learns from."""
     names = np.array([int(name.removeprefix("app-")) for name in world.table["app"].to_pylist()])
-    left_out = [np.unique(names[split.test]) for split in splits]
-    drawn = (draw_choices(world.lake, world.plan, a, crowding=crowding, count=DECISIONS, rng=rng) for a in left_out)
+    count = DEPTH.app_folds * DECISIONS // len(splits) if learnt else DECISIONS
+    chosen = [np.unique(names[split.train if learnt else split.test]) for split in splits]
+    drawn = (draw_choices(world.lake, world.plan, a, crowding=crowding, count=count, rng=rng) for a in chosen)
     return list(zip(splits, drawn, strict=True))
 
 
-def regrets(trainer: Trainer, drawn: list[tuple[Split, Choices]]) -> dict[str, float]:
-    """Mean regret at 1 of unseen apps by method: ours by the model that never saw the newcomer's app."""
+def groups_of(world: World, rows: Rows) -> Ints:
+    """(apps,) the group of each app of the simulator in the training rows, -1 where it is not among them."""
+    group = np.full(world.plan.apps, -1)
+    group[[int(name.removeprefix("app-")) for name in world.table["app"].to_pylist()]] = rows.group
+    return group
+
+
+def regrets(trainer: Trainer, drawn: list[tuple[Split, Choices]], group: Ints) -> dict[str, float]:
+    """Mean regret at 1 by method: ours by the model of each split."""
     found: dict[str, list[Floats]] = {}
     for split, choices in drawn:
         sets = candidate_sets(choices.decision, np.arange(len(choices.decision)))
-        for who, score in {OURS: _said(trainer, split, choices), **choices.scores()}.items():
+        for who, score in {**_said(trainer, split, choices, group), **choices.scores()}.items():
             found.setdefault(who, []).append(regret_at_1(sets, choices.log_slowdown, score))
     return {who: float(np.concatenate(parts).mean()) for who, parts in found.items()}
 
 
-def _said(trainer: Trainer, split: Split, choices: Choices) -> Floats:
+def _said(trainer: Trainer, split: Split, choices: Choices, group: Ints) -> dict[str, Floats]:
+    """By the base alone, as we choose, and by all that is expected, of apps learnt from by their own trees."""
     placement = trainer.model_of(split)
-    return open_fitted(placement).predict(complete(choices.raw, placement.medians[: len(RAW_NAMES)])).log_mean
+    known = placement.bounds().known(group[choices.app])
+    said = open_fitted(placement).predict(complete(choices.raw, placement.medians[: len(RAW_NAMES)]), known)
+    return {OURS: said.log_choice, WITH_TREES: said.log_mean}
 
 
 def bounds(world: World, outcome: Outcome, rng: np.random.Generator) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
+from scipy.stats.mstats import hdquantiles
 
 from models.calibrate import conformal_quantile
 
@@ -11,6 +12,8 @@ Ints = NDArray[np.integer]
 
 STEP_US = 450_000_000
 """Windows of a container further apart than one and a half labels are not neighbours in time."""
+FEW_GROUPS = 12
+"""From so many on, quantiles over groups are told by the groups alone."""
 
 
 def group_quantiles(scores: Floats, group: Ints, share: float) -> tuple[NDArray[np.int64], Floats]:
@@ -29,13 +32,15 @@ def quantile_over_groups(needed: Floats, level: float) -> float:
         level: in (0.5, 1).
 
     Returns:
-        The (a + 1) level-th smallest, interpolated. Where there are too few groups for that (fewer than 9 at 0.9), the
-        prediction bound for one more value of a normal distribution.
+        The Harrell-Davis quantile at level (a + 1/3) / a: between two order statistics, one or the other group decides;
+        here all near it do. Of fewer than FEW_GROUPS no less than the prediction bound for one more value of a normal
+        distribution.
 
     Raises:
         ValueError: there are no groups.
 
-    Source: plotting positions, Weibull 1939; prediction bound, Hahn and Meeker, "Statistical Intervals", 1991.
+    Source: Harrell and Davis, Biometrika 1982; the third is ours, docs/decisions/0033-smooth-margins.md; prediction
+    bound, Hahn and Meeker, "Statistical Intervals", 1991.
     """
     count = len(needed)
     if not count:
@@ -43,10 +48,11 @@ def quantile_over_groups(needed: Floats, level: float) -> float:
         raise ValueError(msg)
     if count == 1:
         return float(needed.max())
-    if (count + 1) * level <= count:
-        return float(np.interp((count + 1) * level, np.arange(1, count + 1), np.sort(needed)))
+    near = float(hdquantiles(needed, prob=[min(level * (count + 1 / 3) / count, 1.0)])[0])
+    if count >= FEW_GROUPS:
+        return near
     beyond = stdtrit(count - 1, level) * needed.std(ddof=1) * np.sqrt(1 + 1 / count)
-    return float(needed.mean() + beyond)
+    return max(near, float(needed.mean() + beyond))
 
 
 def effective_windows(scores: Floats, group: Ints, series: Ints, time: NDArray[np.int64]) -> Floats:

@@ -44,6 +44,7 @@ class Outcome:
         where: number of each judged row among all rows.
         scale: what the bound is a multiple of above our prediction, log ratio, > 0.
         tier: how much was known of the row's app, see models.margins.
+        choice: what we would compare nodes by.
     """
 
     rows: Rows
@@ -52,6 +53,7 @@ class Outcome:
     where: Ints
     scale: Floats
     tier: NDArray[np.int8]
+    choice: Floats
 
     @property
     def margin(self) -> Floats:
@@ -146,7 +148,9 @@ class Trainer:
         for number, split in enumerate(question.splits, 1):
             progress(f"split {number} of {len(question.splits)}")
             parts.append(self._judge_one(split, cold=question.cold))
-        arrays = {n: np.concatenate([getattr(p, n) for p in parts]) for n in ("upper", "where", "scale", "tier")}
+        arrays = {
+            n: np.concatenate([getattr(p, n) for p in parts]) for n in ("upper", "where", "scale", "tier", "choice")
+        }
         return Outcome(
             rows=reduce(Rows.followed_by, (p.rows for p in parts)),
             predicted={name: np.concatenate([p.predicted[name] for p in parts]) for name in parts[0].predicted},
@@ -168,6 +172,7 @@ class Trainer:
             where=np.flatnonzero(split.test),
             scale=scale,
             tier=margins.tier(group, profiled),
+            choice=said.log_choice,
         )
 
 

@@ -34,6 +34,8 @@ class Prediction:
     """(n,) typical size of its error, log ratio, > 0; already wider where a row is far."""
     distance: Floats
     """(n,) how far from the rows learnt from, in limits: above 1 a row is like none of them; 0 where it is unknown."""
+    log_choice: Floats
+    """(n,) log slowdown that nodes are compared by: of the base alone where there is one, else as `log_mean`."""
 
     def ratio(self) -> Floats:
         """(n,) expected slowdown ratio."""
@@ -66,14 +68,14 @@ class Predictor:
             known: (n,) whether the row's app has an own margin, see models.margins; None where none has.
 
         Returns:
-            Four (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
+            Five (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
             trees send it. Each row's result is independent of the rows beside it.
 
         Raises:
             WrongFeatures: features are not (n, d).
             InconsistentDataset: known is not one flag a row.
 
-        Source: ours, docs/decisions/0008-model-form.md.
+        Source: ours, docs/decisions/0008-model-form.md; what nodes are compared by: 0034-choice-by-base.md beside it.
         """
         self.spread.refuse_other_widths(features)
         if known is not None and (known.shape != (len(features),) or known.dtype != np.bool_):
@@ -81,15 +83,16 @@ class Predictor:
         rows = impute(features, self.medians)
         spread = link.spread(self.spread.predict(rows)["tree_raw"])
         if self.trend is None:
-            return Prediction(*self._on_base(rows, known), spread, np.zeros(len(rows)))
+            base_sum, log_mean = self._on_base(rows, known)
+            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)), np.log1p(base_sum))
         base_sum, log_mean = on_trend(self.mean, self.trend, rows)
         if self.far is None:
-            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)))
+            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)), log_mean)
         apart = distance(rows, self.far.limit)
         beyond = on_trend(self.far.mean, self.far.trend, rows)
         far = apart > 1
-        means = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
-        return Prediction(*means, spread * widening(apart), apart)
+        base_sum, log_mean = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
+        return Prediction(base_sum, log_mean, spread * widening(apart), apart, log_mean)
 
     def _on_base(self, rows: Floats, known: Flags | None) -> tuple[Floats, Floats]:
         """(n,) base_sum and log_mean of imputed rows, each by the graph that is for its app."""

@@ -53,7 +53,7 @@ def adapted_metrics(outcome: Outcome, sets: CandidateSets, platform: Ints, again
         "width_adapted": again.each(lambda rows: float(np.exp(np.median((upper - outcome.predicted[OURS])[rows])))),
     }
     chosen = np.zeros(len(truth), np.bool_)
-    chosen[chosen_rows(sets, outcome.predicted[OURS])] = True
+    chosen[chosen_rows(sets, outcome.choice)] = True
     if chosen.any():
         inside = covered(truth, followed(outcome, platform, told=chosen)) * chosen
         found["coverage90_selected_adapted"] = again.ratio(inside, chosen.astype(np.float64))

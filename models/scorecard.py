@@ -51,7 +51,8 @@ def scorecard(
     for name, predicted in outcome.predicted.items():
         found[name] = point_metrics(truth, predicted, again) | _high(truth, predicted, again)
         if by_set is not None:
-            found[name]["regret_at_1"] = by_set.mean(regret_at_1(sets, truth, predicted))
+            compared = outcome.choice if name == OURS else predicted
+            found[name]["regret_at_1"] = by_set.mean(regret_at_1(sets, truth, compared))
     if found[best_baseline(found)]["mae_log"].value > 0:
         found[OURS]["skill"] = skill(truth, outcome.predicted, again)
     found[OURS] |= bound_metrics(outcome, again, rng) | selected_coverage(outcome, sets, again)
@@ -127,7 +128,7 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
 def selected_coverage(outcome: Outcome, sets: CandidateSets, again: Resamples) -> dict[str, Estimate]:
     """Coverage of the candidates that we would choose, nothing without sets of them."""
     chosen = np.zeros(len(outcome.upper))
-    chosen[chosen_rows(sets, outcome.predicted[OURS])] = 1.0
+    chosen[chosen_rows(sets, outcome.choice)] = 1.0
     inside = covered(outcome.rows.log_slowdown, outcome.upper)
     return {"coverage90_selected": again.ratio(inside * chosen, chosen)} if chosen.any() else {}
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.choices import CANDIDATES, CROWDING, draw_choices
 from benchmarks.cold import ANY, FILLED, less
-from benchmarks.laws import World, judged, share, simulated_world, true_of
+from benchmarks.laws import WITH_TREES, World, judged, share, simulated_world, true_of
 from benchmarks.runner import OURS
 from cohabit.simulation import TRUTH
 from features.catalog import RAW_NAMES
@@ -89,8 +89,9 @@ def test_figures_are_there_for_ours_and_for_what_stands_beside_it(world: World) 
         assert found[OURS][f"width_vs_oracle_{suffix}"] > 0
     assert found[OURS]["own_share_unseen"] == 0
     regrets = {f"regret_at_1_100{suffix}" for suffix in CROWDING}
-    for who in (OURS, "sum_of_pressure", "least_cpu", "random"):
-        assert regrets <= found[who].keys()
+    for who in (OURS, WITH_TREES, "sum_of_pressure", "least_cpu", "random"):
+        assert {*regrets, *(f"{name}_seen" for name in regrets)} <= found[who].keys()
+    assert found[OURS]["regret_at_1_100_seen"] < found["random"]["regret_at_1_100_seen"]
     assert all(np.isfinite(value) for figures in found.values() for value in figures.values())
     assert found[OURS]["regret_at_1_100"] < found["random"]["regret_at_1_100"]
     assert found["sum_of_pressure"].keys() >= {"s1_mae", "s2_mae", "s6_mae"}

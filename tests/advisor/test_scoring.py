@@ -19,6 +19,7 @@ from features.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from features.residents import DEMAND
 from models.bundle import load_bundle
+from models.predictor import Prediction
 
 Floats = NDArray[np.float64]
 ScorerOf = Callable[[Snapshot], ModelScorer]
@@ -71,13 +72,12 @@ def plain_pressure(others: list[list[float]], capacity: Floats, best_effort: lis
     return [*shares, 0.0, float(len(others)), float(sum(best_effort)), busiest]
 
 
-def plain_log(scorer: ModelScorer, pressure: list[float], app: int, node: int, team: str = "") -> tuple[float, float]:
+def plain_said(scorer: ModelScorer, pressure: list[float], app: int, node: int, team: str = "") -> Prediction:
     """By the trees for apps learnt from where the app has an own margin."""
     raw = np.concatenate([pressure, plain_profile(scorer.snapshot, app, node, team), scorer.snapshot.node_facts[node]])
     own = app >= 0 and scorer.snapshot.apps[app] in {margin.app for margin in MARGINS.apps}
     features = complete(raw[None, :], scorer.predictor.medians[: len(RAW_NAMES)])
-    said = scorer.predictor.predict(features, np.array([own]))
-    return float(said.log_mean[0]), float(said.spread[0])
+    return scorer.predictor.predict(features, np.array([own]))
 
 
 def plain_multiplier(app: str, profile: Floats) -> float:
@@ -86,8 +86,8 @@ def plain_multiplier(app: str, profile: Floats) -> float:
     return own.get(app, MARGINS.unseen) if profile[-1] > 0 else max(own.get(app, 0.0), MARGINS.cold)
 
 
-def plain_score(scorer: ModelScorer, app: str, node: int, team: str = "") -> tuple[float, float, float, list[float]]:
-    """Mean, upper, node bound and harm of one candidate, one container after the other."""
+def plain_score(scorer: ModelScorer, app: str, node: int, team: str = "") -> tuple[dict[str, float], list[float]]:
+    """What is said of one candidate, and harm, one container after the other; harm and choice by the base alone."""
     view = scorer.snapshot
     residents = range(int(view.first[node]), int(view.first[node + 1]))
     mine = view.apps.index(app) if app in view.apps else -1
@@ -96,17 +96,20 @@ def plain_score(scorer: ModelScorer, app: str, node: int, team: str = "") -> tup
     own = plain_use(view, mine, node, None, team)
     kind = {r: bool(view.resident_best_effort[r]) for r in residents}
     pressed = plain_pressure([*use.values()], capacity, [*kind.values()])
-    log_mean, spread = plain_log(scorer, pressed, mine, node, team)
-    bounds, harm = [log_mean + scorer.node * spread], []
+    said, harm = plain_said(scorer, pressed, mine, node, team), []
+    log_mean, spread, base = float(said.log_mean[0]), float(said.spread[0]), float(said.base_sum[0])
+    bounds = [log_mean + scorer.node * spread]
     for r in residents:
         app_of = int(view.resident_app[r])
         others, kinds = [use[o] for o in residents if o != r], [kind[o] for o in residents if o != r]
-        before, _ = plain_log(scorer, plain_pressure(others, capacity, kinds), app_of, node)
-        after, wide = plain_log(scorer, plain_pressure([*others, own], capacity, [*kinds, False]), app_of, node)
-        bounds.append(after + scorer.node * wide)
-        harm.append(max(1.0, float(np.exp(after - before))))
+        before = plain_said(scorer, plain_pressure(others, capacity, kinds), app_of, node)
+        after = plain_said(scorer, plain_pressure([*others, own], capacity, [*kinds, False]), app_of, node)
+        bounds.append(float(after.log_mean[0] + scorer.node * after.spread[0]))
+        harm.append(max(1.0, float((1 + after.base_sum[0]) / (1 + before.base_sum[0]))))
     margin = plain_multiplier(app, plain_profile(view, mine, node)) * (spread + MARGINS.floor)
-    return float(np.exp(log_mean)), float(np.exp(log_mean + margin)), float(np.exp(max(bounds))), harm
+    bound = float(np.exp(max(bounds)))
+    upper = float(np.exp(log_mean + margin))
+    return {"mean": float(np.exp(log_mean)), "upper": upper, "node_bound": bound, "choice": 1 + base}, harm
 
 
 @pytest.mark.parametrize(
@@ -121,10 +124,8 @@ def test_all_candidates_at_once_score_as_one_after_the_other(
     scores = score(scorer, every(scorer.snapshot), app, team)
 
     for node in range(len(scorer.snapshot.nodes)):
-        mean, upper, bound, harm = plain_score(scorer, app, node, team)
-        assert scores.mean[node] == pytest.approx(mean, rel=1e-12)
-        assert scores.upper[node] == pytest.approx(upper, rel=1e-12)
-        assert scores.node_bound[node] == pytest.approx(bound, rel=1e-12)
+        said, harm = plain_score(scorer, app, node, team)
+        assert {name: float(getattr(scores, name)[node]) for name in said} == pytest.approx(said, rel=1e-12)
         assert ratios(scores, node) == pytest.approx(harm, rel=1e-12)
 
 
@@ -163,7 +164,7 @@ def test_the_order_of_candidates_changes_no_bit(scorer_of: ScorerOf, order: list
     scorer = scorer_of(snapshot(seed, pinned=0.3))
     straight, mixed = score(scorer, every(scorer.snapshot)), score(scorer, np.array(order, np.int32))
 
-    for name in ("mean", "upper", "node_bound"):
+    for name in ("mean", "choice", "upper", "node_bound"):
         assert getattr(mixed, name).tolist() == getattr(straight, name)[order].tolist()
     assert [ratios(mixed, i) for i in range(6)] == [ratios(straight, node) for node in order]
 
@@ -179,7 +180,7 @@ def test_a_busier_resident_never_makes_a_node_look_better(
     before = score(scorer_of(calm), every(calm))
     after = score(scorer_of(busier(calm, resident, resource, factor)), every(calm))
 
-    for name in ("mean", "upper", "node_bound"):
+    for name in ("mean", "choice", "upper", "node_bound"):
         assert (getattr(after, name) >= getattr(before, name) * (1 - 1e-12)).all()
 
 

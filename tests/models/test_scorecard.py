@@ -20,13 +20,19 @@ TIERS = np.where(APPS == 1, Margins.OWN, Margins.UNSEEN).astype(np.int8)
 NO_SETS = candidate_sets(np.arange(40), np.zeros(40, np.int64))
 
 
-def outcome_of(truth: Floats, said: Floats, upper: Floats) -> Outcome:
+def outcome_of(truth: Floats, said: Floats, upper: Floats, choice: Floats | None = None) -> Outcome:
     n = len(truth)
     every = np.arange(n)
     none = np.full((n, len(EXPECTED)), np.nan)
     rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every, APPS[:n], none)
     return Outcome(
-        rows, {OURS: said, "constant": np.zeros(n), "worse": np.full(n, 9.0)}, upper, every, np.full(n, 0.1), TIERS[:n]
+        rows=rows,
+        predicted={OURS: said, "constant": np.zeros(n), "worse": np.full(n, 9.0)},
+        upper=upper,
+        where=every,
+        scale=np.full(n, 0.1),
+        tier=TIERS[:n],
+        choice=said if choice is None else choice,
     )
 
 
