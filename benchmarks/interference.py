@@ -12,7 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.interference_files import PairTable, UnusableFile, Windows, read_pairs, read_windows, refuse_unwritable
+from benchmarks.interference_files import (
+    FEWEST_ROWS,
+    PairTable,
+    UnusableFile,
+    Windows,
+    read_pairs,
+    read_windows,
+    refuse_unwritable,
+)
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.pair_baselines import PAIR_BASELINES, Predict, Seen
 from benchmarks.runner import OURS, Benchmark, Result
@@ -33,11 +41,14 @@ FOLDS = 5
 INNER_FOLDS = 4
 LEVEL = 0.9
 TIME_BLOCKS = 5
+ROLES = ("victim", "aggressor")
 EPILOG = """windows: one row is one measured window; the label is modelled in log, --group is what is left out together
 and never a feature, every other numeric column is a feature; a column of words is left out and named, a word among more
 numbers than words is refused. --time judges what is latest: about 30 %, since rows of equal time stay together and the
-boundary moves to the nearest change of time. pairs: columns victim, aggressor, slowdown, perhaps platform. A column
-split (train, test) rules in both; without one, windows are judged by folds of groups, pairs by folds of cells.
+boundary moves to the nearest change of time. pairs: columns victim, aggressor, slowdown, perhaps platform; --leave-out
+victim or aggressor judges each workload that nobody learnt from in that role, but for --probes of its pairs, drawn at
+random. A column split (train, test) rules in both; without one, windows are judged by folds of groups, pairs by folds
+of cells.
 """
 
 
@@ -54,6 +65,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     pairs = modes.add_parser("pairs", help="one row is one victim beside one aggressor", epilog=EPILOG)
     pairs.add_argument("--file", type=Path, required=True, help="CSV with victim, aggressor, slowdown")
     pairs.add_argument("--alone", type=Path, help="CSV with workload and numbers measured alone")
+    pairs.add_argument("--leave-out", choices=ROLES, help="judge each workload that was never seen in this role")
+    pairs.add_argument("--probes", type=int, default=0, metavar="N", help="pairs of it that are measured before (0)")
     for mode in (windows, pairs):
         mode.add_argument("--predictions", type=Path, metavar="OUT.csv", help="write what ours says of each judged row")
 
@@ -71,7 +84,8 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         held = windows.held
     else:
         pairs = read_pairs(arguments)
-        rows, judged = judge_pairs(pairs, splits_of_pairs(pairs), rng, progress)
+        splits = splits_of_pairs(pairs, arguments.leave_out, arguments.probes)
+        rows, judged = judge_pairs(pairs, splits, arguments.leave_out, rng, progress)
         about = {
             "victim": [pairs.workloads[v] for v in pairs.victim[rows]],
             "aggressor": [pairs.workloads[a] for a in pairs.aggressor[rows]],
@@ -160,9 +174,9 @@ def _baseline_of_windows(make: Callable[[], Regressor], windows: Windows, seen: 
 
 
 def judge_pairs(
-    pairs: PairTable, splits: list[Split], rng: np.random.Generator, progress: Progress
+    pairs: PairTable, splits: list[Split], role: str | None, rng: np.random.Generator, progress: Progress
 ) -> tuple[Ints, Judged]:
-    """Which rows were judged, and what every method says of them."""
+    """As judge_windows; what is independent is a workload of the role, or a victim."""
     entities = entities_of(pairs)
     described = describe(entities.workload, entities.platform, pairs.profiles)
     standard = _standard(pairs.profiles)[entities.workload]
@@ -176,7 +190,8 @@ def judge_pairs(
         parts.append((np.flatnonzero(split.test), said_here))
     rows, said = _together(parts)
     victim = entities.cells.victim[rows]
-    return rows, Judged(pairs.log_slowdown[rows], victim, said, choice=victim)
+    cluster = pairs.aggressor[rows] if role == "aggressor" else victim
+    return rows, Judged(pairs.log_slowdown[rows], cluster, said, choice=victim)
 
 
 def _ours_of_pairs(cells: Cells, asked: Cells, described: Floats, rng: np.random.Generator) -> Said:
@@ -190,11 +205,36 @@ def _baseline_of_pairs(fit: Callable[[Seen], Predict], seen: Seen, asked: Cells)
     return Said(log_mean, log_mean + _cell_margin(fit, seen.cells, seen.profiles))
 
 
-def splits_of_pairs(pairs: PairTable) -> list[Split]:
-    """The split of the file, else folds of cells."""
+def splits_of_pairs(pairs: PairTable, role: str | None = None, probes: int = 0) -> list[Split]:
+    """The split of the file, else every workload of a role in turn, but for its probes, else folds of cells.
+
+    Raises:
+        UnusableFile: a split and a role were asked for, or a workload has no pair that is no probe.
+    """
     if pairs.held is not None:
+        if role is not None:
+            raise UnusableFile("column 'split' says what is judged: take it out, or leave out --leave-out")
         return [held_apart(pairs.held)]
-    return random_rows(len(pairs.victim), folds=FOLDS, rng=np.random.default_rng(0))
+    if role is None:
+        if probes:
+            raise UnusableFile("--probes are of workloads that are left out: add --leave-out victim or aggressor")
+        return random_rows(len(pairs.victim), folds=FOLDS, rng=np.random.default_rng(0))
+    return _each_left_out(pairs.victim if role == "victim" else pairs.aggressor, probes)
+
+
+def _each_left_out(workload: Ints, probes: int) -> list[Split]:
+    rng, count = np.random.default_rng(0), np.bincount(workload)
+    fewest = int(count[count > 0].min())
+    if not 0 <= probes < fewest:
+        raise UnusableFile(f"--probes {probes}: from 0 to {fewest - 1}, as a workload has {fewest} pairs and no more")
+    splits = []
+    for one in np.flatnonzero(count):
+        test = workload == one
+        test[rng.permutation(np.flatnonzero(test))[:probes]] = False
+        if (~test).sum() < FEWEST_ROWS:
+            raise UnusableFile(f"without one workload {(~test).sum()} pairs are left, and {FEWEST_ROWS} are needed")
+        splits.append(held_apart(test))
+    return splits
 
 
 @dataclass(frozen=True)

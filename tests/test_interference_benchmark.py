@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.interference import splits_of
+from benchmarks.interference import splits_of, splits_of_pairs
 from benchmarks.interference_files import UnusableFile, UnwritableFile, read_pairs, read_windows
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.runner import main
@@ -100,6 +100,50 @@ def test_pairs_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Capture
     pairs = pd.read_csv(path).iloc[said["row"]]
     assert said["victim"].tolist() == pairs["victim"].tolist()
     assert said["aggressor"].tolist() == pairs["aggressor"].tolist()
+
+
+@pytest.mark.parametrize("role", ["victim", "aggressor"])
+@pytest.mark.parametrize("probes", [0, 2])
+def test_each_workload_is_left_out_in_turn_but_for_its_probes(tmp_path: Path, role: str, probes: int) -> None:
+    pairs = read_pairs(asked(pairs_file(tmp_path)))
+    of = getattr(pairs, role)
+
+    splits = splits_of_pairs(pairs, role, probes)
+
+    assert [np.unique(of[split.test]).tolist() for split in splits] == [[workload] for workload in range(6)]
+    assert all((split.train ^ split.test).all() for split in splits)
+    assert all((of[split.train] == workload).sum() == probes for workload, split in enumerate(splits))
+
+
+def test_a_workload_that_nobody_saw_press_is_judged_by_every_method(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.csv"
+
+    main(BENCHMARKS, ["interference", "pairs", "--file", str(pairs_file(tmp_path)), "--leave-out", "aggressor",
+                      "--probes", "2", "--predictions", str(out)])  # fmt: skip
+
+    found = last_line(capsys)
+    assert found["ours"]["mae_log"] < found["victim_mean"]["mae_log"]
+    assert pd.read_csv(out)["aggressor"].value_counts().to_dict() == {f"w{i}": 4 for i in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("role", "probes", "changes", "says"),
+    [
+        (None, 2, {}, "add --leave-out"),
+        ("victim", 6, {}, "from 0 to 5"),
+        ("victim", -1, {}, "from 0 to 5"),
+        ("victim", 0, {"split": np.where(np.arange(36) % 4 == 0, "test", "train")}, "take it out"),
+    ],
+)
+def test_what_cannot_be_left_out_is_refused(
+    tmp_path: Path, role: str | None, probes: int, changes: dict[str, object], says: str
+) -> None:
+    pairs = read_pairs(asked(pairs_file(tmp_path, **changes)))
+
+    with pytest.raises(UnusableFile, match=says):
+        splits_of_pairs(pairs, role, probes)
 
 
 def test_without_a_split_groups_are_left_out_and_with_time_the_last_rows(tmp_path: Path) -> None:
