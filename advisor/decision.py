@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.scoring import Scores
+from advisor.scoring import Compared, Scores
 
 Floats = NDArray[np.float64]
 
@@ -15,7 +15,7 @@ HIGHEST = 10
 """kube-scheduler's MaxExtenderPriority."""
 
 
-def cost(scores: Scores, *, best_effort: bool, resident_best_effort: NDArray[np.bool_]) -> Floats:
+def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: NDArray[np.bool_]) -> Floats:
     """Expected cost of placing the newcomer on each node: its own slowdown and the added harm of the residents.
 
     Args:
@@ -36,17 +36,17 @@ def cost(scores: Scores, *, best_effort: bool, resident_best_effort: NDArray[np.
     return total
 
 
-def points(costs: Floats, node_bound: Floats, *, best_effort: bool) -> NDArray[np.int64]:
+def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> NDArray[np.int64]:
     """Scores from 0 to 10, the same for the same cost on any day.
 
     Args:
         costs: (n,) from `cost`; NaN where nothing is known.
-        node_bound: (n,) bound on everybody of the node.
+        exceeds: (n,) whether the bound on everybody of the node is above VETO_SLOWDOWN.
         best_effort: whether the newcomer is BE; only others are vetoed.
 
     Returns:
         (n,) round(10 exp(-cost)): 10 without harm, 4 at a cost of one container slowed to twice its normal; 0 where a
-        latency-sensitive newcomer's node bound exceeds VETO_SLOWDOWN. A node of which nothing is known gets the
+        latency-sensitive newcomer's node bound exceeds it. A node of which nothing is known gets the
         median of the others, or 0 where nothing is known of any.
 
     Source: ours; absolute, so that a cluster without a good node shows as one.
@@ -54,6 +54,6 @@ def points(costs: Floats, node_bound: Floats, *, best_effort: bool) -> NDArray[n
     known = ~np.isnan(costs)
     value = np.rint(HIGHEST * np.exp(-np.maximum(np.where(known, costs, 0.0), 0.0))).astype(np.int64)
     if not best_effort:
-        value = np.where(node_bound > VETO_SLOWDOWN, 0, value)
+        value = np.where(exceeds, 0, value)
     middle = int(np.sort(value[known])[(known.sum() - 1) // 2]) if known.any() else 0
     return np.where(known, value, middle)

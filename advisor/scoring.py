@@ -1,26 +1,28 @@
 """Scoring: what a newcomer would suffer on each candidate node, and what it would do to its residents. Kernel."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.crowd import Crowd, felt_by_newcomers, home_of, joined_pressure, seats_of
 from advisor.margins import ServedMargins
 from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES, RAW_NAMES
-from features.placement import complete, raw_features
-from features.pressure import Members, pressures
-from features.residents import DEMAND, EXPECTED_THERE
-from features.training import joining_pressure
+from features.placement import complete
+from features.pressure import pressures
 from models.link import upper_ratio
 from models.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Source = Literal["model", "last_good", "heuristic", "neutral"]
+CERTAIN = 1 - 1e-9
+"""Of a limit; sums of the same uses in another order differ by less."""
 PRESSURE_ON = {name: {f"pressure_{name}"} for name in NAMES} | {
     "cpu": {"pressure_cpu", "pressure_cpu_elsewhere", "max_neighbour_cpu"}
 }
@@ -67,6 +69,21 @@ class Scores:
     age_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What n candidate nodes are compared by.
+
+    Args:
+        choice: see Scores.
+        harm: what happens to the residents.
+        exceeds: (n,) whether the bound that everybody on the node stays below nine times in ten exceeds a limit.
+    """
+
+    choice: Floats
+    harm: Harm
+    exceeds: Flags
+
+
 class Scorer(Protocol):
     """Anything that scores candidates."""
 
@@ -95,39 +112,78 @@ class ModelScorer:
 
         Source: ours; harm counted in both directions.
         """
-        return next(self.score_each([newcomer], nodes, now_us=now_us))
-
-    def score_each(self, newcomers: Iterable[Newcomer], nodes: NDArray[np.int32], *, now_us: int) -> Iterator[Scores]:
-        """As `score` for each newcomer alone, to the bit; what does not depend on the newcomer is computed once."""
-        home = _home(self.snapshot, nodes)
-        before = self._predict(home.raw(pressures(home.members)), self.snapshot.resident_app[home.resident])
-        felt = _felt(self.snapshot, home, nodes)
-        for newcomer in newcomers:
-            yield self._scored(newcomer, nodes, _Nodes(home, before.log_choice, felt), now_us)
-
-    def _scored(self, newcomer: Newcomer, nodes: NDArray[np.int32], found: "_Nodes", now_us: int) -> Scores:
-        home, seats, count = found.home, _seats(self.snapshot, newcomer, nodes), len(found.home.members.group)
-        crowded = home.raw(pressures(_joined(home.members, seats.members))[:count])
-        residents, own = self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))
-        asked = self._predict(np.concatenate([crowded, seats.raw(found.felt)]), np.concatenate([residents, own]))
+        home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, newcomer, nodes)
+        before = self._log_choice(home.raw(pressures(home.members)))
+        felt = felt_by_newcomers(self.snapshot, home, nodes)
+        crowded, count = home.raw(joined_pressure(home, seats)), len(home.resident)
+        app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))])
+        asked = self._predict(np.concatenate([crowded, seats.raw(felt)]), app)
         worst = np.full(len(nodes), -np.inf)
-        group = np.append(home.members.group, seats.members.group)
-        np.maximum.at(worst, group, asked.log_mean + self.node * asked.spread)
-        counts = np.bincount(home.members.group, minlength=len(nodes))
+        np.maximum.at(worst, np.append(home.members.group, seats.members.group), self._node_log(asked))
         return Scores(
             mean=asked.ratio()[count:],
             choice=np.exp(asked.log_choice[count:]),
             upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
-            harm=Harm(
-                offsets=np.append(0, np.cumsum(counts)).astype(np.int32),
-                resident=home.resident.astype(np.int32),
-                ratio=np.maximum(np.exp(asked.log_choice[:count] - found.before), 1.0),
-            ),
+            harm=_harm(home, before, asked.log_choice[:count], len(nodes)),
             source="model",
             version=self.snapshot.version,
             age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
         )
+
+    def compare_each(
+        self, newcomers: Sequence[Newcomer], nodes: NDArray[np.int32], *, limit: float
+    ) -> Iterator[Compared]:
+        """What nodes are compared by, for each newcomer alone, with trees only where the limit may be exceeded.
+
+        Args:
+            newcomers: what might be placed.
+            nodes: (n,) rows of the snapshot's nodes.
+            limit: slowdown ratio.
+
+        Returns:
+            For each newcomer what `score` would say, to the bit.
+
+        Raises:
+            Nothing.
+
+        Source: ours, docs/decisions/0035-trees-for-the-veto.md.
+        """
+        if not newcomers:
+            return
+        home = home_of(self.snapshot, nodes)
+        before = self._log_choice(home.raw(pressures(home.members)))
+        felt = felt_by_newcomers(self.snapshot, home, nodes)
+        all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
+        app, group = self.snapshot.resident_app[home.resident], home.members.group
+        doubtful = np.flatnonzero(self._doubtful(home, all_seats, limit))
+        for newcomer, seats in zip(newcomers, all_seats, strict=True):
+            crowded = home.raw(joined_pressure(home, seats))
+            own = self._predict(seats.raw(felt), self._app(newcomer, len(nodes)))
+            others = self._predict(crowded[doubtful], app[doubtful])
+            exceeds = np.exp(self._node_log(own)) > limit
+            exceeds[group[doubtful[np.exp(self._node_log(others)) > limit]]] = True
+            harm = _harm(home, before, self._log_choice(crowded), len(nodes))
+            yield Compared(np.exp(own.log_choice), harm, exceeds)
+
+    def _doubtful(self, home: Crowd, all_seats: Sequence[Crowd], limit: float) -> Flags:
+        """(k,) residents of whom it is not certain that none of the newcomers makes them exceed the limit.
+
+        More use by a neighbour never lowers a bound: one newcomer that uses as much as the largest of all, residents
+        too, stands for every one. It does not where a resident might count a guess for what it is not told: who knows
+        of no neighbour's use has the training median in its place.
+        """
+        use, group = np.stack([seats.members.use for seats in all_seats]), home.members.group
+        told, residents = np.isfinite(use), np.zeros(use.shape[1:])
+        np.add.at(residents, group, np.isfinite(home.members.use))
+        certain = told.all(axis=0) | (residents > 1) | (~told.any(axis=0) & (residents == 0))
+        largest = np.fmax.reduce(use, axis=0)
+        np.fmax.at(largest, group, home.members.use)
+        everybody = replace(all_seats[0].members, use=largest, best_effort=np.ones(len(largest), np.bool_))
+        crowded = home.raw(joined_pressure(home, replace(all_seats[0], members=everybody)))
+        bounds = np.exp(self._node_log(self._predict(crowded, self.snapshot.resident_app[home.resident])))
+        found: Flags = (bounds > limit * CERTAIN) | ~certain.all(axis=1)[group]
+        return found
 
     def is_of(self, snapshot: Snapshot, predictor: Predictor) -> bool:
         """Whether it scores with these very parts."""
@@ -155,13 +211,23 @@ class ModelScorer:
         return np.full(count, self.snapshot.app_index.get(newcomer.app, -1))
 
     def _predict(self, raw: Floats, app: Ints) -> Prediction:
-        features = complete(raw, self.predictor.medians[: len(RAW_NAMES)])
-        return self.predictor.predict(features, self.margins.own[app])
+        return self.predictor.predict(self._complete(raw), self.margins.own[app])
+
+    def _log_choice(self, raw: Floats) -> Floats:
+        return self.predictor.log_choice(self._complete(raw))
+
+    def _node_log(self, said: Prediction) -> Floats:
+        """(n,) log of the bound on everybody of a node, as one of them has it."""
+        bound: Floats = said.log_mean + self.node * said.spread
+        return bound
+
+    def _complete(self, raw: Floats) -> Floats:
+        return complete(raw, self.predictor.medians[: len(RAW_NAMES)])
 
 
 def newcomer_features(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
     """(n, raw features) of a newcomer on each node of a snapshot."""
-    return _seats(snapshot, newcomer, nodes).raw(_felt(snapshot, _home(snapshot, nodes), nodes))
+    return seats_of(snapshot, newcomer, nodes).raw(felt_by_newcomers(snapshot, home_of(snapshot, nodes), nodes))
 
 
 def _relieved(raw: Floats, resource: str) -> Floats:
@@ -171,88 +237,10 @@ def _relieved(raw: Floats, resource: str) -> Floats:
     return relieved
 
 
-@dataclass(frozen=True, slots=True)
-class _Crowd:
-    """Containers on the candidate nodes, candidate after candidate; `resident` is -1 for a newcomer."""
-
-    members: Members
-    resident: Ints
-    profile: Floats
-    facts: Floats
-
-    def raw(self, pressure: Floats) -> Floats:
-        """(n, raw features) under the given pressures."""
-        return raw_features(pressure, self.profile, self.facts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """What is the same for every newcomer: who is there, their log slowdown before, and the pressure there is."""
-
-    home: _Crowd
-    before: Floats
-    felt: Floats
-
-
-def _home(snapshot: Snapshot, nodes: NDArray[np.int32]) -> _Crowd:
-    """The residents of each candidate."""
-    start, counts = snapshot.first[nodes], snapshot.first[nodes + 1] - snapshot.first[nodes]
-    group = np.repeat(np.arange(len(nodes)), counts)
-    resident = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
-    nobody = np.full(len(resident), -1)
-    profile, capacity = _profiles(snapshot, snapshot.resident_app[resident], nobody, nodes[group])
-    own = snapshot.resident_use[resident]
-    members = Members(
-        group=group,
-        use=np.where(np.isfinite(own), own, profile[:, DEMAND] * capacity),
-        capacity=capacity,
-        best_effort=snapshot.resident_best_effort[resident],
-        cpuset=[snapshot.cpusets[row] for row in resident],
+def _harm(home: Crowd, before: Floats, after: Floats, nodes: int) -> Harm:
+    """Harm to the residents of so many nodes, from (k,) log slowdown without and with the newcomer."""
+    return Harm(
+        offsets=np.append(0, np.cumsum(np.bincount(home.members.group, minlength=nodes))).astype(np.int32),
+        resident=home.resident.astype(np.int32),
+        ratio=np.maximum(np.exp(after - before), 1.0),
     )
-    return _Crowd(members, resident, profile, snapshot.node_facts[nodes[group]])
-
-
-def _seats(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> _Crowd:
-    """The newcomer, once on each candidate."""
-    app = np.full(len(nodes), snapshot.app_index.get(newcomer.app, -1))
-    team = np.full(len(nodes), -1 if newcomer.team is None else snapshot.team_index.get(newcomer.team, -1))
-    profile, capacity = _profiles(snapshot, app, team, nodes)
-    members = Members(
-        group=np.arange(len(nodes)),
-        use=profile[:, DEMAND] * capacity,
-        capacity=capacity,
-        best_effort=np.full(len(nodes), newcomer.best_effort),
-        cpuset=[None] * len(nodes),
-    )
-    return _Crowd(members, np.full(len(nodes), -1), profile, snapshot.node_facts[nodes])
-
-
-def _felt(snapshot: Snapshot, home: _Crowd, nodes: NDArray[np.int32]) -> Floats:
-    """(n, pressures) that any newcomer feels on each candidate. Its own use stays out of the sums, as in training."""
-    return joining_pressure(home.members, np.arange(len(nodes)), snapshot.node_capacity[nodes])
-
-
-def _joined(home: Members, seats: Members) -> Members:
-    return Members(
-        group=np.concatenate([home.group, seats.group]),
-        use=np.concatenate([home.use, seats.use]),
-        capacity=np.concatenate([home.capacity, seats.capacity]),
-        best_effort=np.concatenate([home.best_effort, seats.best_effort]),
-        cpuset=[*home.cpuset, *seats.cpuset],
-    )
-
-
-def _profiles(snapshot: Snapshot, app: Ints, team: Ints, nodes: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Profiles of apps on the nodes' platforms, and capacities.
-
-    Of an app that the snapshot does not know there is what is expected of its team, and 0 windows.
-    """
-    apps, platforms, width = snapshot.profile.shape
-    platform = snapshot.node_platform[nodes]
-    profile = np.full((len(app), width), np.nan)
-    profile[:, -1] = 0.0
-    known = (app >= 0) & (platform >= 0)
-    new = app < 0
-    profile[new, EXPECTED_THERE] = snapshot.expected(team[new], platform[new])
-    profile[known] = snapshot.profile.reshape(apps * platforms, width)[app[known] * platforms + platform[known]]
-    return profile, snapshot.node_capacity[nodes]

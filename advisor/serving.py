@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.advised import Explorer
-from advisor.decision import cost, points
+from advisor.decision import VETO_SLOWDOWN, cost, points
 from advisor.errors import AdvisorError, NoBundle
 from advisor.margins import served_margins
 from advisor.model import Model, open_model
@@ -217,8 +217,8 @@ class Serving:
 
 
 def _points(scored: Scored, newcomer: Newcomer, offered: int) -> NDArray[np.int64]:
-    costs, bounds = np.full(offered, np.nan), np.full(offered, np.nan)
+    costs, exceeds = np.full(offered, np.nan), np.zeros(offered, np.bool_)
     residents = scored.scorer.snapshot.resident_best_effort
     costs[scored.known] = cost(scored.scores, best_effort=newcomer.best_effort, resident_best_effort=residents)
-    bounds[scored.known] = scored.scores.node_bound
-    return points(costs, bounds, best_effort=newcomer.best_effort)
+    exceeds[scored.known] = scored.scores.node_bound > VETO_SLOWDOWN
+    return points(costs, exceeds, best_effort=newcomer.best_effort)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.booking import Booked, crowded
 from advisor.changes import rows_before, same_apps, same_kin, same_nodes
-from advisor.decision import cost, points
+from advisor.decision import VETO_SLOWDOWN, cost, points
 from advisor.newcomers import NewcomerClass
 from advisor.scoring import ModelScorer
 
@@ -110,10 +110,10 @@ def score_columns(scorer: ModelScorer, classes: Sequence[NewcomerClass], nodes: 
     best_effort = scorer.snapshot.resident_best_effort
     for begin in range(0, len(nodes), AT_ONCE):
         some = slice(begin, begin + AT_ONCE)
-        each = scorer.score_each([c.newcomer() for c in classes], nodes[some], now_us=0)
-        for row, (of, scores) in enumerate(zip(classes, each, strict=True)):
-            costs = cost(scores, best_effort=of.best_effort, resident_best_effort=best_effort)
-            found.points[row, some] = points(costs, scores.node_bound, best_effort=of.best_effort)
+        each = scorer.compare_each([c.newcomer() for c in classes], nodes[some], limit=VETO_SLOWDOWN)
+        for row, (of, compared) in enumerate(zip(classes, each, strict=True)):
+            costs = cost(compared, best_effort=of.best_effort, resident_best_effort=best_effort)
+            found.points[row, some] = points(costs, compared.exceeds, best_effort=of.best_effort)
             found.cost[row, some] = costs
     return found
 

@@ -17,6 +17,7 @@ _R = len(NAMES)
 _PRESSURE = slice(0, len(PRESSURES))
 _SENSITIVITY = slice(RAW_NAMES.index(SENSITIVITIES[0]), RAW_NAMES.index(SENSITIVITIES[0]) + _R)
 _DEMAND = slice(RAW_NAMES.index(DEMANDS[0]), RAW_NAMES.index(DEMANDS[0]) + _R)
+_INTERACTIONS = [slice(len(RAW_NAMES) + i * _R, len(RAW_NAMES) + (i + 1) * _R) for i in range(4)]
 
 FILLED = np.r_[_PRESSURE, _SENSITIVITY, _DEMAND]
 """Raw columns that `complete` fills; the others keep what is missing."""
@@ -75,16 +76,14 @@ def complete(raw: Floats, fills: Floats) -> Floats:
     own = result[:, : len(RAW_NAMES)]
     own[:] = raw
     for part in (_PRESSURE, _SENSITIVITY, _DEMAND):
-        own[:, part] = np.where(np.isfinite(raw[:, part]), raw[:, part], fills[part])
-    shared = own[:, :_R]
-    sensitivity = own[:, _SENSITIVITY]
-    products = (
-        sensitivity * shared,
-        own[:, _DEMAND] * shared,
-        sensitivity * np.minimum(shared, KNEE),
-        sensitivity * np.maximum(shared - KNEE, 0.0),
-    )
-    result[:, len(RAW_NAMES) :] = np.concatenate([*products, ~np.isfinite(raw[:, _PRESSURE])], axis=1)
+        np.copyto(own[:, part], fills[part], where=~np.isfinite(raw[:, part]))
+    shared, sensitivity = own[:, :_R], own[:, _SENSITIVITY]
+    whole, intense, early, late = (result[:, part] for part in _INTERACTIONS)  # filled in place: a third of the time
+    np.multiply(sensitivity, shared, out=whole)
+    np.multiply(own[:, _DEMAND], shared, out=intense)
+    np.multiply(sensitivity, np.minimum(shared, KNEE), out=early)
+    np.multiply(sensitivity, np.maximum(shared - KNEE, 0.0), out=late)
+    result[:, _INTERACTIONS[-1].stop :] = ~np.isfinite(raw[:, _PRESSURE])
     return result
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import link
+from models.base import BaseTerms, base_sum
 from models.bundle import Bundle
 from models.errors import BundleCorrupt, InconsistentDataset
 from models.impute import impute
@@ -14,6 +15,7 @@ from models.manifest import ModelEntry
 from models.novelty import Novelty, distance, widening
 from models.placement import Placement
 from models.runtime import Graph, load_graph
+from models.tree_file import ROLE, read_trees
 from models.trend import Trend, trend_inputs
 
 Floats = NDArray[np.float64]
@@ -59,6 +61,8 @@ class Predictor:
     """Where rows far from those learnt from are told apart."""
     familiar: "Own | None" = None
     """Where apps learnt from have trees of their own."""
+    terms: BaseTerms | None = None
+    """Of the base; None where trees start from a trend, and of bundles that do not tell them."""
 
     def predict(self, features: Floats, known: Flags | None = None) -> Prediction:
         """Expected slowdown of each row and the size of its error.
@@ -93,6 +97,14 @@ class Predictor:
         far = apart > 1
         base_sum, log_mean = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
         return Prediction(base_sum, log_mean, spread * widening(apart), apart, log_mean)
+
+    def log_choice(self, features: Floats) -> Floats:
+        """`predict(features).log_choice`, to the bit; without the trees where the terms of the base are known."""
+        if self.terms is None:
+            return self.predict(features).log_choice
+        self.spread.refuse_other_widths(features)
+        log_base: Floats = np.log1p(base_sum(impute(features, self.medians), self.terms))
+        return log_base
 
     def _on_base(self, rows: Floats, known: Flags | None) -> tuple[Floats, Floats]:
         """(n,) base_sum and log_mean of imputed rows, each by the graph that is for its app."""
@@ -147,6 +159,8 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
         if role in entry.files:
             _refuse_other_graphs(bundle, model, role, outputs)
     plain = predictor_of(medians_of(entry), bundle.file_of(model, "mean"), bundle.file_of(model, "spread"))
+    if ROLE in entry.files:
+        plain = replace(plain, terms=read_trees(bundle, model)[1])
     if entry.familiar_share is None:
         return plain
     return replace(plain, familiar=Own(entry.familiar_share, load_graph(bundle.file_of(model, FAMILIAR))))
@@ -177,4 +191,7 @@ def predictor_of_fitted(placement: Placement, graphs: Mapping[str, bytes]) -> Pr
     beyond = placement.beyond
     far = None if beyond is None else Far(beyond.limit, load_graph(graphs["beyond"]), beyond.start)
     own = None if placement.familiar is None else Own(placement.familiar.share, load_graph(graphs[FAMILIAR]))
-    return Predictor(placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]), trend, far, own)
+    terms = placement.terms if isinstance(placement.terms, BaseTerms) else None
+    return Predictor(
+        placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]), trend, far, own, terms
+    )

@@ -81,7 +81,7 @@ def test_each_score_is_given_up_to_the_cost_that_is_told() -> None:
     assert told.keys() == set(range(1, 11))
 
     for score, cost in told.items():
-        given = points(np.array([cost, cost + 0.015]), np.ones(2), best_effort=False)
+        given = points(np.array([cost, cost + 0.015]), np.zeros(2, np.bool_), best_effort=False)
         assert given.tolist() == [score, score - 1]
 
 

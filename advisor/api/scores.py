@@ -52,6 +52,8 @@ class NodeReply(BaseModel):
     score: int
     slowdown_ratio: float
     """Expected slowdown of the newcomer; 1.0 is its own normal."""
+    compared_ratio: float
+    """The same by what presses on it alone: nodes are compared by it, and `score` is made of it and of harm."""
     slowdown_upper: float
     """It stays below this nine times in ten."""
     node_bound: float
@@ -138,6 +140,7 @@ def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> Iterato
             node=name,
             score=int(answer.points[i]),
             slowdown_ratio=float(scores.mean[i]),
+            compared_ratio=float(scores.choice[i]),
             slowdown_upper=float(scores.upper[i]),
             node_bound=float(scores.node_bound[i]),
             harm=_most_harmed(scored.scorer.snapshot, scores.harm, i),

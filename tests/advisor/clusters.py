@@ -20,6 +20,7 @@ from models.manifest import AppMargin, EntryMargins, Manifest, ModelEntry
 from models.placement import Placement
 from models.table import read_rows, with_fills
 from models.train import TrainConfig, train
+from models.tree_file import ROLE, write_trees
 
 Floats = NDArray[np.float64]
 
@@ -178,6 +179,10 @@ def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
 
 def write(placement: Placement, directory: Path, model: str = "placement") -> Path:
     """The model as a bundle on disk."""
-    graphs = export_placement(placement)
-    write_bundle(directory, manifest_of(placement, model), {f"{model}-{role}.onnx": graphs[role] for role in graphs})
+    manifest, trees = manifest_of(placement, model), f"{model}-trees.arrow"
+    entry = manifest.models[model]
+    entry = entry.model_copy(update={"files": {**entry.files, ROLE: trees}})
+    graphs = {f"{model}-{role}.onnx": graph for role, graph in export_placement(placement).items()}
+    told = graphs | {trees: write_trees(placement.residual, placement.base())}
+    write_bundle(directory, manifest.model_copy(update={"models": {model: entry}}), told)
     return directory

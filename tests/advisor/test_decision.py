@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from advisor.decision import VETO_SLOWDOWN, cost, points
+from advisor.decision import cost, points
 from advisor.scoring import Harm, Scores
 
 Floats = NDArray[np.float64]
@@ -22,8 +22,8 @@ def scores(choice: list[float], harm: list[list[float]]) -> Scores:
     return Scores(value + 9.0, value, value, value, of, "model", 1, 0.0)
 
 
-def calm(count: int) -> Floats:
-    return np.ones(count)
+def calm(count: int) -> NDArray[np.bool_]:
+    return np.zeros(count, np.bool_)
 
 
 def test_cost_adds_the_newcomers_slowdown_and_its_neighbours_by_class() -> None:
@@ -59,7 +59,7 @@ def test_a_candidates_cost_does_not_depend_on_those_before_it(ratios: list[float
 
 @given(costs=COSTS, best_effort=st.booleans())
 def test_points_are_whole_numbers_from_0_to_10(*, costs: list[float], best_effort: bool) -> None:
-    found = points(np.array(costs), np.full(len(costs), 2.0), best_effort=best_effort)
+    found = points(np.array(costs), calm(len(costs)), best_effort=best_effort)
 
     assert found.dtype == np.int64
     assert ((found >= 0) & (found <= 10)).all()
@@ -84,18 +84,18 @@ def test_no_harm_scores_10_and_one_container_at_twice_its_normal_4() -> None:
 
 
 def test_a_latency_sensitive_newcomer_is_kept_from_a_node_that_may_become_too_slow() -> None:
-    bounds = np.array([VETO_SLOWDOWN + 0.01, VETO_SLOWDOWN, np.inf])
+    exceeds = np.array([True, False])
 
-    assert points(np.zeros(3), bounds, best_effort=False).tolist() == [0, 10, 0]
-    assert points(np.zeros(3), bounds, best_effort=True).tolist() == [10, 10, 10]
+    assert points(np.zeros(2), exceeds, best_effort=False).tolist() == [0, 10]
+    assert points(np.zeros(2), exceeds, best_effort=True).tolist() == [10, 10]
 
 
 def test_a_node_of_which_nothing_is_known_scores_like_the_middle_of_the_others() -> None:
     costs = np.array([0.0, np.nan, 1.0, 5.0])
 
-    assert points(costs, np.where(np.isnan(costs), np.nan, 1.0), best_effort=False).tolist() == [10, 4, 4, 0]
+    assert points(costs, calm(4), best_effort=False).tolist() == [10, 4, 4, 0]
 
 
 def test_where_nothing_is_known_of_any_node_all_score_0() -> None:
-    assert points(np.full(3, np.nan), np.full(3, np.nan), best_effort=False).tolist() == [0, 0, 0]
-    assert points(np.zeros(0), np.zeros(0), best_effort=False).tolist() == []
+    assert points(np.full(3, np.nan), calm(3), best_effort=False).tolist() == [0, 0, 0]
+    assert points(np.zeros(0), calm(0), best_effort=False).tolist() == []

@@ -19,7 +19,7 @@ from features.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from features.residents import DEMAND
 from models.bundle import load_bundle
-from models.predictor import Prediction
+from models.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
 ScorerOf = Callable[[Snapshot], ModelScorer]
@@ -182,6 +182,58 @@ def test_a_busier_resident_never_makes_a_node_look_better(
 
     for name in ("mean", "choice", "upper", "node_bound"):
         assert (getattr(after, name) >= getattr(before, name) * (1 - 1e-12)).all()
+
+
+@given(
+    seed=st.integers(0, 400), pinned=st.sampled_from([0.0, 0.4]), missing=st.sampled_from([0.0, 0.3, 0.9]),
+    limit=st.floats(0.9, 6.0),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_asked(
+    scorer_of: ScorerOf, seed: int, pinned: float, missing: float, limit: float
+) -> None:
+    scorer = scorer_of(snapshot(seed, pinned=pinned, missing=missing))
+    nodes = every(scorer.snapshot)
+    newcomers = [Newcomer(app, "red", best_effort=be) for app in (*APPS, "never-seen") for be in (False, True)]
+    some = newcomers[seed % len(newcomers) :]
+
+    found = list(scorer.compare_each(some, nodes, limit=limit))
+
+    assert scorer.predictor.terms is not None
+    for newcomer, compared in zip(some, found, strict=True):
+        scores = scorer.score(newcomer, nodes, now_us=NOW_US)
+        assert compared.choice.tolist() == scores.choice.tolist()
+        assert compared.harm.ratio.tolist() == scores.harm.ratio.tolist()
+        assert compared.harm.offsets.tolist() == scores.harm.offsets.tolist()
+        assert compared.exceeds.tolist() == (scores.node_bound > limit).tolist()
+
+
+def test_trees_are_asked_once_for_all_newcomers_where_nobody_may_exceed_the_limit(
+    scorer_of: ScorerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer, asked = scorer_of(snapshot(3, missing=0.0)), list[int]()
+    whole = Predictor.predict
+
+    def noted(self: Predictor, rows: Floats, known: NDArray[np.bool_]) -> Prediction:
+        asked.append(len(rows))
+        return whole(self, rows, known)
+
+    monkeypatch.setattr(Predictor, "predict", noted)
+
+    found = list(scorer.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
+
+    assert not any(compared.exceeds.any() for compared in found)
+    assert asked == [len(scorer.snapshot.containers), 6, 0, 6, 0]
+
+
+def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(2))
+    older = replace(scorer, predictor=replace(scorer.predictor, terms=None))
+
+    [one], [other] = (s.compare_each([Newcomer("web")], every(s.snapshot), limit=2.0) for s in (scorer, older))
+
+    assert one.choice.tolist() == other.choice.tolist()
+    assert one.harm.ratio.tolist() == other.harm.ratio.tolist()
 
 
 def test_a_much_busier_resident_raises_the_newcomers_slowdown(scorer_of: ScorerOf) -> None:

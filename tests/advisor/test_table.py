@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from advisor.booking import KEPT_US, MOST, Booked, Bookings, crowded
 from advisor.changes import same_apps, same_kin, same_nodes
-from advisor.decision import cost, points
+from advisor.decision import VETO_SLOWDOWN, cost, points
 from advisor.errors import NoTable
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
 from advisor.replies import Replies, spell
@@ -55,7 +55,7 @@ def test_points_are_those_of_the_scorer_for_each_newcomer_alone(scorer_of: Score
     for row, of in enumerate(CLASSES):
         scores = scorer.score(of.newcomer(), nodes, now_us=NOW_US)
         costs = cost(scores, best_effort=of.best_effort, resident_best_effort=view.resident_best_effort)
-        expected = points(costs, scores.node_bound, best_effort=of.best_effort)
+        expected = points(costs, scores.node_bound > VETO_SLOWDOWN, best_effort=of.best_effort)
         assert table.points[row].tolist() == expected.tolist()
         assert table.cost[row].tolist() == costs.astype(np.float32).tolist()
 
