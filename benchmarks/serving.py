@@ -11,8 +11,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count as counting
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from threading import Event, Thread
 from time import perf_counter, sleep, time_ns
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from advisor.newcomers import NewcomerClass
 from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot, publish
+from advisor.snapshot import Snapshot, load_current, publish
 from advisor.table import score_columns
 from advisor.table_file import read_table
 from benchmarks import synthetic
@@ -125,20 +126,24 @@ class Changing:
 
 @contextlib.contextmanager
 def going(changing: Changing) -> Iterator[None]:
-    """Snapshots every EVERY_S seconds during the block."""
-    ended = Event()
-
-    def publish_on() -> None:
-        while not ended.wait(EVERY_S):
-            changing.publish()
-
-    thread = Thread(target=publish_on)
-    thread.start()
+    """Snapshots every EVERY_S seconds during the block, by a process of its own as a refresher is; then the newest."""
+    apart = get_context("spawn")
+    ended = apart.Event()
+    publisher = apart.Process(target=_publish_until, args=(changing, ended), daemon=True)
+    publisher.start()
     try:
         yield
     finally:
         ended.set()
-        thread.join()
+        publisher.join(timeout=30)
+        changing.view = load_current(changing.folder)
+    if publisher.exitcode != 0:
+        raise SystemExit(f"the publisher of snapshots ended with {publisher.exitcode}")
+
+
+def _publish_until(changing: Changing, ended: Event) -> None:
+    while not ended.wait(EVERY_S):
+        changing.publish()
 
 
 def request_body(app: str, uid: int, names: list[str]) -> bytes:

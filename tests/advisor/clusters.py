@@ -182,7 +182,17 @@ def write(placement: Placement, directory: Path, model: str = "placement") -> Pa
     manifest, trees = manifest_of(placement, model), f"{model}-trees.arrow"
     entry = manifest.models[model]
     entry = entry.model_copy(update={"files": {**entry.files, ROLE: trees}})
-    graphs = {f"{model}-{role}.onnx": graph for role, graph in export_placement(placement).items()}
-    told = graphs | {trees: write_trees(placement.residual, placement.base())}
+    told = graphs_of(placement, model) | {trees: write_trees(placement.residual, placement.base())}
     write_bundle(directory, manifest.model_copy(update={"models": {model: entry}}), told)
     return directory
+
+
+def write_older(placement: Placement, directory: Path) -> Path:
+    """The same as it was before bundles told their trees."""
+    write_bundle(directory, manifest_of(placement), graphs_of(placement, "placement"))
+    return directory
+
+
+def graphs_of(placement: Placement, model: str) -> dict[str, bytes]:
+    """Content by name of file."""
+    return {f"{model}-{role}.onnx": graph for role, graph in export_placement(placement).items()}

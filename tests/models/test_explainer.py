@@ -12,7 +12,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from clusters import CONFIG as TINY
-from clusters import trained, training_table, write
+from clusters import trained, training_table, write_older
 from numpy.typing import NDArray
 from simulated import Simulated
 
@@ -105,7 +105,7 @@ def test_the_tree_file_is_verified_like_every_other(bundle: Bundle) -> None:
 
 
 def test_an_older_bundle_predicts_and_says_that_it_cannot_explain(tmp_path: Path) -> None:
-    older = read_bundle(write(trained(), tmp_path / "older"))
+    older = read_bundle(write_older(trained(), tmp_path / "older"))
 
     rows = np.zeros((1, len(older.manifest.models["placement"].features)))
     assert np.isfinite(open_predictor(older, "placement").predict(rows).log_mean).all()
