@@ -188,7 +188,7 @@ def test_a_busier_resident_never_makes_a_node_look_better(
     seed=st.integers(0, 400), pinned=st.sampled_from([0.0, 0.4]), missing=st.sampled_from([0.0, 0.3, 0.9]),
     limit=st.floats(0.9, 6.0),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_asked(
     scorer_of: ScorerOf, seed: int, pinned: float, missing: float, limit: float
 ) -> None:
