@@ -208,22 +208,28 @@ def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_ask
         assert compared.exceeds.tolist() == (scores.node_bound > limit).tolist()
 
 
-def test_trees_are_asked_once_for_all_newcomers_where_nobody_may_exceed_the_limit(
-    scorer_of: ScorerOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer, asked = scorer_of(snapshot(3, missing=0.0)), list[int]()
-    whole = Predictor.predict
+class Counted(Predictor):
+    """Counts the rows that trees are asked about."""
 
-    def noted(self: Predictor, rows: Floats, known: NDArray[np.bool_]) -> Prediction:
-        asked.append(len(rows))
-        return whole(self, rows, known)
+    def __init__(self, of: Predictor) -> None:
+        super().__init__(**vars(of))
+        object.__setattr__(self, "asked", [])
 
-    monkeypatch.setattr(Predictor, "predict", noted)
+    def predict(self, features: Floats, known: NDArray[np.bool_] | None = None) -> Prediction:
+        asked: list[int] = vars(self)["asked"]
+        asked.append(len(features))
+        return super().predict(features, known)
 
-    found = list(scorer.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
+
+def test_trees_are_asked_once_for_all_newcomers_where_nobody_may_exceed_the_limit(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(3, missing=0.0))
+    counted = Counted(scorer.predictor)
+    counting = replace(scorer, predictor=counted)
+
+    found = list(counting.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
 
     assert not any(compared.exceeds.any() for compared in found)
-    assert asked == [len(scorer.snapshot.containers), 6, 0, 6, 0]
+    assert vars(counted)["asked"] == [len(scorer.snapshot.containers), 6, 0, 6, 0]
 
 
 def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> None:
