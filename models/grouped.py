@@ -37,7 +37,7 @@ def quantile_over_groups(needed: Floats, level: float) -> float:
         distribution.
 
     Raises:
-        ValueError: there are no groups.
+        ValueError: there are no groups, or what one needed is not finite.
 
     Source: Harrell and Davis, Biometrika 1982; the third is ours, docs/decisions/0033-smooth-margins.md; prediction
     bound, Hahn and Meeker, "Statistical Intervals", 1991.
@@ -45,6 +45,9 @@ def quantile_over_groups(needed: Floats, level: float) -> float:
     count = len(needed)
     if not count:
         msg = "no group to learn a margin from"
+        raise ValueError(msg)
+    if not np.isfinite(needed).all():
+        msg = "what a group needed is not finite: no margin covers that"
         raise ValueError(msg)
     if count == 1:
         return float(needed.max())

@@ -132,3 +132,9 @@ def test_a_single_group_is_all_there_is_and_none_is_an_error() -> None:
     assert quantile_over_groups(np.array([2.0]), 0.9) == 2.0
     with pytest.raises(ValueError, match="no group"):
         quantile_over_groups(np.zeros(0), 0.9)
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_a_need_that_is_not_finite_is_an_error_and_never_a_margin_of_nothing(odd: float) -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        quantile_over_groups(np.append(np.ones(12), odd), 0.9)
