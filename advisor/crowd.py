@@ -18,7 +18,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Containers on the candidate nodes, candidate after candidate; `resident` is -1 for a newcomer."""
+    """Containers on the candidate nodes, candidate after candidate.
+
+    Args:
+        members: k of them, see features.pressure; NaN where a use is not known.
+        resident: (k,) row in the snapshot, -1 for a newcomer.
+        profile: (k, profile columns) of their apps, see features.placement; NaN where not known.
+        facts: (k, 4) of their nodes, see features.placement.
+    """
 
     members: Members
     resident: Ints

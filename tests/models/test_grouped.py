@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.calibrate import conformal_quantile
-from models.grouped import effective_windows, group_quantiles, quantile_over_groups
+from models.grouped import FEW_GROUPS, effective_windows, group_quantiles, quantile_over_groups
 
 Floats = NDArray[np.float64]
 WINDOW_US = 300_000_000
@@ -102,7 +102,8 @@ def test_about_nine_in_ten_further_groups_need_no_more(groups: int, shape: str) 
 
     margins = [quantile_over_groups(SHAPES[shape](rng, groups), 0.9) for _ in range(600)]
 
-    assert 0.84 <= np.mean(np.searchsorted(further, margins)) / len(further) <= 0.93
+    least = 0.84 if groups < FEW_GROUPS else 0.885
+    assert least <= np.mean(np.searchsorted(further, margins)) / len(further) <= 0.925
 
 
 def test_margins_of_one_group_more_or_less_are_steadier_than_an_order_statistic() -> None:
