@@ -125,6 +125,11 @@ def step(
     return state, Records(now_s, events, running, signals), Truth(now_s, running, slowdown)
 
 
+def uid_of(born: int) -> str:
+    """Uid of the container that is started after so many others."""
+    return f"c{born:06d}"
+
+
 def beside(app: Ints, node: Ints, load: Floats, apps: int) -> Floats:
     """(n, apps) containers of each app on the same node, counted by load, the container itself left out."""
     by_node = np.zeros((node.max(initial=-1) + 1, apps))
@@ -148,7 +153,7 @@ def apply(state: State, actions: Sequence[Action]) -> tuple[State, tuple[Event, 
     for action in actions:
         match action:
             case Place(app, node, version):
-                container = Container(f"c{born:06d}", app, node, version, state.time_s)
+                container = Container(uid_of(born), app, node, version, state.time_s)
                 born += 1
                 running[container.uid] = container
                 events.append(Event("add", container))

@@ -1,7 +1,7 @@
 """A whole simulated run: messages in the order they would arrive, and the truth beside them."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -43,6 +43,27 @@ def hidden_apps(plan: Plan) -> Apps:
     return draw_apps(plan.apps, np.random.default_rng([plan.seed, 0]), likeness)
 
 
+class InFlight:
+    """Messages that were sent and have not arrived yet."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, Message]] = []
+        self._count = 0
+
+    def send(self, messages: Iterable[Message]) -> None:
+        """Messages on their way; of those that arrive at the same time the first sent is the first to arrive."""
+        for message in messages:
+            heapq.heappush(self._waiting, (message.arrived_ms, self._count, message))
+            self._count += 1
+
+    def arrived(self, until_ms: float) -> list[Message]:
+        """Those that arrive by then, in order of arrival."""
+        found = []
+        while self._waiting and self._waiting[0][0] <= until_ms:
+            found.append(heapq.heappop(self._waiting)[2])
+        return found
+
+
 def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tuple[list[Message], Truth]]:
     """Run a plan under a law.
 
@@ -52,8 +73,7 @@ def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tu
     """
     rng = np.random.default_rng([plan.seed, 1])
     state = empty_cluster(plan.nodes, best_effort, plan.start.timestamp())
-    waiting: list[tuple[int, int, Message]] = []
-    count = 0
+    sending = InFlight()
     for number in range(plan.steps):
         sent = describe_nodes(state, plan.cluster) if number == 0 else []
         rate = plan.churn_per_hour * plan.interval_s / 3600
@@ -69,14 +89,9 @@ def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tu
             seed=plan.seed,
             rng=rng,
         )
-        for message in sent:
-            heapq.heappush(waiting, (message.arrived_ms, count, message))
-            count += 1
-        until = float("inf") if number == plan.steps - 1 else state.time_s * 1000
-        arrived = []
-        while waiting and waiting[0][0] <= until:
-            arrived.append(heapq.heappop(waiting)[2])
-        yield arrived, truth
+        sending.send(sent)
+        last = number == plan.steps - 1
+        yield sending.arrived(float("inf") if last else state.time_s * 1000), truth
 
 
 def built_in(plan: Plan) -> tuple[Law, tuple[bool, ...]]:
