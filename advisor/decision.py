@@ -9,6 +9,12 @@ Floats = NDArray[np.float64]
 
 LS_WEIGHT, BE_WEIGHT = 1.0, 0.2
 """What a container's slowdown of 1 is worth, by class."""
+LIMIT_SLOWDOWN = 1.25
+"""A latency-sensitive container that is slower than this is in violation of what its users were promised."""
+VIOLATION_WEIGHT = 1.0
+"""What a latency-sensitive container in violation is worth, beside one slowed to twice its normal."""
+LIMIT_WIDTH = 0.06
+"""Of log slowdown: how far from the limit an expectation must be before it is about certain on which side we are."""
 VETO_SLOWDOWN = 4.0
 """A latency-sensitive newcomer is not sent where somebody may become this slow."""
 HIGHEST = 10
@@ -16,7 +22,7 @@ HIGHEST = 10
 
 
 def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: NDArray[np.bool_]) -> Floats:
-    """Expected cost of placing the newcomer on each node: its own slowdown and the added harm of the residents.
+    """Expected cost of placing the newcomer on each node: slowdown and violations of it and, added, of the residents.
 
     Args:
         scores: of n candidates.
@@ -24,16 +30,39 @@ def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: 
         resident_best_effort: (m,) class of the snapshot's residents.
 
     Returns:
-        (n,) weighted slowdown - 1, summed; NaN where nothing is known. A candidate's cost does not depend on the
-        others in the request, to the bit.
+        (n,) weighted slowdown - 1, summed, and VIOLATION_WEIGHT times the violations that are expected more of LS
+        containers; NaN where nothing is known. A candidate's cost does not depend on the others in the request, to the
+        bit.
 
-    Source: ours; harm counted in both directions; docs/decisions/0034-choice-by-base.md.
+    Source: ours; harm counted in both directions; docs/decisions/0034-choice-by-base.md, 0036-closed-loop.md.
     """
+    harm = scores.harm
     own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.choice - 1.0, 0.0)
-    weight = np.where(resident_best_effort[scores.harm.resident], BE_WEIGHT, LS_WEIGHT)
-    candidate = np.repeat(np.arange(len(own)), np.diff(scores.harm.offsets))
-    total: Floats = own + np.bincount(candidate, weight * (scores.harm.ratio - 1.0), minlength=len(own))
+    own = own if best_effort else own + VIOLATION_WEIGHT * violation(scores.mean)
+    calm = resident_best_effort[harm.resident]
+    more = np.where(calm, 0.0, violation(harm.before * harm.ratio) - violation(harm.before))
+    added = np.where(calm, BE_WEIGHT, LS_WEIGHT) * (harm.ratio - 1.0) + VIOLATION_WEIGHT * more
+    candidate = np.repeat(np.arange(len(own)), np.diff(harm.offsets))
+    total: Floats = own + np.bincount(candidate, added, minlength=len(own))
     return total
+
+
+def violation(slowdown: Floats) -> Floats:
+    """How likely containers that are expected to be so slow are slower than LIMIT_SLOWDOWN.
+
+    Args:
+        slowdown: (n,) ratios > 0; NaN where not known.
+
+    Returns:
+        (n,) 0 to 1, rising, 0.5 at the limit. NaN in, NaN out.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0036-closed-loop.md; the logistic curve stands for the error of what is expected.
+    """
+    likely: Floats = 0.5 + 0.5 * np.tanh((np.log(slowdown) - np.log(LIMIT_SLOWDOWN)) / (2.0 * LIMIT_WIDTH))
+    return likely
 
 
 def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> NDArray[np.int64]:

@@ -37,11 +37,13 @@ class Harm:
         offsets: (n + 1,) the residents of candidate i are rows offsets[i] to offsets[i + 1].
         resident: (k,) row of each resident in the snapshot.
         ratio: (k,) its expected slowdown with the newcomer over the one without, as nodes are compared by, >= 1.
+        before: (k,) its expected slowdown without the newcomer, ratio to its own normal.
     """
 
     offsets: NDArray[np.int32]
     resident: NDArray[np.int32]
     ratio: Floats
+    before: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ class Compared:
     """What n candidate nodes are compared by.
 
     Args:
+        mean: see Scores.
         choice: see Scores.
         harm: what happens to the residents.
         exceeds: (n,) whether the bound that everybody on the node stays below nine times in ten exceeds a limit.
     """
 
+    mean: Floats
     choice: Floats
     harm: Harm
     exceeds: Flags
@@ -113,7 +117,7 @@ class ModelScorer:
         Source: ours; harm counted in both directions.
         """
         home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, newcomer, nodes)
-        before = self._log_choice(home.raw(pressures(home.members)))
+        before = self._before(home)
         felt = felt_by_newcomers(self.snapshot, home, nodes)
         crowded, count = home.raw(joined_pressure(home, seats)), len(home.resident)
         app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))])
@@ -152,7 +156,7 @@ class ModelScorer:
         if not newcomers:
             return
         home = home_of(self.snapshot, nodes)
-        before = self._log_choice(home.raw(pressures(home.members)))
+        before = self._before(home)
         felt = felt_by_newcomers(self.snapshot, home, nodes)
         all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
         app, group = self.snapshot.resident_app[home.resident], home.members.group
@@ -164,7 +168,7 @@ class ModelScorer:
             exceeds = np.exp(self._node_log(own)) > limit
             exceeds[group[doubtful[np.exp(self._node_log(others)) > limit]]] = True
             harm = _harm(home, before, self._log_choice(crowded), len(nodes))
-            yield Compared(np.exp(own.log_choice), harm, exceeds)
+            yield Compared(own.ratio(), np.exp(own.log_choice), harm, exceeds)
 
     def _doubtful(self, home: Crowd, all_seats: Sequence[Crowd], limit: float) -> Flags:
         """(k,) residents of whom it is not certain that none of the newcomers makes them exceed the limit.
@@ -213,6 +217,10 @@ class ModelScorer:
     def _predict(self, raw: Floats, app: Ints) -> Prediction:
         return self.predictor.predict(self._complete(raw), self.margins.own[app])
 
+    def _before(self, home: Crowd) -> Prediction:
+        """(k,) residents as they are."""
+        return self._predict(home.raw(pressures(home.members)), self.snapshot.resident_app[home.resident])
+
     def _log_choice(self, raw: Floats) -> Floats:
         return self.predictor.log_choice(self._complete(raw))
 
@@ -237,10 +245,11 @@ def _relieved(raw: Floats, resource: str) -> Floats:
     return relieved
 
 
-def _harm(home: Crowd, before: Floats, after: Floats, nodes: int) -> Harm:
-    """Harm to the residents of so many nodes, from (k,) log slowdown without and with the newcomer."""
+def _harm(home: Crowd, before: Prediction, after: Floats, nodes: int) -> Harm:
+    """Harm to the residents of so many nodes, from what is said without, and (k,) log choice with the newcomer."""
     return Harm(
         offsets=np.append(0, np.cumsum(np.bincount(home.members.group, minlength=nodes))).astype(np.int32),
         resident=home.resident.astype(np.int32),
-        ratio=np.maximum(np.exp(after - before), 1.0),
+        ratio=np.maximum(np.exp(after - before.log_choice), 1.0),
+        before=before.ratio(),
     )

@@ -1,12 +1,14 @@
 """Decision: absolute integer scores, lower for more harm, and a veto for the latency-sensitive."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from advisor.decision import cost, points
+from advisor.decision import LIMIT_SLOWDOWN, cost, points, violation
 from advisor.scoring import Harm, Scores
 
 Floats = NDArray[np.float64]
@@ -14,12 +16,12 @@ COSTS = st.lists(st.floats(0, 1e6) | st.just(np.nan) | st.just(np.inf), max_size
 
 
 def scores(choice: list[float], harm: list[list[float]]) -> Scores:
-    """Scores whose residents are numbered 0, 1, 2, ... over all candidates; the expected slowdown does not count."""
+    """Scores whose residents are numbered 0, 1, 2, ... over all candidates, none slowed down before."""
     ratio = np.array([r for node in harm for r in node])
     offsets = np.append(0, np.cumsum([len(node) for node in harm])).astype(np.int32)
-    of = Harm(offsets, np.arange(len(ratio), dtype=np.int32), ratio)
+    of = Harm(offsets, np.arange(len(ratio), dtype=np.int32), ratio, np.ones(len(ratio)))
     value = np.array(choice)
-    return Scores(value + 9.0, value, value, value, of, "model", 1, 0.0)
+    return Scores(value, value, value, value, of, "model", 1, 0.0)
 
 
 def calm(count: int) -> NDArray[np.bool_]:
@@ -31,7 +33,32 @@ def test_cost_adds_the_newcomers_slowdown_and_its_neighbours_by_class() -> None:
 
     found = cost(scores([1.5, 3.0], [[1.2, 2.0], [1.5]]), best_effort=False, resident_best_effort=residents_be)
 
-    assert found.tolist() == pytest.approx([0.5 + 0.2 + 0.2 * 1.0, 2.0 + 0.2 * 0.5])
+    own, first = violation(np.array([1.5, 3.0])), violation(np.array([1.2])) - violation(np.ones(1))
+    slowdown = np.array([0.5 + 0.2 + 0.2 * 1.0, 2.0 + 0.2 * 0.5])
+    assert found.tolist() == pytest.approx((slowdown + own + [first[0], 0.0]).tolist())
+
+
+def test_a_resident_that_comes_to_exceed_its_limit_costs_more_than_one_that_did_before() -> None:
+    harmed = scores([1.0, 1.0], [[1.1], [1.1]])
+    crossing = replace(harmed, harm=replace(harmed.harm, before=np.array([1.2, 2.0])))
+
+    found = cost(crossing, best_effort=True, resident_best_effort=calm(2))
+
+    assert found[0] - found[1] == pytest.approx(
+        violation(np.array([1.32]))[0] - violation(np.array([1.2]))[0], abs=1e-3
+    )
+    assert found[0] > found[1] + 0.3
+
+
+def test_a_violation_is_as_likely_as_not_at_the_limit_and_certain_far_from_it() -> None:
+    assert violation(np.array([LIMIT_SLOWDOWN, 0.9, 2.0])).tolist() == pytest.approx([0.5, 0.0, 1.0], abs=0.01)
+
+
+@given(ratio=st.floats(0.01, 1e9), more=st.floats(1, 10))
+def test_more_slowdown_never_makes_a_violation_less_likely(ratio: float, more: float) -> None:
+    less_slow, slower = violation(np.array([ratio, ratio * more]))
+
+    assert 0.0 <= less_slow <= slower <= 1.0
 
 
 def test_a_best_effort_newcomers_own_slowdown_counts_a_fifth() -> None:
@@ -43,8 +70,9 @@ def test_a_best_effort_newcomers_own_slowdown_counts_a_fifth() -> None:
 def test_one_hopeless_candidate_does_not_spoil_those_after_it() -> None:
     found = cost(scores([1.0, 1.0], [[np.inf], [2.0]]), best_effort=False, resident_best_effort=np.zeros(2, np.bool_))
 
-    assert found.tolist() == [np.inf, 1.0]
-    assert points(found, calm(2), best_effort=False).tolist() == [0, 4]
+    crossed = violation(np.array([1.0, 2.0]))
+    assert found.tolist() == pytest.approx([np.inf, 1.0 + crossed[1]])
+    assert points(found, calm(2), best_effort=False).tolist() == [0, 1]
 
 
 @given(ratios=st.lists(st.floats(1, 100), min_size=1, max_size=6), before=st.lists(st.floats(1, 1e9), max_size=6))

@@ -203,6 +203,8 @@ def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_ask
     for newcomer, compared in zip(some, found, strict=True):
         scores = scorer.score(newcomer, nodes, now_us=NOW_US)
         assert compared.choice.tolist() == scores.choice.tolist()
+        assert compared.mean.tolist() == scores.mean.tolist()
+        assert compared.harm.before.tolist() == scores.harm.before.tolist()
         assert compared.harm.ratio.tolist() == scores.harm.ratio.tolist()
         assert compared.harm.offsets.tolist() == scores.harm.offsets.tolist()
         assert compared.exceeds.tolist() == (scores.node_bound > limit).tolist()
@@ -221,7 +223,9 @@ class Counted(Predictor):
         return super().predict(features, known)
 
 
-def test_trees_are_asked_once_for_all_newcomers_where_nobody_may_exceed_the_limit(scorer_of: ScorerOf) -> None:
+def test_trees_are_asked_of_residents_once_before_and_once_for_all_newcomers_where_nobody_may_exceed_the_limit(
+    scorer_of: ScorerOf,
+) -> None:
     scorer = scorer_of(snapshot(3, missing=0.0))
     counted = Counted(scorer.predictor)
     counting = replace(scorer, predictor=counted)
@@ -229,7 +233,7 @@ def test_trees_are_asked_once_for_all_newcomers_where_nobody_may_exceed_the_limi
     found = list(counting.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
 
     assert not any(compared.exceeds.any() for compared in found)
-    assert vars(counted)["asked"] == [len(scorer.snapshot.containers), 6, 0, 6, 0]
+    assert vars(counted)["asked"] == [*[len(scorer.snapshot.containers)] * 2, 6, 0, 6, 0]
 
 
 def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> None:
