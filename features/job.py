@@ -15,6 +15,7 @@ from ingest.schema import TIMESTAMP
 
 JOB = "features"
 PROFILE_EVERY_US = 1800 * 1_000_000
+"""How often profiles are taken: every half hour."""
 LATE = f"samples left out, later than {LATENESS_US // 1_000_000} s after their time"
 
 IMPOSSIBLE = "values of samples that are impossible"
@@ -25,10 +26,11 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The time [start, end) a run covers, whole label windows."""
+    """The time [start, end) a run covers, whole label windows, and how often profiles are taken."""
 
     start: datetime
     end: datetime
+    profile_every_us: int = PROFILE_EVERY_US
 
     def ends(self, until: timedelta = timedelta(0)) -> tuple[datetime, datetime]:
         """The half-open range that holds the ends of its windows, those in (start, end + until]."""
@@ -46,9 +48,10 @@ def facts_until(lake: Lake, stretch: Stretch) -> Facts:
 
 
 def profile_times(stretch: Stretch) -> Ints:
-    """Times at which profiles are taken: every half hour of the stretch, and its end with all that arrived in time."""
+    """Times at which profiles are taken: so often in the stretch, and at its end with all that arrived in time."""
     start, end = (int(moment.timestamp() * 1e6) for moment in (stretch.start, stretch.end))
-    inside = np.arange(start // PROFILE_EVERY_US + 1, end // PROFILE_EVERY_US + 1) * PROFILE_EVERY_US
+    every = stretch.profile_every_us
+    inside = np.arange(start // every + 1, end // every + 1) * every
     return np.unique(np.append(inside, end + LATENESS_US))
 
 
