@@ -1,6 +1,7 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
 from benchmarks import (
+    closed_loop,
     decode,
     export,
     faults,
@@ -17,6 +18,7 @@ from benchmarks import (
 from benchmarks.runner import main
 
 BENCHMARKS = (
+    closed_loop.BENCHMARK,
     decode.BENCHMARK,
     export.BENCHMARK,
     faults.BENCHMARK,

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 OURS = "ours"
+TOP = ""
+"""Figures of no method: they stand at the top of the JSON."""
 LOW, HIGH = "_lo", "_hi"
 Figures = Mapping[str, float]
 """Value by figure; units are in the names."""
@@ -58,9 +60,14 @@ def measure(benchmark: Benchmark, arguments: Namespace) -> Result:
 def json_line(result: Result) -> str:
     """One line of JSON: {method: {figure, figure_lo, figure_hi}}, or {figure: number} where there is only ours.
 
+    Figures of TOP stand before the methods.
+
     Raises:
         ValueError: a figure is not finite.
     """
+    if TOP in result:
+        top = {name: value for name, value in result[TOP].items() if not name.endswith((LOW, HIGH))}
+        return json.dumps({**top, **{k: v for k, v in result.items() if k != TOP}}, allow_nan=False)
     alone = [name for name in result[OURS] if not name.endswith((LOW, HIGH))] if list(result) == [OURS] else []
     return json.dumps({name: result[OURS][name] for name in alone} or result, allow_nan=False)
 

@@ -95,6 +95,51 @@ def simulate(
 
 @app.command()
 @told_plainly
+def backtest(
+    law: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE.csv",
+            help="How neighbours slow each other down: queueing, threshold, saturating, or a CSV of measured pairs "
+            "(victim, aggressor, slowdown); repeatable. queueing and threshold when left out.",
+        ),
+    ] = None,
+    compose: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WAY",
+            help="How the harm of several neighbours of a CSV adds up: additive, max, saturating or threshold; "
+            "repeatable, all of them when left out.",
+        ),
+    ] = None,
+    alone: Annotated[
+        Path | None, typer.Option(help="CSV of workload and numbers measured alone, for what counters show.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=4, max=20000, help="Nodes of the largest cluster.")] = 100,
+    hours: Annotated[float, typer.Option(min=2.0, max=2000.0, help="Simulated hours; the first one fills it.")] = 48.0,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="How often, each with its own apps and history.")] = 5,
+    history_nodes: Annotated[int, typer.Option(min=4, help="Nodes of the cluster that is learnt from.")] = 24,
+    history_hours: Annotated[float, typer.Option(min=2.0, help="Hours that are learnt from.")] = 24.0,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Processes at once.")] = 2,
+    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a figure of each law.")] = None,
+) -> None:
+    """Does following the advice help? Policies place the same containers under a law that none of them is told.
+
+    A history under kube-scheduler's defaults is landed, learnt from and served as in production; then every policy
+    places two days of arrivals, deploys and node failures on clusters of three sizes. What counts are minutes in which
+    latency-sensitive containers are slower than 1.25 times their normal, beside tuned heuristics and an oracle that
+    knows the law. About 20 minutes a law with 2 processes; --hours 6 --seeds 1 for a look.
+    """
+    from cohabit.backtest.history import Past
+    from cohabit.backtest.study import Plan
+    from cohabit.backtesting import drivers_of, run_backtest
+
+    plan = Plan(nodes, hours, seeds, past=Past(history_nodes, history_hours))
+    run_backtest(drivers_of(law or (), compose or (), alone), plan, jobs, out)
+
+
+@app.command()
+@told_plainly
 def replay(
     folder: Folder,
     bootstrap: Bootstrap = None,

@@ -38,6 +38,10 @@ class Bar:
         """Show that much as done."""
         self._progress.update(self._task, completed=done, total=total)
 
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Show what is being done, and that much of it as done."""
+        self._progress.update(self._task, description=what, completed=done, total=total)
+
 
 @contextmanager
 def bar(what: str) -> Iterator[Bar]:

@@ -75,6 +75,27 @@ class BadTopic(CohabitError):
         )
 
 
+class StudyFailed(CohabitError):
+    """A part of a backtest could not be done."""
+
+    def __init__(self, part: str, reason: str) -> None:
+        self.part, self.reason = part, reason
+        super().__init__(
+            f"{part}: {reason}; where there is too little to learn from, give --history-hours or --history-nodes more"
+        )
+
+
+class UnusableLaw(CohabitError):
+    """A file that no law can be made of."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"{path} cannot drive a backtest: {reason}; a law is a CSV of victim, aggressor, slowdown and perhaps "
+            "platform, one row a measured pair; what was measured alone a CSV of workload and numbers"
+        )
+
+
 class NoLake(CohabitError):
     """A lake that should be looked after is not there."""
 

@@ -39,7 +39,7 @@ def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path |
         for topic, sent in by_topic.items():
             TopicWriter(folder, topic).write(sent)
         count += len(messages)
-        true.append(_truth_rows(happened))
+        true.append(truth_rows(happened))
         progress(number, plan.steps)
     if truth is not None:
         truth.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,8 @@ def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path |
     return count
 
 
-def _truth_rows(happened: Truth) -> pa.Table:
+def truth_rows(happened: Truth) -> pa.Table:
+    """True slowdowns of an interval, in schema TRUTH."""
     n = len(happened.containers)
     columns = [[round(happened.time_s * 1e6)] * n, [c.uid for c in happened.containers], happened.slowdown.tolist()]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, TRUTH, strict=True)], schema=TRUTH)

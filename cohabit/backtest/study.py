@@ -1,0 +1,246 @@
+"""Study: every policy, over several seeds and sizes of the cluster, under one law; heuristics tuned on a seed apart."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from advisor.errors import AdvisorError
+from cohabit.backtest.advice import Advisor, scorers_of
+from cohabit.backtest.history import Learnt, Past, learnt_history
+from cohabit.backtest.loop import Tally, run
+from cohabit.backtest.oracle import oracle
+from cohabit.backtest.pair_file import read_pairs
+from cohabit.backtest.policies import FAMILIES, Family, optum_family
+from cohabit.backtest.sight import CPU, MEMORY, Policy
+from cohabit.backtest.trace import Trace, drawn_trace
+from cohabit.backtest.world import World, built_in_world, pair_world
+from cohabit.errors import CohabitError, StudyFailed
+from cohabit.learning import training_table
+from features.arrow import floats
+from features.catalog import NAMES
+from features.errors import FeaturesError
+from features.tables import TABLES
+from ingest.errors import IngestError
+from ingest.lake import Lake
+from ingest.simulator.laws import LAWS
+from models.errors import ModelsError
+from models.optum import fit_by_fullness
+from models.registry import Registry
+
+OURS, BLIND, ORACLE, ORACLE_DAY = "ours", "ours_unguarded", "oracle", "oracle_day"
+OPTUM = "optum"
+TUNING_SEED = 1000
+TUNING_HOURS = 12.0
+TUNING_LEVEL = 1
+"""Position of the level that heuristics are tuned at."""
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, and how many of how many parts are."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A law by name, or a file of measured pairs and how they are put together."""
+
+    law: str
+    compose: str = ""
+    alone: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the law, as figures are named by."""
+        return self.law if self.law in LAWS else f"{Path(self.law).stem}-{self.compose}"
+
+    def world(self, seed: int) -> World:
+        """The law over apps drawn from a seed.
+
+        Raises:
+            UnusableLaw: the file cannot drive anything.
+        """
+        if self.law in LAWS:
+            return built_in_world(self.law, seed)
+        pairs = read_pairs(Path(self.law), Path(self.alone) if self.alone else None)
+        return pair_world(pairs, self.compose, seed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is simulated.
+
+    Args:
+        nodes: of the largest cluster.
+        hours: judged, the first one being spent on filling the cluster.
+        seeds: how many times, each with its own apps, history and trace.
+        levels: shares of the cluster that containers request; the first one on all nodes, the others on fewer.
+        interval_s: between metrics, and between what schedulers see.
+        past: what is learnt from.
+    """
+
+    nodes: int = 100
+    hours: float = 48.0
+    seeds: int = 5
+    levels: tuple[float, ...] = (0.7, 0.8, 0.9)
+    interval_s: float = 300.0
+    past: Past = field(default_factory=Past)
+
+    def sizes(self) -> tuple[int, ...]:
+        """Nodes at each level."""
+        return tuple(max(1, round(self.nodes * self.levels[0] / level)) for level in self.levels)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One policy, seed and level."""
+
+    policy: str
+    seed: int
+    level: int
+    tally: Tally
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that was run under one law.
+
+    Args:
+        name: of the law.
+        plan: how much.
+        settings: the best of each heuristic's settings.
+        ran: all runs.
+    """
+
+    name: str
+    plan: Plan
+    settings: Mapping[str, str]
+    ran: Sequence[Ran]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a part was not done; most of our errors cannot be sent between processes."""
+
+    reason: str
+
+
+def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings:
+    """Gather histories, tune heuristics, and run everybody.
+
+    Args:
+        driver: the law.
+        plan: how much.
+        jobs: processes at once; findings do not depend on it.
+        progress: told of each part that is done.
+
+    Returns:
+        The findings.
+
+    Raises:
+        UnusableLaw: the driver's file cannot drive anything.
+        StudyFailed: a history cannot be learnt from.
+    """
+    driver.world(TUNING_SEED)
+    seeds = list(range(1, plan.seeds + 1))
+    with (
+        tempfile.TemporaryDirectory(prefix="cohabit-backtest-") as folder,
+        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
+    ):
+
+        def all_done(what: str, calls: Sequence[Callable[[], object]]) -> Iterator[object]:
+            waiting = [pool.submit(_told, call) for call in calls]
+            for number, done in enumerate(as_completed(waiting), 1):
+                progress(f"{driver.name}: {what}", number, len(waiting))
+                found = done.result()
+                if isinstance(found, Failure):
+                    pool.shutdown(cancel_futures=True)
+                    raise StudyFailed(f"{driver.name}: {what}", found.reason)
+                yield found
+
+        learn = partial(_learn, driver, plan, Path(folder))
+        list(all_done("histories", [partial(learn, seed) for seed in (*seeds, TUNING_SEED)]))
+        names = [*FAMILIES, OPTUM]
+        tuned = all_done("tuning", [partial(_tuned, driver, plan, Path(folder), name) for name in names])
+        settings: dict[str, str] = dict(one for one in tuned if isinstance(one, tuple))
+        parts = [(seed, level) for level in reversed(range(len(plan.levels))) for seed in seeds]
+        calls = [partial(_ran, driver, plan, Path(folder), settings, part) for part in parts]
+        ran = [one for some in all_done("runs", calls) if isinstance(some, list) for one in some]
+    return Findings(driver.name, plan, settings, sorted(ran, key=lambda one: (one.policy, one.level, one.seed)))
+
+
+def _told(call: Callable[[], object]) -> object:
+    """What a call returns, or why it could not."""
+    try:
+        return call()
+    except (CohabitError, IngestError, FeaturesError, ModelsError, AdvisorError) as error:
+        return Failure(str(error))
+
+
+def _learn(driver: Driver, plan: Plan, folder: Path, seed: int) -> None:
+    learnt_history(driver.world(seed), plan.past, folder / str(seed), seed)
+
+
+def _learnt(folder: Path, seed: int) -> Learnt:
+    return Learnt(Lake.open(folder / str(seed) / "lake", TABLES), Registry(folder / str(seed) / "registry"))
+
+
+def family_of(name: str, world: World, learnt: Learnt) -> Family:
+    """The settings of a heuristic by name."""
+    return optum_family_of(world, learnt) if name == OPTUM else FAMILIES[name]
+
+
+def optum_family_of(world: World, learnt: Learnt) -> Family:
+    """Optum, trained on the same history as we are."""
+    table = training_table(learnt.lake)
+    fullness = np.column_stack([floats(table[f"pressure_{NAMES[resource]}"]) for resource in (CPU, MEMORY)])
+    app = np.array([int(name.rpartition("-")[2]) for name in table["app"].to_pylist()], np.int64)
+    return optum_family(fit_by_fullness(fullness, app, floats(table["log_slowdown"]), world.apps))
+
+
+def _tuned(driver: Driver, plan: Plan, folder: Path, name: str) -> tuple[str, str]:
+    """A heuristic and the setting that has fewest violations on a trace apart."""
+    world = driver.world(TUNING_SEED)
+    level = min(TUNING_LEVEL, len(plan.levels) - 1)
+    trace = trace_of(world, plan, TUNING_SEED, min(plan.hours, TUNING_HOURS))
+    family = family_of(name, world, _learnt(folder, TUNING_SEED))
+    found = {
+        setting: run(world, trace, plan.sizes()[level], policy, rng=rng_of(TUNING_SEED, level)).violation_minutes
+        for setting, policy in family.items()
+    }
+    return name, min(found, key=lambda setting: found[setting])
+
+
+def _ran(driver: Driver, plan: Plan, folder: Path, settings: Mapping[str, str], part: tuple[int, int]) -> list[Ran]:
+    """Every policy once, on a seed and at a level."""
+    seed, level = part
+    world, learnt = driver.world(seed), _learnt(folder, seed)
+    trace, nodes = trace_of(world, plan, seed, plan.hours), plan.sizes()[level]
+    policies = policies_of(world, learnt, settings)
+    return [
+        Ran(name, seed, level, run(world, trace, nodes, policy, rng=rng_of(seed, level)))
+        for name, policy in policies.items()
+    ]
+
+
+def policies_of(world: World, learnt: Learnt, settings: Mapping[str, str]) -> dict[str, Policy]:
+    """Everybody: tuned heuristics, the oracles, and ours as shipped."""
+    heuristics = {name: family_of(name, world, learnt)[setting] for name, setting in settings.items()}
+    scorers = scorers_of(learnt, world.best_effort)
+    oracles = {ORACLE: oracle(world, 1), ORACLE_DAY: oracle(world, 4)}
+    return {**heuristics, **oracles, OURS: Advisor(scorers).guarded, BLIND: Advisor(scorers).blind}
+
+
+def trace_of(world: World, plan: Plan, seed: int, hours: float) -> Trace:
+    """The trace of a seed, the same for every policy and level."""
+    rng = np.random.default_rng([seed, 30])
+    return drawn_trace(
+        world, nodes=plan.nodes, requested=plan.levels[0], hours=hours, interval_s=plan.interval_s, rng=rng
+    )
+
+
+def rng_of(seed: int, level: int) -> np.random.Generator:
+    """Of a run: the same for every policy."""
+    return np.random.default_rng([seed, level, 31])

@@ -1,0 +1,116 @@
+"""Backtesting: studies of several laws, shown as tables, and written as JSON and figures. An edge."""
+
+import json
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+
+from cohabit.backtest.report import (
+    FIGURES,
+    Gap,
+    as_json,
+    figure,
+    gaps,
+    interval,
+    nodes_at_equal,
+    policies_of,
+    values,
+    worst_gap,
+)
+from cohabit.backtest.study import Driver, Findings, Plan, study
+from cohabit.console import bar, console, show_table
+from cohabit.errors import BadOption
+from ingest.simulator.laws import LAWS
+from ingest.simulator.pair_law import COMPOSED
+
+DEFAULT_LAWS = ("queueing", "threshold")
+"""Two built-in laws of different form, neither of them what the models fit."""
+
+
+def drivers_of(laws: Sequence[str], composes: Sequence[str], alone: Path | None) -> list[Driver]:
+    """Laws by name or file, each file in every way to put pairs together.
+
+    Raises:
+        BadOption: a name that is neither a law nor a file, or no such way.
+    """
+    unknown = [name for name in composes if name not in COMPOSED]
+    if unknown:
+        raise BadOption(f"--compose {unknown[0]}: choose from {', '.join(COMPOSED)}")
+    found: list[Driver] = []
+    for law in laws or DEFAULT_LAWS:
+        if law in LAWS:
+            found.append(Driver(law))
+        elif Path(law).is_file():
+            told = "" if alone is None else str(alone)
+            found += [Driver(law, compose, told) for compose in composes or COMPOSED]
+        else:
+            raise BadOption(f"--law {law}: no file, and no law of {', '.join(LAWS)}")
+    if alone is not None and not alone.is_file():
+        raise BadOption(f"--alone {alone}: there is no such file")
+    return found
+
+
+def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | None) -> float:
+    """Study each law, show and write what was found; the worst share of a gap that was closed."""
+    for driver in drivers:
+        driver.world(1)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    done: list[Findings] = []
+    for driver in drivers:
+        with bar(driver.name) as shown:
+            done.append(study(driver, plan, jobs, shown.tell))
+        show(done[-1])
+        if out is not None:
+            write(done, out)
+    worst = worst_gap(done)
+    console.print(
+        f"worst share of a gap closed: {worst:.2f}" if isfinite(worst) else "the oracle leaves no gap anywhere"
+    )
+    return worst
+
+
+def write(done: Sequence[Findings], out: Path) -> None:
+    """backtest.json, and a figure for the newest law."""
+    (out / "backtest.json").write_text(json.dumps(as_json(done), indent=1, allow_nan=False) + "\n")
+    (out / f"{done[-1].name}.svg").write_text(figure(done[-1]))
+
+
+def show(findings: Findings) -> None:
+    """A row for each policy, and a sentence for each level."""
+    sizes = findings.plan.sizes()
+    columns = ["policy, fewest violations first", "setting"]
+    columns += [f"% in violation, {size} nodes" for size in sizes]
+    columns += [f"nodes used of {sizes[0]}", f"p99 slowdown, {sizes[-1]} nodes", "nodes at equal violations"]
+    rows = [_row(findings, name) for name in policies_of(findings)]
+    show_table(f"{findings.name}: {findings.plan.seeds} seeds of {findings.plan.hours:g} h", columns, rows)
+    for gap in gaps(findings):
+        console.print(sentence(gap))
+    console.print("")
+
+
+def _row(findings: Findings, name: str) -> list[str]:
+    levels = range(len(findings.plan.levels))
+    shares = [interval(100 * values(findings, name, level, FIGURES["violation_share"])) for level in levels]
+    equal = nodes_at_equal(findings, name)
+    return [
+        name,
+        findings.settings.get(name, ""),
+        *(f"{mean:.2f} ± {high - mean:.2f}" for mean, _, high in shares),
+        f"{np.mean(values(findings, name, 0, FIGURES['nodes_used'])):.1f}",
+        f"{np.mean(values(findings, name, levels[-1], FIGURES['p99_slowdown'])):.2f}",
+        f"{equal:.1f}" if isfinite(equal) else f"over {findings.plan.sizes()[0]}",
+    ]
+
+
+def sentence(gap: Gap) -> str:
+    """What a gap says."""
+    at = f"{gap.level:.0%} requested: "
+    if not isfinite(gap.closed):
+        return f"{at}nothing to close; {gap.heuristic} is as good as knowing the law"
+    if gap.closed <= 0:
+        return f"{at}{gap.heuristic} is at least as good as ours ({gap.closed:.2f} of the gap): take it"
+    closed = f"{gap.closed:.2f} ({gap.low:.2f} to {gap.high:.2f})"
+    return f"{at}ours closes {closed} of the gap from {gap.heuristic} to the oracle"
