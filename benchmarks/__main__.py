@@ -13,6 +13,7 @@ from benchmarks import (
     scoring,
     serving,
     stream,
+    worth,
 )
 from benchmarks.runner import main
 
@@ -29,6 +30,7 @@ BENCHMARKS = (
     scoring.BENCHMARK,
     serving.BENCHMARK,
     stream.BENCHMARK,
+    worth.BENCHMARK,
 )
 
 if __name__ == "__main__":
