@@ -117,16 +117,18 @@ def worth(trial: Trial, horizon_us: int) -> Worth:
     _check(trial)
     effects, scores = adjusted_effects(trial)
     variance, serial = scores.T @ scores, serial_variance(scores, trial.at_us, horizon_us)
+    left = left_of_variance(scores[:, 0], trial)
     free = len(scores) - 2 * (1 + trial.covariates.shape[1])
     times = float(student.ppf(0.5 + LEVEL / 2, free))
-    avoided, moved, error = float(effects[0]), float(effects[1]), float(np.sqrt(variance[0, 0]))
+    avoided, moved, error = float(effects[0]), float(effects[1]), float(np.sqrt(left * variance[0, 0]))
+    of_mover = left_of_variance(scores @ np.array([1.0, -avoided / moved]), trial) if moved else 1.0
     return Worth(
         per_pod=Interval(avoided, avoided - times * error, avoided + times * error),
         error=error,
-        serial_error=float(np.sqrt(serial[0, 0])),
+        serial_error=float(np.sqrt(left * serial[0, 0])),
         advised=float((1.0 / trial.kept_chance[trial.advised]).sum()),
         moved=moved,
-        per_mover=ratio_interval(effects, variance, times),
+        per_mover=ratio_interval(effects, of_mover * variance, times),
         more=_more(len(trial.outcome), avoided, error, times),
     )
 
@@ -172,6 +174,45 @@ def _level(told: Floats, design: Floats, weight: Floats) -> tuple[Floats, Floats
     leverage = np.clip((part * design).sum(axis=1), 0.0, 1.0 - LEAST_SPREAD)
     residual = (told - design @ coefficients) / np.sqrt(1.0 - leverage)[:, None]
     return coefficients[0], part[:, :1] * residual
+
+
+def left_of_variance(scores: Floats, trial: Trial) -> float:
+    """Share of a variance that is left when what cannot be chance is taken off.
+
+    The sum of squares of scores holds the variance of effects between pods as well, which is no error of their mean.
+    How much that is nobody can see, as no pod is in both arms; but where the arms' residuals are not spread alike, it
+    is at least what pairing them by rank leaves.
+
+    Args:
+        scores: (n,) of one effect.
+        trial: n pods, checked.
+
+    Returns:
+        In [0, 1]; 1 where both arms are spread alike, and nearly so where pods stand for many others.
+
+    Raises:
+        Nothing.
+
+    Source: Aronow, Green & Lee, "Sharp bounds on the variance in randomized experiments", Annals of Statistics 2014.
+    """
+    variance, weight, residuals = float(scores @ scores), trial.weight, []
+    for arm, sign in ((trial.advised, 1.0), (~trial.advised, -1.0)):
+        share = weight[arm] / weight[arm].sum()
+        residuals.append((sign * scores[arm] / share, share))
+    least = _spread_by_rank(*residuals[0], *residuals[1])
+    pods = weight.sum() / 2.0
+    return max(0.0, 1.0 - least / pods / variance) if variance > 0 else 1.0
+
+
+def _spread_by_rank(one: Floats, share: Floats, other: Floats, other_share: Floats) -> float:
+    """Variance of the difference of two weighted samples that are paired by rank."""
+    orders = np.argsort(one, kind="stable"), np.argsort(other, kind="stable")
+    ranks = [np.cumsum(s[order]) for s, order in zip((share, other_share), orders, strict=True)]
+    edges = np.unique(np.concatenate([np.minimum(rank, 1.0) for rank in ranks]))
+    width = np.diff(edges, prepend=0.0)
+    at = [np.minimum(np.searchsorted(rank, edges - width / 2), len(rank) - 1) for rank in ranks]
+    apart = one[orders[0]][at[0]] - other[orders[1]][at[1]]
+    return float((width * apart**2).sum() - (width * apart).sum() ** 2)
 
 
 def serial_variance(scores: Floats, at_us: Ints, horizon_us: int) -> Floats:
