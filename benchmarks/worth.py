@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
-from benchmarks.runner import OURS, Benchmark, Figures, Result
+from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
 from benchmarks.worth_site import HORIZON, STEP_S, Ground, Told, experiment
 from models.worth import Interval, Trial, worth
 
@@ -86,21 +86,30 @@ def _ours(of: dict[str, Floats]) -> Figures:
     effect, truth = float(of["effect"].mean()), float(of["truth"].mean())
     mover, mover_truth = float(of["mover_effect"].mean()), float(of["mover_truth"].mean())
     return {
-        "coverage90": float(of["holds"].mean()),
+        **_share("coverage90", of["holds"]),
         "bias": _off(of["effect"], truth),
         "bias_chance": float((of["effect"] - of["truth"]).std() / len(of["truth"]) ** 0.5 / abs(truth)),
         "mean_effect": effect,
         "mean_truth": truth,
         "width": float(of["width"].mean()),
         "told": float((of["width"] / 2 < np.abs(of["effect"])).mean()),
-        "mover_coverage90": float(of["mover_holds"].mean()),
+        **_share("mover_coverage90", of["mover_holds"]),
         "mover_bias": _off(of["mover_effect"], mover_truth),
         "mover_mean_effect": mover,
         "mover_mean_truth": mover_truth,
-        "coverage90_serial": float(of["holds_serial"].mean()),
+        **_share("coverage90_serial", of["holds_serial"]),
         "site_mean_truth": float(of["site_truth"].mean()),
         "experiments": float(len(of["truth"])),
     }
+
+
+def _share(name: str, holds: Floats) -> Figures:
+    """A share of experiments, and its 95 % interval by Wilson: what chance alone makes of it."""
+    n, share = len(holds), float(holds.mean())
+    z = 1.96
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * (share * (1 - share) / n + z**2 / (4 * n**2)) ** 0.5 / (1 + z**2 / n)
+    return {name: share, name + LOW: middle - half, name + HIGH: middle + half}
 
 
 def _off(estimates: Floats, truth: float) -> float:
