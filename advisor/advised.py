@@ -1,11 +1,11 @@
-"""Advised: what schedulers were told, drawn or not, kept to learn from. An edge.
+"""Advised: what schedulers were told, drawn, withheld or neither, kept to learn from. An edge.
 
 A line is put together on the event loop from arrays that are there already; it is spelled and written by a thread of
 its own, which is waited for at the end. What cannot be written is lost and counted: no answer waits for it, or fails.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import BoundedSemaphore
 
@@ -15,7 +15,7 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter
 
-from advisor.exploring import drawn, propensities, put_first
+from advisor.exploring import ARM, KEPT, drawn, lot, propensities, put_first
 from advisor.kept_lines import SUFFIX, KeptLines
 from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.replies import Replies
@@ -52,6 +52,9 @@ class Advised(msgspec.Struct, frozen=True):
         points: (k,) of the model; where one was drawn, it was told as 10 and the others as 5 at most.
         costs: (k,) that they are of.
         propensity: (k,) with which a draw takes each; all 0 where nothing can be drawn.
+        withheld: whether it was told 0 for every node instead.
+        withheld_share: of pods of which that is so; 0 where the pod could not have been one of them.
+        kept_share: with which chance the line of such a pod is written down.
     """
 
     at_us: int
@@ -70,6 +73,9 @@ class Advised(msgspec.Struct, frozen=True):
     points: list[int]
     costs: list[float]
     propensity: list[float]
+    withheld: bool = False
+    withheld_share: float = 0.0
+    kept_share: float = 1.0
 
 
 _encode = msgspec.json.Encoder().encode
@@ -119,6 +125,9 @@ class Weighed:
         propensity: (k,) with which a draw takes each.
         at: the position that was drawn, -1 where none was.
         share: of decisions that are drawn.
+        withheld: whether nothing of it is told.
+        withheld_share: of pods of which that is so.
+        kept_share: of such decisions that are written down.
     """
 
     rows: Ints
@@ -127,6 +136,9 @@ class Weighed:
     propensity: Floats
     at: int
     share: float
+    withheld: bool = False
+    withheld_share: float = 0.0
+    kept_share: float = 1.0
 
 
 def spelled(of: Decision, weighed: Weighed) -> bytes:
@@ -150,20 +162,33 @@ def spelled(of: Decision, weighed: Weighed) -> bytes:
             points=weighed.points.tolist(),
             costs=np.round(weighed.costs, DIGITS).tolist(),
             propensity=weighed.propensity.tolist(),
+            withheld=weighed.withheld,
+            withheld_share=weighed.withheld_share,
+            kept_share=weighed.kept_share,
         )
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Of how many decisions what is done; see Explorer."""
+
+    explore: float = 0.0
+    logged: float = 0.0
+    withheld: float = 0.0
+
+
 @dataclass
 class Explorer:
-    """Draws the advice of some decisions, and keeps those and some of the others; used on one event loop.
+    """Draws or withholds the advice of some decisions, and keeps those and some others; used on one event loop.
 
     Args:
         lines: where they are kept.
         explore_share: of decisions that are drawn, where there is something to draw; 0 to 1.
-        logged_share: of all decisions that are kept even so.
-        rng: draws.
+        logged_share: of pods whose decisions are kept even so.
+        rng: draws nodes.
         metrics: where lines are counted.
+        withheld_share: of pods that are told nothing; of the others as many are kept at least, to compare with.
     """
 
     lines: KeptLines
@@ -171,8 +196,9 @@ class Explorer:
     logged_share: float
     rng: np.random.Generator
     metrics: CollectorRegistry
+    withheld_share: float = 0.0
     _fails: bool = field(default=False, init=False)
-    """While lines cannot be written nothing is drawn: nobody would learn from it."""
+    """While lines cannot be written nothing is drawn or withheld: nobody would learn from it."""
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="advised")
@@ -180,19 +206,35 @@ class Explorer:
         self.kept = Counter("cohabit_advice_kept", "Decisions written down.", ["randomised"], registry=self.metrics)
         self.lost = Counter("cohabit_advice_lost", "Decisions not written down.", ["reason"], registry=self.metrics)
 
-    def told(self, of: Decision) -> Ints:
-        """(n,) points to tell: those of the decision, or drawn ones; whatever goes wrong, those of the decision."""
-        explores, keeps = self.rng.random(2) < (self.explore_share, self.logged_share)
-        if not of.uid or not (explores or keeps):
+    def told(self, of: Decision) -> Ints | None:
+        """(n,) points to tell: those of the decision, or drawn ones; None where they are withheld.
+
+        Whatever goes wrong, those of the decision.
+        """
+        if not of.uid:
             return of.points
         try:
-            weighed = self._weighed(of, draws=bool(explores) and not self._fails)
-            if weighed.at >= 0 or keeps or self._fails:
-                self._keep(of, weighed)
+            return self._told(of)
         except Exception:
             log.exception("a decision was not explored")
             self.lost.labels("error").inc()
             return of.points
+
+    def _told(self, of: Decision) -> Ints | None:
+        kept_share = max(self.logged_share, self.withheld_share)
+        keeps, explores = lot(of.uid, KEPT) < kept_share, self.rng.random() < self.explore_share
+        withheld_share = 0.0 if self._fails else self.withheld_share
+        chosen = lot(of.uid, ARM) < self.withheld_share
+        if not (explores or keeps or chosen):
+            return of.points
+        withheld = chosen and not self._fails
+        weighed = self._weighed(of, draws=explores and not withheld and not self._fails)
+        by_chance = weighed.at >= 0 or withheld
+        if by_chance or keeps or self._fails:
+            kept = 1.0 if by_chance else kept_share
+            self._keep(of, replace(weighed, withheld=withheld, withheld_share=withheld_share, kept_share=kept))
+        if withheld and len(weighed.rows):
+            return None
         return put_first(of.points, of.rows == weighed.rows[weighed.at]) if weighed.at >= 0 else of.points
 
     def _weighed(self, of: Decision, *, draws: bool) -> Weighed:
@@ -229,8 +271,7 @@ class Explorer:
             self._room.release()
 
 
-def explorer_in(
-    folder: Path, explore_share: float, logged_share: float, rng: np.random.Generator, metrics: CollectorRegistry
-) -> Explorer:
+def explorer_in(folder: Path, shares: Shares, rng: np.random.Generator, metrics: CollectorRegistry) -> Explorer:
     """One that keeps its lines in a folder."""
-    return Explorer(KeptLines(folder, FILE_BYTES, FOLDER_BYTES), explore_share, logged_share, rng, metrics)
+    lines = KeptLines(folder, FILE_BYTES, FOLDER_BYTES)
+    return Explorer(lines, shares.explore, shares.logged, rng, metrics, shares.withheld)

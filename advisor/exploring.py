@@ -1,8 +1,11 @@
 """Exploring: now and then advice is drawn among nodes that are as good, so that what it causes can be told. Kernel.
 
 Who is placed where depends on much that nobody writes down, and all of it also acts on slowdown. Advice that was drawn
-depends on nothing: what differs between pods after it, by what was drawn, was caused by it.
+depends on nothing: what differs between pods after it, by what was drawn, was caused by it. So does advice that was
+withheld from some pods, by their uid: what differs between them and the others is what all of the advice causes.
 """
+
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +21,8 @@ LEAST_POINTS = 7
 """What a node that is drawn has at least; where the best is hardly good nothing is tried."""
 OTHERS = 5
 """What the others get at most."""
+ARM, KEPT = b"cohabit withheld", b"cohabit kept"
+"""What a pod's lots are drawn for; 16 bytes at most."""
 
 
 def propensities(points: Ints, costs: Floats) -> Floats:
@@ -59,6 +64,25 @@ def drawn(propensity: Floats, rng: np.random.Generator) -> int:
     """
     band = np.flatnonzero(propensity)
     return int(band[rng.integers(len(band))]) if len(band) else -1
+
+
+def lot(uid: str, purpose: bytes) -> float:
+    """A pod's number in a draw: the same however often it is asked for, in every worker and server.
+
+    Args:
+        uid: of the pod, which nobody chooses.
+        purpose: ARM or KEPT; numbers for different ones have nothing to do with each other.
+
+    Returns:
+        Uniform over [0, 1) among pods.
+
+    Raises:
+        UnicodeEncodeError: the uid is no text that can be written down.
+
+    Source: BLAKE2b, RFC 7693, its first 53 bits.
+    """
+    digest = blake2b(uid.encode(), digest_size=8, person=purpose).digest()
+    return float(int.from_bytes(digest, "little") >> 11) / 2**53
 
 
 def put_first(points: Ints, first: Flags) -> Ints:

@@ -36,6 +36,8 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 NOBODY: Mapping[str, str] = {}
+EXPLORED, WITHHELD = "explored", "withheld"
+"""What chance did to an answer."""
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
@@ -211,15 +213,18 @@ class Prioritizer:
         return self._said(replies, unknown, offer)[0]
 
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
-        reply, drawn = self._said(replies, of, offer)
-        reason = next(iter(self.serving.refused), "") or ("explored" if drawn else "")
-        self.serving.answers.labels("table", reason).inc()
+        reply, by_chance = self._said(replies, of, offer)
+        reason = next(iter(self.serving.refused), "") or by_chance
+        self.serving.answers.labels(*((WITHHELD, "") if by_chance == WITHHELD else ("table", reason))).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
 
-    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> tuple[bytes, bool]:
-        """The answer, after which the newcomer counts where it will probably go, and whether the advice was drawn."""
+    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> tuple[bytes, str]:
+        """The answer, after which the newcomer counts where it will probably go, and what chance did to the advice.
+
+        Where a pod that is withheld the advice will go nobody knows: it counts nowhere until it is seen.
+        """
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
         if offer.group:
@@ -227,13 +232,15 @@ class Prioritizer:
         if offer.uid and self.guests.bookings.alike(of, offer.uid):
             points = singled_out(points, rows == replies.best(of, rows, points))
         told = self._told(replies, of, offer, rows, points)
+        if told is None:
+            return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), WITHHELD
         if offer.uid and (best := replies.best(of, rows, told)) >= 0:
             node, now_us = replies.table.nodes[best], self.serving.now_us()
             self.guests.book(Booked(offer.uid, node, of, now_us, group=offer.group))
-        return replies.reply(offer.names, rows, told), told is not points
+        return replies.reply(offer.names, rows, told), EXPLORED if told is not points else ""
 
-    def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints:
-        """Points, now and then drawn among nodes as good; never while something newer was refused."""
+    def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
+        """Points, now and then drawn among nodes as good, or withheld; never while something newer was refused."""
         explorer, scorer = self.serving.explorer, self.serving.scorer
         if explorer is None or scorer is None or self.serving.refused or not of.app:
             return points

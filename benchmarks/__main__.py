@@ -14,6 +14,7 @@ from benchmarks import (
     scoring,
     serving,
     stream,
+    worth,
 )
 from benchmarks.runner import main
 
@@ -31,6 +32,7 @@ BENCHMARKS = (
     scoring.BENCHMARK,
     serving.BENCHMARK,
     stream.BENCHMARK,
+    worth.BENCHMARK,
 )
 
 if __name__ == "__main__":

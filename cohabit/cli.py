@@ -462,6 +462,35 @@ def skew(
 
 @app.command()
 @told_plainly
+def worth(
+    lake: LakeOption = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Decisions as `serve` wrote them; beside the snapshots if left out."),
+    ] = None,
+    horizon: Annotated[float, typer.Option(min=5, max=1440, help="Minutes after a pod's start that count.")] = 60.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Slowdown above which a minute is one of violation.")] = 1.25,
+    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures here.")] = None,
+) -> None:
+    """Tell how many violation-minutes following the advice avoided, by pods that were withheld it by chance.
+
+    With COHABIT_ADVISOR__WITHHELD_SHARE=0.05 `cohabit serve` tells the scheduler nothing about one pod in twenty, and
+    writes down who. Nothing but chance sets those pods apart, so whatever else differs was caused by the advice: no
+    model of ours is believed for it. A violation-minute is a minute in which a latency-sensitive container ran slower
+    than --limit times its own normal, as `cohabit features` measured it. Of each pod its own minutes count, and by how
+    much those of the residents of its node rose, within --horizon.
+
+    Two effects, with 90 % intervals: of being advised, which is what the advice is worth to the cluster, and of having
+    gone where it said because it was given. A last sentence says whether that can be told yet, and how many pods more
+    it would take. docs/worth.md explains all of it.
+    """
+    from cohabit.worth_report import run_worth
+
+    run_worth(settings(), lake=lake, log=log, horizon_minutes=horizon, limit=limit, out=out)
+
+
+@app.command()
+@told_plainly
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Through a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Return after the report instead of serving on.")] = False,

@@ -42,6 +42,47 @@ class UnreadableServed(CohabitError):
         super().__init__(f"{path} is not a log of served features ({reason}): remove it if another version wrote it")
 
 
+class NothingAdvised(CohabitError):
+    """No decision was written down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"{folder} holds no decisions: run `cohabit serve` with COHABIT_ADVISOR__WITHHELD_SHARE above 0 and let "
+            "schedulers ask it, or name the folder with --log"
+        )
+
+
+class NothingWithheld(CohabitError):
+    """Decisions were written down, and none could have been withheld."""
+
+    def __init__(self, folder: Path, lines: int) -> None:
+        self.folder, self.lines = folder, lines
+        super().__init__(
+            f"{folder} holds {lines:,} decisions and none that was withheld, so there is nothing to compare with: run "
+            "`cohabit serve` with COHABIT_ADVISOR__WITHHELD_SHARE=0.05 for some days, then again"
+        )
+
+
+class UnreadableAdvised(CohabitError):
+    """A file of decisions cannot be read."""
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        self.folder, self.reason = folder, reason
+        super().__init__(f"{folder} holds a line that is no decision ({reason}): remove the file that has it")
+
+
+class NothingLabelled(CohabitError):
+    """The lake holds no labels to take outcomes from."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        super().__init__(
+            f"the lake {root} holds no labels of the time since the first decision: run `cohabit ingest` and "
+            "`cohabit features`, or name another lake"
+        )
+
+
 class StreamEnded(CohabitError):
     """A streaming job failed."""
 

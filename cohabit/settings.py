@@ -128,6 +128,8 @@ class AdvisorSettings(Branch):
     """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
     logged_share: float = Field(default=0.01, ge=0, le=1)
     """Share of the others that are written down beside those, beside the snapshots in advised/."""
+    withheld_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of pods that are withheld the advice, for `cohabit worth`; as many others are written down at least."""
 
     @model_validator(mode="after")
     def _an_issuer_is_whole(self) -> Self:

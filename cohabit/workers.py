@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -21,7 +21,7 @@ import uvloop
 from numpy.random import default_rng
 from prometheus_client import CollectorRegistry
 
-from advisor.advised import explorer_in
+from advisor.advised import Shares, explorer_in
 from advisor.api.app import create_scheduler_app
 from advisor.journal import Journal
 from advisor.prioritizing import Prioritizer
@@ -52,23 +52,20 @@ class Source:
         snapshots: folder of snapshots.
         max_age_s: snapshots older than this are not believed.
         served_share: of requests of which one feature vector is kept.
-        explore_share: of decisions of which the advice is drawn.
-        logged_share: of the others that are written down too.
+        shares: of decisions whose advice is drawn or withheld, and of the others that are written down too.
     """
 
     registry: Path
     snapshots: Path
     max_age_s: float
     served_share: float
-    explore_share: float = 0.0
-    logged_share: float = 0.0
+    shares: Shares = field(default_factory=Shares)
 
     def opened(self, now_us: Callable[[], int]) -> Serving:
         """Loaded once."""
         served = ServedLog(self.snapshots / SERVED, self.served_share, default_rng())
         registry, metrics = Registry(self.registry), CollectorRegistry()
-        drawn = self.explore_share, self.logged_share
-        explorer = explorer_in(self.snapshots / ADVISED, *drawn, default_rng(), metrics)
+        explorer = explorer_in(self.snapshots / ADVISED, self.shares, default_rng(), metrics)
         serving = Serving(self.snapshots, registry, self.max_age_s, now_us, metrics, served, explorer)
         serving.reload()
         return serving

@@ -140,3 +140,11 @@ class NothingToRollBackTo(ModelsError):
     def __init__(self, root: Path) -> None:
         self.root = root
         super().__init__(f"registry {root} has no earlier bundle to return to: promote one by name")
+
+
+class NotComparable(ModelsError):
+    """Pods that were advised and pods that were not cannot be compared; the message says what is missing."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"the worth of advice cannot be told: {reason}; {remedy}")

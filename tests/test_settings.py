@@ -123,3 +123,10 @@ def test_nothing_is_drawn_unless_asked_for_and_never_more_than_a_tenth() -> None
     assert read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.1"}).advisor.explore_share == 0.1
     with pytest.raises(BadSettings, match="EXPLORE_SHARE"):
         read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.11"})
+
+
+def test_nothing_is_withheld_unless_asked_for_and_never_from_more_than_half() -> None:
+    assert Settings().advisor.withheld_share == 0.0
+    assert read_settings({"COHABIT_ADVISOR__WITHHELD_SHARE": "0.5"}).advisor.withheld_share == 0.5
+    with pytest.raises(BadSettings, match="WITHHELD_SHARE"):
+        read_settings({"COHABIT_ADVISOR__WITHHELD_SHARE": "0.51"})
