@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check search fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-volcano
+.PHONY: help setup demo test check search backtest fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-volcano
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the 
 
 search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
 	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))
+
+backtest: $(STAMP) ## the closed loop under all laws, and measured pairs where BENCH_DATA is set; hours; OUT=folder
+	scripts/backtest.sh $(BIN)/cohabit $(or $(OUT),backtest)
 
 fuzz-decode: $(STAMP) ## decode a million broken messages of all formats; MESSAGES=n for fewer
 	PYTHONPATH=.:tests/ingest $(BIN)/python tests/ingest/mutations.py $(or $(MESSAGES),1000000)

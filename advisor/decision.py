@@ -74,7 +74,7 @@ def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> N
         best_effort: whether the newcomer is BE; only others are vetoed.
 
     Returns:
-        (n,) round(10 exp(-cost)): 10 without harm, 4 at a cost of one container slowed to twice its normal; 0 where a
+        (n,) round(10 exp(-cost)): 10 without harm, 4 at a cost of 1; 0 where a
         latency-sensitive newcomer's node bound exceeds it. A node of which nothing is known gets the
         median of the others, or 0 where nothing is known of any.
 

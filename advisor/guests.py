@@ -73,13 +73,18 @@ class Guests:
             self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group))
 
     def listen(self) -> None:
-        """Take in what the other workers told."""
+        """Take in what the other workers told: who comes first, since what a node costs is told of all who come there.
+
+        They write to files of their own, between which nothing tells what was written first.
+        """
         if self.journal is None:
             return
-        for news in self.journal.heard():
+        heard = list(self.journal.heard())
+        for news in heard:
             if isinstance(news, Coming):
                 self._count(Booked(news.uid, news.node, news.of, news.at_us, own=False, group=news.group))
-            else:
+        for news in heard:
+            if isinstance(news, Counted):
                 self._take_counted(news)
 
     def among(self, containers: Iterable[str]) -> set[str]:
