@@ -75,9 +75,9 @@ def json_line(result: Result) -> str:
 def show(benchmark: Benchmark, result: Result, console: Console) -> None:
     """The result as a table: a row for each figure, a column for each method."""
     table = Table(title=f"{benchmark.name}: {benchmark.summary}", title_justify="left")
-    for heading in ("figure", *result):
+    for heading in ("figure", *(method or "all" for method in result)):
         table.add_column(heading)
-    for name in next(iter(result.values())):
+    for name in dict.fromkeys(name for figures in result.values() for name in figures):
         if not name.endswith((LOW, HIGH)):
             table.add_row(name, *(_cell(values, name) for values in result.values()))
     console.print(table)

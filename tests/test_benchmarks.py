@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.runner import Benchmark, Result, main, measure
+from benchmarks.runner import TOP, Benchmark, Result, main, measure
 
 GOLDEN = Path(__file__).parent / "golden" / "benchmark-lines.jsonl"
 DECISION = (
@@ -42,6 +42,9 @@ CASES = [
     Benchmark("once", "one run, beside a baseline", by_method(5.0), runs=1),
     Benchmark(
         "own", "with its own interval", Drawn({"ours": {"r": 0.5, "r_lo": 0.4, "r_hi": 0.6}, "b": {"r": 0.1}}), runs=1
+    ),
+    Benchmark(
+        "top", "with a figure of no method", Drawn({TOP: {"gap": 0.6}, "b": {"r": 1.0}, "ours": {"r": 0.5}}), runs=1
     ),
 ]
 
