@@ -19,6 +19,9 @@ VETO_SLOWDOWN = 4.0
 """A latency-sensitive newcomer is not sent where somebody may become this slow."""
 HIGHEST = 10
 """kube-scheduler's MaxExtenderPriority."""
+COST_SCALE = 2.0
+"""Cost by which points fall to 37 %: that of a latency-sensitive container slowed to twice its normal, and so in
+violation."""
 
 
 def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: NDArray[np.bool_]) -> Floats:
@@ -65,6 +68,11 @@ def violation(slowdown: Floats) -> Floats:
     return likely
 
 
+def points_at(costs: Floats) -> NDArray[np.int64]:
+    """(n,) 0 to 10 of known costs, whatever a bound says."""
+    return np.asarray(np.rint(HIGHEST * np.exp(-np.maximum(costs, 0.0) / COST_SCALE)), np.int64)
+
+
 def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> NDArray[np.int64]:
     """Scores from 0 to 10, the same for the same cost on any day.
 
@@ -74,14 +82,14 @@ def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> N
         best_effort: whether the newcomer is BE; only others are vetoed.
 
     Returns:
-        (n,) round(10 exp(-cost)): 10 without harm, 4 at a cost of 1; 0 where a
+        (n,) round(10 exp(-cost / 2)): 10 without harm, 4 where one container is slowed to twice its normal; 0 where a
         latency-sensitive newcomer's node bound exceeds it. A node of which nothing is known gets the
         median of the others, or 0 where nothing is known of any.
 
     Source: ours; absolute, so that a cluster without a good node shows as one.
     """
     known = ~np.isnan(costs)
-    value = np.rint(HIGHEST * np.exp(-np.maximum(np.where(known, costs, 0.0), 0.0))).astype(np.int64)
+    value = points_at(np.where(known, costs, 0.0))
     if not best_effort:
         value = np.where(exceeds, 0, value)
     middle = int(np.sort(value[known])[(known.sum() - 1) // 2]) if known.any() else 0

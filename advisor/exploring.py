@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 BAND = 0.1
-"""How much more than the best a node may cost: a tenth of one container's normal, about one point."""
+"""How much more than the best a node may cost: a tenth of one container's normal, about half a point."""
 LEAST_POINTS = 7
 """What a node that is drawn has at least; where the best is hardly good nothing is tried."""
 OTHERS = 5

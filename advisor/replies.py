@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.booking import Booked
-from advisor.decision import HIGHEST
+from advisor.decision import HIGHEST, points_at
 from advisor.newcomers import NewcomerClass
 from advisor.table import ScoreTable
 
@@ -217,7 +217,7 @@ class Replies:
 
     def _say(self, at: int | Ints, cost: NDArray[np.float64]) -> None:
         self._cost[:, at] = cost
-        points = np.rint(HIGHEST * np.exp(-np.maximum(cost, 0.0))).astype(np.uint8)
+        points = points_at(cost).astype(np.uint8)
         self._points[:, at] = np.where(cost < VETOED, points, 0)
 
 

