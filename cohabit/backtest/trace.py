@@ -88,7 +88,7 @@ def drawn_trace(
     Raises:
         Nothing.
 
-    Source: ours, docs/decisions/0036-backtest.md.
+    Source: ours, docs/decisions/0036-closed-loop.md.
     """
     steps = round(hours * 3600 / interval_s)
     smallest = _FirstFit(world, max(1, round(nodes * requested / DENSEST)))

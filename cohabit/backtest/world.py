@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from cohabit.backtest.pair_file import Pairs
 from ingest.simulator.law import PLATFORMS, Apps, Floats, Ints, Law, capacities_of, draw_apps
 from ingest.simulator.laws import LAWS
-from ingest.simulator.pair_law import COMPOSED, WHOLE_MACHINE, PairLaw, scale_of
+from ingest.simulator.pair_law import WHOLE_MACHINE, PairLaw, scale_of
 from models.factors import factors
 
 Flags = NDArray[np.bool_]
-GIB = 1e9
+GB = 1e9
 NODE_CORES = np.array([p.cores for p in PLATFORMS])
 NODE_MEMORY = np.array([p.memory_bytes for p in PLATFORMS])
 OVER_REQUEST = (1.0, 1.8)
@@ -67,7 +67,7 @@ def pair_world(pairs: Pairs, compose: str, seed: int) -> World:
 
     Args:
         pairs: measured.
-        compose: how the harm of several adds up, a name in COMPOSED.
+        compose: how the harm of several adds up, a name in ingest.simulator.pair_law.COMPOSED.
         seed: draws requests, noise and what has nothing to do with interference.
 
     Returns:
@@ -76,9 +76,9 @@ def pair_world(pairs: Pairs, compose: str, seed: int) -> World:
         harm they do tells, with noise.
 
     Raises:
-        KeyError: no such way to put pairs together.
+        Nothing; an unknown way to put pairs together fails when the law is asked.
 
-    Source: ours, docs/decisions/0036-backtest.md.
+    Source: ours, docs/decisions/0036-closed-loop.md.
     """
     count, rng = len(pairs.workloads), np.random.default_rng([seed, 11])
     excess = np.maximum(pairs.slowdown - 1.0, 0.0)
@@ -86,13 +86,12 @@ def pair_world(pairs: Pairs, compose: str, seed: int) -> World:
     apps = _described(pairs, excess, cores, rng)
     size = WHOLE_MACHINE * cores[:, None] / NODE_CORES
     law = PairLaw(apps, np.nan_to_num(excess), scale_of(excess), size, compose)
-    COMPOSED[compose]
     return World(f"{pairs.name}-{compose}", law, apps.best_effort, _requested(cores, apps), _apart(pairs))
 
 
 def _requested(cores: Floats, apps: Apps) -> Floats:
     """(a, 2) cores in halves, and memory a quarter above what is used."""
-    memory = GIB * (1.0 + apps.demand[:, 0])
+    memory = GB * (1.0 + apps.demand[:, 0])
     return np.column_stack([np.ceil(2.0 * cores) / 2.0, 1.25 * memory])
 
 
