@@ -16,7 +16,7 @@ from cohabit.errors import CohabitError
 
 def run(arguments: Namespace, _: np.random.Generator) -> Result:
     """Figures by policy, law by law and over all laws, and at the top how much of each gap is closed."""
-    plan = Plan(arguments.nodes, arguments.hours, arguments.seeds)
+    plan = Plan(arguments.nodes, arguments.hours, arguments.seeds, cells=arguments.cells)
     try:
         drivers = drivers_of(arguments.law or (), arguments.compose or (), arguments.alone)
         done = [study(driver, plan, arguments.jobs, _tell) for driver in drivers]
@@ -48,6 +48,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=100, help="nodes of the largest cluster (100)")
     parser.add_argument("--hours", type=float, default=48.0, help="simulated hours (48)")
     parser.add_argument("--seeds", type=int, default=5, help="repetitions with other apps, histories and traces (5)")
+    parser.add_argument("--cells", type=int, default=11, help="draws of cell compaction (11)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cohabit.backtest.cells import SHARE, sufficient
 from cohabit.backtest.report import (
     FIGURES,
     Gap,
@@ -88,6 +89,8 @@ def show(findings: Findings) -> None:
     show_table(f"{findings.name}: {findings.plan.seeds} seeds of {findings.plan.hours:g} h", columns, rows)
     for gap in gaps(findings):
         console.print(sentence(gap))
+    if findings.cells:
+        console.print(cell_sentence(findings))
     console.print("")
 
 
@@ -103,6 +106,17 @@ def _row(findings: Findings, name: str) -> list[str]:
         f"{np.mean(values(findings, name, levels[-1], FIGURES['p99_slowdown'])):.2f}",
         f"{equal:.1f}" if isfinite(equal) else f"over {findings.plan.sizes()[0]}",
     ]
+
+
+def cell_sentence(findings: Findings) -> str:
+    """How small a cell may be."""
+    told = []
+    for name, shares in findings.cells.items():
+        found = sufficient(shares)
+        told.append(f"{name} {found:.0%}" if isfinite(found) else f"{name} more than all")
+    draws = len(next(iter(findings.cells.values())))
+    default = "as few violations as the default policy has on all"
+    return f"nodes that suffice for {default}, in {SHARE:.0%} of {draws} draws: {', '.join(told)}"
 
 
 def sentence(gap: Gap) -> str:

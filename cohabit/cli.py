@@ -118,8 +118,11 @@ def backtest(
     nodes: Annotated[int, typer.Option(min=4, max=20000, help="Nodes of the largest cluster.")] = 100,
     hours: Annotated[float, typer.Option(min=2.0, max=2000.0, help="Simulated hours; the first one fills it.")] = 48.0,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="How often, each with its own apps and history.")] = 5,
-    history_nodes: Annotated[int, typer.Option(min=4, help="Nodes of the cluster that is learnt from.")] = 24,
+    history_nodes: Annotated[int, typer.Option(min=4, help="Nodes of the cluster that is learnt from.")] = 60,
     history_hours: Annotated[float, typer.Option(min=2.0, help="Hours that are learnt from.")] = 24.0,
+    cells: Annotated[
+        int, typer.Option(min=0, max=101, help="How often to try on how few nodes the same containers live no worse.")
+    ] = 11,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Processes at once.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a figure of each law.")] = None,
 ) -> None:
@@ -134,7 +137,7 @@ def backtest(
     from cohabit.backtest.study import Plan
     from cohabit.backtesting import drivers_of, run_backtest
 
-    plan = Plan(nodes, hours, seeds, past=Past(history_nodes, history_hours))
+    plan = Plan(nodes, hours, seeds, past=Past(history_nodes, history_hours), cells=cells)
     run_backtest(drivers_of(law or (), compose or (), alone), plan, jobs, out)
 
 

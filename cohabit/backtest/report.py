@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
+from cohabit.backtest.cells import sufficient
 from cohabit.backtest.loop import Tally
 from cohabit.backtest.sight import Floats
 from cohabit.backtest.study import BLIND, ORACLE, ORACLE_DAY, OURS, Findings
@@ -143,6 +144,8 @@ def by_policy(findings: Findings) -> dict[str, Figures]:
         equal = nodes_at_equal(findings, name)
         if np.isfinite(equal):
             mine["nodes_at_equal_violations"] = equal
+        if name in findings.cells and np.isfinite(share := sufficient(findings.cells[name])):
+            mine["cell_share"] = share
     return found
 
 

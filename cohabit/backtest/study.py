@@ -12,11 +12,12 @@ import numpy as np
 
 from advisor.errors import AdvisorError
 from cohabit.backtest.advice import Advisor, scorers_of
+from cohabit.backtest.cells import smallest
 from cohabit.backtest.history import Learnt, Past, learnt_history
 from cohabit.backtest.loop import Tally, run
 from cohabit.backtest.oracle import oracle
 from cohabit.backtest.pair_file import read_pairs
-from cohabit.backtest.policies import FAMILIES, Family, optum_family
+from cohabit.backtest.policies import DEFAULT, FAMILIES, Family, optum_family
 from cohabit.backtest.sight import CPU, MEMORY, Policy
 from cohabit.backtest.trace import Trace, drawn_trace
 from cohabit.backtest.world import World, built_in_world, pair_world
@@ -34,11 +35,13 @@ from models.optum import fit_by_fullness
 from models.registry import Registry
 
 OURS, BLIND, ORACLE, ORACLE_DAY = "ours", "ours_unguarded", "oracle", "oracle_day"
-OPTUM = "optum"
+OPTUM, USUAL = "optum", "balanced"
 TUNING_SEED = 1000
 TUNING_HOURS = 12.0
 TUNING_LEVEL = 1
 """Position of the level that heuristics are tuned at."""
+CELL_HOURS = 4.0
+"""For how long a cell is tried, the first hour being spent on filling it."""
 Progress = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many parts are."""
 
@@ -79,6 +82,7 @@ class Plan:
         levels: shares of the cluster that containers request; the first one on all nodes, the others on fewer.
         interval_s: between metrics, and between what schedulers see.
         past: what is learnt from.
+        cells: how often cell compaction is tried; 0 leaves it out.
     """
 
     nodes: int = 100
@@ -87,6 +91,7 @@ class Plan:
     levels: tuple[float, ...] = (0.7, 0.8, 0.9)
     interval_s: float = 300.0
     past: Past = field(default_factory=Past)
+    cells: int = 11
 
     def sizes(self) -> tuple[int, ...]:
         """Nodes at each level."""
@@ -112,12 +117,14 @@ class Findings:
         plan: how much.
         settings: the best of each heuristic's settings.
         ran: all runs.
+        cells: share of the nodes that suffices, by policy and draw; NaN where all do not.
     """
 
     name: str
     plan: Plan
     settings: Mapping[str, str]
     ran: Sequence[Ran]
+    cells: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -168,7 +175,13 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
         parts = [(seed, level) for level in reversed(range(len(plan.levels))) for seed in seeds]
         calls = [partial(_ran, driver, plan, Path(folder), settings, part) for part in parts]
         ran = [one for some in all_done("runs", calls) if isinstance(some, list) for one in some]
-    return Findings(driver.name, plan, settings, sorted(ran, key=lambda one: (one.policy, one.level, one.seed)))
+        names = list(dict.fromkeys([OURS, ORACLE, _best(ran, settings), USUAL]))
+        compact = partial(_compacted, driver, plan, Path(folder), {name: settings.get(name, "") for name in names})
+        tried = all_done("cells", [partial(compact, draw) for draw in range(plan.cells)])
+        draws: dict[int, dict[str, float]] = dict(one for one in tried if isinstance(one, tuple))
+    cells = {name: {draw: draws[draw][name] for draw in sorted(draws)} for name in names if draws}
+    ran = sorted(ran, key=lambda one: (one.policy, one.level, one.seed))
+    return Findings(driver.name, plan, settings, ran, cells)
 
 
 def _told(call: Callable[[], object]) -> object:
@@ -225,6 +238,29 @@ def _ran(driver: Driver, plan: Plan, folder: Path, settings: Mapping[str, str], 
     ]
 
 
+def _best(ran: Sequence[Ran], settings: Mapping[str, str]) -> str:
+    """The heuristic with fewest violations on all nodes."""
+    return min(
+        settings, key=lambda name: sum(r.tally.violation_minutes for r in ran if (r.policy, r.level) == (name, 0))
+    )
+
+
+def _compacted(
+    driver: Driver, plan: Plan, folder: Path, settings: Mapping[str, str], draw: int
+) -> tuple[int, dict[str, float]]:
+    """A draw of containers of the first seed's apps, and the share of nodes that each policy needs for them."""
+    seed = 1
+    world = driver.world(seed)
+    heuristics = {name: setting for name, setting in settings.items() if name in FAMILIES or name == OPTUM}
+    trace = trace_of(world, plan, seed, CELL_HOURS, draw=draw)
+
+    def on(policy: Policy, nodes: int) -> Tally:
+        return run(world, trace, nodes, policy, rng=np.random.default_rng([seed, draw, 33]))
+
+    whole, policies = on(DEFAULT, plan.nodes), policies_of(world, _learnt(folder, seed), heuristics)
+    return draw, {name: smallest(partial(on, policies[name]), whole, plan.nodes) for name in settings}
+
+
 def policies_of(world: World, learnt: Learnt, settings: Mapping[str, str]) -> dict[str, Policy]:
     """Everybody: tuned heuristics, the oracles, and ours as shipped."""
     heuristics = {name: family_of(name, world, learnt)[setting] for name, setting in settings.items()}
@@ -233,9 +269,9 @@ def policies_of(world: World, learnt: Learnt, settings: Mapping[str, str]) -> di
     return {**heuristics, **oracles, OURS: Advisor(scorers).guarded, BLIND: Advisor(scorers).blind}
 
 
-def trace_of(world: World, plan: Plan, seed: int, hours: float) -> Trace:
-    """The trace of a seed, the same for every policy and level."""
-    rng = np.random.default_rng([seed, 30])
+def trace_of(world: World, plan: Plan, seed: int, hours: float, *, draw: int | None = None) -> Trace:
+    """The trace of a seed, the same for every policy and level, or another draw of it."""
+    rng = np.random.default_rng([seed, 30] if draw is None else [seed, draw, 32])
     return drawn_trace(
         world, nodes=plan.nodes, requested=plan.levels[0], hours=hours, interval_s=plan.interval_s, rng=rng
     )

@@ -32,7 +32,7 @@ from ingest.simulator.law import Floats
 from ingest.simulator.messages import NO_FAULTS, describe_events, describe_nodes, describe_usage
 
 PAST = Past(nodes=9, hours=4.0)
-SMALL = ("--nodes", "9", "--hours", "2", "--seeds", "1", "--history-nodes", "6")
+SMALL = ("--nodes", "9", "--hours", "2", "--seeds", "1", "--history-nodes", "6", "--cells", "1")
 
 
 @dataclass(frozen=True)
