@@ -22,6 +22,8 @@ FEWEST, FEWEST_PER_COVARIATE = 20, 3
 """Pods in either arm."""
 LEAST_SPREAD = 1e-9
 """A covariate that varies less, beside its size, says nothing."""
+MOST_GROUPS, FEWEST_IN_GROUP = 10, 50
+"""Groups of pods that are alike, and pods of either arm in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def left_of_variance(scores: Floats, trial: Trial) -> float:
 
     The sum of squares of scores holds the variance of effects between pods as well, which is no error of their mean.
     How much that is nobody can see, as no pod is in both arms; but where the arms' residuals are not spread alike, it
-    is at least what pairing them by rank leaves.
+    is at least what pairing them by rank leaves, among pods of which as much is expected.
 
     Args:
         scores: (n,) of one effect.
@@ -193,15 +195,34 @@ def left_of_variance(scores: Floats, trial: Trial) -> float:
     Raises:
         Nothing.
 
-    Source: Aronow, Green & Lee, "Sharp bounds on the variance in randomized experiments", Annals of Statistics 2014.
+    Source: Aronow, Green & Lee, "Sharp bounds on the variance in randomized experiments", Annals of Statistics 2014;
+    given covariates, Fan & Park, "Sharp bounds on the distribution of treatment effects", Econometric Theory 2010.
     """
-    variance, weight, residuals = float(scores @ scores), trial.weight, []
+    variance, weight, residual = float(scores @ scores), trial.weight, np.zeros(len(scores))
     for arm, sign in ((trial.advised, 1.0), (~trial.advised, -1.0)):
-        share = weight[arm] / weight[arm].sum()
-        residuals.append((sign * scores[arm] / share, share))
-    least = _spread_by_rank(*residuals[0], *residuals[1])
-    pods = weight.sum() / 2.0
-    return max(0.0, 1.0 - least / pods / variance) if variance > 0 else 1.0
+        residual[arm] = sign * scores[arm] * weight[arm].sum() / weight[arm]
+    group, least = _alike(trial), 0.0
+    for number in np.unique(group):
+        arms = [np.flatnonzero((group == number) & arm) for arm in (trial.advised, ~trial.advised)]
+        shares = [weight[rows] / weight[rows].sum() for rows in arms]
+        pods = weight[group == number].sum() / weight.sum()
+        least += pods * _spread_by_rank(residual[arms[0]], shares[0], residual[arms[1]], shares[1])
+    return max(0.0, 1.0 - 2.0 * least / float(weight.sum()) / variance) if variance > 0 else 1.0
+
+
+def _alike(trial: Trial) -> Ints:
+    """(n,) group of each pod: of those in one the covariates make about as much be expected."""
+    design = _design(trial.covariates, trial.weight)
+    root = np.sqrt(trial.weight)
+    coefficients = np.linalg.lstsq(design * root[:, None], trial.outcome * root, rcond=None)[0]
+    expected = design @ coefficients
+    fewest = int(min(trial.advised.sum(), (~trial.advised).sum()))
+    wanted = max(1, min(MOST_GROUPS, fewest // FEWEST_IN_GROUP))
+    edges = np.quantile(expected, np.arange(1, wanted) / wanted)
+    found = np.searchsorted(edges, expected, side="right").astype(np.int64)
+    counts = [np.bincount(found[arm], minlength=wanted) for arm in (trial.advised, ~trial.advised)]
+    there = counts[0] + counts[1] > 0
+    return found if min(count[there].min() for count in counts) > 1 else np.zeros_like(found)
 
 
 def _spread_by_rank(one: Floats, share: Floats, other: Floats, other_share: Floats) -> float:

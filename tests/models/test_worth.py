@@ -243,3 +243,24 @@ def test_scores_add_up_to_nothing_without_leverage() -> None:
 
     assert effects.shape == (2,)
     assert abs(scores.sum(axis=0)) == pytest.approx(np.zeros(2), abs=1e-3)
+
+
+def test_what_covariates_tell_of_differing_spreads_is_taken_off_as_well() -> None:
+    """Advice steadies one half of pods and unsettles the other: over all of them both arms are spread alike."""
+    rng, n = np.random.default_rng(3), 4000
+    advised, kind = rng.random(n) < 0.5, rng.random(n) < 0.5
+    outcome = 10.0 * kind + rng.standard_normal(n) * np.where(advised == kind, 3.0, 1.0)
+    one = replace(trial(n=n), advised=advised, outcome=outcome, covariates=kind.astype(float)[:, None])
+    blind = replace(one, covariates=np.zeros((n, 0)), outcome=outcome - 10.0 * kind)
+
+    assert left_of_variance(adjusted_effects(blind)[1][:, 0], blind) > 0.97
+    assert left_of_variance(adjusted_effects(one)[1][:, 0], one) == pytest.approx(0.8, abs=0.02)
+
+
+def test_groups_of_alike_pods_do_not_depend_on_their_order() -> None:
+    one = replace(trial(n=400), covariates=np.repeat([[0.0], [1.0]], 200, axis=0))
+    turned = rows(one, np.random.default_rng(1).permutation(400))
+
+    found = [left_of_variance(adjusted_effects(some)[1][:, 0], some) for some in (one, turned)]
+
+    assert found[0] == pytest.approx(found[1])
