@@ -82,11 +82,14 @@ def write(done: Sequence[Findings], out: Path) -> None:
 def show(findings: Findings) -> None:
     """A row for each policy, and a sentence for each level."""
     sizes = findings.plan.sizes()
-    columns = ["policy, fewest violations first", "setting"]
-    columns += [f"% in violation, {size} nodes" for size in sizes]
-    columns += [f"nodes used of {sizes[0]}", f"p99 slowdown, {sizes[-1]} nodes", "nodes at equal violations"]
+    columns = ["policy", *(f"{size} nodes" for size in sizes), "used", "p99", "equal at"]
     rows = [_row(findings, name) for name in policies_of(findings)]
-    show_table(f"{findings.name}: {findings.plan.seeds} seeds of {findings.plan.hours:g} h", columns, rows)
+    plan = findings.plan
+    show_table(f"{findings.name}: % of LS minutes in violation, {plan.seeds} seeds of {plan.hours:g} h", columns, rows)
+    console.print(
+        f"used: nodes, of {sizes[0]}; p99: slowdown on {sizes[-1]}; equal at: nodes for the violations that the best "
+        f"heuristic has on {sizes[0]}"
+    )
     for gap in gaps(findings):
         console.print(sentence(gap))
     if findings.cells:
@@ -100,8 +103,7 @@ def _row(findings: Findings, name: str) -> list[str]:
     equal = nodes_at_equal(findings, name)
     return [
         name,
-        findings.settings.get(name, ""),
-        *(f"{mean:.2f} ± {high - mean:.2f}" for mean, _, high in shares),
+        *(f"{mean:.1f} ± {high - mean:.1f}" for mean, _, high in shares),
         f"{np.mean(values(findings, name, 0, FIGURES['nodes_used'])):.1f}",
         f"{np.mean(values(findings, name, levels[-1], FIGURES['p99_slowdown'])):.2f}",
         f"{equal:.1f}" if isfinite(equal) else f"over {findings.plan.sizes()[0]}",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.backtest.sight import CAPACITY, REMEMBERED, Measured, Policy, empty_sight
 from cohabit.backtest.trace import Moment, Trace
@@ -21,6 +22,8 @@ VIOLATED = 1.25
 """An LS container that is slower than this is in violation."""
 MOST_OFFERED = 100
 """Feasible nodes that a scheduler has scored for one container; kube-scheduler looks for so many at least."""
+LOOKED_AT = 4 * MOST_OFFERED
+"""Nodes that are looked at together for some that are feasible."""
 FINEST = np.geomspace(1.0, 50.0, 400)
 """Edges of the bins that quantiles of slowdown are told by."""
 FRESH = 0.3
@@ -191,16 +194,21 @@ class _Cluster:
 
     def _offered(self, app: int) -> Ints:
         """Feasible nodes: the next MOST_OFFERED after those that were offered last, as kube-scheduler looks around."""
+        count, found = len(self._up), np.zeros(0, np.int64)
+        for begin in range(0, count, LOOKED_AT):
+            some = (self._offset + np.arange(begin, min(begin + LOOKED_AT, count))) % count
+            found = np.append(found, some[self._takes(app, some)])
+            if len(found) > MOST_OFFERED:
+                self._offset = int(found[MOST_OFFERED - 1]) + 1
+                return found[:MOST_OFFERED]
+        return np.sort(found)
+
+    def _takes(self, app: int, nodes: Ints) -> NDArray[np.bool_]:
+        """(k,) whether each node could take another container of an app."""
         sight = self.sight
-        fits = (sight.capacity - sight.requested >= self.world.request[app]).all(axis=1) & self._up
-        fits &= sight.counts @ self.world.apart[app] == 0
-        found = np.flatnonzero(fits)
-        if len(found) <= MOST_OFFERED:
-            return found
-        begin = int(np.searchsorted(found, self._offset))
-        some = np.take(found, np.arange(begin, begin + MOST_OFFERED), mode="wrap")
-        self._offset = int(some[-1]) + 1
-        return some
+        free = sight.capacity[nodes] - sight.requested[nodes]
+        fits = (free >= self.world.request[app]).all(axis=1) & self._up[nodes]
+        return np.asarray(fits & (sight.counts[nodes] @ self.world.apart[app] == 0), np.bool_)
 
 
 def _cheapest(costs: Floats, rng: np.random.Generator) -> int:

@@ -70,19 +70,20 @@ class Sight:
     past_cpu: Floats
     typical: Floats
 
-    def newcomers(self) -> Ints:
-        """(n, a) containers placed since the last measurement."""
-        return self.counts - self.measured
+    def newcomers(self, nodes: Ints) -> Ints:
+        """(k, a) containers placed on nodes since the last measurement."""
+        coming: Ints = self.counts[nodes] - self.measured[nodes]
+        return coming
 
-    def expected_share(self, app: int) -> Floats:
-        """(n, resources) what a container of an app would use of each node; 0 where it is not known."""
-        share: Floats = np.nan_to_num(self.typical[app] / CAPACITY[self.platform])
+    def expected_share(self, app: int, nodes: Ints) -> Floats:
+        """(k, resources) what a container of an app would use of each node; 0 where it is not known."""
+        share: Floats = np.nan_to_num(self.typical[app] / CAPACITY[self.platform[nodes]])
         return share
 
-    def used_with_newcomers(self) -> Floats:
-        """(n, resources) measured shares, plus what those who came since are known to use."""
-        coming = self.newcomers() @ np.nan_to_num(self.typical)
-        return np.maximum(np.nan_to_num(self.used) + np.nan_to_num(coming / CAPACITY[self.platform]), 0.0)
+    def used_with_newcomers(self, nodes: Ints) -> Floats:
+        """(k, resources) measured shares, plus what those who came since are known to use."""
+        coming = self.newcomers(nodes) @ np.nan_to_num(self.typical) / CAPACITY[self.platform[nodes]]
+        return np.maximum(np.nan_to_num(self.used[nodes]) + np.nan_to_num(coming), 0.0)
 
 
 Policy = Callable[[Sight, int, Ints], Floats]
