@@ -20,8 +20,7 @@ from cohabit.backtest.policies import DEFAULT
 from cohabit.backtest.trace import drawn_trace
 from cohabit.backtest.world import World
 from cohabit.command_parts import TOPICS
-from cohabit.learning import DEFAULT_EFFORT, train_bundle
-from cohabit.sampling import sample_of
+from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
 from cohabit.simulation import truth_rows
 from features.job import whole_stretch
 from features.local import run_local
@@ -36,10 +35,8 @@ from ingest.streams import ingest_files
 from models.registry import Registry
 
 CLUSTER = "backtest"
-PROFILES = 4
-"""How often profiles are taken of a history: less often than in production, where nobody waits for them."""
-MOST_ROWS = 60_000
-"""Training rows; of more a sample is drawn, as in production of more than fit."""
+PROFILE_EVERY_US = 2 * 3600 * 1_000_000
+"""Profiles are taken less often than in production, where nobody waits for them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Past:
         interval_s: between metrics.
     """
 
-    nodes: int = 60
+    nodes: int = 24
     hours: float = 24.0
     requested: float = 0.75
     interval_s: float = 120.0
@@ -85,12 +82,10 @@ def learnt_from(folder: Path, past: Past) -> Learnt:
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     if stretch is not None:
-        every_us = round(past.hours * 3600 / PROFILES) * 1_000_000
-        run_local(lake, replace(stretch, profile_every_us=every_us), lambda _table, _rows: None)
+        run_local(lake, replace(stretch, profile_every_us=PROFILE_EVERY_US), lambda _table, _rows: None)
     registry = Registry(folder / "registry")
     ended = datetime.fromtimestamp(START_S + past.hours * 3600, UTC)
-    sample = sample_of(lake, MOST_ROWS)
-    train_bundle(sample.rows, registry, ended, {}, DEFAULT_EFFORT, draw=sample.draw)
+    train_bundle(training_table(lake), registry, ended, {}, DEFAULT_EFFORT)
     return Learnt(lake, registry)
 
 
