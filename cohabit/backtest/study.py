@@ -35,12 +35,12 @@ from models.optum import fit_by_fullness
 from models.registry import Registry
 
 OURS, BLIND, ORACLE, ORACLE_DAY = "ours", "ours_unguarded", "oracle", "oracle_day"
-OPTUM, USUAL = "optum", "balanced"
+OPTUM = "optum"
 TUNING_SEED = 1000
 TUNING_HOURS = 12.0
 TUNING_LEVEL = 1
 """Position of the level that heuristics are tuned at."""
-CELL_HOURS = 4.0
+CELL_HOURS = 3.0
 """For how long a cell is tried, the first hour being spent on filling it."""
 Progress = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many parts are."""
@@ -175,7 +175,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
         parts = [(seed, level) for level in reversed(range(len(plan.levels))) for seed in seeds]
         calls = [partial(_ran, driver, plan, Path(folder), settings, part) for part in parts]
         ran = [one for some in all_done("runs", calls) if isinstance(some, list) for one in some]
-        names = list(dict.fromkeys([OURS, ORACLE, _best(ran, settings), USUAL]))
+        names = [OURS, ORACLE, _best(ran, settings)]
         compact = partial(_compacted, driver, plan, Path(folder), {name: settings.get(name, "") for name in names})
         tried = all_done("cells", [partial(compact, draw) for draw in range(plan.cells)])
         draws: dict[int, dict[str, float]] = dict(one for one in tried if isinstance(one, tuple))

@@ -34,7 +34,8 @@ ASKED = ("time_forward", "leave_app_out", "cold_app")
 def report(learnt: Simulated) -> dict[str, Metrics]:
     """How models that never saw the rows did on them."""
     questions, rng = standard_questions(learnt.rows, folds=3, origins=1), np.random.default_rng(0)
-    return {name: judge(learnt.rows, questions[name], CONFIG, lambda _: None).metrics(rng) for name in ASKED}
+    trainer = Trainer(learnt.rows, CONFIG)
+    return {name: trainer.judge(questions[name], lambda _: None).metrics(rng) for name in ASKED}
 
 
 @pytest.mark.parametrize("question", ["time_forward", "leave_app_out"])
