@@ -131,7 +131,7 @@ def backtest(
     A history under kube-scheduler's defaults is landed, learnt from and served as in production; then every policy
     places two days of arrivals, deploys and node failures on clusters of three sizes. What counts are minutes in which
     latency-sensitive containers are slower than 1.25 times their normal, beside tuned heuristics and an oracle that
-    knows the law. About half an hour a law with 2 slow cores; --hours 6 --seeds 1 for a look.
+    knows the law. Half an hour or more a law with 2 slow cores; --hours 6 --seeds 1 for a look.
     """
     from cohabit.backtest.history import Past
     from cohabit.backtest.study import Plan
