@@ -159,24 +159,27 @@ class ModelScorer:
         before = self._before(home)
         felt = felt_by_newcomers(self.snapshot, home, nodes)
         all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
-        app, group = self.snapshot.resident_app[home.resident], home.members.group
+        app, count = self.snapshot.resident_app[home.resident], len(nodes)
         doubtful = np.flatnonzero(self._doubtful(home, all_seats, limit))
+        group = np.append(np.arange(count), home.members.group[doubtful])
         for newcomer, seats in zip(newcomers, all_seats, strict=True):
             crowded = home.raw(joined_pressure(home, seats))
-            own = self._predict(seats.raw(felt), self._app(newcomer, len(nodes)))
-            others = self._predict(crowded[doubtful], app[doubtful])
-            exceeds = np.exp(self._node_log(own)) > limit
-            exceeds[group[doubtful[np.exp(self._node_log(others)) > limit]]] = True
-            harm = _harm(home, before, self._log_choice(crowded), len(nodes))
-            yield Compared(own.ratio(), np.exp(own.log_choice), harm, exceeds)
+            asked = np.concatenate([seats.raw(felt), crowded[doubtful]])
+            said = self._predict(asked, np.append(self._app(newcomer, count), app[doubtful]))
+            exceeds = np.zeros(count, np.bool_)
+            exceeds[group[np.exp(self._node_log(said)) > limit]] = True
+            harm = _harm(home, before, self._log_choice(crowded), count)
+            yield Compared(said.ratio()[:count], np.exp(said.log_choice[:count]), harm, exceeds)
 
     def _doubtful(self, home: Crowd, all_seats: Sequence[Crowd], limit: float) -> Flags:
         """(k,) residents of whom it is not certain that none of the newcomers makes them exceed the limit.
 
         More use by a neighbour never lowers a bound: one newcomer that uses as much as the largest of all, residents
         too, stands for every one. It does not where a resident might count a guess for what it is not told: who knows
-        of no neighbour's use has the training median in its place.
+        of no neighbour's use has the training median in its place. For a single newcomer it is cheaper not to ask.
         """
+        if len(all_seats) == 1:
+            return np.ones(len(home.resident), np.bool_)
         use, group = np.stack([seats.members.use for seats in all_seats]), home.members.group
         told, residents = np.isfinite(use), np.zeros(use.shape[1:])
         np.add.at(residents, group, np.isfinite(home.members.use))

@@ -233,7 +233,17 @@ def test_trees_are_asked_of_residents_once_before_and_once_for_all_newcomers_whe
     found = list(counting.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
 
     assert not any(compared.exceeds.any() for compared in found)
-    assert vars(counted)["asked"] == [*[len(scorer.snapshot.containers)] * 2, 6, 0, 6, 0]
+    assert vars(counted)["asked"] == [*[len(scorer.snapshot.containers)] * 2, 6, 6]
+
+
+def test_of_a_single_newcomer_trees_are_asked_about_everybody_at_once(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(3, missing=0.0))
+    counted = Counted(scorer.predictor)
+
+    list(replace(scorer, predictor=counted).compare_each([Newcomer("web")], every(scorer.snapshot), limit=1e6))
+
+    residents = len(scorer.snapshot.containers)
+    assert vars(counted)["asked"] == [residents, 6 + residents]
 
 
 def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> None:
