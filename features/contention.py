@@ -31,20 +31,29 @@ def neighbour_sum(use: Floats, group: Ints) -> Floats:
     """
     if len(use) != len(group):
         raise LengthMismatch(use=len(use), group=len(group))
-    if not len(use):
+    sums: Floats = neighbour_sums(use[None], group)[0]
+    return sums
+
+
+def neighbour_sums(use: Floats, group: Ints) -> Floats:
+    """`neighbour_sum` of (r, n) uses of several resources, to the bit: of few rows it is calls that cost, not sums."""
+    if not use.size:
         return use
     known = np.isfinite(use)
-    others_all = np.bincount(group)[group] - 1
-    if not known.any():
-        return np.where(others_all == 0, 0.0, np.nan)
-    own = np.where(known, use, 0.0)
-    others = np.maximum(np.bincount(group, own)[group] - own, 0.0)
-    if known.all():
+    own = use if known.all() else np.where(known, use, 0.0)
+    others = np.maximum(_totals(own, group) - own, 0.0)
+    if own is use:
         return others
-    others_known = np.bincount(group, known)[group] - known
+    others_all = np.bincount(group)[group] - 1
+    others_known = _totals(known, group) - known
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = others * np.where(others_known == others_all, 1.0, others_all / others_known)
     return np.where(others_all == 0, 0.0, np.where(others_known == 0, np.nan, scaled))
+
+
+def _totals(rows: NDArray[np.float64] | NDArray[np.bool_], group: Ints) -> Floats:
+    """(r, n) sums of each row over each entry's group."""
+    return np.stack([np.bincount(group, row)[group] for row in rows])
 
 
 def neighbour_max(use: Floats, group: Ints) -> Floats:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from features.arrow import Floats, Ints, side_by_side
 from features.catalog import NAMES
-from features.contention import core_pressure, neighbour_max, neighbour_sum
+from features.contention import core_pressure, neighbour_max, neighbour_sums
 from ingest.cpuset import membership
 
 CPU = NAMES.index("cpu")
+LARGEST = 1 << 18
+"""Numbers summed at once, so that memory stays flat."""
 PRESSURE_COLUMNS = (
     *(f"pressure_{n}" for n in NAMES),
     "pressure_cpu_elsewhere",
@@ -56,11 +58,11 @@ def pressures(members: Members) -> Floats:
     Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     group = members.group
-    by_resource = [
-        neighbour_sum(use, group) / capacity for use, capacity in zip(members.use.T, members.capacity.T, strict=True)
-    ]
-    ones = np.ones(len(group))
-    counts = [neighbour_sum(ones, group), neighbour_sum(members.best_effort.astype(np.float64), group)]
+    at_once = max(1, LARGEST // max(1, len(group)))
+    parts = [slice(begin, begin + at_once) for begin in range(0, len(NAMES), at_once)]
+    use, capacity = members.use.T, members.capacity.T
+    by_resource = [row for part in parts for row in neighbour_sums(use[part], group) / capacity[part]]
+    counts = neighbour_sums(np.stack([np.ones(len(group)), members.best_effort.astype(np.float64)]), group)
     busiest = neighbour_max(members.use[:, CPU], group) / members.capacity[:, CPU]
     columns = side_by_side([*by_resource, np.zeros(len(group)), *counts, busiest])
     _pin(columns, members)

@@ -124,7 +124,7 @@ class Advisor:
     scorers: Scorers
     _seen: Measured | None = field(default=None, init=False)
     _scorer: ModelScorer | None = field(default=None, init=False)
-    _columns: dict[int, tuple[Ints, Floats]] = field(default_factory=dict, init=False)
+    _columns: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, init=False)
     """Points and costs of all nodes by app, nobody being on the way."""
     _crowded: dict[tuple[int, int], tuple[bytes, float, float]] = field(default_factory=dict, init=False)
     """By node and app: who was on the way there, and points and cost with them."""
@@ -132,11 +132,11 @@ class Advisor:
     def blind(self, sight: Sight, app: int, nodes: Ints) -> Floats:
         """Without a guard: what was measured is all there is, and of equal points any will do. See Policy."""
         points, _ = self._scored(sight, app)
-        return -points[nodes].astype(np.float64)
+        return -points[nodes]
 
     def guarded(self, sight: Sight, app: int, nodes: Ints) -> Floats:
         """As served: whoever is on the way counts as a resident; of equal points the best stands out. See Policy."""
-        points, costs = (column[nodes].astype(np.float64) for column in self._scored(sight, app))
+        points, costs = (column[nodes] for column in self._scored(sight, app))
         coming = sight.newcomers(nodes)
         rows = np.flatnonzero(coming.any(axis=1))
         self._count(app, [(int(nodes[row]), coming[row]) for row in rows])
@@ -144,17 +144,22 @@ class Advisor:
             _, points[row], costs[row] = self._crowded[int(nodes[row]), app]
         return costs - POINT * points
 
-    def _scored(self, sight: Sight, app: int) -> tuple[Ints, Floats]:
-        """Points and costs on all nodes as of the last measurement; of the whole queue at once, which is cheaper."""
+    def _scored(self, sight: Sight, app: int) -> tuple[Floats, Floats]:
+        """Points and costs on nodes as of the last measurement; of the whole queue at once, which is cheaper.
+
+        Nodes that have no room for the smallest of the queue are offered to nobody, and not looked at.
+        """
         if sight.residents is not self._seen:
             self._seen, self._columns, self._crowded = sight.residents, {}, {}
             self._scorer = self.scorers.over(sight.residents, sight.platform)
         if app not in self._columns:
             asked = list(dict.fromkeys(one for one in (app, *sight.queue) if one not in self._columns))
-            found = score_columns(
-                self._live, [self._class(one) for one in asked], np.arange(len(sight.platform), dtype=np.int32)
-            )
-            self._columns |= {one: (found.points[i], found.cost[i]) for i, one in enumerate(asked)}
+            roomy = np.flatnonzero((sight.capacity - sight.requested >= sight.request[asked].min(axis=0)).all(axis=1))
+            found = score_columns(self._live, [self._class(one) for one in asked], roomy.astype(np.int32))
+            points = np.zeros((len(asked), len(sight.platform)))
+            costs = np.full_like(points, np.inf)
+            points[:, roomy], costs[:, roomy] = found.points, found.cost
+            self._columns |= {one: (points[i], costs[i]) for i, one in enumerate(asked)}
         return self._columns[app]
 
     @property

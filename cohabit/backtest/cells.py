@@ -14,8 +14,8 @@ from cohabit.backtest.loop import Tally
 
 SHARE = 0.9
 """Of draws that a cell suffices for."""
-LEAST = 0.5
-"""Share of the nodes below which nobody looks: less than that is requested in no plan."""
+LEAST = 0.65
+"""Share of the nodes below which nobody looks: more than that is requested of all of them."""
 Attempt = Callable[[int], Tally]
 """What becomes of the containers on so many nodes."""
 

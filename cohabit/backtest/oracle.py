@@ -5,32 +5,26 @@ import numpy as np
 from cohabit.backtest.loop import VIOLATED
 from cohabit.backtest.sight import Floats, Ints, Policy, Sight
 from cohabit.backtest.world import World
-from ingest.simulator.cluster import DAY_S, load_at
+from ingest.simulator.cluster import load_at
 
 SLOWDOWN_COUNTS = 0.1
 """What a slowdown of 1 is worth beside a violation: it tells nodes apart on which as many are in violation."""
 
 
-def oracle(world: World, hours_of_day: int) -> Policy:
+def oracle(world: World) -> Policy:
     """The node on which a newcomer adds least to true violations of LS containers, its own counted.
 
     Args:
         world: whose law it knows.
-        hours_of_day: at how many times of the coming day it looks; 1 looks at the present alone.
     """
     suffers = ~world.best_effort
-    ahead = DAY_S * np.arange(hours_of_day) / hours_of_day
 
     def cost(sight: Sight, app: int, nodes: Ints) -> Floats:
-        total = np.zeros(len(nodes))
-        with_it = sight.counts[nodes].copy()
-        with_it[:, app] += 1
-        for later in ahead:
-            load = load_at(np.arange(world.apps), sight.time_s + later)
-            total += _harm(with_it, sight.platform[nodes], load) - _harm(
-                sight.counts[nodes], sight.platform[nodes], load
-            )
-        return total
+        before, platform = sight.counts[nodes], sight.platform[nodes]
+        after = before.copy()
+        after[:, app] += 1
+        load = load_at(np.arange(world.apps), sight.time_s)
+        return _harm(after, platform, load) - _harm(before, platform, load)
 
     def _harm(counts: Ints, platform: Ints, load: Floats) -> Floats:
         """(k,) of nodes: violations, and a little for each slowdown."""

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from cohabit.backtest.cells import sufficient
 from cohabit.backtest.loop import Tally
 from cohabit.backtest.sight import Floats
-from cohabit.backtest.study import BLIND, ORACLE, ORACLE_DAY, OURS, Findings
+from cohabit.backtest.study import BLIND, ORACLE, OURS, Findings
 from cohabit.charts import Axis, Series, chart
 
 INTERVAL = 0.9
@@ -40,7 +40,7 @@ class Gap:
 
 def heuristics_of(findings: Findings) -> list[str]:
     """Policies that know no model and no law."""
-    return [name for name in policies_of(findings) if name not in {OURS, BLIND, ORACLE, ORACLE_DAY}]
+    return [name for name in policies_of(findings) if name not in {OURS, BLIND, ORACLE}]
 
 
 def policies_of(findings: Findings) -> list[str]:

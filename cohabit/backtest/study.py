@@ -34,7 +34,7 @@ from models.errors import ModelsError
 from models.optum import fit_by_fullness
 from models.registry import Registry
 
-OURS, BLIND, ORACLE, ORACLE_DAY = "ours", "ours_unguarded", "oracle", "oracle_day"
+OURS, BLIND, ORACLE = "ours", "ours_unguarded", "oracle"
 OPTUM = "optum"
 TUNING_SEED = 1000
 TUNING_HOURS = 12.0
@@ -262,11 +262,10 @@ def _compacted(
 
 
 def policies_of(world: World, learnt: Learnt, settings: Mapping[str, str]) -> dict[str, Policy]:
-    """Everybody: tuned heuristics, the oracles, and ours as shipped."""
+    """Everybody: tuned heuristics, the oracle, and ours as shipped."""
     heuristics = {name: family_of(name, world, learnt)[setting] for name, setting in settings.items()}
     scorers = scorers_of(learnt, world.best_effort)
-    oracles = {ORACLE: oracle(world, 1), ORACLE_DAY: oracle(world, 4)}
-    return {**heuristics, **oracles, OURS: Advisor(scorers).guarded, BLIND: Advisor(scorers).blind}
+    return {**heuristics, ORACLE: oracle(world), OURS: Advisor(scorers).guarded, BLIND: Advisor(scorers).blind}
 
 
 def trace_of(world: World, plan: Plan, seed: int, hours: float, *, draw: int | None = None) -> Trace:

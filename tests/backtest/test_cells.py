@@ -22,7 +22,7 @@ def needs(nodes: int, *, asked: list[int] | None = None) -> Callable[[int], Tall
     return attempt
 
 
-@pytest.mark.parametrize("nodes", [51, 52, 70, 77, 99, 100])
+@pytest.mark.parametrize("nodes", [66, 67, 70, 77, 99, 100])
 def test_the_fewest_nodes_are_found_by_halving(nodes: int) -> None:
     asked: list[int] = []
 

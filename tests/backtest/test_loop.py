@@ -131,7 +131,7 @@ def test_who_knows_the_law_violates_less_than_who_throws_dice() -> None:
     trace = trace_of(world)
 
     def violations(policy: str) -> float:
-        chosen = oracle(world, 1) if policy == "oracle" else FAMILIES["random"][""]
+        chosen = oracle(world) if policy == "oracle" else FAMILIES["random"][""]
         return run(world, trace, 12, chosen, rng=np.random.default_rng(1)).violation_minutes
 
     assert violations("oracle") < 0.5 * violations("random")

@@ -7,7 +7,7 @@ import pytest
 
 from cohabit.backtest.loop import Tally
 from cohabit.backtest.report import as_json, by_policy, figure, gap_at, interval, nodes_at_equal, worst_gap
-from cohabit.backtest.study import BLIND, ORACLE, ORACLE_DAY, OURS, Findings, Plan, Ran
+from cohabit.backtest.study import BLIND, ORACLE, OURS, Findings, Plan, Ran
 from cohabit.backtesting import sentence
 
 PLAN = Plan(nodes=100, seeds=2, levels=(0.7, 0.9))
@@ -25,7 +25,7 @@ def findings(**minutes: tuple[float, float]) -> Findings:
 
 
 def four(ours: tuple[float, float], oracle: tuple[float, float]) -> Findings:
-    also = {ORACLE: oracle, ORACLE_DAY: oracle, BLIND: ours}
+    also = {ORACLE: oracle, BLIND: ours}
     return findings(spread=(100.0, 200.0), pack=(140.0, 180.0), balanced=(150.0, 250.0), **{OURS: ours}, **also)
 
 
