@@ -39,7 +39,9 @@ class Bar:
         self._progress.update(self._task, completed=done, total=total)
 
     def tell(self, what: str, done: int, total: int) -> None:
-        """Show what is being done, and that much of it as done."""
+        """Show what is being done, and that much of it as done; in a log a line for each part."""
+        if not console.is_terminal:
+            complaints.print(f"{what}: {done} of {total}", markup=False)
         self._progress.update(self._task, description=what, completed=done, total=total)
 
 

@@ -107,12 +107,12 @@ def worst_gap(all_findings: Sequence[Findings]) -> float:
 
 
 def interval(found: Floats) -> tuple[float, float, float]:
-    """Mean over seeds and the ends of its 90 % interval, by Student's t; of one seed there is none."""
+    """Mean over seeds and the ends of its 90 % interval, by Student's t, of what is never below 0; of one seed none."""
     mean = float(found.mean())
     if len(found) < 2:
         return mean, mean, mean
     half = float(student.ppf((1 + INTERVAL) / 2, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
-    return mean, mean - half, mean + half
+    return mean, max(mean - half, 0.0), mean + half
 
 
 def nodes_at_equal(findings: Findings, policy: str) -> float:

@@ -60,11 +60,15 @@ def test_nodes_at_equal_violations_are_read_off_between_sizes() -> None:
 
 
 def test_intervals_are_student_s_over_seeds() -> None:
-    mean, low, high = interval(np.array([1.0, 3.0]))
+    mean, low, high = interval(np.array([11.0, 13.0]))
 
-    assert mean == 2.0
+    assert mean == 12.0
     assert high - mean == pytest.approx(6.313752)
     assert mean - low == pytest.approx(high - mean)
+
+
+def test_no_interval_of_what_is_never_below_0_reaches_below_it() -> None:
+    assert interval(np.array([1.0, 3.0]))[1] == 0.0
 
 
 def test_json_has_the_worst_gap_at_its_top_and_no_number_that_is_none() -> None:
