@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import BoundedSemaphore
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -30,6 +31,8 @@ MOST_WAITING = 256
 """Lines that wait to be written."""
 DIGITS = 5
 """Of costs."""
+LATEST_US = 4_102_444_800_000_000
+"""The year 2100: what is told to be later is told in another unit."""
 
 
 class Advised(msgspec.Struct, frozen=True):
@@ -57,7 +60,7 @@ class Advised(msgspec.Struct, frozen=True):
         kept_share: with which chance the line of such a pod is written down.
     """
 
-    at_us: int
+    at_us: Annotated[int, msgspec.Meta(ge=0, lt=LATEST_US)]
     cluster: str
     uid: str
     app: str

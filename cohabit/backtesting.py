@@ -20,7 +20,7 @@ from cohabit.backtest.report import (
     values,
     worst_gap,
 )
-from cohabit.backtest.study import Driver, Findings, Plan, study
+from cohabit.backtest.study import ORACLE, OURS, Driver, Findings, Plan, study
 from cohabit.console import bar, console, show_table
 from cohabit.errors import BadOption
 from ingest.simulator.laws import LAWS
@@ -59,6 +59,12 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
         driver.world(1)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
+    names = [driver.name for driver in drivers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadOption(
+            f"--law: {twice[0]} is driven by twice, and figures are named by it: name the files differently"
+        )
     done: list[Findings] = []
     for driver in drivers:
         with bar(driver.name) as shown:
@@ -67,8 +73,13 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
         if out is not None:
             write(done, out)
     worst = worst_gap(done)
+    told = [gap for findings in done for gap in gaps(findings)]
+    without = sum(not isfinite(gap.closed) for gap in told)
+    counted = (
+        f", of {len(told) - without} of {len(told)} sizes; at the others there is nothing to close" if without else ""
+    )
     console.print(
-        f"worst share of a gap closed: {worst:.2f}" if isfinite(worst) else "the oracle leaves no gap anywhere"
+        f"worst share of a gap closed: {worst:.2f}{counted}" if isfinite(worst) else "the oracle leaves no gap anywhere"
     )
     return worst
 
@@ -85,13 +96,18 @@ def show(findings: Findings) -> None:
     columns = ["policy", *(f"{size} nodes" for size in sizes), "used", "p99", "equal at"]
     rows = [_row(findings, name) for name in policies_of(findings)]
     plan = findings.plan
-    show_table(f"{findings.name}: % of LS minutes in violation, {plan.seeds} seeds of {plan.hours:g} h", columns, rows)
+    seeds = (
+        f"{plan.seeds} seeds of {plan.hours:g} h" if plan.seeds > 1 else f"one seed of {plan.hours:g} h, no intervals"
+    )
+    show_table(f"{findings.name}: % of LS minutes in violation, {seeds}", columns, rows)
     console.print(
         f"used: nodes, of {sizes[0]}; p99: slowdown on {sizes[-1]}; equal at: nodes for the violations that the best "
         f"heuristic has on {sizes[0]}"
     )
-    for gap in gaps(findings):
-        console.print(sentence(gap))
+    for level, gap in enumerate(gaps(findings)):
+        console.print(sentence(findings, level, gap))
+    if waited := waiting(findings):
+        console.print(waited)
     if findings.cells:
         console.print(cell_sentence(findings))
     console.print("")
@@ -103,11 +119,28 @@ def _row(findings: Findings, name: str) -> list[str]:
     equal = nodes_at_equal(findings, name)
     return [
         name,
-        *(f"{mean:.1f} ± {high - mean:.1f}" for mean, _, high in shares),
+        *(f"{mean:.1f} ± {high - mean:.1f}" if findings.plan.seeds > 1 else f"{mean:.1f}" for mean, _, high in shares),
         f"{np.mean(values(findings, name, 0, FIGURES['nodes_used'])):.1f}",
         f"{np.mean(values(findings, name, levels[-1], FIGURES['p99_slowdown'])):.2f}",
-        f"{equal:.1f}" if isfinite(equal) else f"over {findings.plan.sizes()[0]}",
+        _equal(equal, findings.plan.sizes()),
     ]
+
+
+def _equal(nodes: float, sizes: Sequence[int]) -> str:
+    """Nodes for as few violations, or what is known of them."""
+    if not isfinite(nodes):
+        return f"over {sizes[0]}"
+    return f"{nodes:.1f}" if nodes > sizes[-1] else f"at most {sizes[-1]}"
+
+
+def waiting(findings: Findings) -> str:
+    """Whose containers waited for a node: who places fewer has fewer in violation."""
+    levels, told = range(len(findings.plan.levels)), list[str]()
+    for name in policies_of(findings):
+        minutes = [float(np.mean(values(findings, name, level, FIGURES["pending_minutes"]))) for level in levels]
+        if any(minutes):
+            told.append(f"{name} {' / '.join(f'{one:,.0f}' for one in minutes)}")
+    return f"container-minutes of waiting for a node, which are no violations: {', '.join(told)}" if told else ""
 
 
 def cell_sentence(findings: Findings) -> str:
@@ -121,12 +154,15 @@ def cell_sentence(findings: Findings) -> str:
     return f"nodes that suffice for {default}, in {SHARE:.0%} of {draws} draws: {', '.join(told)}"
 
 
-def sentence(gap: Gap) -> str:
+def sentence(findings: Findings, level: int, gap: Gap) -> str:
     """What a gap says."""
     at = f"{gap.level:.0%} requested: "
     if not isfinite(gap.closed):
-        return f"{at}nothing to close; {gap.heuristic} is as good as knowing the law"
+        names = (gap.heuristic, ORACLE, OURS)
+        minutes = [float(values(findings, name, level, FIGURES["violation_minutes"]).mean()) for name in names]
+        told = ", ".join(f"{name} {one:,.0f}" for name, one in zip(names, minutes, strict=True))
+        return f"{at}nothing to close; {gap.heuristic} is as good as knowing the law (violation-minutes: {told})"
     if gap.closed <= 0:
         return f"{at}{gap.heuristic} is at least as good as ours ({gap.closed:.2f} of the gap): take it"
-    closed = f"{gap.closed:.2f} ({gap.low:.2f} to {gap.high:.2f})"
+    closed = f"{gap.closed:.2f}" + (f" ({gap.low:.2f} to {gap.high:.2f})" if findings.plan.seeds > 1 else "")
     return f"{at}ours closes {closed} of the gap from {gap.heuristic} to the oracle"

@@ -61,8 +61,12 @@ def effect_rows(found: "Ledger") -> list[tuple[str, str, str]]:
     return [
         ("for each pod advised", f"{worth.per_pod.value:.2f}", _between(worth.per_pod)),
         (f"for all {worth.advised:,.0f} of them", f"{worth.total.value:,.0f}", _between(worth.total)),
-        ("for each that the advice moved", f"{worth.per_mover.value:.2f}", _between(worth.per_mover)),
+        ("for each that the advice moved", _estimate(worth.per_mover), _between(worth.per_mover)),
     ]
+
+
+def _estimate(interval: "Interval") -> str:
+    return f"{interval.value:.2f}" if isfinite(interval.low) else "not told"
 
 
 def _between(interval: "Interval") -> str:
@@ -102,9 +106,12 @@ def _verdict(found: "Ledger") -> str:
     if worth.per_pod.low > 0:
         return "Following the advice avoids violation-minutes: the interval is above zero."
     if worth.per_pod.high < 0:
-        return (
+        costs = (
             "Following the advice costs violation-minutes: the interval is below zero. docs/worth.md says what to do."
         )
+        if isfinite(worth.per_mover.low):
+            return costs
+        return f"{costs} It is not told that the advice moved any pod: chance, one such verdict in twenty, may be why."
     if not worth.more < MOST_TOLD:
         return (
             "The interval holds zero, and so nearly does the estimate: if there is an effect, it is too small to tell."

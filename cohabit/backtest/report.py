@@ -1,7 +1,7 @@
 """Report: what a study found, as numbers for programs, a table for people, and a figure. Kernel."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.stats import t as student
@@ -181,7 +181,8 @@ def _law_json(findings: Findings) -> dict[str, object]:
         | ({"gap_closed": gap.closed, "lo": gap.low, "hi": gap.high} if np.isfinite(gap.closed) else {})
         for gap in gaps(findings)
     ]
-    return {"gaps": told, "settings": dict(findings.settings), "policies": by_policy(findings)}
+    settings, plan = dict(findings.settings), asdict(findings.plan)
+    return {"plan": plan, "gaps": told, "settings": settings, "policies": by_policy(findings)}
 
 
 def figure(findings: Findings) -> str:

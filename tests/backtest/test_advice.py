@@ -163,6 +163,18 @@ def test_the_command_writes_figures_and_the_worst_gap(tmp_path: Path) -> None:
     assert "<svg" in (out / "stressed-additive.svg").read_text()
 
 
+def test_two_laws_of_one_name_are_refused_before_any_work(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "pairs.csv").write_text(STRESSED)
+    laws = [option for folder in ("a", "b") for option in ("--law", str(tmp_path / folder / "pairs.csv"))]
+
+    told = CliRunner().invoke(app, ["backtest", *laws, "--compose", "max"])
+
+    assert told.exit_code == 1
+    assert "pairs-max is driven by twice" in told.output
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

@@ -1,6 +1,7 @@
 """Report: gaps, intervals and nodes at equal violations, by hand."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from cohabit.backtest.loop import Tally
 from cohabit.backtest.report import as_json, by_policy, figure, gap_at, interval, nodes_at_equal, worst_gap
 from cohabit.backtest.study import BLIND, ORACLE, OURS, Findings, Plan, Ran
-from cohabit.backtesting import sentence
+from cohabit.backtesting import sentence, waiting
 
 PLAN = Plan(nodes=100, seeds=2, levels=(0.7, 0.9))
 
@@ -42,11 +43,33 @@ def test_where_the_oracle_is_no_better_there_is_nothing_to_close() -> None:
 
     assert np.isnan(gap_at(found, 0).closed)
     assert worst_gap([found]) == 0.6
-    assert "nothing to close" in sentence(gap_at(found, 0))
+    assert "nothing to close" in sentence(found, 0, gap_at(found, 0))
+    assert "spread 100, oracle 99, ours 40" in sentence(found, 0, gap_at(found, 0))
 
 
 def test_where_a_heuristic_is_as_good_the_sentence_says_take_it() -> None:
-    assert "spread is at least as good as ours" in sentence(gap_at(four((120.0, 120.0), (20.0, 80.0)), 0))
+    found = four((120.0, 120.0), (20.0, 80.0))
+
+    assert "spread is at least as good as ours" in sentence(found, 0, gap_at(found, 0))
+
+
+def test_of_one_seed_no_interval_is_told() -> None:
+    found = four((40.0, 120.0), (20.0, 80.0))
+    alone = replace(found, plan=replace(PLAN, seeds=1), ran=[one for one in found.ran if one.seed == 1])
+
+    assert "0.67 to" not in sentence(alone, 0, gap_at(alone, 0))
+    assert sentence(alone, 0, gap_at(alone, 0)).startswith("70% requested: ours closes 0.75 of the gap")
+
+
+def test_who_lets_containers_wait_is_named() -> None:
+    found = four((40.0, 120.0), (20.0, 80.0))
+    waited = [
+        replace(one, tally=replace(one.tally, pending_minutes=30.0 * one.level)) if one.policy == "pack" else one
+        for one in found.ran
+    ]
+
+    assert waiting(found) == ""
+    assert waiting(replace(found, ran=waited)).endswith("pack 0 / 30")
 
 
 def test_nodes_at_equal_violations_are_read_off_between_sizes() -> None:
