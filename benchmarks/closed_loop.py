@@ -16,6 +16,8 @@ from cohabit.errors import CohabitError
 
 def run(arguments: Namespace, _: np.random.Generator) -> Result:
     """Figures by policy, law by law and over all laws, and at the top how much of each gap is closed."""
+    if not (arguments.nodes >= 4 and 2 <= arguments.hours <= 2000 and min(arguments.seeds, arguments.jobs) >= 1):
+        raise SystemExit("at least 4 nodes, 2 to 2000 hours, one seed and one process are needed")
     plan = Plan(arguments.nodes, arguments.hours, arguments.seeds, cells=arguments.cells)
     try:
         drivers = drivers_of(arguments.law or (), arguments.compose or (), arguments.alone)

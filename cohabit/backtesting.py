@@ -1,6 +1,8 @@
 """Backtesting: studies of several laws, shown as tables, and written as JSON and figures. An edge."""
 
 import json
+import signal
+import sys
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -65,6 +67,7 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
         raise BadOption(
             f"--law: {twice[0]} is driven by twice, and figures are named by it: name the files differently"
         )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     done: list[Findings] = []
     for driver in drivers:
         with bar(driver.name) as shown:
@@ -161,7 +164,8 @@ def sentence(findings: Findings, level: int, gap: Gap) -> str:
         names = (gap.heuristic, ORACLE, OURS)
         minutes = [float(values(findings, name, level, FIGURES["violation_minutes"]).mean()) for name in names]
         told = ", ".join(f"{name} {one:,.0f}" for name, one in zip(names, minutes, strict=True))
-        return f"{at}nothing to close; {gap.heuristic} is as good as knowing the law (violation-minutes: {told})"
+        better = f": take {gap.heuristic}" if minutes[0] < minutes[2] else ""
+        return f"{at}nothing to close between {gap.heuristic} and the oracle (violation-minutes: {told}){better}"
     if gap.closed <= 0:
         return f"{at}{gap.heuristic} is at least as good as ours ({gap.closed:.2f} of the gap): take it"
     closed = f"{gap.closed:.2f}" + (f" ({gap.low:.2f} to {gap.high:.2f})" if findings.plan.seeds > 1 else "")

@@ -118,8 +118,8 @@ def backtest(
     nodes: Annotated[int, typer.Option(min=4, max=20000, help="Nodes of the largest cluster.")] = 100,
     hours: Annotated[float, typer.Option(min=2.0, max=2000.0, help="Simulated hours; the first one fills it.")] = 48.0,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="How often, each with its own apps and history.")] = 5,
-    history_nodes: Annotated[int, typer.Option(min=4, help="Nodes of the cluster that is learnt from.")] = 24,
-    history_hours: Annotated[float, typer.Option(min=2.0, help="Hours that are learnt from.")] = 24.0,
+    history_nodes: Annotated[int, typer.Option(min=4, max=1000, help="Nodes of the cluster that is learnt from.")] = 24,
+    history_hours: Annotated[float, typer.Option(min=2.0, max=240.0, help="Hours that are learnt from.")] = 24.0,
     cells: Annotated[
         int, typer.Option(min=0, max=101, help="How often to try on how few nodes the same containers live no worse.")
     ] = 11,

@@ -14,7 +14,7 @@ from cohabit.errors import UnusableLaw
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 COLUMNS = ("victim", "aggressor", "slowdown")
-MOST_WORKLOADS = 400
+MOST_WORKLOADS, MOST_PLATFORMS = 400, 50
 SLOWEST = 1e3
 """A larger ratio is no measurement."""
 TOLD_BY = {
@@ -63,6 +63,8 @@ def read_pairs(path: Path, alone: Path | None = None) -> Pairs:
     workloads, platforms = sorted({*names[0], *names[1]}), sorted(set(platform))
     if len(workloads) > MOST_WORKLOADS:
         raise UnusableLaw(path, f"it has {len(workloads)} workloads; at most {MOST_WORKLOADS} can be driven by")
+    if len(platforms) > MOST_PLATFORMS:
+        raise UnusableLaw(path, f"it has {len(platforms)} platforms; at most {MOST_PLATFORMS} can be driven by")
     place = {name: i for i, name in enumerate(workloads)}
     victim, aggressor = ([place[name] for name in column] for column in names)
     at = ([platforms.index(name) for name in platform], victim, aggressor)
@@ -100,6 +102,9 @@ def _read(path: Path, needed: tuple[str, ...]) -> pa.Table:
         table = csv.read_csv(path)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise UnusableLaw(path, f"it is no CSV: {error}") from error
+    twice = [name for name in table.column_names if table.column_names.count(name) > 1]
+    if twice:
+        raise UnusableLaw(path, f"it has column {twice[0]!r} twice")
     missing = [name for name in needed if name not in table.column_names]
     if missing:
         raise UnusableLaw(path, f"it has no column {missing[0]!r}; it has {', '.join(table.column_names[:12])}")
@@ -109,15 +114,18 @@ def _read(path: Path, needed: tuple[str, ...]) -> pa.Table:
 
 
 def _words(table: pa.Table, column: str, path: Path) -> list[str]:
-    words: list[str | None] = table[column].cast(pa.string()).to_pylist()
+    try:
+        words: list[str | None] = table[column].cast(pa.string()).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise UnusableLaw(path, f"column {column!r} is no UTF-8: save the file as that") from error
     _refuse(path, np.array([not word for word in words]), f"{column} is empty")
     return [str(word) for word in words]
 
 
 def _numbers(column: pa.ChunkedArray, path: Path, name: str) -> Floats:
     try:
-        numbers = pc.cast(column, pa.float64())
-    except pa.ArrowInvalid as error:
+        numbers = pc.cast(column.cast(pa.string()) if pa.types.is_boolean(column.type) else column, pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnusableLaw(path, f"column {name!r} holds something that is no number ({error})") from error
     return np.asarray(numbers.to_numpy(), np.float64)
 

@@ -3,9 +3,10 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import numpy as np
@@ -152,10 +153,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
     """
     driver.world(TUNING_SEED)
     seeds = list(range(1, plan.seeds + 1))
-    with (
-        tempfile.TemporaryDirectory(prefix="cohabit-backtest-") as folder,
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
-    ):
+    with tempfile.TemporaryDirectory(prefix="cohabit-backtest-") as folder, _workers(jobs) as pool:
 
         def all_done(what: str, calls: Sequence[Callable[[], object]]) -> Iterator[object]:
             waiting = [pool.submit(_told, call) for call in calls]
@@ -182,6 +180,19 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
     cells = {name: {draw: draws[draw][name] for draw in sorted(draws)} for name in names if draws}
     ran = sorted(ran, key=lambda one: (one.policy, one.level, one.seed))
     return Findings(driver.name, plan, settings, ran, cells)
+
+
+@contextmanager
+def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with the work, also where it is broken off."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 def _told(call: Callable[[], object]) -> object:

@@ -1,7 +1,12 @@
 """Advice in the loop: the product's own path from metrics to a choice, which nobody tells the truth."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +166,29 @@ def test_the_command_writes_figures_and_the_worst_gap(tmp_path: Path) -> None:
     assert {"violation_minutes", "violation_minutes_lo", "nodes_used"} <= found["policies"]["ours"].keys()
     assert [gap["requested"] for gap in found["laws"]["stressed-additive"]["gaps"]] == [0.7, 0.8, 0.9]
     assert "<svg" in (out / "stressed-additive.svg").read_text()
+
+
+def living(group: int) -> list[str]:
+    """Processes of a group that are no zombies."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in listed.splitlines()]
+    return [row[2] for row in rows if row[0] == str(group) and not row[1].startswith("Z")]
+
+
+def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cohabit", "backtest", "--law", "queueing", *SMALL]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True) as running:
+        while not list(tmp_path.glob("cohabit-backtest-*/*")):
+            assert running.poll() is None
+            time.sleep(0.2)
+        running.terminate()
+        assert running.wait(60) == 128 + signal.SIGTERM
+
+    assert not list(tmp_path.glob("cohabit-backtest-*"))
+    deadline = time.monotonic() + 20
+    while living(running.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not living(running.pid)
 
 
 def test_two_laws_of_one_name_are_refused_before_any_work(tmp_path: Path) -> None:

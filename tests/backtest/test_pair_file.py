@@ -63,11 +63,23 @@ def test_columns_measured_alone_are_known_by_their_words(tmp_path: Path) -> None
         (HEAD + "a,,1.0\n", "line 2: aggressor is empty"),
         ("\x00\x01\x02\n", "no column"),
         ("", "no CSV"),
+        ("victim,aggressor,slowdown,slowdown\na,b,1,2\n", "column 'slowdown' twice"),
+        (HEAD + "a,b,2020-01-01\n", "no number"),
+        (HEAD + "a,b,true\n", "no number"),
+        ("victim,aggressor,slowdown,platform\n" + "".join(f"a,b,1.1,p{i}\n" for i in range(51)), "51 platforms"),
     ],
 )
 def test_a_file_that_cannot_drive_says_why_and_where(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnusableLaw, match=why):
         read_pairs(written(tmp_path, text))
+
+
+def test_names_of_another_encoding_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "latin.csv"
+    path.write_bytes(HEAD.encode() + b"caf\xe9,b,1.2\n")
+
+    with pytest.raises(UnusableLaw, match="no UTF-8"):
+        read_pairs(path)
 
 
 @pytest.mark.parametrize(

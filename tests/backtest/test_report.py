@@ -44,7 +44,13 @@ def test_where_the_oracle_is_no_better_there_is_nothing_to_close() -> None:
     assert np.isnan(gap_at(found, 0).closed)
     assert worst_gap([found]) == 0.6
     assert "nothing to close" in sentence(found, 0, gap_at(found, 0))
-    assert "spread 100, oracle 99, ours 40" in sentence(found, 0, gap_at(found, 0))
+    assert sentence(found, 0, gap_at(found, 0)).endswith("spread 100, oracle 99, ours 40)")
+
+
+def test_where_there_is_nothing_to_close_and_ours_is_worse_the_sentence_says_take_the_heuristic() -> None:
+    found = four(ours=(190.0, 120.0), oracle=(99.0, 80.0))
+
+    assert sentence(found, 0, gap_at(found, 0)).endswith("ours 190): take spread")
 
 
 def test_where_a_heuristic_is_as_good_the_sentence_says_take_it() -> None:
