@@ -27,11 +27,13 @@ from cohabit.errors import NothingAdvised, NothingLabelled, NothingWithheld, Unr
 from cohabit.skew import snapshot_as_of
 from cohabit.tabling import Tabling
 from cohabit.worth import Ledger, Rules, labels_since, ledger, looked_up, trial_lines, violating_before
+from cohabit.worth_report import effect_rows, sentences
 from features.arrow import micros
 from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
 from models.errors import NotComparable
+from models.worth import Interval
 
 PLAN = Plan(nodes=5, apps=6, per_node=7, hours=3.0, churn_per_hour=3.0, seed=3)
 START_US = round(PLAN.start.timestamp() * 1e6)
@@ -223,6 +225,25 @@ def test_without_lake_labels_or_readable_lines_it_says_what_to_do(lake: Lake, lo
     (log / "2.jsonl").write_bytes(b'{"at_us": NaN}\n')
     with pytest.raises(UnreadableAdvised, match="remove the file"):
         ledger(log, lake, RULES)
+
+
+def test_a_time_in_another_unit_is_told_by_its_file(lake: Lake, log: Path) -> None:
+    later = msgspec.structs.replace(read_advised(log)[0], at_us=START_US * 1000)
+    (log / "3.jsonl").write_bytes(msgspec.json.encode(later) + b"\n")
+
+    with pytest.raises(UnreadableAdvised, match="at_us"):
+        ledger(log, lake, RULES)
+
+
+def test_where_nobody_is_told_to_have_moved_a_loss_is_called_chance_perhaps(found: Ledger) -> None:
+    loss = Interval(-2.0, -3.0, -1.0)
+    unknown = Interval(300.0, float("-inf"), float("inf"))
+    lost = replace(found, worth=replace(found.worth, per_pod=loss, per_mover=unknown))
+    known = replace(found, worth=replace(found.worth, per_pod=loss, per_mover=loss))
+
+    assert "may be why" in " ".join(sentences(lost))
+    assert "may be why" not in " ".join(sentences(known))
+    assert [row[1] for row in effect_rows(lost)][-1] == "not told"
 
 
 def test_the_horizon_is_in_windows_of_five_minutes() -> None:

@@ -63,7 +63,7 @@ def test_of_one_seed_no_interval_is_told() -> None:
     found = four((40.0, 120.0), (20.0, 80.0))
     alone = replace(found, plan=replace(PLAN, seeds=1), ran=[one for one in found.ran if one.seed == 1])
 
-    assert "0.67 to" not in sentence(alone, 0, gap_at(alone, 0))
+    assert " to 0.75) " in sentence(found, 0, gap_at(found, 0))
     assert sentence(alone, 0, gap_at(alone, 0)).startswith("70% requested: ours closes 0.75 of the gap")
 
 
@@ -101,7 +101,9 @@ def test_no_interval_of_what_is_never_below_0_reaches_below_it() -> None:
 
 
 def test_json_has_the_worst_gap_at_its_top_and_no_number_that_is_none() -> None:
-    found = as_json([four(ours=(40.0, 120.0), oracle=(99.0, 80.0))])
+    found = json.loads(json.dumps(as_json([four(ours=(40.0, 120.0), oracle=(99.0, 80.0))])))
+
+    assert (found["laws"]["law"]["plan"]["nodes"], found["laws"]["law"]["plan"]["seeds"]) == (100, 2)
 
     assert found["gap_closed"] == 0.6
     text = json.dumps(found, allow_nan=False)
