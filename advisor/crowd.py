@@ -1,15 +1,17 @@
 """Crowd: containers on candidate nodes, residents and a newcomer on each, as the model reads them. Kernel."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
+from features.catalog import NAMES
 from features.placement import raw_features
 from features.pressure import Members, pressures
 from features.residents import DEMAND, EXPECTED_THERE
+from features.together import ORDERS, Company, Victims, apart, company_of, joined_sums, power_sums, roots
 from features.training import joining_pressure
 
 Floats = NDArray[np.float64]
@@ -23,18 +25,75 @@ class Crowd:
     Args:
         members: k of them, see features.pressure; NaN where a use is not known.
         resident: (k,) row in the snapshot, -1 for a newcomer.
+        app: (k,) code of their apps: of residents that none is known of one of their own, of newcomers then -1.
         profile: (k, profile columns) of their apps, see features.placement; NaN where not known.
         facts: (k, 4) of their nodes, see features.placement.
     """
 
     members: Members
     resident: Ints
+    app: Ints
     profile: Floats
     facts: Floats
 
     def raw(self, pressure: Floats) -> Floats:
         """(n, raw features) under the given pressures."""
         return raw_features(pressure, self.profile, self.facts)
+
+    def share(self) -> Floats:
+        """(k, resources) use as a share of the node; NaN where not known."""
+        return self.members.use / self.members.capacity
+
+    def company(self, candidates: int) -> Company:
+        """The same app by app, on so many candidates."""
+        return company_of(self.share(), self.members.group, self.app, candidates)
+
+    def victims(self) -> Victims:
+        """The same as those who suffer, each among the others; of newcomers `own` is what they bring."""
+        return Victims(self.members.group, self.app, self.profile[:, : len(NAMES)], self.share())
+
+    def outsiders(self) -> Victims:
+        """The same as those who suffer, none being among the others."""
+        return replace(self.victims(), own=np.zeros(self.members.use.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Harms:
+    """What neighbours do together to the residents of candidates and to newcomers, see features.together.
+
+    Args:
+        home: the residents.
+        company: the same app by app; None where nobody asks for harms, which all are unknown then.
+        sums: (k, orders) of powers of what is done to each resident without a newcomer.
+    """
+
+    home: Crowd
+    company: Company | None
+    sums: Floats
+
+    def before(self) -> Floats:
+        """(k, orders) to residents without a newcomer."""
+        return roots(self.sums)
+
+    def after(self, seats: Crowd) -> Floats:
+        """(k, orders) to residents with a newcomer on each candidate."""
+        if self.company is None:
+            return self.sums
+        return roots(joined_sums(self.sums, self.home.victims(), self.company, seats.victims()))
+
+    def felt(self, seats: Crowd) -> Floats:
+        """(n, orders) to a newcomer on each candidate; the bits that features.training computes for a label."""
+        if self.company is None:
+            return np.full((len(seats.app), len(ORDERS)), np.nan)
+        return roots(power_sums(seats.outsiders(), self.company))
+
+
+def harms_of(home: Crowd, candidates: int, *, wanted: bool) -> Harms:
+    """Harms on so many candidates; unknown where they are not wanted."""
+    if not wanted:
+        return Harms(home, None, np.full((len(home.resident), len(ORDERS)), np.nan))
+    company = home.company(candidates)
+    return Harms(home, company, power_sums(home.victims(), company))
 
 
 def home_of(snapshot: Snapshot, nodes: NDArray[np.int32]) -> Crowd:
@@ -52,7 +111,8 @@ def home_of(snapshot: Snapshot, nodes: NDArray[np.int32]) -> Crowd:
         best_effort=snapshot.resident_best_effort[resident],
         cpuset=[snapshot.cpusets[row] for row in resident],
     )
-    return Crowd(members, resident, profile, snapshot.node_facts[nodes[group]])
+    app = apart(snapshot.resident_app[resident])
+    return Crowd(members, resident, app, profile, snapshot.node_facts[nodes[group]])
 
 
 def seats_of(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Crowd:
@@ -67,7 +127,7 @@ def seats_of(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -
         best_effort=np.full(len(nodes), newcomer.best_effort),
         cpuset=[None] * len(nodes),
     )
-    return Crowd(members, np.full(len(nodes), -1), profile, snapshot.node_facts[nodes])
+    return Crowd(members, np.full(len(nodes), -1), app, profile, snapshot.node_facts[nodes])
 
 
 def felt_by_newcomers(snapshot: Snapshot, home: Crowd, nodes: NDArray[np.int32]) -> Floats:

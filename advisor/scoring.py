@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.crowd import Crowd, felt_by_newcomers, home_of, joined_pressure, seats_of
+from advisor.crowd import Crowd, Harms, felt_by_newcomers, harms_of, home_of, joined_pressure, seats_of
 from advisor.margins import ServedMargins
 from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
@@ -88,6 +88,19 @@ class Compared:
     exceeds: Flags
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Residents without a newcomer.
+
+    Args:
+        ratio: (k,) expected slowdown of each.
+        log_choice: (k,) log slowdown that nodes are compared by.
+    """
+
+    ratio: Floats
+    log_choice: Floats
+
+
 class Scorer(Protocol):
     """Anything that scores candidates."""
 
@@ -117,19 +130,19 @@ class ModelScorer:
         Source: ours; harm counted in both directions.
         """
         home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, newcomer, nodes)
-        before = self._before(home)
-        felt = felt_by_newcomers(self.snapshot, home, nodes)
         crowded, count = home.raw(joined_pressure(home, seats)), len(home.resident)
+        alone = seats.raw(felt_by_newcomers(self.snapshot, home, nodes))
+        harms = self._harms(home, len(nodes))
         app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))])
-        asked = self._predict(np.concatenate([crowded, seats.raw(felt)]), app)
+        asked = self._predict(np.concatenate([crowded, alone]), app)
         worst = np.full(len(nodes), -np.inf)
         np.maximum.at(worst, np.append(home.members.group, seats.members.group), self._node_log(asked))
         return Scores(
             mean=asked.ratio()[count:],
-            choice=np.exp(asked.log_choice[count:]),
+            choice=np.exp(self._log_choice(alone, harms.felt(seats))),
             upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
-            harm=_harm(home, before, asked.log_choice[:count], len(nodes)),
+            harm=_harm(home, self._before(home, harms), self._log_choice(crowded, harms.after(seats)), len(nodes)),
             source="model",
             version=self.snapshot.version,
             age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
@@ -156,7 +169,8 @@ class ModelScorer:
         if not newcomers:
             return
         home = home_of(self.snapshot, nodes)
-        before = self._before(home)
+        harms = self._harms(home, len(nodes))
+        before = self._before(home, harms)
         felt = felt_by_newcomers(self.snapshot, home, nodes)
         all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
         app, count = self.snapshot.resident_app[home.resident], len(nodes)
@@ -164,12 +178,14 @@ class ModelScorer:
         group = np.append(np.arange(count), home.members.group[doubtful])
         for newcomer, seats in zip(newcomers, all_seats, strict=True):
             crowded = home.raw(joined_pressure(home, seats))
-            asked = np.concatenate([seats.raw(felt), crowded[doubtful]])
+            alone = seats.raw(felt)
+            asked = np.concatenate([alone, crowded[doubtful]])
             said = self._predict(asked, np.append(self._app(newcomer, count), app[doubtful]))
             exceeds = np.zeros(count, np.bool_)
             exceeds[group[np.exp(self._node_log(said)) > limit]] = True
-            harm = _harm(home, before, self._log_choice(crowded), count)
-            yield Compared(said.ratio()[:count], np.exp(said.log_choice[:count]), harm, exceeds)
+            harm = _harm(home, before, self._log_choice(crowded, harms.after(seats)), count)
+            choice = np.exp(self._log_choice(alone, harms.felt(seats)))
+            yield Compared(said.ratio()[:count], choice, harm, exceeds)
 
     def _doubtful(self, home: Crowd, all_seats: Sequence[Crowd], limit: float) -> Flags:
         """(k,) residents of whom it is not certain that none of the newcomers makes them exceed the limit.
@@ -220,12 +236,17 @@ class ModelScorer:
     def _predict(self, raw: Floats, app: Ints) -> Prediction:
         return self.predictor.predict(self._complete(raw), self.margins.own[app])
 
-    def _before(self, home: Crowd) -> Prediction:
-        """(k,) residents as they are."""
-        return self._predict(home.raw(pressures(home.members)), self.snapshot.resident_app[home.resident])
+    def _before(self, home: Crowd, harms: Harms) -> Before:
+        """Residents as they are."""
+        raw = home.raw(pressures(home.members))
+        said = self._predict(raw, self.snapshot.resident_app[home.resident])
+        return Before(said.ratio(), self._log_choice(raw, harms.before()))
 
-    def _log_choice(self, raw: Floats) -> Floats:
-        return self.predictor.log_choice(self._complete(raw))
+    def _harms(self, home: Crowd, candidates: int) -> Harms:
+        return harms_of(home, candidates, wanted=self.predictor.choice is not None)
+
+    def _log_choice(self, raw: Floats, together: Floats) -> Floats:
+        return self.predictor.log_choice(together, lambda rows: self._complete(raw[rows]))
 
     def _node_log(self, said: Prediction) -> Floats:
         """(n,) log of the bound on everybody of a node, as one of them has it."""
@@ -248,11 +269,11 @@ def _relieved(raw: Floats, resource: str) -> Floats:
     return relieved
 
 
-def _harm(home: Crowd, before: Prediction, after: Floats, nodes: int) -> Harm:
+def _harm(home: Crowd, before: Before, after: Floats, nodes: int) -> Harm:
     """Harm to the residents of so many nodes, from what is said without, and (k,) log choice with the newcomer."""
     return Harm(
         offsets=np.append(0, np.cumsum(np.bincount(home.members.group, minlength=nodes))).astype(np.int32),
         resident=home.resident.astype(np.int32),
         ratio=np.maximum(np.exp(after - before.log_choice), 1.0),
-        before=before.ratio(),
+        before=before.ratio,
     )

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.catalog import PRESSURES, RAW_NAMES, RESOURCES
+from features.catalog import NAMES, PRESSURES, RAW_NAMES, RESOURCES, SENSITIVITIES
 from features.kin import expected_of_new
 from features.node_state import capacities
 from features.placement import node_matrix, raw_features
 from features.pressure import Members
 from features.residents import described
+from features.together import Company, Victims, company_of, power_sums, roots
 from features.training import joining_pressure
 from ingest.lake import Lake
 from ingest.simulator.cluster import DAY_S, load_at
@@ -29,6 +30,26 @@ all nodes about as crowded, so that nothing but the mix tells them apart."""
 
 
 @dataclass(frozen=True)
+class Together:
+    """What the residents of candidates do to newcomers, see features.together.
+
+    Args:
+        company: the residents, app by app.
+        app: (n,) the newcomer.
+    """
+
+    company: Company
+    app: Ints
+
+    def harm(self, described: Floats) -> Floats:
+        """(n, orders) to newcomers of whom the first columns of (n, k) tell the sensitivities."""
+        none = np.zeros((len(self.app), len(NAMES)))
+        return roots(
+            power_sums(Victims(np.arange(len(self.app)), self.app, described[:, : len(NAMES)], none), self.company)
+        )
+
+
+@dataclass(frozen=True)
 class Choices:
     """Decisions with CANDIDATES nodes each, rows of a decision together.
 
@@ -39,6 +60,7 @@ class Choices:
         log_slowdown: (n,) what the law says would become of the newcomer there.
         expected: (n, expected columns) what would be expected of the newcomer's app, had it never run.
         expected_of_any: the same did nobody know any team.
+        together: what residents do together to who has such sensitivities.
     """
 
     decision: Ints
@@ -47,6 +69,11 @@ class Choices:
     log_slowdown: Floats
     expected: Floats
     expected_of_any: Floats
+    together: "Together"
+
+    def harm(self) -> Floats:
+        """(n, orders) what the residents do together to a newcomer as it is known."""
+        return self.together.harm(self.raw[:, RAW_NAMES.index(SENSITIVITIES[0]) :])
 
     def scores(self) -> dict[str, Floats]:
         """What schedulers without a model go by, (n,) each, lower is better; `random` cannot tell nodes apart."""
@@ -95,7 +122,8 @@ def draw_choices(
     keys, newest = keys_of(where, victim), np.full(n, 2**62)
     kin = expected_of_new(keys, newest, profiles)
     anybody = expected_of_new(without_teams(keys), newest, without_teams(profiles))
-    return Choices(decision, victim, raw, np.log(truth), kin, anybody)
+    together = Together(company_of(home.use / home.capacity, group, beside, n), victim)
+    return Choices(decision, victim, raw, np.log(truth), kin, anybody, together)
 
 
 def nodes_of(lake: Lake, platform: Ints) -> pa.Table:

@@ -1,6 +1,7 @@
 """Cold: apps that never ran, by what is expected of their kin, of any app, and by the mean that training fills in."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +71,8 @@ def _regrets(trainer: Trainer, split: Split, choices: Choices) -> dict[str, Floa
     found = {}
     for who, told in ((OURS, choices.expected), (FILLED, np.nan), (ANY, choices.expected_of_any)):
         raw[:, KIN] = told
-        said = predictor.predict(complete(raw, fills)).log_choice
+        together, whole = choices.together.harm(np.broadcast_to(told, choices.expected.shape)), complete(raw, fills)
+        said = predictor.log_choice(together, partial(np.take, whole, axis=0))
         found[who] = regret_at_1(sets, choices.log_slowdown, said)
     return found
 

@@ -200,11 +200,12 @@ def regrets(trainer: Trainer, drawn: list[tuple[Split, Choices]], group: Ints) -
 
 
 def _said(trainer: Trainer, split: Split, choices: Choices, group: Ints) -> dict[str, Floats]:
-    """By the base alone, as we choose, and by all that is expected, of apps learnt from by their own trees."""
+    """As we choose, and by all that is expected, of apps learnt from by their own trees."""
     placement = trainer.model_of(split)
     known = placement.bounds().known(group[choices.app])
-    said = open_fitted(placement).predict(complete(choices.raw, placement.medians[: len(RAW_NAMES)]), known)
-    return {OURS: said.log_choice, WITH_TREES: said.log_mean}
+    predictor, whole = open_fitted(placement), complete(choices.raw, placement.medians[: len(RAW_NAMES)])
+    chosen = predictor.log_choice(choices.harm(), lambda rows: whole[rows])
+    return {OURS: chosen, WITH_TREES: predictor.predict(whole, known).log_mean}
 
 
 def bounds(world: World, outcome: Outcome, rng: np.random.Generator) -> dict[str, float]:

@@ -12,6 +12,7 @@ from advisor.snapshot import Snapshot
 from cohabit.learning import entry_of, files_of
 from features.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
 from features.placement import PROFILE_COLUMNS
+from features.together import TOGETHER
 from models.bundle import write_bundle
 from models.hindsight import PLACEMENT
 from models.learn import fit, open_fitted
@@ -72,6 +73,8 @@ def training_rows(count: int, rng: np.random.Generator) -> Rows:
         time=np.arange(count) * 60_000_000,
         series=np.arange(count) % 50,
         expected=np.full((count, len(EXPECTED)), np.nan),
+        together=np.full((count, len(TOGETHER)), np.nan),
+        together_new=np.full((count, len(TOGETHER)), np.nan),
     )
 
 

@@ -23,7 +23,7 @@ from models.evaluate import Estimate
 from models.export import export_placement
 from models.hindsight import DIAGNOSIS, PLACEMENT
 from models.learn import Metrics, Trainer, fit, standard_questions
-from models.manifest import Manifest, ModelEntry, Provenance, Sampled
+from models.manifest import EntryChoice, Manifest, ModelEntry, Provenance, Sampled
 from models.margins import margins_entry
 from models.placement import Placement
 from models.predictor import FAMILIAR
@@ -155,6 +155,7 @@ def entry_of(name: str, model: Placement) -> ModelEntry:
         medians=model.known_medians(),
         calibration=model.calibration,
         familiar_share=model.familiar.share if model.familiar else None,
+        choice=None if model.choice is None else EntryChoice.model_validate(asdict(model.choice)),
     )
 
 

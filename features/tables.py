@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from features.catalog import EXPECTED, NAMES, PRESSURES, RAW, SENSITIVITIES, expected_name
 from features.composition import COMPOSITION
+from features.together import TOGETHER
 from ingest.schema import (
     APP,
     CLUSTER,
@@ -169,7 +170,7 @@ PROFILES = Table(
 
 TRAINING = Table(
     "training",
-    2,
+    3,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -190,6 +191,8 @@ TRAINING = Table(
             for f in RAW
             if f.name in EXPECTED
         ),
+        *(_float(name, "slowdown - 1", "by all apps there together, see features.together") for name in TOGETHER),
+        *(_float(expected_name(n), "slowdown - 1", f"{n} of an app that never ran") for n in TOGETHER),
     ),
 )
 

@@ -1,12 +1,14 @@
 """Training rows: each label with what was known when the decision it belongs to was taken. Kernel."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from features.arrow import Floats, Ints, micros, table
 from features.asof import key_codes, row_of
-from features.catalog import EXPECTED, RAW_NAMES, expected_name
+from features.catalog import EXPECTED, NAMES, RAW_NAMES, expected_name
 from features.grouping import group_codes
 from features.kin import expected_of_new
 from features.node_state import capacities, is_best_effort, known_by
@@ -14,6 +16,7 @@ from features.placement import node_matrix, raw_features
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
 from features.residents import Sources, described, resident_use, residents
 from features.tables import TRAINING
+from features.together import TOGETHER, Company, Victims, apart, company_of, power_sums, roots
 
 
 def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
@@ -36,47 +39,86 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
         return TRAINING.schema.empty_table()
     rows = modelled.sort_by([(c, "ascending") for c in TRAINING.key]).combine_chunks()
     decisions, decision = _decisions(rows)
-    pressure = newcomer_pressure(rows, decisions, decision, sources)
+    home = _home(rows, decisions, decision, sources)
+    pressure = newcomer_pressure(rows, decision, home, sources)
     time_us = micros(rows["window_start"])
     node = known_by(rows, time_us, sources.nodes, ["cluster", "node"])
     keys = rows.select(["cluster", "app", "team"]).append_column("platform", node["platform"])
-    raw = raw_features(pressure, described(keys, time_us, sources.profiles), node_matrix(node))
-    new = expected_of_new(keys, time_us, sources.profiles)
+    profile, new = described(keys, time_us, sources.profiles), expected_of_new(keys, time_us, sources.profiles)
+    raw = raw_features(pressure, profile, node_matrix(node))
+    felt, felt_new = (roots(power_sums(home.victims(decision, told), home.company)) for told in (profile, new))
     columns: dict[str, object] = {c: rows[c] for c in rows.column_names}
     columns |= {**dict(zip(RAW_NAMES, raw.T, strict=True)), "as_of": rows["window_start"]}
     columns |= dict(zip(map(expected_name, EXPECTED), new.T, strict=True))
+    columns |= dict(zip(TOGETHER, felt.T, strict=True)) | dict(
+        zip(map(expected_name, TOGETHER), felt_new.T, strict=True)
+    )
     return table(columns, TRAINING.schema)
 
 
-def newcomer_pressure(rows: pa.Table, decisions: pa.Table, decision: Ints, sources: Sources) -> Floats:
-    """What the residents at each row's decision press on the row's container, itself left out.
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Who was there at the decisions that n label rows belong to.
 
     Args:
-        rows: label rows, (n,).
-        decisions: unique cluster, node, time.
-        decision: (n,) which decision each row belongs to.
-        sources: see features.residents.
-
-    Returns:
-        (n, pressure columns).
+        members: the residents, sorted by decision.
+        company: the same app by app.
+        app: (residents,) codes of their apps.
+        row_app: (n,) codes of the rows' apps.
+        seat: (n,) resident that is the row's own container, -1 where it was not there yet.
     """
+
+    members: Members
+    company: Company
+    app: Ints
+    row_app: Ints
+    seat: Ints
+
+    def victims(self, decision: Ints, described: Floats) -> Victims:
+        """The rows' containers, of which the first columns of (n, k) tell the sensitivities."""
+        there = self.seat >= 0
+        own = np.zeros((len(there), len(NAMES)))
+        own[there] = (self.members.use / self.members.capacity)[self.seat[there]]
+        app = np.where(there, self.app[self.seat], self.row_app) if len(self.app) else self.row_app
+        return Victims(decision, app, described[:, : len(NAMES)], own)
+
+
+def _home(rows: pa.Table, decisions: pa.Table, decision: Ints, sources: Sources) -> Home:
+    """Who was there at each decision, as far as was known by then."""
     found = residents(decisions, sources).sort_by([("decision", "ascending"), ("container", "ascending")])
     use, capacity = resident_use(found, decisions, sources)
-    home = Members(
+    members = Members(
         group=np.asarray(found["decision"], np.int64),
         use=use,
         capacity=capacity,
         best_effort=is_best_effort(found["qos"]),
         cpuset=found["cpuset"].to_pylist(),
     )
-    seat = _seat(rows, decision, found)
-    newcomers = np.flatnonzero(seat < 0)
+    row_app, app = key_codes(rows, found, ["app"])
+    app = apart(np.where(np.asarray(pc.is_valid(found["app"])), app, -1))
+    company = company_of(use / capacity, members.group, app, decisions.num_rows)
+    return Home(members, company, app, row_app, _seat(rows, decision, found))
+
+
+def newcomer_pressure(rows: pa.Table, decision: Ints, home: Home, sources: Sources) -> Floats:
+    """What the residents at each row's decision press on the row's container, itself left out.
+
+    Args:
+        rows: label rows, (n,).
+        decision: which decision each row belongs to.
+        home: who was there.
+        sources: see features.residents.
+
+    Returns:
+        (n, pressure columns).
+    """
+    newcomers = np.flatnonzero(home.seat < 0)
     own = known_by(
         rows.take(pa.array(newcomers)), micros(rows["window_start"])[newcomers], sources.nodes, ["cluster", "node"]
     )
     result = np.empty((rows.num_rows, len(PRESSURE_COLUMNS)))
-    result[seat >= 0] = pressures(home)[seat[seat >= 0]]
-    result[newcomers] = joining_pressure(home, decision[newcomers], capacities(own))
+    result[home.seat >= 0] = pressures(home.members)[home.seat[home.seat >= 0]]
+    result[newcomers] = joining_pressure(home.members, decision[newcomers], capacities(own))
     return result
 
 

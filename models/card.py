@@ -160,6 +160,9 @@ def _limits(manifest: Manifest) -> Iterator[str]:
     yield from ("", "## Limits", "")
     for name, entry in manifest.models.items():
         yield f"- `{name}`: what holds for apps never seen rests on {entry.calibration.groups} apps"
+        if entry.choice is not None:
+            how = f"order {entry.choice.order}, weight {_number(entry.choice.weight)}"
+            yield f"- `{name}`: nodes are compared by neighbours' harm put together, not added up ({how})"
         if entry.familiar_share is not None:
             share = _number(entry.familiar_share)
             yield f"- `{name}`: apps with an own margin are told by trees of their own, on {share} of the base"

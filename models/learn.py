@@ -13,6 +13,7 @@ from models.baselines import BASELINES
 from models.dataset import Dataset
 from models.evaluate import Estimate, coverage, evaluate
 from models.export import export_placement
+from models.fit_choice import fit_choice
 from models.fit_familiar import fit_familiar, look_ahead
 from models.fit_margins import fit_margins
 from models.hindsight import known_at_decision
@@ -85,6 +86,7 @@ def fit(rows: Rows, config: TrainConfig) -> Placement:
     ahead = look_ahead(trained.known, len(placement.residual.roots), config)
     return replace(
         placement,
+        choice=fit_choice(rows.together, rows.log_slowdown, rows.weight, rows.alike()),
         margins=fit_margins(rows, fills, trained, ahead, config=config),
         familiar=None if ahead is None else fit_familiar(trained.known, placement.base(), ahead.rounds, config),
     )
@@ -163,7 +165,8 @@ class Trainer:
         fills = placement.medians[: len(RAW_NAMES)]
         test = unseen.dataset(fills)
         margins, group, profiled = placement.bounds(), unseen.group, unseen.profiled()
-        said = open_fitted(placement).predict(test.features, margins.known(group))
+        predictor = open_fitted(placement)
+        said = predictor.predict(test.features, margins.known(group))
         scale = said.spread + margins.floor
         return Outcome(
             rows=unseen,
@@ -172,7 +175,7 @@ class Trainer:
             where=np.flatnonzero(split.test),
             scale=scale,
             tier=margins.tier(group, profiled),
-            choice=said.log_choice,
+            choice=predictor.log_choice(unseen.together, lambda rows: test.features[rows]),
         )
 
 

@@ -78,6 +78,15 @@ class EntryMargins(BaseModel):
     """None until labels were followed; see models.follow."""
 
 
+class EntryChoice(BaseModel):
+    """What nodes are compared by, see models.choice."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    order: Literal[1, 2, 4]
+    weight: Annotated[float, Field(gt=0, le=1e3)]
+
+
 class ModelEntry(BaseModel):
     """One model: its graphs by role, its columns in order, and how its bound was calibrated."""
 
@@ -93,6 +102,9 @@ class ModelEntry(BaseModel):
     """None in bundles that are older than own margins: calibration is all there is."""
     familiar_share: Annotated[float, Field(ge=0, le=1)] | None = None
     """Of the base's log that the graph "familiar" starts from, where there is one."""
+
+    choice: EntryChoice | None = None
+    """None where nodes are compared by the base, as in bundles that are older than this."""
 
     @model_validator(mode="after")
     def _columns_agree(self) -> Self:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from models.base import BaseTerms
 from models.calibrate import Calibration
+from models.choice import Choice
 from models.errors import WithoutBase
 from models.margins import Margins, without_apps
 from models.novelty import Novelty
@@ -60,6 +61,8 @@ class Placement:
     """Where rows far from those learnt from are told apart."""
     familiar: Familiar | None = None
     """Of apps with an own margin, where that did better on times not seen."""
+    choice: Choice | None = None
+    """What nodes are compared by; None where the base does it."""
     margins: Margins | None = None
     """Of single containers by what is known of their app, where the rows tell apps and times; else calibration."""
 

@@ -1,6 +1,6 @@
 """Predictor: rows in, slowdown out: imputation, the two graphs and the link, in the order of training."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from models import link
 from models.base import BaseTerms, base_sum
 from models.bundle import Bundle
+from models.choice import Choice
 from models.errors import BundleCorrupt, InconsistentDataset
 from models.impute import impute
 from models.manifest import ModelEntry
@@ -19,6 +20,7 @@ from models.tree_file import ROLE, read_trees
 from models.trend import Trend, trend_inputs
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 FAMILIAR = "familiar"
 """Role of the graph of apps learnt from."""
@@ -36,8 +38,6 @@ class Prediction:
     """(n,) typical size of its error, log ratio, > 0; already wider where a row is far."""
     distance: Floats
     """(n,) how far from the rows learnt from, in limits: above 1 a row is like none of them; 0 where it is unknown."""
-    log_choice: Floats
-    """(n,) log slowdown that nodes are compared by: of the base alone where there is one, else as `log_mean`."""
 
     def ratio(self) -> Floats:
         """(n,) expected slowdown ratio."""
@@ -63,6 +63,8 @@ class Predictor:
     """Where apps learnt from have trees of their own."""
     terms: BaseTerms | None = None
     """Of the base; None where trees start from a trend, and of bundles that do not tell them."""
+    choice: Choice | None = None
+    """What nodes are compared by; None where the base does it."""
 
     def predict(self, features: Floats, known: Flags | None = None) -> Prediction:
         """Expected slowdown of each row and the size of its error.
@@ -72,14 +74,14 @@ class Predictor:
             known: (n,) whether the row's app has an own margin, see models.margins; None where none has.
 
         Returns:
-            Five (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
+            Four (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
             trees send it. Each row's result is independent of the rows beside it.
 
         Raises:
             WrongFeatures: features are not (n, d).
             InconsistentDataset: known is not one flag a row.
 
-        Source: ours, docs/decisions/0008-model-form.md; what nodes are compared by: 0034-choice-by-base.md beside it.
+        Source: ours, docs/decisions/0008-model-form.md.
         """
         self.spread.refuse_other_widths(features)
         if known is not None and (known.shape != (len(features),) or known.dtype != np.bool_):
@@ -88,23 +90,46 @@ class Predictor:
         spread = link.spread(self.spread.predict(rows)["tree_raw"])
         if self.trend is None:
             base_sum, log_mean = self._on_base(rows, known)
-            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)), np.log1p(base_sum))
+            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)))
         base_sum, log_mean = on_trend(self.mean, self.trend, rows)
         if self.far is None:
-            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)), log_mean)
+            return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)))
         apart = distance(rows, self.far.limit)
         beyond = on_trend(self.far.mean, self.far.trend, rows)
         far = apart > 1
         base_sum, log_mean = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
-        return Prediction(base_sum, log_mean, spread * widening(apart), apart, log_mean)
+        return Prediction(base_sum, log_mean, spread * widening(apart), apart)
 
-    def log_choice(self, features: Floats) -> Floats:
-        """`predict(features).log_choice`, to the bit; without the trees where the terms of the base are known."""
+    def log_choice(self, together: Floats, features: Callable[[Ints], Floats]) -> Floats:
+        """Log slowdown that nodes are compared by.
+
+        Args:
+            together: (n, len(TOGETHER)) what all neighbours do together, see features.together; NaN where not known.
+            features: gives the (k, d) raw feature values of the rows that it is asked for.
+
+        Returns:
+            (n,) by how neighbours add up, where that was learnt and is known of the row; else by the base alone, and by
+            all that is expected where trees start from a trend.
+
+        Raises:
+            WrongFeatures: features are not (k, d).
+
+        Source: ours, docs/decisions/0034-choice-by-base.md and 0039-what-neighbours-do-together.md.
+        """
+        found = np.full(len(together), np.nan) if self.choice is None else self.choice.log_slowdown(together)
+        lacking = np.flatnonzero(np.isnan(found))
+        if len(lacking):
+            found[lacking] = self._log_base(features(lacking))
+        return found
+
+    def _log_base(self, features: Floats) -> Floats:
+        """(n,) of the base alone, without the trees where its terms are known; the graph has the same bits."""
+        if self.trend is not None:
+            return self.predict(features).log_mean
         if self.terms is None:
-            return self.predict(features).log_choice
+            return np.asarray(np.log1p(self.predict(features).base_sum), np.float64)
         self.spread.refuse_other_widths(features)
-        log_base: Floats = np.log1p(base_sum(impute(features, self.medians), self.terms))
-        return log_base
+        return np.asarray(np.log1p(base_sum(impute(features, self.medians), self.terms)), np.float64)
 
     def _on_base(self, rows: Floats, known: Flags | None) -> tuple[Floats, Floats]:
         """(n,) base_sum and log_mean of imputed rows, each by the graph that is for its app."""
@@ -161,6 +186,8 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
     plain = predictor_of(medians_of(entry), bundle.file_of(model, "mean"), bundle.file_of(model, "spread"))
     if ROLE in entry.files:
         plain = replace(plain, terms=read_trees(bundle, model)[1])
+    if entry.choice is not None:
+        plain = replace(plain, choice=Choice(entry.choice.order, entry.choice.weight))
     if entry.familiar_share is None:
         return plain
     return replace(plain, familiar=Own(entry.familiar_share, load_graph(bundle.file_of(model, FAMILIAR))))
@@ -193,5 +220,12 @@ def predictor_of_fitted(placement: Placement, graphs: Mapping[str, bytes]) -> Pr
     own = None if placement.familiar is None else Own(placement.familiar.share, load_graph(graphs[FAMILIAR]))
     terms = placement.terms if isinstance(placement.terms, BaseTerms) else None
     return Predictor(
-        placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]), trend, far, own, terms
+        placement.medians,
+        load_graph(graphs["mean"]),
+        load_graph(graphs["spread"]),
+        trend,
+        far,
+        own,
+        terms,
+        placement.choice,
     )

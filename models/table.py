@@ -1,5 +1,6 @@
 """Training table to dataset: the rows a placement model learns from, complete and in the catalogue's order. Kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from features.arrow import floats, micros
 from features.catalog import EXPECTED, FEATURES, RAW_NAMES, expected_name
 from features.grouping import group_codes
 from features.placement import FILLED, complete
+from features.together import TOGETHER
 from models.dataset import Dataset
 from models.placement import Placement
 
@@ -35,6 +37,8 @@ class Rows:
         time: (n,) end of the label's window, microseconds.
         series: (n,) container and node: windows of one are alike when they are near in time.
         expected: (n, len(EXPECTED)) what would be expected of the app, had it never run; NaN where nothing would.
+        together: (n, len(TOGETHER)) what all neighbours do together, see features.together; NaN where not known.
+        together_new: the same, had the app never run.
     """
 
     raw: Floats
@@ -45,6 +49,8 @@ class Rows:
     time: Ints
     series: Ints
     expected: Floats
+    together: Floats
+    together_new: Floats
 
     def take(self, chosen: NDArray[np.bool_]) -> "Rows":
         """The chosen rows, (n,) flags."""
@@ -64,11 +70,18 @@ class Rows:
         raw[:, PROFILE] = np.nan
         raw[:, KIN] = self.expected
         raw[:, RAW_NAMES.index("profile_windows")] = 0.0
-        return replace(self, raw=raw)
+        return replace(self, raw=raw, together=self.together_new)
 
     def without_kin(self) -> "Rows":
         """The same rows where nothing would be expected of an app that never ran."""
-        return replace(self, expected=np.full_like(self.expected, np.nan))
+        unknown = np.full_like(self.together_new, np.nan)
+        return replace(self, expected=np.full_like(self.expected, np.nan), together_new=unknown)
+
+    def alike(self) -> Ints:
+        """(n,) code of rows of one app on nodes described alike."""
+        nodes = np.nan_to_num(self.raw[:, RAW_NAMES.index("node_cores") :], nan=-1.0)
+        kind = np.unique(nodes, axis=0, return_inverse=True)[1].reshape(-1)
+        return np.asarray(self.group * (kind.max(initial=0) + 1) + kind, np.int64)
 
     def dataset(self, fills: Floats) -> Dataset:
         """Complete rows; what is missing is filled with (len(RAW),) fills, see features.placement."""
@@ -95,13 +108,14 @@ def read_rows(table: pa.Table) -> Rows:
         node_window=group_codes(table, ["cluster", "node", "window_end"]),
         time=micros(table["window_end"]),
         series=group_codes(table, ["cluster", "node", "container"]),
-        expected=_expected(table),
+        expected=_told(table, [expected_name(name) for name in EXPECTED]),
+        together=_told(table, TOGETHER),
+        together_new=_told(table, [expected_name(name) for name in TOGETHER]),
     )
 
 
-def _expected(table: pa.Table) -> Floats:
-    """(n, len(EXPECTED)), NaN in tables that were derived before anything was expected."""
-    names = [expected_name(name) for name in EXPECTED]
+def _told(table: pa.Table, names: Sequence[str]) -> Floats:
+    """(n, k) columns of those names, NaN in tables that were derived before there were any."""
     if not set(names) <= set(table.column_names):
         return np.full((table.num_rows, len(names)), np.nan)
     return np.column_stack([floats(table[name]) for name in names])

@@ -13,6 +13,7 @@ from features.arrow import table
 from features.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name
 from features.placement import PROFILE_COLUMNS, training_fills
 from features.tables import TRAINING
+from features.together import TOGETHER
 from models.bundle import write_bundle
 from models.export import export_placement
 from models.fit_familiar import fit_familiar
@@ -140,6 +141,7 @@ def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
             "log_slowdown": log_slowdown,
             "weight": np.ones(rows),
             **{expected_name(name): raw[name] for name in EXPECTED},
+            **{name: np.asarray(felt) for told in TOGETHER for name in (told, expected_name(told))},
         },
         TRAINING.schema,
     )

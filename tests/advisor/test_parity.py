@@ -9,6 +9,7 @@ import pytest
 from rows import at, nodes, placements, usage
 
 from advisor.build import build_snapshot
+from advisor.crowd import harms_of, home_of, seats_of
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
@@ -18,6 +19,7 @@ from features.live import live_view, state_by
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.tables import LABELS, PROFILES
+from features.together import TOGETHER
 from features.training import training_rows
 from models.placement import Placement
 
@@ -110,6 +112,9 @@ def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
     expected = np.column_stack([floats(trained_on[name]) for name in RAW_NAMES])
     assert np.isfinite(expected[:, :3]).any()
     assert np.array_equal(served, expected, equal_nan=True)
+    home, seats = home_of(snapshot, rows), seats_of(snapshot, Newcomer(app, team), rows)
+    felt = harms_of(home, len(rows), wanted=True).felt(seats)
+    assert np.array_equal(felt, np.column_stack([floats(trained_on[name]) for name in TOGETHER]), equal_nan=True)
 
 
 def test_only_what_training_fills_is_filled_in_serving(placement: Placement) -> None:

@@ -19,6 +19,7 @@ from features.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from features.residents import DEMAND
 from models.bundle import load_bundle
+from models.choice import Choice
 from models.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,11 @@ def every(snapshot: Snapshot) -> NDArray[np.int32]:
 
 def score(scorer: ModelScorer, nodes: NDArray[np.int32], app: str = "web", team: str | None = None) -> Scores:
     return scorer.score(Newcomer(app, team), nodes, now_us=NOW_US)
+
+
+def by_the_worst(scorer: ModelScorer) -> ModelScorer:
+    """The same, comparing nodes by what neighbours do together, mostly the worst of them."""
+    return replace(scorer, predictor=replace(scorer.predictor, choice=Choice(4, 0.7)))
 
 
 def ratios(scores: Scores, node: int) -> list[float]:
@@ -193,6 +199,8 @@ def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_ask
     scorer_of: ScorerOf, seed: int, pinned: float, missing: float, limit: float
 ) -> None:
     scorer = scorer_of(snapshot(seed, pinned=pinned, missing=missing))
+    if seed % 2:
+        scorer = by_the_worst(scorer)
     nodes = every(scorer.snapshot)
     newcomers = [Newcomer(app, "red", best_effort=be) for app in (*APPS, "never-seen") for be in (False, True)]
     some = newcomers[seed % len(newcomers) :]
@@ -254,6 +262,28 @@ def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> 
 
     assert one.choice.tolist() == other.choice.tolist()
     assert one.harm.ratio.tolist() == other.harm.ratio.tolist()
+
+
+def test_beside_somebody_louder_a_newcomer_of_the_same_use_harms_less_where_only_the_worst_counts(
+    scorer_of: ScorerOf,
+) -> None:
+    calm = snapshot(3, nodes=1, residents=(4, 4), missing=0.0)
+    loud = busier(busier(calm, 0, 0, 20.0), 0, 1, 20.0)
+    [before], [after] = ([ratios(score(by_the_worst(scorer_of(of)), every(of)), 0)] for of in (calm, loud))
+
+    assert max(after[1:]) < max(before[1:])
+
+
+def test_where_nothing_is_known_of_sensitivities_the_base_compares_nodes(scorer_of: ScorerOf) -> None:
+    known = snapshot(4)
+    nothing = known.profile.copy()
+    nothing[:, :, [i for i, name in enumerate(EXPECTED) if name.startswith("sensitivity")]] = np.nan
+    unknown = replace(known, profile=nothing, kin=np.full_like(known.kin, np.nan))
+
+    base, worst = (score(made(scorer_of(unknown)), every(unknown)) for made in (lambda s: s, by_the_worst))
+
+    assert worst.choice.tolist() == base.choice.tolist()
+    assert worst.harm.ratio.tolist() == base.harm.ratio.tolist()
 
 
 def test_a_much_busier_resident_raises_the_newcomers_slowdown(scorer_of: ScorerOf) -> None:

@@ -18,7 +18,7 @@ from models.calibrate import Calibration
 from models.card import CARD, meaning, model_card
 from models.errors import BundleCorrupt
 from models.evaluate import Estimate
-from models.manifest import AppMargin, EntryMargins, Manifest, ModelEntry, Provenance, Sampled
+from models.manifest import AppMargin, EntryChoice, EntryMargins, Manifest, ModelEntry, Provenance, Sampled
 from models.registry import Registry
 from models.train import TrainConfig
 
@@ -230,3 +230,11 @@ def test_a_trained_bundle_holds_its_card_and_verifies_it(learnt: Simulated, tmp_
     (folder / CARD).write_text("# Better than it is\n")
     with pytest.raises(BundleCorrupt, match=CARD):
         load_bundle(folder, catalogue_hash())
+
+
+def test_it_tells_where_neighbours_do_not_add_up() -> None:
+    plain = manifest()
+    told = plain.models["diagnosis"].model_copy(update={"choice": EntryChoice(order=4, weight=0.7)})
+
+    assert "put together" not in model_card(plain)
+    assert "put together, not added up (order 4, weight 0.7)" in model_card(manifest(models={"diagnosis": told}))

@@ -24,7 +24,7 @@ def outcome_of(truth: Floats, said: Floats, upper: Floats, choice: Floats | None
     n = len(truth)
     every = np.arange(n)
     none = np.full((n, len(EXPECTED)), np.nan)
-    rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every, APPS[:n], none)
+    rows = Rows(np.zeros((n, len(RAW_NAMES))), truth, np.ones(n), APPS[:n], every, every, APPS[:n], none, none, none)
     return Outcome(
         rows=rows,
         predicted={OURS: said, "constant": np.zeros(n), "worse": np.full(n, 9.0)},
