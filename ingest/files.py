@@ -101,8 +101,9 @@ class TopicReader:
         """The next lines, at most so many records and about so many bytes; None when there are none yet."""
         start, left = self.line, max_bytes
         messages: list[Message] = []
+        path = topic_path(self.folder, self.topic)
         while len(messages) < max_records and left > 0 and (line := self._next()):
-            messages.append(parse_line(line, topic_path(self.folder, self.topic), self.line))
+            messages.append(parse_line(line, path, self.line))
             self.line += 1
             left -= len(line)
         if not messages:
@@ -127,8 +128,7 @@ class TopicReader:
         return b"" if file is None else self._whole_line(file)
 
     def _open(self) -> BinaryIO | None:
-        path = topic_path(self.folder, self.topic)
-        if self._file is None and path.exists():
+        if self._file is None and (path := topic_path(self.folder, self.topic)).exists():
             self._file = path.open("rb")
         return self._file
 
