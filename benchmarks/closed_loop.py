@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.runner import TOP, Benchmark, Result
 from cohabit.backtest.report import by_policy, gaps, over_laws, worst_gap
 from cohabit.backtest.study import Findings, Plan, study
-from cohabit.backtesting import drivers_of
+from cohabit.backtesting import drivers_of, end_with_workers
 from cohabit.errors import CohabitError
 
 
@@ -19,6 +19,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
     if not (arguments.nodes >= 4 and 2 <= arguments.hours <= 2000 and min(arguments.seeds, arguments.jobs) >= 1):
         raise SystemExit("at least 4 nodes, 2 to 2000 hours, one seed and one process are needed")
     plan = Plan(arguments.nodes, arguments.hours, arguments.seeds, cells=arguments.cells)
+    end_with_workers()
     try:
         drivers = drivers_of(arguments.law or (), arguments.compose or (), arguments.alone)
         done = [study(driver, plan, arguments.jobs, _tell) for driver in drivers]

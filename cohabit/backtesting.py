@@ -55,6 +55,11 @@ def drivers_of(laws: Sequence[str], composes: Sequence[str], alone: Path | None)
     return found
 
 
+def end_with_workers() -> None:
+    """Let SIGTERM end the processes of a study too, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | None) -> float:
     """Study each law, show and write what was found; the worst share of a gap that was closed."""
     for driver in drivers:
@@ -67,7 +72,7 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
         raise BadOption(
             f"--law: {twice[0]} is driven by twice, and figures are named by it: name the files differently"
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_with_workers()
     done: list[Findings] = []
     for driver in drivers:
         with bar(driver.name) as shown:

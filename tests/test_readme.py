@@ -78,7 +78,20 @@ def test_the_requests_are_answered(folder: Path) -> None:
 
 
 def test_every_step_teaches() -> None:
-    steps = ("broker", "simulate", "replay", "ingest", "features", "train", "evaluate", "refresh", "serve", "demo")
+    steps = (
+        "broker",
+        "simulate",
+        "replay",
+        "ingest",
+        "features",
+        "train",
+        "evaluate",
+        "refresh",
+        "serve",
+        "demo",
+        "backtest",
+        "worth",
+    )
 
     listed = shell("cohabit --help", ROOT)
 

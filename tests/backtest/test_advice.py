@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from threading import Event
 
@@ -37,6 +38,7 @@ from ingest.simulator.law import Floats
 from ingest.simulator.messages import NO_FAULTS, describe_events, describe_nodes, describe_usage
 
 PAST = Past(nodes=9, hours=4.0)
+ROOT = Path(__file__).parents[2]
 SMALL = ("--nodes", "9", "--hours", "2", "--seeds", "1", "--history-nodes", "6", "--cells", "1")
 
 
@@ -175,9 +177,16 @@ def living(group: int) -> list[str]:
     return [row[2] for row in rows if row[0] == str(group) and not row[1].startswith("Z")]
 
 
-def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "cohabit", "backtest", "--law", "queueing", *SMALL]
-    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True) as running:
+@pytest.mark.parametrize(
+    "words",
+    [("cohabit", "backtest", *SMALL), ("benchmarks", "closed-loop", "--hours", "2", "--seeds", "1")],
+    ids=itemgetter(0),
+)
+def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", *words, "--law", "queueing"]
+    with subprocess.Popen(
+        command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True, cwd=ROOT
+    ) as running:
         while not list(tmp_path.glob("cohabit-backtest-*/*")):
             assert running.poll() is None
             time.sleep(0.2)
