@@ -111,7 +111,7 @@ def home_of(snapshot: Snapshot, nodes: NDArray[np.int32]) -> Crowd:
         best_effort=snapshot.resident_best_effort[resident],
         cpuset=[snapshot.cpusets[row] for row in resident],
     )
-    app = apart(snapshot.resident_app[resident])
+    app = apart(snapshot.resident_app[resident], len(snapshot.apps))
     return Crowd(members, resident, app, profile, snapshot.node_facts[nodes[group]])
 
 

@@ -70,9 +70,9 @@ class Victims:
     own: Floats
 
 
-def apart(app: Ints) -> Ints:
-    """(n,) codes of apps, those of unknown ones (-1) replaced: each is an app of its own."""
-    return np.where(app >= 0, app, app.max(initial=-1) + 1 + np.arange(len(app)))
+def apart(app: Ints, known: int) -> Ints:
+    """(n,) codes of apps, those of unknown ones (-1) replaced: each is an app of its own, none of the `known` first."""
+    return np.where(app >= 0, app, known + np.arange(len(app)))
 
 
 def company_of(share: Floats, group: Ints, app: Ints, groups: int) -> Company:
@@ -87,6 +87,11 @@ def company_of(share: Floats, group: Ints, app: Ints, groups: int) -> Company:
 
     Returns:
         The company.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0039-what-neighbours-do-together.md.
     """
     known = np.isfinite(share)
     counts, sums = _by(group, known, groups), _by(group, np.where(known, share, 0.0), groups)
@@ -146,7 +151,12 @@ def joined_sums(sums: Floats, victims: Victims, company: Company, newcomer: Vict
             it counts as the mean of the containers there.
 
     Returns:
-        (n, len(ORDERS)), never less than before.
+        (n, len(ORDERS)), never less than before; NaN stays NaN.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0039-what-neighbours-do-together.md.
     """
     brought = np.where(np.isfinite(newcomer.own), newcomer.own, company.typical)[victims.group]
     row = company.find(victims.group, newcomer.app[victims.group])

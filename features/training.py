@@ -95,7 +95,7 @@ def _home(rows: pa.Table, decisions: pa.Table, decision: Ints, sources: Sources)
         cpuset=found["cpuset"].to_pylist(),
     )
     row_app, app = key_codes(rows, found, ["app"])
-    app = apart(np.where(np.asarray(pc.is_valid(found["app"])), app, -1))
+    app = apart(np.where(np.asarray(pc.is_valid(found["app"])), app, -1), app.max(initial=-1) + 1)
     company = company_of(use / capacity, members.group, app, decisions.num_rows)
     return Home(members, company, app, row_app, _seat(rows, decision, found))
 

@@ -84,7 +84,7 @@ class EntryChoice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     order: Literal[1, 2, 4]
-    weight: Annotated[float, Field(gt=0, le=1e3)]
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ModelEntry(BaseModel):

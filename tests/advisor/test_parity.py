@@ -114,6 +114,7 @@ def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
     assert np.array_equal(served, expected, equal_nan=True)
     home, seats = home_of(snapshot, rows), seats_of(snapshot, Newcomer(app, team), rows)
     felt = harms_of(home, len(rows), wanted=True).felt(seats)
+    assert np.isfinite(felt).any()
     assert np.array_equal(felt, np.column_stack([floats(trained_on[name]) for name in TOGETHER]), equal_nan=True)
 
 

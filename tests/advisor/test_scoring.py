@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from advisor.crowd import home_of, seats_of
 from advisor.margins import served_margins
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer, Scores
@@ -272,6 +273,19 @@ def test_beside_somebody_louder_a_newcomer_of_the_same_use_harms_less_where_only
     [before], [after] = ([ratios(score(by_the_worst(scorer_of(of)), every(of)), 0)] for of in (calm, loud))
 
     assert max(after[1:]) < max(before[1:])
+
+
+def test_a_resident_of_no_known_app_is_no_sibling_of_any_newcomer() -> None:
+    made = snapshot(3, nodes=1, residents=(4, 4), missing=0.0)
+    of = replace(made, resident_app=np.array([0, -1, 0, -1]))
+    nodes = every(of)
+    home = home_of(of, nodes)
+    company = home.company(1)
+
+    for app in of.apps:
+        seats = seats_of(of, Newcomer(app), nodes)
+        there = company.find(seats.members.group, seats.app)
+        assert (there[0] >= 0) == (app == of.apps[0])
 
 
 def test_where_nothing_is_known_of_sensitivities_the_base_compares_nodes(scorer_of: ScorerOf) -> None:

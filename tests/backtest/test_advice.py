@@ -187,8 +187,10 @@ def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path, words:
     with subprocess.Popen(
         command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True, cwd=ROOT
     ) as running:
+        deadline = time.monotonic() + 120
         while not list(tmp_path.glob("cohabit-backtest-*/*")):
             assert running.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.2)
         running.terminate()
         assert running.wait(60) == 128 + signal.SIGTERM

@@ -39,7 +39,7 @@ def test_containers_of_one_app_count_together() -> None:
 
 
 def test_containers_of_unknown_apps_are_apps_of_their_own() -> None:
-    assert apart(np.array([2, -1, 0, -1])).tolist() == [2, 4, 0, 6]
+    assert apart(np.array([2, -1, 0, -1]), 5).tolist() == [2, 6, 0, 8]
 
 
 def test_no_app_alone_harms_beyond_what_a_sensitivity_can_tell() -> None:
@@ -69,7 +69,7 @@ def drawn(seed: int, groups: int = 4) -> tuple[Floats, Ints, Ints, Victims]:
     group = np.sort(rng.integers(groups, size=rng.integers(1, 20)))
     share = rng.gamma(1.0, 0.1, (len(group), R))
     share[rng.random(share.shape) < 0.1] = np.nan
-    app = apart(rng.integers(-1, 4, len(group)))
+    app = apart(rng.integers(-1, 4, len(group)), 4)
     sensitivity = rng.gamma(1.0, 1.0, share.shape)
     sensitivity[rng.random(share.shape) < 0.1] = np.nan
     return share, group, app, Victims(group, app, sensitivity, share)
