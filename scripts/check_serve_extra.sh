@@ -5,7 +5,15 @@ set -euo pipefail
 bin=$(realpath "$1") python=${2:-python3} root=$(realpath "$(dirname "$0")/..")
 work=$(mktemp -d)
 server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+leave() { # the server first, and its end: what it still writes would keep the folder from going
+  if [ -n "$server" ]; then
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+  fi
+  rm -rf "$work" || echo "$work was left behind" >&2
+}
+trap leave EXIT
 
 echo "building the wheel, a tiny bundle and a snapshot" >&2
 "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" "$root" >"$work/build.log"
