@@ -13,7 +13,7 @@ from features.diagnosis import DURING
 from models.calibrate import Calibration
 from models.evaluate import Estimate
 from models.hindsight import DIAGNOSIS, PLACEMENT
-from models.manifest import EntryMargins, Followed, Manifest, ModelEntry, Sampled
+from models.manifest import EntryChoice, EntryMargins, Followed, Manifest, ModelEntry, Sampled
 
 CARD = "MODEL_CARD.md"
 OURS = "ours"
@@ -156,13 +156,18 @@ def _followed(followed: Followed) -> Iterator[str]:
         yield _row([one.tier, f"`{one.platform}`", _number(exp(one.log_stretch)), str(one.labels)])
 
 
+def _together(choice: EntryChoice) -> str:
+    how = "added up" if choice.order == 1 else f"by order {choice.order}"
+    borne = f", slowing down from {_number(choice.knee)} on" if choice.knee else ""
+    return f"{how}{borne}, weight {_number(choice.weight)}"
+
+
 def _limits(manifest: Manifest) -> Iterator[str]:
     yield from ("", "## Limits", "")
     for name, entry in manifest.models.items():
         yield f"- `{name}`: what holds for apps never seen rests on {entry.calibration.groups} apps"
         if entry.choice is not None:
-            how = f"order {entry.choice.order}, weight {_number(entry.choice.weight)}"
-            yield f"- `{name}`: nodes are compared by neighbours' harm put together, not added up ({how})"
+            yield f"- `{name}`: nodes are compared by neighbours' harm put together: {_together(entry.choice)}"
         if entry.familiar_share is not None:
             share = _number(entry.familiar_share)
             yield f"- `{name}`: apps with an own margin are told by trees of their own, on {share} of the base"

@@ -10,6 +10,10 @@ from features.together import ORDERS
 Floats = NDArray[np.float64]
 
 
+BELOW = 0.1
+"""Slope below the knee over that above it: of nodes where nobody suffers yet, the one with less harm is better."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What nodes are compared by: the harm of all neighbours together.
@@ -17,12 +21,20 @@ class Choice:
     Args:
         order: one of features.together.ORDERS: the higher, the more only the worst neighbour counts.
         weight: of that harm, ratio, > 0.
+        knee: harm at which slowing down begins, >= 0: less of it is borne.
     """
 
     order: int
     weight: float
+    knee: float = 0.0
 
     def log_slowdown(self, together: Floats) -> Floats:
-        """(n,) log1p(weight x harm) of (n, len(ORDERS)) harms; NaN where the harm is not known."""
-        told: Floats = np.log1p(self.weight * together[:, ORDERS.index(self.order)])
+        """(n,) log1p(weight x bent harm) of (n, len(ORDERS)) harms; NaN where the harm is not known."""
+        told: Floats = np.log1p(self.weight * bent(together[:, ORDERS.index(self.order)], self.knee))
         return told
+
+
+def bent(harm: Floats, knee: float) -> Floats:
+    """(n,) harm beyond the knee and a little of what is below: rising everywhere, the harm itself by a knee of 0."""
+    over: Floats = np.maximum(harm - knee, 0.0) + BELOW * np.minimum(harm, knee)
+    return over

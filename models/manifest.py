@@ -85,6 +85,8 @@ class EntryChoice(BaseModel):
 
     order: Literal[1, 2, 4]
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    knee: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 in bundles that are older than knees."""
 
 
 class ModelEntry(BaseModel):

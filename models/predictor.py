@@ -187,7 +187,7 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
     if ROLE in entry.files:
         plain = replace(plain, terms=read_trees(bundle, model)[1])
     if entry.choice is not None:
-        plain = replace(plain, choice=Choice(entry.choice.order, entry.choice.weight))
+        plain = replace(plain, choice=Choice(**entry.choice.model_dump()))
     if entry.familiar_share is None:
         return plain
     return replace(plain, familiar=Own(entry.familiar_share, load_graph(bundle.file_of(model, FAMILIAR))))

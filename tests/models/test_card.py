@@ -232,9 +232,16 @@ def test_a_trained_bundle_holds_its_card_and_verifies_it(learnt: Simulated, tmp_
         load_bundle(folder, catalogue_hash())
 
 
-def test_it_tells_where_neighbours_do_not_add_up() -> None:
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        (EntryChoice(order=4, weight=0.7), "put together: by order 4, weight 0.7"),
+        (EntryChoice(order=1, weight=0.7, knee=0.2), "put together: added up, slowing down from 0.2 on, weight 0.7"),
+    ],
+)
+def test_it_tells_where_neighbours_do_not_simply_add_up(choice: EntryChoice, told: str) -> None:
     plain = manifest()
-    told = plain.models["diagnosis"].model_copy(update={"choice": EntryChoice(order=4, weight=0.7)})
+    entry = plain.models["diagnosis"].model_copy(update={"choice": choice})
 
     assert "put together" not in model_card(plain)
-    assert "put together, not added up (order 4, weight 0.7)" in model_card(manifest(models={"diagnosis": told}))
+    assert told in model_card(manifest(models={"diagnosis": entry}))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from models.base import base_sum
 from models.baselines import BASELINES
 from models.bundle import load_bundle, write_bundle
+from models.choice import Choice
 from models.dataset import Dataset
 from models.errors import InconsistentDataset
 from models.evaluate import evaluate
@@ -19,7 +20,7 @@ from models.export import export_placement
 from models.fit_base import fit_base
 from models.impute import impute, training_medians
 from models.link import log_mean
-from models.manifest import Manifest, ModelEntry
+from models.manifest import EntryChoice, Manifest, ModelEntry
 from models.placement import Placement
 from models.predictor import Predictor, open_predictor, predictor_of
 from models.splits import leave_group_out
@@ -209,6 +210,7 @@ def test_a_model_predicts_the_same_after_its_way_through_a_bundle(
         signs=tuple(placement.signs.tolist()),
         medians=placement.known_medians(),
         calibration=placement.calibration,
+        choice=EntryChoice(order=1, weight=0.7, knee=0.2),
     )
     now = datetime(2026, 3, 1, tzinfo=UTC)
     manifest = Manifest(
@@ -222,11 +224,13 @@ def test_a_model_predicts_the_same_after_its_way_through_a_bundle(
     graphs = export_placement(placement)
     write_bundle(tmp_path / "b", manifest, {f"{role}.onnx": graph for role, graph in graphs.items()})
 
-    served = open_predictor(load_bundle(tmp_path / "b", "c"), "placement").predict(data.features)
+    opened = open_predictor(load_bundle(tmp_path / "b", "c"), "placement")
+    served = opened.predict(data.features)
 
     expected = predictor(placement).predict(data.features)
     assert np.array_equal(served.log_mean, expected.log_mean)
     assert np.array_equal(served.upper(1.5), expected.upper(1.5))
+    assert opened.choice == Choice(1, 0.7, 0.2)
 
 
 def test_a_single_group_cannot_be_calibrated(placements: Draw) -> None:
