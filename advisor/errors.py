@@ -212,3 +212,11 @@ class CallerGone(AdvisorError):
 
     def __init__(self) -> None:
         super().__init__("the caller has hung up")
+
+
+class UnusableProblem(AdvisorError):
+    """What is to be reassigned does not fit together."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"this cannot be optimised: {reason}")

@@ -16,9 +16,11 @@ from benchmarks import (
     stream,
     worth,
 )
+from benchmarks.reassign import roadef_run
 from benchmarks.runner import main
 
 BENCHMARKS = (
+    roadef_run.CHECK_ROADEF,
     closed_loop.BENCHMARK,
     decode.BENCHMARK,
     export.BENCHMARK,
@@ -28,6 +30,7 @@ BENCHMARKS = (
     interference.BENCHMARK,
     laws.BENCHMARK,
     measured.BENCHMARK,
+    roadef_run.ROADEF,
     sampling.BENCHMARK,
     scoring.BENCHMARK,
     serving.BENCHMARK,

@@ -1,0 +1,35 @@
+"""Compiled: how kernels of the search become machine code. The Python they are written in stays theirs to call.
+
+Machine code is kept in the user's cache, in a folder of its own for each state of the kernels' sources: what is kept
+beside a source is not made anew where another source changed that it calls.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+from ingest.cache import cache_folder
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """The function as machine code that lets other threads run; kept on disk between runs."""
+    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))
+
+
+def sources_digest(folder: Path) -> str:
+    """A name for the state of all sources of a folder."""
+    digest = sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+numba.config.CACHE_DIR = str(  # type: ignore[attr-defined]  # set when numba is imported
+    cache_folder() / "compiled" / sources_digest(Path(__file__).parent)
+)

@@ -1,0 +1,105 @@
+"""Feasible: what is wrong with an assignment, and of whom. NumPy only: who approves a plan can ask again."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.reassign.objective import loads, moved
+from advisor.reassign.problem import NOWHERE, SLACK, Floats, Ints, Problem
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One broken rule.
+
+    Args:
+        rule: "capacity", "alike", "pair", "spread", "needs", "budget" or "homeless".
+        where: node, app, neighbourhood or container, by rule.
+        told: in words.
+    """
+
+    rule: str
+    where: int
+    told: str
+
+
+def wrongs(problem: Problem, place: Ints) -> list[Wrong]:
+    """Every broken rule of an assignment; none of a legal one.
+
+    Args:
+        problem: what is to be placed.
+        place: (k,) node of each container, NOWHERE where it has none.
+
+    Returns:
+        Broken rules. What was broken at the start already is told as well.
+
+    Raises:
+        Nothing.
+
+    Source: rules of the Google ROADEF/EURO Challenge 2012 and of Alibaba's scheduling contest of 2018.
+    """
+    over_budget = int(moved(problem, place).sum()) - problem.moves.most
+    budget = [Wrong("budget", 0, f"{over_budget} moves more than there may be")] if over_budget > 0 else []
+    homeless = [Wrong("homeless", int(who), f"container {who} is nowhere") for who in np.flatnonzero(place == NOWHERE)]
+    return [*homeless, *_over(problem, place), *_together(problem, place), *_apart(problem, place), *budget]
+
+
+def occupied(problem: Problem, place: Ints) -> Floats:
+    """(n, c) what is taken until all moves are done: by whoever is there, and in held columns by whoever left."""
+    found, gone = loads(problem, place), moved(problem, place)
+    for column in np.flatnonzero(problem.held):
+        found[:, column] += np.bincount(problem.start[gone], problem.use[gone, column], minlength=problem.nodes)
+    return found
+
+
+def _over(problem: Problem, place: Ints) -> list[Wrong]:
+    taken = occupied(problem, place)
+    node, column = np.nonzero(taken > problem.capacity + SLACK)
+    return [
+        Wrong("capacity", n, f"node {n} has {taken[n, c]:g} of {problem.capacity[n, c]:g} of column {c}")
+        for n, c in zip(node.tolist(), column.tolist(), strict=True)
+    ]
+
+
+def together(problem: Problem, place: Ints) -> tuple[Ints, Ints, Ints]:
+    """(g,) nodes and apps, and how many containers of the app the node holds."""
+    home = place != NOWHERE
+    key, count = np.unique(place[home] * problem.apps + problem.app[home], return_counts=True)
+    return key // problem.apps, key % problem.apps, count
+
+
+def _together(problem: Problem, place: Ints) -> list[Wrong]:
+    node, app, count = together(problem, place)
+    alike = np.flatnonzero(count > problem.limits.alike[app])
+    found = [Wrong("alike", int(node[i]), f"node {node[i]} has {count[i]} of app {app[i]}") for i in alike]
+    key = node * problem.apps + app
+    for (first, second), most in zip(problem.limits.pair.tolist(), problem.limits.most.tolist(), strict=True):
+        held = node[app == first]
+        at = np.searchsorted(key, held * problem.apps + second)
+        there = np.where((at < len(key)) & (key[np.minimum(at, len(key) - 1)] == held * problem.apps + second), at, -1)
+        beyond = [
+            (n, count[i]) for n, i in zip(held.tolist(), there.tolist(), strict=True) if i >= 0 and count[i] > most
+        ]
+        found += [Wrong("pair", n, f"node {n} has {more} of app {second} beside app {first}") for n, more in beyond]
+    return found
+
+
+def _apart(problem: Problem, place: Ints) -> list[Wrong]:
+    limits, found = problem.limits, list[Wrong]()
+    home = place != NOWHERE
+    if len(limits.spread):
+        width = int(limits.location.max(initial=0)) + 1
+        seen = np.unique(problem.app[home] * width + limits.location[place[home]]) // width
+        places = np.bincount(seen, minlength=problem.apps)
+        few = np.flatnonzero(places < limits.spread)
+        found += [Wrong("spread", int(app), f"app {app} is at {places[app]} locations") for app in few]
+    if len(limits.needs):
+        holds = np.zeros((problem.apps, int(limits.neighbourhood.max(initial=0)) + 1), np.bool_)
+        holds[problem.app[home], limits.neighbourhood[place[home]]] = True
+        first, second = limits.needs.T
+        pair, hood = np.nonzero(holds[first] & ~holds[second])
+        found += [
+            Wrong("needs", int(h), f"neighbourhood {h} has app {first[i]} without app {second[i]}")
+            for i, h in zip(pair, hood, strict=True)
+        ]
+    return found

@@ -1,0 +1,101 @@
+"""Slots: where compiled kernels find what, by name. `at[slots.PLACE]` is where the places of containers begin.
+
+Names of sizes tell how many there are of something; the others where an array begins among the numbers or whole
+numbers of a State, and are those of advisor.reassign.problem, or stand below.
+"""
+
+NODES = 0
+CONTAINERS = 1
+COLUMNS = 2
+APPS = 3
+SEATS = 4
+"""Width of `seat`."""
+LOCATIONS = 5
+HOODS = 6
+SITES = 7
+EXCESSES = 8
+BALANCES = 9
+CURVES = 10
+HARMS = 11
+MOST_MOVES = 12
+USE = 13
+LIMIT = 14
+"""(n, c) capacity and what sums of decimals may exceed it by."""
+CAPACITY = 15
+EXCESS_WEIGHT = 16
+SAFE = 17
+RATIO = 18
+BALANCE_WEIGHT = 19
+CONSTANT = 20
+OWN = 21
+HARM_WEIGHT = 22
+MOVE_COST = 23
+TRIP = 24
+LOAD = 25
+"""(n, c) what the containers of each node take."""
+TAKEN = 26
+"""(n, c) load, and in held columns what those who left still take."""
+OWN_SUM = 27
+"""(n,) see Harm.own."""
+COST = 28
+"""(n,) of each node's terms."""
+NUMBER = 29
+"""(2,) cost of the assignment, and of the best one."""
+ROW = 30
+"""(ROWS, c) sums that a move would lead to."""
+HELD = 31
+APP = 32
+START = 33
+ALIKE = 34
+PAIR_AT = 35
+"""(a + 1,) where an app's pairs begin."""
+PAIR_OTHER = 36
+PAIR_MOST_OTHER = 37
+PAIR_MOST_SELF = 38
+LOCATION = 39
+SPREAD = 40
+NEIGHBOURHOOD = 41
+NEEDS_AT = 42
+NEEDS = 43
+NEEDED_AT = 44
+NEEDED = 45
+EXCESS_COLUMN = 46
+FIRST = 47
+SECOND = 48
+CURVE = 49
+PRESSURE = 50
+SENSITIVITY = 51
+SITE = 52
+PLACE = 53
+"""(k,) node of each container."""
+SEAT = 54
+"""(n, w) containers of each node, the first `count` of them."""
+SEAT_APP = 55
+"""(n, w) their apps."""
+POSITION = 56
+"""(k,) among the seats of its node."""
+COUNT = 57
+"""(n,) containers of each node."""
+AT_LOCATION = 58
+"""(a, l) containers of each app at each location."""
+SPREAD_NOW = 59
+"""(a,) locations that each app is at."""
+IN_HOOD = 60
+"""(a, h) containers of each app in each neighbourhood."""
+APP_MOVED = 61
+"""(a,) containers of each app that moved."""
+WITH_MOVED = 62
+"""(k + 1,) apps by how many of their containers moved."""
+INFO = 63
+"""(3,) containers moved, the most of any app, and containers that differ from the best assignment's."""
+BEST = 64
+"""(k,) the best assignment."""
+CHANGED = 65
+"""(k,) containers that may differ from it, the first CHANGED of them."""
+IS_CHANGED = 66
+"""(k,) whether a container is among these."""
+TRIES = 67
+"""Nodes that are looked at for whoever has to go, out of many."""
+NONE = 68
+"""-1, no container and no node: of a constant the compiler makes one more kernel, of each that it is given to."""
+SIZE = 69
