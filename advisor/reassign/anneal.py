@@ -193,11 +193,17 @@ def typical(at: Ints, whole: Ints, real: Floats, seed: Seed, steps: int) -> NDAr
 
 
 @compiled
-def house(at: Ints, whole: Ints, real: Floats, who: int) -> bool:
-    """Place a container, or move it, to the node where it costs least; whether there is one that costs less."""
-    nobody = at[slots.NONE]
-    best, node = 0.0, NOWHERE
-    for target in range(at[slots.NODES]):
+def house(at: Ints, whole: Ints, real: Floats, who: int, begin: int, enough: int) -> bool:
+    """Place a container, or move it, to the cheapest of so many nodes from one on; whether one costs less.
+
+    Where none of them will do, it is the first one that does.
+    """
+    nobody, nodes = at[slots.NONE], at[slots.NODES]
+    best, node = 0.0, nobody
+    for step in range(nodes):
+        target = (begin + step) % nodes
+        if step >= enough and node != NOWHERE:
+            break
         if target != whole[at[slots.PLACE] + who]:
             more = delta(at, whole, real, who, target, nobody, nobody, best)
             if more < best:
@@ -206,4 +212,5 @@ def house(at: Ints, whole: Ints, real: Floats, who: int) -> bool:
         go(at, whole, real, who, node, nobody, nobody, best)
         if real[at[slots.NUMBER] + TOTAL] < real[at[slots.NUMBER] + BEST]:
             keep(at, whole, real)
-    return node != NOWHERE
+    housed: bool = node != NOWHERE
+    return housed

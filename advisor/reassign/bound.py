@@ -9,7 +9,10 @@ import numpy as np
 from advisor.reassign.problem import Floats, Problem
 
 ASCENTS = 400
-FIRST_STEP = 0.05
+PATIENCE = 8
+"""Ascents without a better value after which half as much is hoped for."""
+CHANGE = (0.2, 5.0)
+"""Of a price in one ascent."""
 
 
 def bound(problem: Problem) -> float:
@@ -24,8 +27,8 @@ def bound(problem: Problem) -> float:
     Raises:
         Nothing.
 
-    Source: Jensen's inequality for load and balance, as in the bounds of the ROADEF/EURO Challenge; Lagrangian duality
-    for load profiles. Harm and moves cost nothing at least.
+    Source: Jensen's inequality for load and balance, as in the bounds of the ROADEF/EURO Challenge; for load profiles
+    Lagrangian duality by steps of Polyak, Introduction to Optimization, 1987, 5.3. Harm and moves cost 0 at least.
     """
     total = problem.use.sum(axis=0)
     return _excess(problem, total) + _balance(problem, total) + _curve(problem, total)
@@ -48,15 +51,27 @@ def _curve(problem: Problem, total: Floats) -> float:
         return 0.0
     load = total[of.column]
     capacity, nodes = np.unique(problem.capacity[:, of.column], axis=0, return_counts=True)
-    height = (of.fixed + of.each) / len(load)
-    share = load / (nodes @ capacity)
-    price = np.maximum(height * np.exp(np.maximum(share - of.knee, 0.0)), 1e-12) / (nodes @ capacity) * nodes.sum()
-    best = 0.0
-    for turn in range(ASCENTS):
-        value, taken = _dual(price, load, capacity, nodes.astype(np.float64), problem)
-        best = max(best, value)
-        price = price * np.exp(FIRST_STEP / (1 + turn / 20) * np.clip((load - taken) / load.mean(), -1.0, 1.0))
+    count = nodes.astype(np.float64)
+    target = _even(problem, load / (nodes @ capacity))
+    best_price = price = np.full(len(load), (of.used or of.fixed + of.each) * count.sum() / np.sum(nodes @ capacity))
+    best, since = 0.0, 0
+    for _ in range(ASCENTS):
+        value, taken = _dual(price, load, capacity, count, problem)
+        best, best_price, since = (value, price, 0) if value > best else (best, best_price, since + 1)
+        if since == PATIENCE:
+            target, price, since = (best + target) / 2, best_price, 0
+            value, taken = _dual(price, load, capacity, count, problem)
+        missing = load - taken
+        step = (target - value) / max(float(missing**2 @ price), 1e-30)
+        price = price * np.clip(1.0 + step * missing, *CHANGE)
     return best
+
+
+def _even(problem: Problem, share: Floats) -> float:
+    """What it costs to load all nodes alike to (t,) shares of their capacity, were containers divisible."""
+    of = problem.curve
+    above = np.expm1(np.maximum(share - of.knee, 0.0)).mean()
+    return float(problem.nodes * of.used + (problem.nodes * of.fixed + problem.containers * of.each) * above)
 
 
 def _dual(price: Floats, load: Floats, capacity: Floats, nodes: Floats, problem: Problem) -> tuple[float, Floats]:

@@ -5,10 +5,12 @@ for the first one's node (a swap) or a third one (a chain). All kernels read and
 are given; see there what each position means.
 """
 
+from math import factorial
+
 import numpy as np
 
 from advisor.reassign import slots
-from advisor.reassign.compiled import compiled
+from advisor.reassign.compiled import compiled, vectorised
 from advisor.reassign.problem import NOWHERE, Floats, Ints
 from advisor.reassign.state import (
     BEST,
@@ -26,17 +28,22 @@ from advisor.reassign.state import (
 
 NOBODY = -1
 FORBIDDEN = np.inf
+T3, T4, T5, T6, T7, T8, T9, T10, T11, T12, T13, T14, T15, T16, T17 = (1.0 / factorial(n) for n in range(3, 18))
+"""Coefficients of exp."""
+BLOCK = 32
+"""Columns that are compared at once. Where there are more, whether there is room is asked last."""
 
 
 @compiled
 def node_cost(at: Ints, whole: Ints, real: Floats, node: int, row: int, own: float, count: int) -> float:
     """Terms of one node whose containers together take a row, which begins there; see advisor.reassign.objective."""
-    total = 0.0
+    total, shape = 0.0, whole[at[slots.SHAPE] + node]
+    safe = at[slots.SAFE] + shape * at[slots.EXCESSES]
     for e in range(at[slots.EXCESSES]):
-        above = real[row + whole[at[slots.EXCESS_COLUMN] + e]] - real[at[slots.SAFE] + node * at[slots.EXCESSES] + e]
+        above = real[row + whole[at[slots.EXCESS_COLUMN] + e]] - real[safe + e]
         if above > 0.0:
             total += real[at[slots.EXCESS_WEIGHT] + e] * above
-    there = at[slots.CAPACITY] + node * at[slots.COLUMNS]
+    there = at[slots.CAPACITY] + shape * at[slots.COLUMNS]
     for b in range(at[slots.BALANCES]):
         first, second = whole[at[slots.FIRST] + b], whole[at[slots.SECOND] + b]
         missing = real[at[slots.RATIO] + b] * (real[there + first] - real[row + first]) - (
@@ -57,16 +64,46 @@ def node_cost(at: Ints, whole: Ints, real: Floats, node: int, row: int, own: flo
     return total
 
 
-@compiled
+@vectorised
 def curve_height(at: Ints, whole: Ints, real: Floats, node: int, row: int) -> float:
-    """Mean over the profile of exp(max(0, load / capacity - knee)) - 1."""
-    knee, total = real[at[slots.CONSTANT] + KNEE], 0.0
-    for t in range(at[slots.CURVES]):
-        column = whole[at[slots.CURVE] + t]
-        above = real[row + column] / real[at[slots.CAPACITY] + node * at[slots.COLUMNS] + column] - knee
-        if above > 0.0:
-            total += np.expm1(above)
-    mean: float = total / at[slots.CURVES]
+    """Mean over the profile, whose columns come first, of exp(max(0, load / capacity - knee)) - 1.
+
+    Up to 1 above the knee it is the Taylor polynomial of degree 17, off by less than 2e-16: unlike the library's
+    function it is computed for several times at once.
+    """
+    there, knee = (
+        at[slots.CAPACITY] + whole[at[slots.SHAPE] + node] * at[slots.COLUMNS],
+        real[at[slots.CONSTANT] + KNEE],
+    )
+    load, capacity = real[row : row + at[slots.CURVES]], real[there : there + at[slots.CURVES]]
+    total, far = 0.0, 0
+    for t in range(len(load)):
+        above = load[t] / capacity[t] - knee
+        x = above if above > 0.0 else 0.0
+        far += x > 1.0
+        term = T17
+        term = T16 + term * x
+        term = T15 + term * x
+        term = T14 + term * x
+        term = T13 + term * x
+        term = T12 + term * x
+        term = T11 + term * x
+        term = T10 + term * x
+        term = T9 + term * x
+        term = T8 + term * x
+        term = T7 + term * x
+        term = T6 + term * x
+        term = T5 + term * x
+        term = T4 + term * x
+        term = T3 + term * x
+        term = 0.5 + term * x
+        term = 1.0 + term * x
+        total += term * x
+    if far > 0:
+        total = 0.0
+        for t in range(len(load)):
+            total += np.expm1(max(0.0, load[t] / capacity[t] - knee))
+    mean: float = total / len(load)
     return mean
 
 
@@ -78,21 +115,27 @@ def node_costs(at: Ints, whole: Ints, real: Floats) -> None:
 
 
 @compiled
+def fits(taken: Floats, use: Floats, limit: Floats) -> bool:
+    """Whether no column exceeds its limit."""
+    for begin in range(0, len(taken), BLOCK):
+        over = 0
+        for j in range(begin, min(begin + BLOCK, len(taken))):
+            over += taken[j] + use[j] > limit[j]
+        if over > 0:
+            return False
+    return True
+
+
+@compiled
 def has_room(at: Ints, whole: Ints, real: Floats, who: int, node: int, leaver: int) -> bool:
     """Whether every column of a node takes a container once another one left."""
     columns, enters_home = at[slots.COLUMNS], whole[at[slots.START] + who] == node
     leaves_home = leaver != NOBODY and whole[at[slots.START] + leaver] == node
-    taken, limit, use = (
-        at[slots.TAKEN] + node * columns,
-        at[slots.LIMIT] + node * columns,
-        at[slots.USE] + who * columns,
-    )
+    taken, use = at[slots.TAKEN] + node * columns, use_of(at, whole, who)
+    limit = at[slots.LIMIT] + whole[at[slots.SHAPE] + node] * columns
     if leaver == NOBODY and not enters_home:
-        for j in range(columns):
-            if real[taken + j] + real[use + j] > real[limit + j]:
-                return False
-        return True
-    gone = use if leaver == NOBODY else at[slots.USE] + leaver * columns
+        return fits(real[taken : taken + columns], real[use : use + columns], real[limit : limit + columns])
+    gone = use if leaver == NOBODY else use_of(at, whole, leaver)
     for j in range(columns):
         held = whole[at[slots.HELD] + j] != 0
         more = 0.0 if enters_home and held else real[use + j]
@@ -223,24 +266,44 @@ def trip_between(at: Ints, whole: Ints, real: Floats, start: int, target: int) -
 
 
 @compiled
+def add(made: Floats, now: Floats, more: Floats) -> None:
+    """Write the sum of two rows into a third."""
+    for j in range(len(made)):
+        made[j] = now[j] + more[j]
+
+
+@compiled
+def subtract(made: Floats, now: Floats, less: Floats) -> None:
+    """Write the difference of two rows into a third."""
+    for j in range(len(made)):
+        made[j] = now[j] - less[j]
+
+
+@compiled
+def use_of(at: Ints, whole: Ints, who: int) -> int:
+    """Where the row begins of what a container takes."""
+    begin: int = at[slots.USE] + whole[at[slots.KIND] + who] * at[slots.COLUMNS]
+    return begin
+
+
+@compiled
 def filled(at: Ints, whole: Ints, real: Floats, row: int, node: int, enters: int, leaves: int) -> float:
     """What a node costs more that one container enters and another leaves, NOBODY where none does."""
-    columns, own, count = at[slots.COLUMNS], real[at[slots.OWN_SUM] + node], whole[at[slots.COUNT] + node]
-    load = at[slots.LOAD] + node * columns
+    priced, own, count = at[slots.PRICED], real[at[slots.OWN_SUM] + node], whole[at[slots.COUNT] + node]
+    load, made = at[slots.LOAD] + node * at[slots.COLUMNS], real[row : row + priced]
+    now = real[load : load + priced]
     if enters == NOBODY:
-        use = at[slots.USE] + leaves * columns
-        for j in range(columns):
-            real[row + j] = real[load + j] - real[use + j]
+        less = use_of(at, whole, leaves)
+        subtract(made, now, real[less : less + priced])
         own, count = own - real[at[slots.OWN] + leaves], count - 1
     elif leaves == NOBODY:
-        use = at[slots.USE] + enters * columns
-        for j in range(columns):
-            real[row + j] = real[load + j] + real[use + j]
+        use = use_of(at, whole, enters)
+        add(made, now, real[use : use + priced])
         own, count = own + real[at[slots.OWN] + enters], count + 1
     else:
-        use, less = at[slots.USE] + enters * columns, at[slots.USE] + leaves * columns
-        for j in range(columns):
-            real[row + j] = real[load + j] + real[use + j] - real[less + j]
+        use, less = use_of(at, whole, enters), use_of(at, whole, leaves)
+        add(made, now, real[use : use + priced])
+        subtract(made, made, real[less : less + priced])
         own += real[at[slots.OWN] + enters] - real[at[slots.OWN] + leaves]
     more: float = node_cost(at, whole, real, node, row, own, count) - real[at[slots.COST] + node]
     return more
@@ -290,14 +353,15 @@ def delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int,
     Returns:
         The difference of costs, FORBIDDEN where the move is, or where it certainly exceeds the limit.
     """
-    if not may_go(at, whole, real, who, node, second, third):
+    wide = at[slots.COLUMNS] > BLOCK
+    if not wide and not may_go(at, whole, real, who, node, second, third):
         return FORBIDDEN
     source, most_of_app = whole[at[slots.PLACE] + who], real[at[slots.CONSTANT] + MOST_OF_APP]
     total = node_delta(at, whole, real, who, node, second, third)
     total += trip_cost(at, whole, real, who, source, node)
     if second != NOBODY:
         total += trip_cost(at, whole, real, second, node, third)
-    if total - 2 * most_of_app > limit:
+    if total - 2 * most_of_app > limit or (wide and not may_go(at, whole, real, who, node, second, third)):
         return FORBIDDEN
     most, moved = whole[at[slots.INFO] + MOST_MOVED], whole[at[slots.INFO] + MOVED]
     shift(at, whole, who, source, node, second, third)
@@ -330,7 +394,7 @@ def change_sums(at: Ints, whole: Ints, real: Floats, who: int, node: int, sign: 
     """Add a container to what its node takes, or take it off."""
     real[at[slots.OWN_SUM] + node] += sign * real[at[slots.OWN] + who]
     at_home, columns = whole[at[slots.START] + who] == node, at[slots.COLUMNS]
-    load, taken, use = at[slots.LOAD] + node * columns, at[slots.TAKEN] + node * columns, at[slots.USE] + who * columns
+    load, taken, use = at[slots.LOAD] + node * columns, at[slots.TAKEN] + node * columns, use_of(at, whole, who)
     for j in range(columns):
         real[load + j] += sign * real[use + j]
         if not (at_home and whole[at[slots.HELD] + j] != 0):

@@ -211,6 +211,8 @@ class Problem:
             if len(array) not in (0, size):
                 raise UnusableProblem(f"{name} has {len(array)} entries, not {size}")
         self._refuse_codes()
+        if len(np.unique(self.curve.column)) < len(self.curve.column):
+            raise UnusableProblem("a column stands in the profile twice")
         if not (np.isfinite(self.use).all() and (self.use >= 0).all() and not np.isnan(self.capacity).any()):
             raise UnusableProblem("a use is no number of at least 0, or a capacity no number")
 

@@ -11,73 +11,27 @@ from functools import partial
 
 import numpy as np
 
-from advisor.reassign.anneal import Seed, anneal, house, typical
-from advisor.reassign.moves import node_costs
+from advisor.reassign.anneal import Seed, anneal
+from advisor.reassign.by_parts import search_parts
 from advisor.reassign.objective import cost
+from advisor.reassign.parts import divisible
 from advisor.reassign.problem import NOWHERE, Ints, Limits, Problem
-from advisor.reassign.state import State, state_of
+from advisor.reassign.state import State
+from advisor.reassign.tuning import (
+    MIXES,
+    Found,
+    Mix,
+    Spent,
+    Tuning,
+    begun,
+    first_heat,
+    housed,
+    seeded,
+    share_within,
+)
 
 STEPS = 1 << 17
 """Moves tried between two looks at the time."""
-SAMPLED = 20_000
-Spent = Callable[[], float]
-"""Share of the budget that is spent, 1 when it is over."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """Which moves are tried.
-
-    Args:
-        swaps: share of swaps.
-        chains: share of chains.
-        bulks: share of moves that make room first.
-    """
-
-    swaps: float
-    chains: float
-    bulks: float
-
-
-MIXES = (Mix(0.5, 0.3, 0.03), Mix(0.05, 0.85, 0.02), Mix(0.2, 0.6, 0.02), Mix(0.3, 0.2, 0.01))
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How to search.
-
-    Args:
-        mixes: of moves; which one goes on is decided by a race.
-        race: share of the time that the race takes.
-        last: share of the time from which it goes on from the best, with little heat.
-        hot: share of sampled worsenings that are less than twice the first temperature.
-        reheat: first temperature of the last part over that of the others.
-        cold: last temperature over the first.
-        workers: threads.
-    """
-
-    mixes: tuple[Mix, ...] = MIXES
-    race: float = 0.2
-    last: float = 0.85
-    hot: float = 0.9
-    reheat: float = 0.02
-    cold: float = 3e-5
-    workers: int = 2
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search ended with.
-
-    Args:
-        place: (k,) the best assignment.
-        cost: of it, computed anew.
-        tried: moves.
-    """
-
-    place: Ints
-    cost: float
-    tried: int
 
 
 def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
@@ -98,6 +52,8 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
     Source: ours, docs/decisions/0041-reassignment.md.
     """
     start, anneal_all = housed(problem, problem.start), partial(_anneal_all, problem, tuning, seed, spent)
+    if divisible(problem) and problem.nodes >= 2 * tuning.part:
+        return search_parts(problem, start, seed, spent, tuning)
     ran = list[Ran]()
     for leg in _heats(tuning):
         ran += anneal_all(leg, start, 1.0)
@@ -145,19 +101,11 @@ def _anneal_all(  # noqa: PLR0917
     problem: Problem, tuning: Tuning, seed: int, spent: Spent, leg: Leg, place: Ints, scale: float
 ) -> list[Ran]:
     """Workers side by side, from so many times the first temperature."""
-    within = partial(_within, spent, leg.begin, leg.end)
-    seeds = [_seed(seed, round(1000 * leg.begin), worker) for worker in range(len(leg.mixes))]
+    within = partial(share_within, spent, leg.begin, leg.end)
+    seeds = [seeded(seed, round(1000 * leg.begin), worker) for worker in range(len(leg.mixes))]
     work = partial(_cooled, begin=partial(begun, problem, place), tuning=tuning, scale=scale, spent=within)
     with ThreadPoolExecutor(tuning.workers) as pool:
         return list(pool.map(work, leg.mixes, seeds))
-
-
-def _within(spent: Spent, begin: float, end: float) -> float:
-    return (spent() - begin) / (end - begin)
-
-
-def _seed(*numbers: int) -> Seed:
-    return np.random.SeedSequence(numbers).generate_state(1, np.uint64).astype(np.uint64)
 
 
 def compile_kernels() -> None:
@@ -179,31 +127,11 @@ def _once() -> Spent:
     return lambda: next(looks)
 
 
-def begun(problem: Problem, place: Ints) -> State:
-    """The state of an assignment."""
-    state = state_of(problem, place, np.zeros(problem.nodes))
-    node_costs(state.at, state.whole, state.real)
-    return state
-
-
-def housed(problem: Problem, place: Ints) -> Ints:
-    """The assignment with everybody placed who is nowhere and fits somewhere, the largest first."""
-    state = begun(problem, place)
-    nowhere = np.flatnonzero(place == NOWHERE)
-    most = problem.capacity.max(axis=0)
-    size = (problem.use[nowhere] / np.maximum(most, 1e-9)).max(axis=1)
-    for who in nowhere[np.argsort(-size, kind="stable")]:
-        house(state.at, state.whole, state.real, who)
-    return state.place()
-
-
 def _cooled(mix: Mix, seed: Seed, *, begin: Callable[[], State], tuning: Tuning, scale: float, spent: Spent) -> Ran:
     """One worker's leg."""
     state, tried = begin(), 0
     parts = state.at, state.whole, state.real
-    worse = typical(*parts, seed, SAMPLED)
-    worse = worse[worse > 0]
-    hot = scale * 0.5 * float(np.quantile(worse, tuning.hot)) if len(worse) else 1.0
+    hot = scale * first_heat(state, seed, tuning)
     while (share := spent()) < 1.0:
         anneal(*parts, seed, STEPS, hot * tuning.cold**share, mix.swaps, mix.chains, mix.bulks)
         tried += STEPS

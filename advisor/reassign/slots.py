@@ -19,8 +19,9 @@ CURVES = 10
 HARMS = 11
 MOST_MOVES = 12
 USE = 13
+"""(d, c) each row once that a container takes."""
 LIMIT = 14
-"""(n, c) capacity and what sums of decimals may exceed it by."""
+"""(s, c) of each shape of nodes capacity and what sums of decimals may exceed it by."""
 CAPACITY = 15
 EXCESS_WEIGHT = 16
 SAFE = 17
@@ -62,7 +63,8 @@ NEEDED = 45
 EXCESS_COLUMN = 46
 FIRST = 47
 SECOND = 48
-CURVE = 49
+SHAPE = 49
+"""(n,) which row of capacity, limit and safe is a node's."""
 PRESSURE = 50
 SENSITIVITY = 51
 SITE = 52
@@ -98,4 +100,8 @@ TRIES = 67
 """Nodes that are looked at for whoever has to go, out of many."""
 NONE = 68
 """-1, no container and no node: of a constant the compiler makes one more kernel, of each that it is given to."""
-SIZE = 69
+KIND = 69
+"""(k,) which row of use is a container's."""
+PRICED = 70
+"""Columns that cost something; they come first."""
+SIZE = 71

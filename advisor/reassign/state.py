@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.reassign import slots
+from advisor.reassign.arrange import arranged, distinct, priced
 from advisor.reassign.feasible import occupied
 from advisor.reassign.objective import cost, loads, moved
 from advisor.reassign.problem import NOWHERE, SLACK, Floats, Ints, Problem
@@ -63,19 +64,21 @@ class State:
         return self.whole[begin : begin + size].copy()
 
 
-def state_of(problem: Problem, place: Ints, node_costs: Floats) -> State:
+def state_of(given: Problem, place: Ints, node_costs: Floats) -> State:
     """The state of an assignment, legal or not.
 
     Args:
-        problem: what is to be placed.
+        given: what is to be placed; its columns are arranged, see advisor.reassign.arrange.
         place: (k,) node of each container.
         node_costs: (n,) of each node's terms.
     """
+    problem = arranged(given)
     width = _width(problem, place)
     sizes = {
         "nodes": problem.nodes,
         "containers": problem.containers,
         "columns": problem.columns,
+        "priced": len(priced(problem)),
         "apps": problem.apps,
         "seats": width,
         "locations": int(problem.limits.location.max(initial=-1)) + 1,
@@ -89,23 +92,26 @@ def state_of(problem: Problem, place: Ints, node_costs: Floats) -> State:
         "tries": TRIES,
         "none": NOWHERE,
     }
-    numbers = _asked_numbers(problem) | _numbers(problem, place, node_costs)
-    wholes = _asked_wholes(problem) | _wholes(problem, place, width)
+    use, kind = distinct(problem.use)
+    nodes, shape = distinct(np.hstack([problem.capacity, problem.excess.safe.reshape(problem.nodes, -1)]))
+    numbers = _asked_numbers(problem, use, nodes) | _numbers(problem, place, node_costs)
+    wholes = {"kind": kind, "shape": shape} | _asked_wholes(problem) | _wholes(problem, place, width)
     at = np.zeros(slots.SIZE, np.int64)
     for name, value in (sizes | _begins(numbers) | _begins(wholes)).items():
         at[getattr(slots, name.upper())] = value
     return State(at, _packed(wholes, np.int64), _packed(numbers, np.float64))
 
 
-def _asked_numbers(problem: Problem) -> dict[str, Floats]:
+def _asked_numbers(problem: Problem, use: Floats, nodes: Floats) -> dict[str, Floats]:
+    capacity, safe = nodes[:, : problem.columns], nodes[:, problem.columns :]
     n, k, curve = problem.nodes, problem.containers, problem.curve
     constant = [curve.knee, curve.fixed, curve.each, curve.used, problem.moves.most_of_app, problem.homeless]
     return {
-        "use": problem.use,
-        "limit": problem.capacity + SLACK,
-        "capacity": problem.capacity,
+        "use": use,
+        "limit": capacity + SLACK,
+        "capacity": capacity,
         "excess_weight": problem.excess.weight,
-        "safe": problem.excess.safe,
+        "safe": safe,
         "ratio": problem.balance.ratio,
         "balance_weight": problem.balance.weight,
         "constant": np.array(constant),
@@ -153,7 +159,6 @@ def _asked_wholes(problem: Problem) -> dict[str, NDArray[Any]]:
         "excess_column": problem.excess.column,
         "first": problem.balance.first,
         "second": problem.balance.second,
-        "curve": problem.curve.column,
         "pressure": problem.harm.pressure,
         "sensitivity": problem.harm.sensitivity,
         "site": problem.moves.site,

@@ -13,8 +13,9 @@ from advisor.reassign.anneal import anneal
 from advisor.reassign.bound import bound
 from advisor.reassign.objective import cost
 from advisor.reassign.problem import NOWHERE
-from advisor.reassign.search import MIXES, STEPS, Tuning, begun, search
+from advisor.reassign.search import STEPS, search
 from advisor.reassign.state import MOST_MOVED, MOVED
+from advisor.reassign.tuning import MIXES, Tuning, begun
 
 
 def looks(count: int) -> Callable[[], float]:

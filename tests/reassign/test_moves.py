@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.reassign import slots
+from advisor.reassign.arrange import arranged
 from advisor.reassign.feasible import occupied
 from advisor.reassign.moves import FORBIDDEN, NOBODY, delta, go
 from advisor.reassign.objective import cost, loads
 from advisor.reassign.problem import NOWHERE, Floats, Ints, Problem
-from advisor.reassign.search import begun
 from advisor.reassign.state import State
+from advisor.reassign.tuning import begun
 
 WHO = st.integers(0, CONTAINERS - 1)
 NODE = st.integers(0, NODES - 1)
@@ -54,8 +55,9 @@ def tried(problem: Problem, moves: list[tuple[int, int, int, int]]) -> int:
             allowed += 1
             assert state.place().tolist() == after.tolist()
             assert state.total() == pytest.approx(cost(problem, after).total, abs=1e-6)
-            np.testing.assert_allclose(sums(state, int(state.at[slots.LOAD])), loads(problem, after), atol=1e-9)
-            np.testing.assert_allclose(sums(state, int(state.at[slots.TAKEN])), occupied(problem, after), atol=1e-9)
+            in_order = arranged(problem)
+            np.testing.assert_allclose(sums(state, int(state.at[slots.LOAD])), loads(in_order, after), atol=1e-9)
+            np.testing.assert_allclose(sums(state, int(state.at[slots.TAKEN])), occupied(in_order, after), atol=1e-9)
     return allowed
 
 

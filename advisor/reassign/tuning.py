@@ -1,0 +1,115 @@
+"""Tuning: how to search, and what every search begins with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.reassign.anneal import Seed, house, typical
+from advisor.reassign.moves import node_costs
+from advisor.reassign.problem import NOWHERE, Ints, Problem
+from advisor.reassign.state import State, state_of
+
+SAMPLED = 20_000
+"""Moves that the first temperature is found by."""
+LOOKED = 256
+"""Nodes that are looked at for whoever is nowhere."""
+Spent = Callable[[], float]
+"""Share of the budget that is spent, 1 when it is over."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Which moves are tried.
+
+    Args:
+        swaps: share of swaps.
+        chains: share of chains.
+        bulks: share of moves that make room first.
+    """
+
+    swaps: float
+    chains: float
+    bulks: float
+
+
+MIXES = (Mix(0.5, 0.3, 0.03), Mix(0.05, 0.85, 0.02), Mix(0.2, 0.6, 0.02), Mix(0.3, 0.2, 0.01))
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How to search.
+
+    Args:
+        mixes: of moves; which one goes on is decided by a race.
+        race: share of the time that the race takes.
+        last: share of the time from which it goes on from the best, with little heat.
+        hot: share of sampled worsenings that are less than twice the first temperature.
+        reheat: first temperature of the last part over that of the others.
+        cold: last temperature over the first.
+        part: nodes of a part, where a problem is searched in parts.
+        cuts: how often it is cut anew.
+        cold_part: last temperature over the first, in parts.
+        workers: threads.
+    """
+
+    mixes: tuple[Mix, ...] = MIXES
+    race: float = 0.2
+    last: float = 0.85
+    hot: float = 0.9
+    reheat: float = 0.02
+    cold: float = 3e-5
+    part: int = 375
+    cuts: int = 40
+    cold_part: float = 1e-3
+    workers: int = 2
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search ended with.
+
+    Args:
+        place: (k,) the best assignment.
+        cost: of it, computed anew.
+        tried: moves.
+    """
+
+    place: Ints
+    cost: float
+    tried: int
+
+
+def begun(problem: Problem, place: Ints) -> State:
+    """The state of an assignment."""
+    state = state_of(problem, place, np.zeros(problem.nodes))
+    node_costs(state.at, state.whole, state.real)
+    return state
+
+
+def housed(problem: Problem, place: Ints) -> Ints:
+    """The assignment with everybody placed who is nowhere and fits somewhere, the largest first."""
+    state = begun(problem, place)
+    nowhere = np.flatnonzero(place == NOWHERE)
+    most = problem.capacity.max(axis=0)
+    size = (problem.use[nowhere] / np.maximum(most, 1e-9)).max(axis=1)
+    for turn, who in enumerate(nowhere[np.argsort(-size, kind="stable")].tolist()):
+        house(state.at, state.whole, state.real, who, turn * LOOKED % problem.nodes, LOOKED)
+    return state.place()
+
+
+def first_heat(state: State, seed: Seed, tuning: Tuning) -> float:
+    """The temperature to begin with."""
+    worse = typical(state.at, state.whole, state.real, seed, SAMPLED)
+    worse = worse[worse > 0]
+    return 0.5 * float(np.quantile(worse, tuning.hot)) if len(worse) else 1.0
+
+
+def share_within(spent: Spent, begin: float, end: float) -> float:
+    """Which share of a part of the budget is spent."""
+    return (spent() - begin) / (end - begin)
+
+
+def seeded(*numbers: int) -> Seed:
+    """The state of a generator of its own for some numbers."""
+    return np.random.SeedSequence(numbers).generate_state(1, np.uint64).astype(np.uint64)
