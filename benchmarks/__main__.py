@@ -16,11 +16,12 @@ from benchmarks import (
     stream,
     worth,
 )
-from benchmarks.reassign import roadef_run
+from benchmarks.reassign import roadef_run, tianchi_run
 from benchmarks.runner import main
 
 BENCHMARKS = (
     roadef_run.CHECK_ROADEF,
+    tianchi_run.CHECK_TIANCHI,
     closed_loop.BENCHMARK,
     decode.BENCHMARK,
     export.BENCHMARK,
@@ -35,6 +36,7 @@ BENCHMARKS = (
     scoring.BENCHMARK,
     serving.BENCHMARK,
     stream.BENCHMARK,
+    tianchi_run.TIANCHI,
     worth.BENCHMARK,
 )
 

@@ -9,7 +9,7 @@ from advisor.errors import UnusableProblem
 from advisor.reassign.feasible import wrongs
 from advisor.reassign.objective import cost
 from advisor.reassign.problem import Problem
-from advisor.reassign.search import Tuning
+from advisor.reassign.tuning import Tuning
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.roadef import read_assignment, read_model, write_assignment
 from benchmarks.reassign.timed import seconds, seed, timed, writable

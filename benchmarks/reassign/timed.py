@@ -9,7 +9,8 @@ from time import monotonic
 from advisor.reassign.bound import bound
 from advisor.reassign.objective import cost
 from advisor.reassign.problem import Ints, Problem
-from advisor.reassign.search import Tuning, compile_kernels, search
+from advisor.reassign.search import compile_kernels, search
+from advisor.reassign.tuning import Tuning
 
 
 @dataclass(frozen=True)
