@@ -16,7 +16,7 @@ from benchmarks import (
     stream,
     worth,
 )
-from benchmarks.reassign import roadef_run, tianchi_run
+from benchmarks.reassign import plan_scale, roadef_run, tianchi_run
 from benchmarks.runner import main
 
 BENCHMARKS = (
@@ -31,6 +31,7 @@ BENCHMARKS = (
     interference.BENCHMARK,
     laws.BENCHMARK,
     measured.BENCHMARK,
+    plan_scale.PLAN_SCALE,
     roadef_run.ROADEF,
     sampling.BENCHMARK,
     scoring.BENCHMARK,

@@ -1,4 +1,7 @@
-"""By parts: the search of a large problem, of which workers anneal a part each, cut anew again and again."""
+"""By parts: the search of a large problem, of which workers anneal a part each, cut anew again and again.
+
+Of the first cut only moves are taken that improve, so that there is a plan soon.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -9,10 +12,12 @@ from advisor.reassign.anneal import Seed, anneal
 from advisor.reassign.objective import cost
 from advisor.reassign.parts import Part, parts_of
 from advisor.reassign.problem import Ints, Problem
-from advisor.reassign.tuning import Found, Spent, Tuning, begun, first_heat, seeded, share_within
+from advisor.reassign.tuning import Found, Spent, Tuning, begun, first_heat, seeded
 
 STEPS = 1 << 11
 """Moves tried between two looks at the time."""
+WORTHWHILE = 4
+"""How much longer than it takes to begin a part it is searched at least."""
 
 
 def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning: Tuning) -> Found:
@@ -34,17 +39,18 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
     Source: ours, docs/decisions/0041-reassignment.md.
     """
     rng, count = np.random.default_rng(seed), tuning.workers * max(1, problem.nodes // tuning.part // tuning.workers)
-    hot = first_heat(begun(problem, start), seeded(seed), tuning)
-    place, best, least, tried = start.copy(), start.copy(), cost(problem, start).total, 0
+    place, best, least, tried, hot = start.copy(), start.copy(), cost(problem, start).total, 0, 0.0
     with ThreadPoolExecutor(tuning.workers) as pool:
-        for cut in range(tuning.cuts):
+        while spent() < 1.0:
             parts = parts_of(problem, place, count, rng)
+            hot = 0.0 if tried == 0 else hot or _hot(parts[0], seed, tuning)
             for turn in range(0, count, tuning.workers):
-                begin = (cut + turn / count) / tuning.cuts
-                within = partial(share_within, spent, begin, begin + tuning.workers / count / tuning.cuts)
-                work = partial(_annealed, tuning=tuning, hot=hot, spent=spent, within=within)
-                seeds = [seeded(seed, cut, turn, worker) for worker in range(tuning.workers)]
-                some = parts[turn : turn + tuning.workers]
+                some, seeds = (
+                    parts[turn : turn + tuning.workers],
+                    [seeded(seed, tried, n) for n in range(tuning.workers)],
+                )
+                slot = tuning.workers / count / tuning.cuts
+                work = partial(_annealed, tuning=tuning, hot=hot, spent=spent, slot=slot)
                 for part, (found, moves) in zip(some, pool.map(work, some, seeds), strict=True):
                     part.put(place, found)
                     tried += moves
@@ -53,11 +59,21 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
     return Found(best, least, tried)
 
 
-def _annealed(part: Part, seed: Seed, *, tuning: Tuning, hot: float, spent: Spent, within: Spent) -> tuple[Ints, int]:
-    """Where a part's containers end, and how many moves were tried."""
-    state, tried, mix = begun(part.problem, part.place), 0, tuning.mixes[0]
-    while within() < 1.0:
-        heat = hot * tuning.cold_part ** spent()
+def _hot(part: Part, seed: int, tuning: Tuning) -> float:
+    """The first temperature of all parts."""
+    return first_heat(begun(part.problem, part.place), seeded(seed), tuning)
+
+
+def _annealed(part: Part, seed: Seed, *, tuning: Tuning, hot: float, spent: Spent, slot: float) -> tuple[Ints, int]:
+    """Where a part's containers are after a slot of the budget, and how many moves were tried."""
+    tried, mix, begin = 0, tuning.mixes[0], spent()
+    if begin >= 1.0:
+        return part.place, tried
+    state = begun(part.problem, part.place)
+    ready = spent()
+    end = min(1.0, max(begin + slot, ready + WORTHWHILE * (ready - begin)))
+    while (share := spent()) < end:
+        heat = hot * tuning.cold_part**share
         anneal(state.at, state.whole, state.real, seed, STEPS, heat, mix.swaps, mix.chains, mix.bulks)
         tried += STEPS
     return state.place(), tried

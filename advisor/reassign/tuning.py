@@ -48,7 +48,7 @@ class Tuning:
         reheat: first temperature of the last part over that of the others.
         cold: last temperature over the first.
         part: nodes of a part, where a problem is searched in parts.
-        cuts: how often it is cut anew.
+        cuts: how often it is cut anew at most.
         cold_part: last temperature over the first, in parts.
         workers: threads.
     """
@@ -89,8 +89,10 @@ def begun(problem: Problem, place: Ints) -> State:
 
 def housed(problem: Problem, place: Ints) -> Ints:
     """The assignment with everybody placed who is nowhere and fits somewhere, the largest first."""
-    state = begun(problem, place)
     nowhere = np.flatnonzero(place == NOWHERE)
+    if not len(nowhere):
+        return place.copy()
+    state = begun(problem, place)
     most = problem.capacity.max(axis=0)
     size = (problem.use[nowhere] / np.maximum(most, 1e-9)).max(axis=1)
     for turn, who in enumerate(nowhere[np.argsort(-size, kind="stable")].tolist()):
