@@ -39,24 +39,22 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
     Source: ours, docs/decisions/0041-reassignment.md.
     """
     rng, count = np.random.default_rng(seed), tuning.workers * max(1, problem.nodes // tuning.part // tuning.workers)
-    place, best, least, tried, hot = start.copy(), start.copy(), cost(problem, start).total, 0, 0.0
+    place, best, least, done, hot = start.copy(), start.copy(), cost(problem, start).total, [0] * tuning.workers, 0.0
     with ThreadPoolExecutor(tuning.workers) as pool:
-        while spent() < 1.0:
+        while spent(max(done)) < 1.0:
             parts = parts_of(problem, place, count, rng)
-            hot = 0.0 if tried == 0 else hot or _hot(parts[0], seed, tuning)
+            hot = 0.0 if not any(done) else hot or _hot(parts[0], seed, tuning)
             for turn in range(0, count, tuning.workers):
-                some, seeds = (
-                    parts[turn : turn + tuning.workers],
-                    [seeded(seed, tried, n) for n in range(tuning.workers)],
-                )
+                some = parts[turn : turn + tuning.workers]
+                seeds = [seeded(seed, tried, worker) for worker, tried in enumerate(done)]
                 slot = tuning.workers / count / tuning.cuts
                 work = partial(_annealed, tuning=tuning, hot=hot, spent=spent, slot=slot)
-                for part, (found, moves) in zip(some, pool.map(work, some, seeds), strict=True):
-                    part.put(place, found)
-                    tried += moves
+                for worker, (found, tried) in enumerate(pool.map(work, some, seeds, done)):
+                    some[worker].put(place, found)
+                    done[worker] = tried
             if (reached := cost(problem, place).total) < least:
                 least, best = reached, place.copy()
-    return Found(best, least, tried)
+    return Found(best, least, sum(done))
 
 
 def _hot(part: Part, seed: int, tuning: Tuning) -> float:
@@ -64,15 +62,17 @@ def _hot(part: Part, seed: int, tuning: Tuning) -> float:
     return first_heat(begun(part.problem, part.place), seeded(seed), tuning)
 
 
-def _annealed(part: Part, seed: Seed, *, tuning: Tuning, hot: float, spent: Spent, slot: float) -> tuple[Ints, int]:
-    """Where a part's containers are after a slot of the budget, and how many moves were tried."""
-    tried, mix, begin = 0, tuning.mixes[0], spent()
+def _annealed(
+    part: Part, seed: Seed, tried: int, *, tuning: Tuning, hot: float, spent: Spent, slot: float
+) -> tuple[Ints, int]:
+    """Where a part's containers are after a slot of the budget, and how many moves its worker tried by then."""
+    begin, mix = spent(tried), tuning.mixes[0]
     if begin >= 1.0:
         return part.place, tried
     state = begun(part.problem, part.place)
-    ready = spent()
+    ready = spent(tried)
     end = min(1.0, max(begin + slot, ready + WORTHWHILE * (ready - begin)))
-    while (share := spent()) < end:
+    while (share := spent(tried)) < end:
         heat = hot * tuning.cold_part**share
         anneal(state.at, state.whole, state.real, seed, STEPS, heat, mix.swaps, mix.chains, mix.bulks)
         tried += STEPS

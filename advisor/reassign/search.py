@@ -4,7 +4,6 @@ Mixes of moves race first, then all workers anneal by the best mix with their ow
 hardly heated, from the best assignment.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,6 @@ from advisor.reassign.by_parts import search_parts
 from advisor.reassign.objective import cost
 from advisor.reassign.parts import divisible
 from advisor.reassign.problem import NOWHERE, Ints, Limits, Problem
-from advisor.reassign.state import State
 from advisor.reassign.tuning import (
     MIXES,
     Found,
@@ -24,10 +22,10 @@ from advisor.reassign.tuning import (
     Spent,
     Tuning,
     begun,
+    counted,
     first_heat,
     housed,
     seeded,
-    share_within,
 )
 
 STEPS = 1 << 17
@@ -40,7 +38,7 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
     Args:
         problem: what is to be placed.
         seed: of random moves.
-        spent: asked between every few moves.
+        spent: asked between every few moves; by advisor.reassign.tuning.counted the same seed gives the same plan.
         tuning: how.
 
     Returns:
@@ -51,27 +49,28 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
 
     Source: ours, docs/decisions/0041-reassignment.md.
     """
-    start, anneal_all = housed(problem, problem.start), partial(_anneal_all, problem, tuning, seed, spent)
+    start = housed(problem, problem.start)
     if divisible(problem) and problem.nodes >= 2 * tuning.part:
         return search_parts(problem, start, seed, spent, tuning)
-    ran = list[Ran]()
+    ran, anneal_all = list[Ran](), partial(_anneal_all, problem, tuning, seed, spent)
     for leg in _heats(tuning):
-        ran += anneal_all(leg, start, 1.0)
+        ran += anneal_all(ran, leg, start)
     race = tuning.race if ran else 0.0
     mix = (min(ran, key=_cost).mix if ran else tuning.mixes[0],) * tuning.workers
-    ran += anneal_all(Leg(race, tuning.last, mix), start, 1.0)
-    ran += anneal_all(Leg(tuning.last, 1.0, mix), min(ran, key=_cost).place, tuning.reheat)
+    ran += anneal_all(ran, Leg(race, tuning.last, mix), start)
+    ran += anneal_all(ran, Leg(tuning.last, 1.0, mix, tuning.reheat), min(ran, key=_cost).place)
     best = min(ran, key=_cost).place
     return Found(best, cost(problem, best).total, sum(one.tried for one in ran))
 
 
 @dataclass(frozen=True)
 class Leg:
-    """From one share of the budget to another, each worker by its mix."""
+    """From one share of the budget to another, each worker by its mix, from so many times the first temperature."""
 
     begin: float
     end: float
     mixes: tuple[Mix, ...]
+    scale: float = 1.0
 
 
 def _heats(tuning: Tuning) -> list[Leg]:
@@ -85,8 +84,9 @@ def _heats(tuning: Tuning) -> list[Leg]:
 
 @dataclass(frozen=True)
 class Ran:
-    """What it ended with."""
+    """What a worker's leg ended with."""
 
+    worker: int
     place: Ints
     mix: Mix
     cost: float
@@ -98,14 +98,14 @@ def _cost(one: Ran) -> float:
 
 
 def _anneal_all(  # noqa: PLR0917
-    problem: Problem, tuning: Tuning, seed: int, spent: Spent, leg: Leg, place: Ints, scale: float
+    problem: Problem, tuning: Tuning, seed: int, spent: Spent, ran: list[Ran], leg: Leg, place: Ints
 ) -> list[Ran]:
-    """Workers side by side, from so many times the first temperature."""
-    within = partial(share_within, spent, leg.begin, leg.end)
+    """Workers side by side."""
+    cooled = partial(_cooled, problem, place, tuning=tuning, leg=leg, spent=spent)
     seeds = [seeded(seed, round(1000 * leg.begin), worker) for worker in range(len(leg.mixes))]
-    work = partial(_cooled, begin=partial(begun, problem, place), tuning=tuning, scale=scale, spent=within)
+    tried = [sum(one.tried for one in ran if one.worker == worker) for worker in range(len(leg.mixes))]
     with ThreadPoolExecutor(tuning.workers) as pool:
-        return list(pool.map(work, leg.mixes, seeds))
+        return list(pool.map(cooled, range(len(leg.mixes)), seeds, tried))
 
 
 def compile_kernels() -> None:
@@ -118,21 +118,17 @@ def compile_kernels() -> None:
         start=np.full(1, NOWHERE),
         limits=Limits(alike=np.ones(1, np.int64)),
     )
-    search(smallest, 0, _once(), Tuning(mixes=MIXES[:1], workers=1))
+    search(smallest, 0, counted(1), Tuning(mixes=MIXES[:1], workers=1))
 
 
-def _once() -> Spent:
-    """A budget of one step for each of two legs."""
-    looks = iter((0.0, 0.9, 0.9, 1.0))
-    return lambda: next(looks)
-
-
-def _cooled(mix: Mix, seed: Seed, *, begin: Callable[[], State], tuning: Tuning, scale: float, spent: Spent) -> Ran:
-    """One worker's leg."""
-    state, tried = begin(), 0
+def _cooled(
+    problem: Problem, place: Ints, worker: int, seed: Seed, before: int, *, tuning: Tuning, leg: Leg, spent: Spent
+) -> Ran:
+    """One worker's leg, after so many moves that it tried before."""
+    state, tried, mix = begun(problem, place), 0, leg.mixes[worker]
     parts = state.at, state.whole, state.real
-    hot = scale * first_heat(state, seed, tuning)
-    while (share := spent()) < 1.0:
+    hot = leg.scale * first_heat(state, seed, tuning)
+    while (share := (spent(before + tried) - leg.begin) / (leg.end - leg.begin)) < 1.0:
         anneal(*parts, seed, STEPS, hot * tuning.cold**share, mix.swaps, mix.chains, mix.bulks)
         tried += STEPS
-    return Ran(state.best(), mix, state.best_cost(), tried)
+    return Ran(worker, state.best(), mix, state.best_cost(), tried)

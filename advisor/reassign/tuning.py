@@ -14,8 +14,8 @@ SAMPLED = 20_000
 """Moves that the first temperature is found by."""
 LOOKED = 256
 """Nodes that are looked at for whoever is nowhere."""
-Spent = Callable[[], float]
-"""Share of the budget that is spent, 1 when it is over."""
+Spent = Callable[[int], float]
+"""Share of the budget that is spent, 1 when it is over; told how many moves the worker that asks has tried so far."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ def first_heat(state: State, seed: Seed, tuning: Tuning) -> float:
     return 0.5 * float(np.quantile(worse, tuning.hot)) if len(worse) else 1.0
 
 
-def share_within(spent: Spent, begin: float, end: float) -> float:
-    """Which share of a part of the budget is spent."""
-    return (spent() - begin) / (end - begin)
+def counted(moves: int) -> Spent:
+    """A budget of so many moves that each worker tries: the same seed gives the same plan, on any machine."""
+    return lambda tried: tried / moves
 
 
 def seeded(*numbers: int) -> Seed:

@@ -67,7 +67,7 @@ def drawn(nodes: int, rng: np.random.Generator) -> Problem:
 def planned(problem: Problem, number: int, budget_s: float) -> Planned:
     """Search for so long, and put the moves into rounds."""
     begin = monotonic()
-    found = search(problem, number, lambda: (monotonic() - begin) / budget_s, Tuning())
+    found = search(problem, number, lambda _: (monotonic() - begin) / budget_s, Tuning())
     plan = ordered(problem, found.place, Pace())
     took = monotonic() - begin
     broken = wrongs(problem, plan.place)

@@ -72,7 +72,7 @@ def timed(problem: Problem, number: int, budget_s: float, tuning: Tuning) -> Tim
     """Search for so many seconds. The first time on a machine it is compiled before, which takes some 20 s."""
     compile_kernels()
     begin = monotonic()
-    found = search(problem, number, lambda: (monotonic() - begin) / budget_s, tuning)
+    found = search(problem, number, lambda _: (monotonic() - begin) / budget_s, tuning)
     took = monotonic() - begin
     start = cost(problem, problem.start).total
     return Timed(found.place, found.cost, start, bound(problem), took, found.tried / took)

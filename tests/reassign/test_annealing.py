@@ -1,7 +1,5 @@
 """Search: the incumbent never worsens, stays legal and within its budget, and the same seed gives the same plan."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from drawn_problems import drawn, is_legal
@@ -15,19 +13,7 @@ from advisor.reassign.objective import cost
 from advisor.reassign.problem import NOWHERE
 from advisor.reassign.search import STEPS, search
 from advisor.reassign.state import MOST_MOVED, MOVED
-from advisor.reassign.tuning import MIXES, Tuning, begun
-
-
-def looks(count: int) -> Callable[[], float]:
-    """A budget of so many looks at it, shared by one worker's rounds."""
-    seen = [0]
-
-    def spent() -> float:
-        seen[0] += 1
-        return seen[0] / count
-
-    return spent
-
+from advisor.reassign.tuning import MIXES, Tuning, begun, counted
 
 ALONE = Tuning(workers=1, mixes=MIXES[:1])
 
@@ -36,7 +22,7 @@ ALONE = Tuning(workers=1, mixes=MIXES[:1])
 def test_what_is_found_is_legal_no_worse_than_the_start_and_no_better_than_the_bound(seed: int) -> None:
     problem = drawn(seed)
 
-    found = search(problem, 1, looks(4), ALONE)
+    found = search(problem, 1, counted(4 * STEPS), ALONE)
 
     assert is_legal(problem, found.place)
     assert found.cost == cost(problem, found.place).total
@@ -44,25 +30,27 @@ def test_what_is_found_is_legal_no_worse_than_the_start_and_no_better_than_the_b
     assert found.tried > 0
 
 
-def test_the_same_seed_gives_the_same_plan_and_another_one_another() -> None:
+@pytest.mark.parametrize("tuning", [ALONE, Tuning(workers=2, mixes=MIXES)])
+def test_the_same_seed_gives_the_same_plan_where_moves_are_counted(tuning: Tuning) -> None:
     problem = drawn(1)
 
-    plans = [search(problem, seed, looks(2), ALONE).place.tolist() for seed in (1, 1)]
+    plans = [search(problem, seed, counted(10 * STEPS), tuning) for seed in (1, 1)]
 
-    assert plans[0] == plans[1]
+    assert plans[0].place.tolist() == plans[1].place.tolist()
+    assert (plans[0].cost, plans[0].tried) == (plans[1].cost, plans[1].tried)
 
 
 @pytest.mark.parametrize("most", [0, 1, 4])
 def test_a_plan_keeps_its_budget_of_moves(most: int) -> None:
     problem = drawn(2, most=most)
 
-    found = search(problem, 1, looks(3), ALONE)
+    found = search(problem, 1, counted(3 * STEPS), ALONE)
 
     assert (found.place != problem.start).sum() <= most
 
 
 def test_a_larger_budget_is_never_worse() -> None:
-    costs = [search(drawn(2, most=most), 1, looks(6), ALONE).cost for most in (0, 2, 100)]
+    costs = [search(drawn(2, most=most), 1, counted(6 * STEPS), ALONE).cost for most in (0, 2, 100)]
 
     assert costs[0] >= costs[1] >= costs[2]
 
@@ -71,7 +59,7 @@ def test_who_is_nowhere_finds_a_place() -> None:
     problem = drawn(4, homeless=0.2)
     assert (problem.start == NOWHERE).any()
 
-    found = search(problem, 1, looks(3), ALONE)
+    found = search(problem, 1, counted(3 * STEPS), ALONE)
 
     assert not (found.place == NOWHERE).any()
     assert is_legal(problem, found.place)
@@ -80,7 +68,7 @@ def test_who_is_nowhere_finds_a_place() -> None:
 def test_two_workers_are_no_worse_than_the_start() -> None:
     problem = drawn(5)
 
-    found = search(problem, 1, looks(6), Tuning(workers=2))
+    found = search(problem, 1, counted(6 * STEPS), Tuning(workers=2))
 
     assert found.cost <= cost(problem, problem.start).total
     np.testing.assert_array_equal(np.sort(np.unique(problem.app)), np.unique(problem.app[found.place != NOWHERE]))
@@ -124,7 +112,7 @@ def test_after_many_moves_a_state_is_what_its_assignment_makes_it(
 def test_the_race_is_won_by_the_best_and_every_worker_goes_on_by_its_mix() -> None:
     problem = drawn(7)
 
-    found = search(problem, 1, looks(20), Tuning(workers=2, mixes=MIXES))
+    found = search(problem, 1, counted(20 * STEPS), Tuning(workers=2, mixes=MIXES))
 
     assert is_legal(problem, found.place)
     assert found.tried >= 6 * STEPS
