@@ -51,50 +51,79 @@ def cost(problem: Problem, place: Ints) -> Cost:
     Source: load, balance and move costs as of the Google ROADEF/EURO Challenge 2012; the curve as of Alibaba's
     scheduling contest of 2018; harm is ours.
     """
-    load, count = loads(problem, place), np.bincount(place[place != NOWHERE], minlength=problem.nodes)
+    load, count, own = loads(problem, place), counts(problem, place), owns(problem, place)
+    nodes = np.arange(problem.nodes)
     return Cost(
-        excess=float(_excess(problem, load).sum()),
-        balance=float(_balance(problem, load).sum()),
-        curve=float(_curve(problem, load, count).sum()),
-        harm=float(_harm(problem, load, place).sum()),
+        excess=float(_excess(problem, nodes, load).sum()),
+        balance=float(_balance(problem, nodes, load).sum()),
+        curve=float(_curve(problem, nodes, load, count).sum()),
+        harm=float(_harm(problem, nodes, load, own).sum()),
         moves=_moves(problem, place),
         homeless=problem.homeless * int((place == NOWHERE).sum()),
     )
 
 
-def _excess(problem: Problem, load: Floats) -> Floats:
-    """(n,) of each node."""
+def counts(problem: Problem, place: Ints) -> Ints:
+    """(n,) containers on each node."""
+    return np.bincount(place[place != NOWHERE], minlength=problem.nodes)
+
+
+def owns(problem: Problem, place: Ints) -> Floats:
+    """(n,) see Harm.own."""
+    home, own = place != NOWHERE, problem.harm.own
+    if not len(own):
+        return np.zeros(problem.nodes)
+    return np.asarray(np.bincount(place[home], own[home], minlength=problem.nodes))
+
+
+def node_costs(problem: Problem, node: Ints, load: Floats, count: Ints, own: Floats) -> Floats:
+    """(m,) what nodes cost whose containers take so much; a node may stand there several times.
+
+    Args:
+        problem: what is to be placed.
+        node: (m,) which.
+        load: (m, c) what containers there take together.
+        count: (m,) how many they are.
+        own: (m,) their sum of Harm.own.
+    """
+    of_load = _excess(problem, node, load) + _balance(problem, node, load)
+    return np.asarray(of_load + _curve(problem, node, load, count) + _harm(problem, node, load, own))
+
+
+def _excess(problem: Problem, node: Ints, load: Floats) -> Floats:
+    """(m,) of each node."""
     of = problem.excess
     if not len(of.column):
         return np.zeros(len(load))
-    return np.asarray(np.maximum(load[:, of.column] - of.safe, 0.0) @ of.weight)
+    return np.asarray(np.maximum(load[:, of.column] - of.safe[node], 0.0) @ of.weight)
 
 
-def _balance(problem: Problem, load: Floats) -> Floats:
-    """(n,) of each node."""
-    of, left = problem.balance, problem.capacity - load
+def _balance(problem: Problem, node: Ints, load: Floats) -> Floats:
+    """(m,) of each node."""
+    of = problem.balance
+    if not len(of.first):
+        return np.zeros(len(load))
+    left = problem.capacity[node] - load
     missing = np.maximum(of.ratio * left[:, of.first] - left[:, of.second], 0.0)
     return np.asarray(missing @ of.weight)
 
 
-def _curve(problem: Problem, load: Floats, count: Ints) -> Floats:
-    """(n,) of each node."""
+def _curve(problem: Problem, node: Ints, load: Floats, count: Ints) -> Floats:
+    """(m,) of each node."""
     of = problem.curve
     if not len(of.column):
         return np.asarray(np.where(count > 0, of.used, 0.0))
-    above = np.maximum(load[:, of.column] / problem.capacity[:, of.column] - of.knee, 0.0)
+    above = np.maximum(load[:, of.column] / problem.capacity[node][:, of.column] - of.knee, 0.0)
     height = of.fixed + of.each * count
     return np.asarray(np.where(count > 0, of.used + height * np.expm1(above).mean(axis=1), 0.0))
 
 
-def _harm(problem: Problem, load: Floats, place: Ints) -> Floats:
-    """(n,) of each node."""
+def _harm(problem: Problem, node: Ints, load: Floats, own: Floats) -> Floats:
+    """(m,) of each node."""
     of = problem.harm
     if not len(of.pressure):
         return np.zeros(len(load))
-    home = place != NOWHERE
-    own = np.bincount(place[home], of.own[home], minlength=len(load))
-    return np.asarray(of.weight * ((load[:, of.pressure] * load[:, of.sensitivity]).sum(axis=1) - own))
+    return np.asarray(of.weight[node] * ((load[:, of.pressure] * load[:, of.sensitivity]).sum(axis=1) - own))
 
 
 def moved(problem: Problem, place: Ints) -> NDArray[np.bool_]:
@@ -102,11 +131,21 @@ def moved(problem: Problem, place: Ints) -> NDArray[np.bool_]:
     return np.asarray((place != problem.start) & (problem.start != NOWHERE) & (place != NOWHERE))
 
 
-def _moves(problem: Problem, place: Ints) -> float:
-    of, gone = problem.moves, moved(problem, place)
-    total = float(of.container[gone].sum()) if len(of.container) else 0.0
-    if of.most_of_app and gone.any():
-        total += of.most_of_app * int(np.bincount(problem.app[gone]).max())
+def move_costs(problem: Problem, who: Ints, place: Ints) -> Floats:
+    """(m,) what it costs that containers are on nodes and not where they started; without the most moved app."""
+    of, start = problem.moves, problem.start[who]
+    gone = (place != start) & (start != NOWHERE) & (place != NOWHERE)
+    found = np.zeros(len(who))
+    if len(of.container):
+        found += of.container[who]
     if len(of.trip):
-        total += float(of.trip[of.site[problem.start[gone]], of.site[place[gone]]].sum())
+        found += of.trip[of.site[start], of.site[place]]
+    return np.where(gone, found, 0.0)
+
+
+def _moves(problem: Problem, place: Ints) -> float:
+    gone = moved(problem, place)
+    total = float(move_costs(problem, np.arange(problem.containers), place).sum())
+    if problem.moves.most_of_app and gone.any():
+        total += problem.moves.most_of_app * int(np.bincount(problem.app[gone]).max())
     return total

@@ -1,20 +1,24 @@
 """Ordering: moves from the start to an assignment, in rounds of which each can be carried out. NumPy only.
 
 In a round all copies are created first, while the old containers still count; then these go. So a round is feasible
-when every node has room for what comes, whatever leaves. Where nobody fits because everybody waits for another, one
-container takes a hop over a third node.
+when every node has room for what comes, whatever leaves. After every round the assignment costs less than before, so
+that a plan may be broken off anywhere. Where nobody fits because everybody waits for another, one container takes a hop
+over a third node, if that is allowed.
 """
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.reassign.cluster import Cluster, Move
 from advisor.reassign.objective import cost
-from advisor.reassign.problem import NOWHERE, SLACK, Ints, Problem
+from advisor.reassign.problem import NOWHERE, Ints, Problem
 
 MOST_HOPS = 2
 """Hops that one container takes at most."""
+LEAST_GAIN = 1e-9
+"""What moves gain at least that pay."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Pace:
         per_node: containers that enter or leave one node in a round.
         per_app: containers of one app that move in a round: its disruption budget.
         per_round: containers that move in a round.
-        hops: whether a container may go over a third node; it is restarted twice then.
+        hops: whether a container may go over a third node; it is restarted twice then, and after that round the
+            assignment may cost more.
     """
 
     rounds: int = 1000
@@ -37,22 +42,13 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Move:
-    """A container goes from one node to another; from NOWHERE when it is new."""
-
-    container: int
-    source: int
-    target: int
-
-
-@dataclass(frozen=True)
 class Plan:
     """Rounds of moves.
 
     Args:
         rounds: one after the other; in each all copies are created before any old container goes.
         place: (k,) where everybody is after the last one.
-        left: containers that are not where they should be, because there was no way.
+        left: containers that are not where they should be, because there was no way or it did not pay.
     """
 
     rounds: tuple[tuple[Move, ...], ...]
@@ -74,8 +70,9 @@ def ordered(problem: Problem, target: Ints, pace: Pace) -> Plan:
         pace: how fast.
 
     Returns:
-        A plan of which every round is feasible. Nothing is promised of how few rounds there are: who gains most per
-        container goes first, and as many as fit.
+        A plan of which every round is feasible and, hops apart, costs less than the one before. Nothing is promised of
+        how few rounds there are: who gains most goes first, and as many as fit. Moves that pay together only, as those
+        of a swap, go in one round.
 
     Raises:
         Nothing.
@@ -83,18 +80,23 @@ def ordered(problem: Problem, target: Ints, pace: Pace) -> Plan:
     Source: ours; rounds as in the semifinal of Alibaba's scheduling contest of 2018.
     """
     cluster = Cluster(problem, problem.start)
-    waiting = [int(who) for who in np.flatnonzero((target != problem.start) & (target != NOWHERE))]
-    rounds, hopped = list[tuple[Move, ...]](), Counter[int]()
-    while waiting and len(rounds) < pace.rounds:
-        moves = _round(cluster, target, waiting, pace)
+    waiting = np.flatnonzero((target != problem.start) & (target != NOWHERE))
+    rounds, hopped, least = list[tuple[Move, ...]](), Counter[int](), cost(problem, problem.start).total
+    while len(waiting) and len(rounds) < pace.rounds:
+        moves = _paying_round(cluster, target, waiting, pace)
+        reached = cost(problem, cluster.place).total if moves else least
+        if moves and reached >= least:
+            cluster.undo(moves)
+            moves = []
         if not moves and pace.hops:
-            moves = _hop(cluster, target, waiting, hopped)
+            moves, reached = _hop(cluster, target, waiting, hopped), np.inf
         if not moves:
             break
         cluster.release(moves)
         rounds.append(tuple(moves))
-        waiting = [who for who in waiting if cluster.place[who] != target[who]]
-    return Plan(tuple(rounds), cluster.place.copy(), tuple(waiting))
+        least = reached
+        waiting = waiting[cluster.place[waiting] != target[waiting]]
+    return Plan(tuple(rounds), cluster.place.copy(), tuple(waiting.tolist()))
 
 
 def in_order(problem: Problem, target: Ints) -> tuple[list[Move], list[int]]:
@@ -113,113 +115,89 @@ def in_order(problem: Problem, target: Ints) -> tuple[list[Move], list[int]]:
     Source: ours; the rule is that of the preliminary round of Alibaba's scheduling contest of 2018.
     """
     cluster, moves, hopped = Cluster(problem, problem.start), list[Move](), Counter[int]()
-    waiting = [int(who) for who in np.flatnonzero((target != problem.start) & (target != NOWHERE))]
-    while waiting:
+    waiting = np.flatnonzero((target != problem.start) & (target != NOWHERE))
+    while len(waiting):
         before = len(moves)
-        for who in waiting:
+        for who in waiting.tolist():
             if cluster.takes(who, int(target[who])):
-                moves.append(Move(who, int(cluster.place[who]), int(target[who])))
-                cluster.copy(who, int(target[who]))
+                moves.append(cluster.copy(who, int(target[who])))
                 cluster.release(moves[-1:])
         if len(moves) == before:
             moves += (hop := _hop(cluster, target, waiting, hopped))
             cluster.release(hop)
         if len(moves) == before:
             break
-        waiting = [who for who in waiting if cluster.place[who] != target[who]]
-    return moves, waiting
+        waiting = waiting[cluster.place[waiting] != target[waiting]]
+    return moves, waiting.tolist()
 
 
-def _round(cluster: "Cluster", target: Ints, waiting: list[int], pace: Pace) -> list[Move]:
-    """As many moves as there is room for."""
+def _paying_round(cluster: Cluster, target: Ints, waiting: Ints, pace: Pace) -> list[Move]:
+    """As many moves as there is room for and as pay together; of groups that do not, those that pay alone."""
+    gain = cluster.gains(waiting, target[waiting])
+    order = np.argsort(-gain, kind="stable")
+    waiting, gain = waiting[order], gain[order]
+    moves = _paying(cluster, _round(cluster, target, waiting, pace, []))
+    alone = waiting[(gain > LEAST_GAIN) & (cluster.place[waiting] != target[waiting])]
+    return _paying(cluster, moves + _round(cluster, target, alone, pace, moves))
+
+
+def _round(cluster: Cluster, target: Ints, waiting: Ints, pace: Pace, before: list[Move]) -> list[Move]:
+    """As many moves as there is room for beside those before, in the order in which they wait."""
     moves, nodes, apps = list[Move](), Counter[int](), Counter[int]()
-    for who in waiting:
+    for move in before:
+        nodes.update([move.source, move.target])
+        apps[int(cluster.problem.app[move.container])] += 1
+    for who in waiting.tolist():
         source, node, app = int(cluster.place[who]), int(target[who]), int(cluster.problem.app[who])
         busy = nodes[node] >= pace.per_node or (source != NOWHERE and nodes[source] >= pace.per_node)
-        if busy or apps[app] >= pace.per_app or len(moves) >= pace.per_round or not cluster.takes(who, node):
+        full = len(before) + len(moves) >= pace.per_round
+        if busy or full or apps[app] >= pace.per_app or not cluster.takes(who, node):
             continue
-        cluster.copy(who, node)
-        moves.append(Move(who, source, node))
+        moves.append(cluster.copy(who, node))
         nodes.update([node, source])
         apps[app] += 1
     return moves
 
 
-def _hop(cluster: "Cluster", target: Ints, waiting: list[int], hopped: Counter[int]) -> list[Move]:
+def _paying(cluster: Cluster, moves: list[Move]) -> list[Move]:
+    """Those of the moves that pay, groups of moves between the same nodes together; the others are undone."""
+    group = _groups(moves)
+    gain = cluster.gained(moves)
+    paid = np.array([gain[nodes].sum() for nodes in group.values()])
+    pays = {node for nodes, much in zip(group.values(), paid, strict=True) if much > LEAST_GAIN for node in nodes}
+    cluster.undo([move for move in moves if move.target not in pays])
+    return [move for move in moves if move.target in pays]
+
+
+def _groups(moves: list[Move]) -> dict[int, list[int]]:
+    """Nodes that moves link, by one of them."""
+    root = dict[int, int]()
+
+    def top(node: int) -> int:
+        while root.setdefault(node, node) != node:
+            root[node] = node = root[root[node]]
+        return node
+
+    for move in moves:
+        root[top(move.target)] = top(move.target if move.source == NOWHERE else move.source)
+    groups = dict[int, list[int]]()
+    for node in root:
+        groups.setdefault(top(node), []).append(node)
+    return groups
+
+
+def _hop(cluster: Cluster, target: Ints, waiting: Ints, hopped: Counter[int]) -> list[Move]:
     """One container that is in the way goes to a node where there is room."""
-    wanted = {int(target[who]) for who in waiting}
-    for who in waiting:
+    wanted = set(target[waiting].tolist())
+    for who in waiting.tolist():
         source = int(cluster.place[who])
         if source not in wanted or hopped[who] >= MOST_HOPS:
             continue
         for node in cluster.roomy(who):
             if node not in (source, int(target[who])) and cluster.takes(who, node):
                 hopped[who] += 1
-                cluster.copy(who, node)
-                return [Move(who, source, node)]
+                return [cluster.copy(who, node)]
     return []
-
-
-@dataclass
-class Cluster:
-    """Who takes what of each node, copies included.
-
-    Args:
-        problem: whose limits hold.
-        start: (k,) where everybody is.
-    """
-
-    problem: Problem
-    start: Ints
-    place: Ints = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Count everybody."""
-        self.place = self.start.copy()
-        self._load = np.zeros(self.problem.capacity.shape)
-        self._apps: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        self._pairs: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        limits = self.problem.limits
-        for (first, second), most in zip(limits.pair.tolist(), limits.most.tolist(), strict=True):
-            self._pairs[first].append((first, second, most))
-            self._pairs[second].append((first, second, most))
-        home = self.place != NOWHERE
-        np.add.at(self._load, self.place[home], self.problem.use[home])
-        for node, app in zip(self.place[home].tolist(), self.problem.app[home].tolist(), strict=True):
-            self._apps[node][app] += 1
-
-    def takes(self, who: int, node: int) -> bool:
-        """Whether a node has room for a copy of a container, and may hold it."""
-        if (self._load[node] + self.problem.use[who] > self.problem.capacity[node] + SLACK).any():
-            return False
-        app, apps = int(self.problem.app[who]), self._apps[node]
-        if apps[app] >= self.problem.limits.alike[app]:
-            return False
-        for first, second, most in self._pairs.get(app, ()):
-            one, other = apps[first] + (app == first), apps[second] + (app == second)
-            if one and other > most:
-                return False
-        return True
-
-    def roomy(self, who: int) -> list[int]:
-        """Nodes with room for a container, the emptiest first."""
-        free = self.problem.capacity + SLACK - self._load
-        fits = np.flatnonzero((free >= self.problem.use[who]).all(axis=1))
-        share = (self._load[fits] / np.maximum(self.problem.capacity[fits], SLACK)).max(axis=1)
-        return [int(node) for node in fits[np.argsort(share, kind="stable")]]
-
-    def copy(self, who: int, node: int) -> None:
-        """Create a copy of a container; the old one still counts."""
-        self._load[node] += self.problem.use[who]
-        self._apps[node][int(self.problem.app[who])] += 1
-        self.place[who] = node
-
-    def release(self, moves: list[Move]) -> None:
-        """Let old containers go."""
-        for move in moves:
-            if move.source != NOWHERE:
-                self._load[move.source] -= self.problem.use[move.container]
-                self._apps[move.source][int(self.problem.app[move.container])] -= 1
 
 
 def costs_of(problem: Problem, plan: Plan) -> list[float]:

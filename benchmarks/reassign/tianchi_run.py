@@ -10,7 +10,8 @@ import numpy as np
 
 from advisor.errors import UnusableProblem
 from advisor.reassign.bound import bound
-from advisor.reassign.ordering import Move, Pace, in_order, ordered
+from advisor.reassign.cluster import Move
+from advisor.reassign.ordering import Pace, in_order, ordered
 from advisor.reassign.problem import Ints
 from advisor.reassign.search import compile_kernels
 from advisor.reassign.tuning import Tuning, housed
