@@ -25,7 +25,7 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
 
     Args:
         problem: one that is divisible.
-        start: (k,) everybody is somewhere.
+        start: (k,) somebody is somewhere.
         seed: of random moves and cuts.
         spent: asked between every few moves.
         tuning: how; moves are of the first mix.
@@ -43,7 +43,7 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
     with ThreadPoolExecutor(tuning.workers) as pool:
         while spent(max(done)) < 1.0:
             parts = parts_of(problem, place, count, rng)
-            hot = 0.0 if not any(done) else hot or _hot(parts[0], seed, tuning)
+            hot = 0.0 if not any(done) else hot or _hot(max(parts, key=_size), seed, tuning)
             for turn in range(0, count, tuning.workers):
                 some = parts[turn : turn + tuning.workers]
                 seeds = [seeded(seed, tried, worker) for worker, tried in enumerate(done)]
@@ -57,6 +57,10 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
     return Found(best, least, sum(done))
 
 
+def _size(part: Part) -> int:
+    return len(part.containers)
+
+
 def _hot(part: Part, seed: int, tuning: Tuning) -> float:
     """The first temperature of all parts."""
     return first_heat(begun(part.problem, part.place), seeded(seed), tuning)
@@ -67,7 +71,7 @@ def _annealed(
 ) -> tuple[Ints, int]:
     """Where a part's containers are after a slot of the budget, and how many moves its worker tried by then."""
     begin, mix = spent(tried), tuning.mixes[0]
-    if begin >= 1.0:
+    if begin >= 1.0 or not len(part.containers):
         return part.place, tried
     state = begun(part.problem, part.place)
     ready = spent(tried)

@@ -50,6 +50,8 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
     Source: ours, docs/decisions/0041-reassignment.md.
     """
     start = housed(problem, problem.start)
+    if (start == NOWHERE).all():
+        return Found(start, cost(problem, start).total, 0)
     if divisible(problem) and problem.nodes >= 2 * tuning.part:
         return search_parts(problem, start, seed, spent, tuning)
     ran, anneal_all = list[Ran](), partial(_anneal_all, problem, tuning, seed, spent)

@@ -93,6 +93,21 @@ def test_a_large_problem_is_searched_in_parts_within_its_budget() -> None:
     assert found.cost == cost(problem, found.place).total < cost(problem, home).total
 
 
+@pytest.mark.parametrize("crowded", [0, NOWHERE])
+def test_parts_without_anybody_are_left_alone(crowded: int) -> None:
+    few = large(20)
+    problem = replace(few, start=np.full(20, crowded), use=few.use * (1 if crowded == 0 else 1000))
+
+    found = search(problem, 1, counted(20 * STEPS), Tuning())
+
+    assert found.cost <= cost(problem, problem.start).total
+    assert (found.place == NOWHERE).all() == (crowded == NOWHERE)
+
+
+def test_nobody_and_nothing_costs_nothing() -> None:
+    assert search(large(0), 1, counted(STEPS), Tuning()).cost == 0.0
+
+
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=30, deadline=None)
 def test_no_order_of_columns_changes_a_cost(seed: int) -> None:
