@@ -14,8 +14,8 @@ from advisor.reassign.problem import Floats, Ints, Problem
 def priced(problem: Problem) -> Ints:
     """(p,) columns that terms ask for, those of the profile first and in its order."""
     of = problem
-    asked = (of.curve.column, of.excess.column, of.balance.first, of.balance.second, of.harm.pressure)
-    columns = np.concatenate([*asked, of.harm.sensitivity])
+    asked = (of.curve.column, of.excess.column, of.balance.first, of.balance.second)
+    columns = np.concatenate([*asked, of.harm.pressure, of.harm.sensitivity, of.harm.own])
     return np.array(list(dict.fromkeys(columns.tolist())), np.int64)
 
 
@@ -35,7 +35,12 @@ def arranged(problem: Problem) -> Problem:
         excess=replace(excess, column=position[excess.column]),
         balance=replace(balance, first=position[balance.first], second=position[balance.second]),
         curve=replace(curve, column=position[curve.column]),
-        harm=replace(harm, pressure=position[harm.pressure], sensitivity=position[harm.sensitivity]),
+        harm=replace(
+            harm,
+            pressure=position[harm.pressure],
+            sensitivity=position[harm.sensitivity],
+            own=position[harm.own],
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.reassign.objective import counts, loads, move_costs, node_costs, owns
+from advisor.reassign.objective import counts, loads, move_costs, node_costs
 from advisor.reassign.problem import NOWHERE, SLACK, Floats, Ints, Problem
 
 
@@ -72,11 +72,10 @@ class Cluster:
     def gains(self, who: Ints, target: Ints) -> Floats:
         """(m,) what each move alone would save, when nobody is copied."""
         source, use = self.place[who], self.problem.use[who]
-        own = self.problem.harm.own[who] if len(self.problem.harm.own) else np.zeros(len(who))
-        load, count, owned = loads(self.problem, self.place), counts(self.problem, self.place), self._owned()
-        self._cost = node_costs(self.problem, np.arange(self.problem.nodes), load, count, owned)
-        more = load[target] + use, count[target] + 1, owned[target] + own
-        less = load[source] - use, count[source] - 1, owned[source] - own
+        load, count = loads(self.problem, self.place), counts(self.problem, self.place)
+        self._cost = node_costs(self.problem, np.arange(self.problem.nodes), load, count)
+        more = load[target] + use, count[target] + 1
+        less = load[source] - use, count[source] - 1
         entered = self._cost[target] - node_costs(self.problem, target, *more)
         left = self._cost[source] - node_costs(self.problem, source, *less)
         moved = move_costs(self.problem, who, source) - move_costs(self.problem, who, target)
@@ -86,13 +85,10 @@ class Cluster:
         """(n,) what copies save since gains were asked, by node; a move's own cost is its target's."""
         who, source, target = np.array(moves, np.int64).reshape(-1, 3).T
         load, count = loads(self.problem, self.place), counts(self.problem, self.place)
-        now = node_costs(self.problem, np.arange(self.problem.nodes), load, count, self._owned())
+        now = node_costs(self.problem, np.arange(self.problem.nodes), load, count)
         moved = move_costs(self.problem, who, source) - move_costs(self.problem, who, target)
         moved += np.where(source == NOWHERE, self.problem.homeless, 0.0)
         return np.asarray(self._cost - now + np.bincount(target, moved, minlength=self.problem.nodes))
-
-    def _owned(self) -> Floats:
-        return owns(self.problem, self.place)
 
     def roomy(self, who: int) -> list[int]:
         """Nodes with room for a container, the emptiest first."""

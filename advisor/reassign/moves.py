@@ -35,7 +35,7 @@ BLOCK = 32
 
 
 @compiled
-def node_cost(at: Ints, whole: Ints, real: Floats, node: int, row: int, own: float, count: int) -> float:
+def node_cost(at: Ints, whole: Ints, real: Floats, node: int, row: int, count: int) -> float:
     """Terms of one node whose containers together take a row, which begins there; see advisor.reassign.objective."""
     total, shape = 0.0, whole[at[slots.SHAPE] + node]
     safe = at[slots.SAFE] + shape * at[slots.EXCESSES]
@@ -56,11 +56,10 @@ def node_cost(at: Ints, whole: Ints, real: Floats, node: int, row: int, own: flo
         if at[slots.CURVES] > 0:
             height = real[at[slots.CONSTANT] + FIXED] + real[at[slots.CONSTANT] + EACH] * count
             total += height * curve_height(at, whole, real, node, row)
-    if at[slots.HARMS] > 0:
-        harm = -own
-        for h in range(at[slots.HARMS]):
-            harm += real[row + whole[at[slots.PRESSURE] + h]] * real[row + whole[at[slots.SENSITIVITY] + h]]
-        total += real[at[slots.HARM_WEIGHT] + node] * harm
+    weight = at[slots.HARM_WEIGHT] + shape * at[slots.HARMS]
+    for h in range(at[slots.HARMS]):
+        together = real[row + whole[at[slots.PRESSURE] + h]] * real[row + whole[at[slots.SENSITIVITY] + h]]
+        total += real[weight + h] * (together - real[row + whole[at[slots.OWN] + h]])
     return total
 
 
@@ -289,23 +288,22 @@ def use_of(at: Ints, whole: Ints, who: int) -> int:
 @compiled
 def filled(at: Ints, whole: Ints, real: Floats, row: int, node: int, enters: int, leaves: int) -> float:
     """What a node costs more that one container enters and another leaves, NOBODY where none does."""
-    priced, own, count = at[slots.PRICED], real[at[slots.OWN_SUM] + node], whole[at[slots.COUNT] + node]
+    priced, count = at[slots.PRICED], whole[at[slots.COUNT] + node]
     load, made = at[slots.LOAD] + node * at[slots.COLUMNS], real[row : row + priced]
     now = real[load : load + priced]
     if enters == NOBODY:
         less = use_of(at, whole, leaves)
         subtract(made, now, real[less : less + priced])
-        own, count = own - real[at[slots.OWN] + leaves], count - 1
+        count -= 1
     elif leaves == NOBODY:
         use = use_of(at, whole, enters)
         add(made, now, real[use : use + priced])
-        own, count = own + real[at[slots.OWN] + enters], count + 1
+        count += 1
     else:
         use, less = use_of(at, whole, enters), use_of(at, whole, leaves)
         add(made, now, real[use : use + priced])
         subtract(made, made, real[less : less + priced])
-        own += real[at[slots.OWN] + enters] - real[at[slots.OWN] + leaves]
-    more: float = node_cost(at, whole, real, node, row, own, count) - real[at[slots.COST] + node]
+    more: float = node_cost(at, whole, real, node, row, count) - real[at[slots.COST] + node]
     return more
 
 
@@ -392,7 +390,6 @@ def shift(at: Ints, whole: Ints, who: int, source: int, node: int, second: int, 
 @compiled
 def change_sums(at: Ints, whole: Ints, real: Floats, who: int, node: int, sign: float) -> None:
     """Add a container to what its node takes, or take it off."""
-    real[at[slots.OWN_SUM] + node] += sign * real[at[slots.OWN] + who]
     at_home, columns = whole[at[slots.START] + who] == node, at[slots.COLUMNS]
     load, taken, use = at[slots.LOAD] + node * columns, at[slots.TAKEN] + node * columns, use_of(at, whole, who)
     for j in range(columns):
@@ -430,8 +427,8 @@ def enter(at: Ints, whole: Ints, real: Floats, who: int, node: int) -> None:
 @compiled
 def settle(at: Ints, whole: Ints, real: Floats, node: int) -> None:
     """Compute a node's cost anew."""
-    load, own = at[slots.LOAD] + node * at[slots.COLUMNS], real[at[slots.OWN_SUM] + node]
-    real[at[slots.COST] + node] = node_cost(at, whole, real, node, load, own, whole[at[slots.COUNT] + node])
+    load = at[slots.LOAD] + node * at[slots.COLUMNS]
+    real[at[slots.COST] + node] = node_cost(at, whole, real, node, load, whole[at[slots.COUNT] + node])
 
 
 @compiled

@@ -51,13 +51,13 @@ def cost(problem: Problem, place: Ints) -> Cost:
     Source: load, balance and move costs as of the Google ROADEF/EURO Challenge 2012; the curve as of Alibaba's
     scheduling contest of 2018; harm is ours.
     """
-    load, count, own = loads(problem, place), counts(problem, place), owns(problem, place)
+    load, count = loads(problem, place), counts(problem, place)
     nodes = np.arange(problem.nodes)
     return Cost(
         excess=float(_excess(problem, nodes, load).sum()),
         balance=float(_balance(problem, nodes, load).sum()),
         curve=float(_curve(problem, nodes, load, count).sum()),
-        harm=float(_harm(problem, nodes, load, own).sum()),
+        harm=float(_harm(problem, nodes, load).sum()),
         moves=_moves(problem, place),
         homeless=problem.homeless * int((place == NOWHERE).sum()),
     )
@@ -68,15 +68,7 @@ def counts(problem: Problem, place: Ints) -> Ints:
     return np.bincount(place[place != NOWHERE], minlength=problem.nodes)
 
 
-def owns(problem: Problem, place: Ints) -> Floats:
-    """(n,) see Harm.own."""
-    home, own = place != NOWHERE, problem.harm.own
-    if not len(own):
-        return np.zeros(problem.nodes)
-    return np.asarray(np.bincount(place[home], own[home], minlength=problem.nodes))
-
-
-def node_costs(problem: Problem, node: Ints, load: Floats, count: Ints, own: Floats) -> Floats:
+def node_costs(problem: Problem, node: Ints, load: Floats, count: Ints) -> Floats:
     """(m,) what nodes cost whose containers take so much; a node may stand there several times.
 
     Args:
@@ -84,10 +76,9 @@ def node_costs(problem: Problem, node: Ints, load: Floats, count: Ints, own: Flo
         node: (m,) which.
         load: (m, c) what containers there take together.
         count: (m,) how many they are.
-        own: (m,) their sum of Harm.own.
     """
     of_load = _excess(problem, node, load) + _balance(problem, node, load)
-    return np.asarray(of_load + _curve(problem, node, load, count) + _harm(problem, node, load, own))
+    return np.asarray(of_load + _curve(problem, node, load, count) + _harm(problem, node, load))
 
 
 def _excess(problem: Problem, node: Ints, load: Floats) -> Floats:
@@ -118,12 +109,13 @@ def _curve(problem: Problem, node: Ints, load: Floats, count: Ints) -> Floats:
     return np.asarray(np.where(count > 0, of.used + height * np.expm1(above).mean(axis=1), 0.0))
 
 
-def _harm(problem: Problem, node: Ints, load: Floats, own: Floats) -> Floats:
+def _harm(problem: Problem, node: Ints, load: Floats) -> Floats:
     """(m,) of each node."""
     of = problem.harm
     if not len(of.pressure):
         return np.zeros(len(load))
-    return np.asarray(of.weight[node] * ((load[:, of.pressure] * load[:, of.sensitivity]).sum(axis=1) - own))
+    of_others = load[:, of.pressure] * load[:, of.sensitivity] - load[:, of.own]
+    return np.asarray((of.weight[node] * of_others).sum(axis=1))
 
 
 def moved(problem: Problem, place: Ints) -> NDArray[np.bool_]:

@@ -106,7 +106,7 @@ def _part(problem: Problem, place: Ints, nodes: Ints, containers: Ints, most: in
         start=start,
         limits=_limits(problem.limits, apps),
         excess=replace(excess, safe=excess.safe[nodes] if len(excess.column) else excess.safe),
-        harm=replace(harm, own=_of(harm.own, containers), weight=_of(harm.weight, nodes)),
+        harm=replace(harm, weight=_of(harm.weight, nodes)),
         moves=replace(moves, container=_of(moves.container, containers), site=moves.site[:0], most=most),
     )
     return Part(cut, nodes, containers, number[place[containers]])

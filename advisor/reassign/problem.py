@@ -97,14 +97,14 @@ class Harm:
     Args:
         pressure: (h,) column: how hard a container presses on a resource.
         sensitivity: (h,) column: how much it suffers for each unit that others press there.
-        own: (k,) of each container the sum of its own pressure times its own sensitivity, which harms nobody.
-        weight: (n,) of each node, for example one over what its resource can take.
+        own: (h,) column: its own pressure times its own sensitivity, which harms nobody.
+        weight: (n, h) of each node, for example one over what it has of the resource.
     """
 
     pressure: Ints = field(default_factory=_no_codes)
     sensitivity: Ints = field(default_factory=_no_codes)
-    own: Floats = field(default_factory=_nothing)
-    weight: Floats = field(default_factory=_nothing)
+    own: Ints = field(default_factory=_no_codes)
+    weight: Floats = field(default_factory=_no_table)
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,9 @@ class Problem:
             "app": (self.app, (k,)),
             "start": (self.start, (k,)),
             "excess.safe": (self.excess.safe, (n, len(self.excess.column)) if len(self.excess.column) else (0, 0)),
+            "harm.sensitivity": (self.harm.sensitivity, self.harm.pressure.shape),
+            "harm.own": (self.harm.own, self.harm.pressure.shape),
+            "harm.weight": (self.harm.weight, (n, len(self.harm.pressure)) if len(self.harm.pressure) else (0, 0)),
             "limits.most": (self.limits.most, (len(self.limits.pair),)),
         }
         for name, (array, shape) in wanted.items():
@@ -204,8 +207,6 @@ class Problem:
             "limits.spread": (self.limits.spread, a),
             "moves.container": (self.moves.container, k),
             "moves.site": (self.moves.site, n),
-            "harm.own": (self.harm.own, k),
-            "harm.weight": (self.harm.weight, n),
         }
         for name, (array, size) in optional.items():
             if len(array) not in (0, size):
@@ -228,7 +229,7 @@ class Problem:
             "moves.site": (self.moves.site, 0, sites),
         }
         terms = (self.excess.column, self.balance.first, self.balance.second, self.curve.column)
-        for column in (*terms, self.harm.pressure, self.harm.sensitivity):
+        for column in (*terms, self.harm.pressure, self.harm.sensitivity, self.harm.own):
             codes |= {f"a term's column {len(codes)}": (column, 0, self.columns)}
         for name, (array, low, high) in codes.items():
             if array.size and not (array.min() >= low and array.max() < high):

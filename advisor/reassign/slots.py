@@ -36,72 +36,70 @@ LOAD = 25
 """(n, c) what the containers of each node take."""
 TAKEN = 26
 """(n, c) load, and in held columns what those who left still take."""
-OWN_SUM = 27
-"""(n,) see Harm.own."""
-COST = 28
+COST = 27
 """(n,) of each node's terms."""
-NUMBER = 29
+NUMBER = 28
 """(2,) cost of the assignment, and of the best one."""
-ROW = 30
+ROW = 29
 """(ROWS, c) sums that a move would lead to."""
-HELD = 31
-APP = 32
-START = 33
-ALIKE = 34
-PAIR_AT = 35
+HELD = 30
+APP = 31
+START = 32
+ALIKE = 33
+PAIR_AT = 34
 """(a + 1,) where an app's pairs begin."""
-PAIR_OTHER = 36
-PAIR_MOST_OTHER = 37
-PAIR_MOST_SELF = 38
-LOCATION = 39
-SPREAD = 40
-NEIGHBOURHOOD = 41
-NEEDS_AT = 42
-NEEDS = 43
-NEEDED_AT = 44
-NEEDED = 45
-EXCESS_COLUMN = 46
-FIRST = 47
-SECOND = 48
-SHAPE = 49
-"""(n,) which row of capacity, limit and safe is a node's."""
-PRESSURE = 50
-SENSITIVITY = 51
-SITE = 52
-PLACE = 53
+PAIR_OTHER = 35
+PAIR_MOST_OTHER = 36
+PAIR_MOST_SELF = 37
+LOCATION = 38
+SPREAD = 39
+NEIGHBOURHOOD = 40
+NEEDS_AT = 41
+NEEDS = 42
+NEEDED_AT = 43
+NEEDED = 44
+EXCESS_COLUMN = 45
+FIRST = 46
+SECOND = 47
+SHAPE = 48
+"""(n,) which row of capacity, limit, safe and weight of harm is a node's."""
+PRESSURE = 49
+SENSITIVITY = 50
+SITE = 51
+PLACE = 52
 """(k,) node of each container."""
-SEAT = 54
+SEAT = 53
 """(n, w) containers of each node, the first `count` of them."""
-SEAT_APP = 55
+SEAT_APP = 54
 """(n, w) their apps."""
-POSITION = 56
+POSITION = 55
 """(k,) among the seats of its node."""
-COUNT = 57
+COUNT = 56
 """(n,) containers of each node."""
-AT_LOCATION = 58
+AT_LOCATION = 57
 """(a, l) containers of each app at each location."""
-SPREAD_NOW = 59
+SPREAD_NOW = 58
 """(a,) locations that each app is at."""
-IN_HOOD = 60
+IN_HOOD = 59
 """(a, h) containers of each app in each neighbourhood."""
-APP_MOVED = 61
+APP_MOVED = 60
 """(a,) containers of each app that moved."""
-WITH_MOVED = 62
+WITH_MOVED = 61
 """(k + 1,) apps by how many of their containers moved."""
-INFO = 63
+INFO = 62
 """(3,) containers moved, the most of any app, and containers that differ from the best assignment's."""
-BEST = 64
+BEST = 63
 """(k,) the best assignment."""
-CHANGED = 65
+CHANGED = 64
 """(k,) containers that may differ from it, the first CHANGED of them."""
-IS_CHANGED = 66
+IS_CHANGED = 65
 """(k,) whether a container is among these."""
-TRIES = 67
+TRIES = 66
 """Nodes that are looked at for whoever has to go, out of many."""
-NONE = 68
+NONE = 67
 """-1, no container and no node: of a constant the compiler makes one more kernel, of each that it is given to."""
-KIND = 69
+KIND = 68
 """(k,) which row of use is a container's."""
-PRICED = 70
+PRICED = 69
 """Columns that cost something; they come first."""
-SIZE = 71
+SIZE = 70

@@ -93,7 +93,7 @@ def state_of(given: Problem, place: Ints, node_costs: Floats) -> State:
         "none": NOWHERE,
     }
     use, kind = distinct(problem.use)
-    nodes, shape = distinct(np.hstack([problem.capacity, problem.excess.safe.reshape(problem.nodes, -1)]))
+    nodes, shape = distinct(_by_node(problem))
     numbers = _asked_numbers(problem, use, nodes) | _numbers(problem, place, node_costs)
     wholes = {"kind": kind, "shape": shape} | _asked_wholes(problem) | _wholes(problem, place, width)
     at = np.zeros(slots.SIZE, np.int64)
@@ -102,9 +102,16 @@ def state_of(given: Problem, place: Ints, node_costs: Floats) -> State:
     return State(at, _packed(wholes, np.int64), _packed(numbers, np.float64))
 
 
+def _by_node(problem: Problem) -> Floats:
+    """(n, c + e + h) capacity, safe levels and weights of harm."""
+    tables = (problem.excess.safe, problem.harm.weight)
+    return np.hstack([problem.capacity, *(table.reshape(problem.nodes, -1) for table in tables)])
+
+
 def _asked_numbers(problem: Problem, use: Floats, nodes: Floats) -> dict[str, Floats]:
-    capacity, safe = nodes[:, : problem.columns], nodes[:, problem.columns :]
-    n, k, curve = problem.nodes, problem.containers, problem.curve
+    ends = np.cumsum([problem.columns, len(problem.excess.column)])
+    capacity, safe, weight = np.split(nodes, ends, axis=1)
+    curve = problem.curve
     constant = [curve.knee, curve.fixed, curve.each, curve.used, problem.moves.most_of_app, problem.homeless]
     return {
         "use": use,
@@ -115,20 +122,17 @@ def _asked_numbers(problem: Problem, use: Floats, nodes: Floats) -> dict[str, Fl
         "ratio": problem.balance.ratio,
         "balance_weight": problem.balance.weight,
         "constant": np.array(constant),
-        "own": _or_zero(problem.harm.own, k),
-        "harm_weight": _or_zero(problem.harm.weight, n),
-        "move_cost": _or_zero(problem.moves.container, k),
+        "harm_weight": weight,
+        "move_cost": _or_zero(problem.moves.container, problem.containers),
         "trip": problem.moves.trip,
     }
 
 
 def _numbers(problem: Problem, place: Ints, node_costs: Floats) -> dict[str, Floats]:
-    home, total = place != NOWHERE, cost(problem, place).total
-    own = _or_zero(problem.harm.own, problem.containers)
+    total = cost(problem, place).total
     return {
         "load": loads(problem, place),
         "taken": occupied(problem, place),
-        "own_sum": np.bincount(place[home], own[home], minlength=problem.nodes),
         "cost": node_costs,
         "number": np.array([total, total]),
         "row": np.zeros((ROWS, problem.columns)),
@@ -161,6 +165,7 @@ def _asked_wholes(problem: Problem) -> dict[str, NDArray[Any]]:
         "second": problem.balance.second,
         "pressure": problem.harm.pressure,
         "sensitivity": problem.harm.sensitivity,
+        "own": problem.harm.own,
         "site": problem.moves.site,
     }
 

@@ -7,19 +7,20 @@ import numpy as np
 from advisor.reassign.feasible import wrongs
 from advisor.reassign.problem import NOWHERE, Balance, Curve, Excess, Harm, Ints, Limits, Moves, Problem
 
-COLUMNS, NODES, CONTAINERS, APPS = 9, 6, 24, 8
+COLUMNS, NODES, CONTAINERS, APPS = 12, 6, 24, 8
+PRESSURE, SENSITIVITY, OWN = np.array([6, 7]), np.array([8, 9]), np.array([10, 11])
 
 
 def drawn(seed: int, *, homeless: float = 0.0, most: int = 2**62) -> Problem:
     """A problem of whole numbers; a share of containers is nowhere at the start."""
     rng = np.random.default_rng(seed)
     use = rng.integers(0, 9, (CONTAINERS, COLUMNS)).astype(float)
+    use[:, OWN] = use[:, PRESSURE] * use[:, SENSITIVITY]
     app = rng.integers(0, APPS, CONTAINERS)
     start = rng.integers(0, NODES, CONTAINERS)
     load = np.zeros((NODES, COLUMNS))
     np.add.at(load, start, use)
     capacity = load + rng.integers(3, 30, (NODES, COLUMNS))
-    sensitivity, pressure = np.array([7]), np.array([8])
     draft = Problem(
         use=use,
         capacity=capacity,
@@ -29,8 +30,8 @@ def drawn(seed: int, *, homeless: float = 0.0, most: int = 2**62) -> Problem:
         limits=Limits(alike=np.full(APPS, CONTAINERS)),
         excess=Excess(np.array([0, 2]), np.array([3.0, 1.0]), rng.integers(0, 30, (NODES, 2)).astype(float)),
         balance=Balance(np.array([0]), np.array([1]), np.array([2.0]), np.array([5.0])),
-        curve=Curve(np.arange(3, 7), fixed=10.0, each=1.0, used=7.0),
-        harm=Harm(pressure, sensitivity, own=use[:, 7] * use[:, 8], weight=rng.integers(1, 3, NODES).astype(float)),
+        curve=Curve(np.arange(2, 6), fixed=10.0, each=1.0, used=7.0),
+        harm=Harm(PRESSURE, SENSITIVITY, OWN, weight=rng.integers(1, 3, (NODES, 2)).astype(float)),
         moves=Moves(
             container=rng.integers(0, 5, CONTAINERS).astype(float),
             most_of_app=4.0,

@@ -23,7 +23,7 @@ def unlinked(seed: int, most: int = 2**62) -> Problem:
     """A drawn problem in which only who is where links nodes."""
     problem = drawn(seed, most=most)
     limits = replace(problem.limits, spread=np.zeros(0, np.int64), needs=np.zeros((0, 2), np.int64))
-    held = problem.held & ~np.isin(np.arange(problem.columns), [0, 1, 3, 4, 5, 6])
+    held = problem.held & ~np.isin(np.arange(problem.columns), [0, 1, *problem.curve.column])
     return replace(problem, held=held, limits=limits, moves=Moves(container=problem.moves.container, most=most))
 
 
