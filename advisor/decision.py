@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.scoring import Compared, Scores
+from advisor.scoring import Compared, Expected, Scores
 
 Floats = NDArray[np.float64]
 
@@ -40,13 +40,24 @@ def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: 
     Source: ours; harm counted in both directions; docs/decisions/0034-choice-by-base.md, 0036-closed-loop.md.
     """
     harm = scores.harm
-    own = (BE_WEIGHT if best_effort else LS_WEIGHT) * np.maximum(scores.choice - 1.0, 0.0)
-    own = own if best_effort else own + VIOLATION_WEIGHT * violation(scores.mean)
+    own = _suffering(scores.choice, scores.mean, np.full(len(scores.mean), best_effort))
     calm = resident_best_effort[harm.resident]
     more = np.where(calm, 0.0, violation(harm.before * harm.ratio) - violation(harm.before))
     added = np.where(calm, BE_WEIGHT, LS_WEIGHT) * (harm.ratio - 1.0) + VIOLATION_WEIGHT * more
     candidate = np.repeat(np.arange(len(own)), np.diff(harm.offsets))
     total: Floats = own + np.bincount(candidate, added, minlength=len(own))
+    return total
+
+
+def cost_of_residents(expected: Expected, *, best_effort: NDArray[np.bool_]) -> Floats:
+    """(k,) what the slowdowns and violations of residents cost, as `cost` counts a newcomer's own; NaN in, NaN out."""
+    return _suffering(np.exp(expected.log_choice), expected.ratio, best_effort)
+
+
+def _suffering(choice: Floats, mean: Floats, best_effort: NDArray[np.bool_]) -> Floats:
+    """(n,) of containers that are slowed down so much, as nodes are compared by and as is expected."""
+    slowed = np.where(best_effort, BE_WEIGHT, LS_WEIGHT) * np.maximum(choice - 1.0, 0.0)
+    total: Floats = slowed + np.where(best_effort, 0.0, VIOLATION_WEIGHT * violation(mean))
     return total
 
 

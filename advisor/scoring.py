@@ -89,8 +89,8 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """Residents without a newcomer.
+class Expected:
+    """What residents are expected to suffer.
 
     Args:
         ratio: (k,) expected slowdown of each.
@@ -132,7 +132,7 @@ class ModelScorer:
         home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, newcomer, nodes)
         crowded, count = home.raw(joined_pressure(home, seats)), len(home.resident)
         alone = seats.raw(felt_by_newcomers(self.snapshot, home, nodes))
-        harms = self._harms(home, len(nodes))
+        harms = self.harms(home, len(nodes))
         app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))])
         asked = self._predict(np.concatenate([crowded, alone]), app)
         worst = np.full(len(nodes), -np.inf)
@@ -142,7 +142,7 @@ class ModelScorer:
             choice=np.exp(self._log_choice(alone, harms.felt(seats))),
             upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
-            harm=_harm(home, self._before(home, harms), self._log_choice(crowded, harms.after(seats)), len(nodes)),
+            harm=_harm(home, self.expected(home, harms), self._log_choice(crowded, harms.after(seats)), len(nodes)),
             source="model",
             version=self.snapshot.version,
             age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
@@ -169,8 +169,8 @@ class ModelScorer:
         if not newcomers:
             return
         home = home_of(self.snapshot, nodes)
-        harms = self._harms(home, len(nodes))
-        before = self._before(home, harms)
+        harms = self.harms(home, len(nodes))
+        before = self.expected(home, harms)
         felt = felt_by_newcomers(self.snapshot, home, nodes)
         all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
         app, count = self.snapshot.resident_app[home.resident], len(nodes)
@@ -236,13 +236,15 @@ class ModelScorer:
     def _predict(self, raw: Floats, app: Ints) -> Prediction:
         return self.predictor.predict(self._complete(raw), self.margins.own[app])
 
-    def _before(self, home: Crowd, harms: Harms) -> Before:
-        """Residents as they are."""
-        raw = home.raw(pressures(home.members))
+    def expected(self, home: Crowd, harms: Harms, seats: Crowd | None = None) -> Expected:
+        """Residents of candidates as they are, or beside a newcomer on each."""
+        raw = home.raw(pressures(home.members) if seats is None else joined_pressure(home, seats))
         said = self._predict(raw, self.snapshot.resident_app[home.resident])
-        return Before(said.ratio(), self._log_choice(raw, harms.before()))
+        together = harms.before() if seats is None else harms.after(seats)
+        return Expected(said.ratio(), self._log_choice(raw, together))
 
-    def _harms(self, home: Crowd, candidates: int) -> Harms:
+    def harms(self, home: Crowd, candidates: int) -> Harms:
+        """What neighbours do to residents of so many candidates, where the model compares nodes by it."""
         return harms_of(home, candidates, wanted=self.predictor.choice is not None)
 
     def _log_choice(self, raw: Floats, together: Floats) -> Floats:
@@ -269,7 +271,7 @@ def _relieved(raw: Floats, resource: str) -> Floats:
     return relieved
 
 
-def _harm(home: Crowd, before: Before, after: Floats, nodes: int) -> Harm:
+def _harm(home: Crowd, before: Expected, after: Floats, nodes: int) -> Harm:
     """Harm to the residents of so many nodes, from what is said without, and (k,) log choice with the newcomer."""
     return Harm(
         offsets=np.append(0, np.cumsum(np.bincount(home.members.group, minlength=nodes))).astype(np.int32),

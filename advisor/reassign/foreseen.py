@@ -1,0 +1,96 @@
+"""Foreseen: the search by a model's factors, and what the model says exactly of what was found.
+
+Factors are those where everybody is. Those of what was found first are averaged in before the search goes again, since
+they differ there; the best by the exact cost is kept, and the error of the factors told.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from advisor.assigned import Factors, factors_of, homes, suffered, with_harm
+from advisor.errors import UnusableProblem
+from advisor.reassign.objective import cost
+from advisor.reassign.problem import Ints, Problem
+from advisor.reassign.tuning import Found
+from advisor.scoring import ModelScorer
+
+ROUNDS = 2
+Run = Callable[[Problem], Found]
+"""A search of a problem, such as advisor.reassign.search with a budget of its own each time."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a search saved.
+
+    Args:
+        told: by its factors.
+        exact: by the model.
+    """
+
+    told: float
+    exact: float
+
+    @property
+    def error(self) -> float:
+        """Share by which factors told too much, negative where too little; NaN where nothing was saved by the model."""
+        return self.told / self.exact - 1.0 if self.exact > 0 else float("nan")
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What was found.
+
+    Args:
+        place: (k,) the best assignment by the exact cost.
+        before: exact cost of the start.
+        after: exact cost of the assignment, at most `before`.
+        savings: of each search.
+    """
+
+    place: Ints
+    before: float
+    after: float
+    savings: tuple[Saving, ...]
+
+
+def foresee(problem: Problem, scorer: ModelScorer, worth: float, run: Run) -> Foreseen:
+    """The assignment of residents that costs least, what they suffer by the model counted.
+
+    Args:
+        problem: of the snapshot's residents and nodes, in its order, all placed; without harm.
+        scorer: scores over the snapshot.
+        worth: what one unit of advisor.decision's cost is worth in the problem's.
+        run: searches.
+
+    Returns:
+        The best assignment, which may be the start, and how far factors were off.
+
+    Raises:
+        UnusableProblem: the problem has other containers or nodes than the snapshot.
+
+    Source: ours, docs/decisions/0041-reassignment.md.
+    """
+
+    def exact(place: Ints) -> float:
+        return cost(problem, place).total + worth * float(suffered(scorer, place).sum())
+
+    at_home = homes(scorer.snapshot)
+    if problem.start.tolist() != at_home.tolist() or problem.nodes != len(scorer.snapshot.nodes):
+        raise UnusableProblem("its containers are not the snapshot's residents, each where it is")
+    before = least = exact(at_home)
+    best, factors, savings = at_home, factors_of(scorer, at_home), list[Saving]()
+    for turn in range(ROUNDS):
+        harmful = with_harm(problem, factors, worth)
+        found = run(harmful)
+        reached = exact(found.place)
+        savings.append(Saving(cost(harmful, problem.start).total - found.cost, before - reached))
+        if reached < least:
+            best, least = found.place, reached
+        if turn < ROUNDS - 1:
+            factors = _mean(factors, factors_of(scorer, found.place))
+    return Foreseen(best, before, least, tuple(savings))
+
+
+def _mean(one: Factors, other: Factors) -> Factors:
+    return replace(one, sensitivity=(one.sensitivity + other.sensitivity) / 2)
