@@ -1,7 +1,7 @@
 """Search: the best assignment that two cores find in the time there is. Kernel: time is told, never read.
 
-Mixes of moves race first, then all workers anneal by the best mix with their own random numbers, and at last go on,
-hardly heated, from the best assignment.
+Mixes of moves race first; then all workers anneal by the best mix with their own random numbers, slowly where its costs
+fell in the race.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +12,10 @@ import numpy as np
 
 from advisor.reassign.anneal import Seed, anneal
 from advisor.reassign.by_parts import search_parts
+from advisor.reassign.cooling import Cooling, even, learnt
 from advisor.reassign.objective import cost
 from advisor.reassign.parts import divisible
-from advisor.reassign.problem import NOWHERE, Ints, Limits, Problem
+from advisor.reassign.problem import NOWHERE, Floats, Ints, Limits, Problem
 from advisor.reassign.tuning import (
     MIXES,
     Found,
@@ -28,7 +29,7 @@ from advisor.reassign.tuning import (
     seeded,
 )
 
-STEPS = 1 << 17
+STEPS = 1 << 14
 """Moves tried between two looks at the time."""
 
 
@@ -54,45 +55,43 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
         return Found(start, cost(problem, start).total, 0)
     if divisible(problem) and problem.nodes >= 2 * tuning.part:
         return search_parts(problem, start, seed, spent, tuning)
-    ran, anneal_all = list[Ran](), partial(_anneal_all, problem, tuning, seed, spent)
+    ran, anneal_all = list[Ran](), partial(_anneal_all, problem, start, tuning, seed, spent)
     for leg in _heats(tuning):
-        ran += anneal_all(ran, leg, start)
-    race = tuning.race if ran else 0.0
-    mix = (min(ran, key=_cost).mix if ran else tuning.mixes[0],) * tuning.workers
-    ran += anneal_all(ran, Leg(race, tuning.last, mix), start)
-    ran += anneal_all(ran, Leg(tuning.last, 1.0, mix, tuning.reheat), min(ran, key=_cost).place)
+        ran += anneal_all(ran, leg)
+    won = min(ran, key=_cost)
+    cooling = learnt(*won.costs.T) if len(won.costs) else None
+    ran += anneal_all(ran, Leg(tuning.race, 1.0, (won.mix,) * tuning.workers, cooling))
     best = min(ran, key=_cost).place
     return Found(best, cost(problem, best).total, sum(one.tried for one in ran))
 
 
 @dataclass(frozen=True)
 class Leg:
-    """From one share of the budget to another, each worker by its mix, from so many times the first temperature."""
+    """From one share of the budget to another, each worker by its mix; evenly cooled where nothing else is said."""
 
     begin: float
     end: float
     mixes: tuple[Mix, ...]
-    scale: float = 1.0
+    cooling: Cooling | None = None
 
 
 def _heats(tuning: Tuning) -> list[Leg]:
-    """The race, as many mixes at once as there are workers; none where there is one mix."""
+    """The race, as many mixes at once as there are workers."""
     groups = [tuning.mixes[at : at + tuning.workers] for at in range(0, len(tuning.mixes), tuning.workers)]
-    if len(tuning.mixes) == 1:
-        return []
     ends = np.linspace(0.0, tuning.race, len(groups) + 1).tolist()
     return [Leg(ends[turn], ends[turn + 1], mixes) for turn, mixes in enumerate(groups)]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a worker's leg ended with."""
+    """What a worker's leg ended with, and (m, 2) log temperatures and costs on its way."""
 
     worker: int
     place: Ints
     mix: Mix
     cost: float
     tried: int
+    costs: Floats
 
 
 def _cost(one: Ran) -> float:
@@ -100,7 +99,7 @@ def _cost(one: Ran) -> float:
 
 
 def _anneal_all(  # noqa: PLR0917
-    problem: Problem, tuning: Tuning, seed: int, spent: Spent, ran: list[Ran], leg: Leg, place: Ints
+    problem: Problem, place: Ints, tuning: Tuning, seed: int, spent: Spent, ran: list[Ran], leg: Leg
 ) -> list[Ran]:
     """Workers side by side."""
     cooled = partial(_cooled, problem, place, tuning=tuning, leg=leg, spent=spent)
@@ -127,10 +126,12 @@ def _cooled(
     problem: Problem, place: Ints, worker: int, seed: Seed, before: int, *, tuning: Tuning, leg: Leg, spent: Spent
 ) -> Ran:
     """One worker's leg, after so many moves that it tried before."""
-    state, tried, mix = begun(problem, place), 0, leg.mixes[worker]
-    parts = state.at, state.whole, state.real
-    hot = leg.scale * first_heat(state, seed, tuning)
+    state, tried, mix, costs = begun(problem, place), 0, leg.mixes[worker], list[tuple[float, float]]()
+    hot = first_heat(state, seed, tuning)
+    cooling = leg.cooling or even(hot, hot * tuning.cold)
     while (share := (spent(before + tried) - leg.begin) / (leg.end - leg.begin)) < 1.0:
-        anneal(*parts, seed, STEPS, hot * tuning.cold**share, mix.swaps, mix.chains, mix.bulks)
+        heat = cooling.heat(share)
+        anneal(state.at, state.whole, state.real, seed, STEPS, heat, mix.swaps, mix.chains, mix.bulks)
         tried += STEPS
-    return Ran(worker, state.best(), mix, state.best_cost(), tried)
+        costs.append((np.log(heat), state.total()))
+    return Ran(worker, state.best(), mix, state.best_cost(), tried, np.array(costs).reshape(-1, 2))

@@ -43,9 +43,7 @@ class Tuning:
     Args:
         mixes: of moves; which one goes on is decided by a race.
         race: share of the time that the race takes.
-        last: share of the time from which it goes on from the best, with little heat.
         hot: share of sampled worsenings that are less than twice the first temperature.
-        reheat: first temperature of the last part over that of the others.
         cold: last temperature over the first.
         part: nodes of a part, where a problem is searched in parts.
         cuts: how often it is cut anew at most.
@@ -55,9 +53,7 @@ class Tuning:
 
     mixes: tuple[Mix, ...] = MIXES
     race: float = 0.2
-    last: float = 0.85
     hot: float = 0.9
-    reheat: float = 0.02
     cold: float = 3e-5
     part: int = 375
     cuts: int = 40

@@ -1,0 +1,69 @@
+"""Cooling: how long a search stays at which temperature. NumPy only.
+
+A first, short search cools evenly and shows at which temperatures its costs fall. There a longer one stays longer: most
+of an even schedule is spent where nothing is decided.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.reassign.problem import Floats
+
+BINS = 24
+POWER = 0.7
+"""Of the fall in cost over a step of log temperature, to which time is given in proportion."""
+LEAST = 0.1
+"""Share of the time that is divided evenly."""
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """Temperatures of a search.
+
+    Args:
+        share: (s,) of the time, from 0 to 1, ascending.
+        log_heat: (s,) log temperature at each; between them it is linear.
+    """
+
+    share: Floats
+    log_heat: Floats
+
+    def heat(self, share: float) -> float:
+        """The temperature after a share of the time, in units of cost."""
+        return float(np.exp(np.interp(share, self.share, self.log_heat)))
+
+
+def even(hot: float, cold: float) -> Cooling:
+    """From one temperature to another, falling by the same factor in the same time."""
+    return Cooling(np.array([0.0, 1.0]), np.log([hot, cold]))
+
+
+def learnt(log_heat: Floats, cost: Floats) -> Cooling:
+    """Slow where the cost falls.
+
+    Args:
+        log_heat: (m,) log temperatures of an even search, m >= 1.
+        cost: (m,) what the assignment cost at the end of each.
+
+    Returns:
+        Over the same temperatures.
+
+    Raises:
+        Nothing.
+
+    Source: ours; that time belongs where the energy changes is what adaptive schedules have in common, Lam and Delosme,
+    "An efficient simulated annealing schedule", 1988; Salamon et al., "Simulated annealing with constant thermodynamic
+    speed", 1988.
+    """
+    edges = np.linspace(log_heat.min(), log_heat.max(), BINS + 1)
+    bins = np.clip(np.searchsorted(edges, log_heat, side="right") - 1, 0, BINS - 1)
+    count = np.bincount(bins, minlength=BINS)
+    seen = np.flatnonzero(count)
+    means = np.interp(np.arange(BINS), seen, np.bincount(bins, cost, BINS)[seen] / count[seen])
+    rise = np.gradient(np.maximum.accumulate(means))
+    slow = np.convolve(np.pad(rise**POWER, 1, mode="edge"), np.full(3, 1 / 3), "valid")
+    if not slow.any():
+        return even(float(np.exp(edges[-1])), float(np.exp(edges[0])))
+    time = LEAST / BINS + (1 - LEAST) * slow / slow.sum()
+    return Cooling(np.append(0.0, np.cumsum(time[::-1]) / time.sum()), edges[::-1])
