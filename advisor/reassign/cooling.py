@@ -23,7 +23,7 @@ class Cooling:
 
     Args:
         share: (s,) of the time, from 0 to 1, ascending.
-        log_heat: (s,) log temperature at each; between them it is linear.
+        log_heat: (s,) log temperature at each; between them it is linear. Minus infinity takes nothing that costs more.
     """
 
     share: Floats
@@ -32,6 +32,9 @@ class Cooling:
     def heat(self, share: float) -> float:
         """The temperature after a share of the time, in units of cost."""
         return float(np.exp(np.interp(share, self.share, self.log_heat)))
+
+
+NO_HEAT = Cooling(np.zeros(1), np.full(1, -np.inf))
 
 
 def even(hot: float, cold: float) -> Cooling:

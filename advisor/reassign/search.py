@@ -1,7 +1,8 @@
 """Search: the best assignment that two cores find in the time there is. Kernel: time is told, never read.
 
 Mixes of moves race first; then all workers anneal by the best mix with their own random numbers, slowly where its costs
-fell in the race.
+fell in the race. From the best assignment they go on without heat, and at last a few nodes at a time are divided anew
+exactly, where that can be done.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,8 @@ import numpy as np
 
 from advisor.reassign.anneal import Seed, anneal
 from advisor.reassign.by_parts import search_parts
-from advisor.reassign.cooling import Cooling, even, learnt
+from advisor.reassign.cooling import NO_HEAT, Cooling, even, learnt
+from advisor.reassign.exact import is_linear, refined
 from advisor.reassign.objective import cost
 from advisor.reassign.parts import divisible
 from advisor.reassign.problem import NOWHERE, Floats, Ints, Limits, Problem
@@ -31,6 +33,8 @@ from advisor.reassign.tuning import (
 
 STEPS = 1 << 14
 """Moves tried between two looks at the time."""
+DIVISION = 1 << 16
+"""Moves that take about as long to try as an exact division."""
 
 
 def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
@@ -55,13 +59,18 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
         return Found(start, cost(problem, start).total, 0)
     if divisible(problem) and problem.nodes >= 2 * tuning.part:
         return search_parts(problem, start, seed, spent, tuning)
-    ran, anneal_all = list[Ran](), partial(_anneal_all, problem, start, tuning, seed, spent)
+    ran, anneal_all = list[Ran](), partial(_anneal_all, problem, tuning, seed, spent)
     for leg in _heats(tuning):
-        ran += anneal_all(ran, leg)
+        ran += anneal_all(start, ran, leg)
     won = min(ran, key=_cost)
     cooling = learnt(*won.costs.T) if len(won.costs) else None
-    ran += anneal_all(ran, Leg(tuning.race, 1.0, (won.mix,) * tuning.workers, cooling))
-    best = min(ran, key=_cost).place
+    mixes, end = (won.mix,) * tuning.workers, tuning.exact if is_linear(problem) else 1.0
+    ran += anneal_all(start, ran, Leg(tuning.race, tuning.cool, mixes, cooling))
+    ran += anneal_all(min(ran, key=_cost).place, ran, Leg(tuning.cool, end, mixes, NO_HEAT))
+    best, tried = min(ran, key=_cost).place, _tried(ran, 0)
+    if is_linear(problem):
+        rng = np.random.default_rng(seed)
+        best = refined(problem, best, rng, lambda divisions: spent(tried + divisions * DIVISION) >= 1.0)
     return Found(best, cost(problem, best).total, sum(one.tried for one in ran))
 
 
@@ -94,17 +103,21 @@ class Ran:
     costs: Floats
 
 
+def _tried(ran: list[Ran], worker: int) -> int:
+    return sum(one.tried for one in ran if one.worker == worker)
+
+
 def _cost(one: Ran) -> float:
     return one.cost
 
 
 def _anneal_all(  # noqa: PLR0917
-    problem: Problem, place: Ints, tuning: Tuning, seed: int, spent: Spent, ran: list[Ran], leg: Leg
+    problem: Problem, tuning: Tuning, seed: int, spent: Spent, place: Ints, ran: list[Ran], leg: Leg
 ) -> list[Ran]:
     """Workers side by side."""
     cooled = partial(_cooled, problem, place, tuning=tuning, leg=leg, spent=spent)
     seeds = [seeded(seed, round(1000 * leg.begin), worker) for worker in range(len(leg.mixes))]
-    tried = [sum(one.tried for one in ran if one.worker == worker) for worker in range(len(leg.mixes))]
+    tried = [_tried(ran, worker) for worker in range(len(leg.mixes))]
     with ThreadPoolExecutor(tuning.workers) as pool:
         return list(pool.map(cooled, range(len(leg.mixes)), seeds, tried))
 
@@ -133,5 +146,5 @@ def _cooled(
         heat = cooling.heat(share)
         anneal(state.at, state.whole, state.real, seed, STEPS, heat, mix.swaps, mix.chains, mix.bulks)
         tried += STEPS
-        costs.append((np.log(heat), state.total()))
+        costs.append((np.log(heat) if heat else -np.inf, state.total()))
     return Ran(worker, state.best(), mix, state.best_cost(), tried, np.array(costs).reshape(-1, 2))

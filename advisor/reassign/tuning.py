@@ -43,6 +43,8 @@ class Tuning:
     Args:
         mixes: of moves; which one goes on is decided by a race.
         race: share of the time that the race takes.
+        cool: share of the time from which it goes on from the best, without heat.
+        exact: share from which few nodes at a time are divided anew exactly.
         hot: share of sampled worsenings that are less than twice the first temperature.
         cold: last temperature over the first.
         part: nodes of a part, where a problem is searched in parts.
@@ -53,6 +55,8 @@ class Tuning:
 
     mixes: tuple[Mix, ...] = MIXES
     race: float = 0.2
+    cool: float = 0.93
+    exact: float = 0.97
     hot: float = 0.9
     cold: float = 3e-5
     part: int = 375
