@@ -78,14 +78,19 @@ FIGURES: Mapping[str, Callable[[Tally], float]] = {
 
 
 def gap_at(findings: Findings, level: int) -> Gap:
-    """The gap at a level; its interval by drawing seeds anew, the best heuristic staying the same."""
+    """The gap at a level; its interval by drawing seeds anew, the best heuristic staying the same.
+
+    Where one draw in twenty leaves no gap, chance may have made what there is, and a share of it says nothing.
+    """
     of = {name: values(findings, name, level, violation_minutes) for name in _names(findings)}
     best = min(heuristics_of(findings), key=lambda name: float(of[name].mean()))
     rng, count = np.random.default_rng(0), len(of[OURS])
     drawn = rng.integers(count, size=(DRAWS, count))
-    again = [_closed(of[best][rows], of[OURS][rows], of[ORACLE][rows]) for rows in drawn]
-    told = np.array([one for one in again if np.isfinite(one)])
-    low, high = np.quantile(told, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2]) if len(told) else (np.nan, np.nan)
+    again = np.array([_closed(of[best][rows], of[OURS][rows], of[ORACLE][rows]) for rows in drawn])
+    known = np.isfinite(again)
+    if known.mean() < (1 + INTERVAL) / 2:
+        return Gap(findings.plan.levels[level], best, np.nan, np.nan, np.nan)
+    low, high = np.quantile(again[known], [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
     closed = _closed(of[best], of[OURS], of[ORACLE])
     return Gap(findings.plan.levels[level], best, closed, float(low), float(high))
 

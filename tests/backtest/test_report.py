@@ -47,6 +47,19 @@ def test_where_the_oracle_is_no_better_there_is_nothing_to_close() -> None:
     assert sentence(found, 0, gap_at(found, 0)).endswith("spread 100, oracle 99, ours 40)")
 
 
+def test_where_the_oracle_is_better_with_some_seeds_only_chance_may_have_made_the_gap() -> None:
+    found = four(ours=(190.0, 120.0), oracle=(20.0, 80.0))
+    ran = [
+        replace(one, tally=replace(one.tally, violation_minutes=150.0))
+        if (one.policy, one.level, one.seed) == (ORACLE, 0, 2)
+        else one
+        for one in found.ran
+    ]
+
+    assert np.isnan(gap_at(replace(found, ran=ran), 0).closed)
+    assert gap_at(replace(found, ran=ran), 1).closed == 0.6
+
+
 def test_where_there_is_nothing_to_close_and_ours_is_worse_the_sentence_says_take_the_heuristic() -> None:
     found = four(ours=(190.0, 120.0), oracle=(99.0, 80.0))
 
