@@ -151,13 +151,15 @@ def with_harm(problem: Problem, factors: Factors, worth: float) -> Problem:
         The problem with three columns more, without limits, for each factor that tells nodes apart.
 
     Raises:
-        UnusableProblem: it has other containers or nodes.
+        UnusableProblem: it has other containers or nodes, or harm already.
     """
     if (problem.containers, problem.nodes) != (len(factors.pressure), len(factors.weight)):
         raise UnusableProblem(
             f"it has {problem.containers} containers on {problem.nodes} nodes, the snapshot {len(factors.pressure)} "
             f"residents on {len(factors.weight)}"
         )
+    if len(problem.harm.pressure):
+        raise UnusableProblem("it has harm already")
     telling = (factors.pressure.max(axis=0, initial=0.0) > 0) & (factors.sensitivity.max(axis=0, initial=0.0) > 0)
     pressure, sensitivity = factors.pressure[:, telling], factors.sensitivity[:, telling]
     more, c = pressure.shape[1], problem.columns

@@ -7,6 +7,8 @@ they differ there; the best by the exact cost is kept, and the error of the fact
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from advisor.assigned import Factors, factors_of, homes, suffered, with_harm
 from advisor.errors import UnusableProblem
 from advisor.reassign.objective import cost
@@ -46,50 +48,60 @@ class Foreseen:
         before: exact cost of the start.
         after: exact cost of the assignment, at most `before`.
         savings: of each search.
+        harmful: the problem that it was found in, with harm by factors: what advisor.reassign.ordering asks for, since
+            moves that pay by harm alone pay in no other.
     """
 
     place: Ints
     before: float
     after: float
     savings: tuple[Saving, ...]
+    harmful: Problem
 
 
 def foresee(problem: Problem, scorer: ModelScorer, worth: float, run: Run) -> Foreseen:
     """The assignment of residents that costs least, what they suffer by the model counted.
 
     Args:
-        problem: of the snapshot's residents and nodes, in its order, all placed; without harm.
+        problem: of the snapshot's residents and nodes, in its order, without harm; starts are those of
+            advisor.assigned.homes.
         scorer: scores over the snapshot.
-        worth: what one unit of advisor.decision's cost is worth in the problem's.
-        run: searches.
+        worth: what one unit of advisor.decision's cost is worth in the problem's; a latency-sensitive container slowed
+            to twice its normal costs 2.
+        run: searches with a budget of its own each time, for example
+            `lambda of: search(of, seed=1, spent=counted(1_000_000), tuning=Tuning())`.
 
     Returns:
         The best assignment, which may be the start, and how far factors were off.
 
     Raises:
-        UnusableProblem: the problem has other containers or nodes than the snapshot.
+        UnusableProblem: the problem is not of the snapshot, has harm, or the model says nothing of somebody.
 
     Source: ours, docs/decisions/0041-reassignment.md.
     """
 
     def exact(place: Ints) -> float:
-        return cost(problem, place).total + worth * float(suffered(scorer, place).sum())
+        suffering = float(suffered(scorer, place).sum())
+        if not np.isfinite(suffering):
+            raise UnusableProblem("the model does not say what every resident suffers")
+        return cost(problem, place).total + worth * suffering
 
     at_home = homes(scorer.snapshot)
     if problem.start.tolist() != at_home.tolist() or problem.nodes != len(scorer.snapshot.nodes):
-        raise UnusableProblem("its containers are not the snapshot's residents, each where it is")
+        raise UnusableProblem("its containers and their start are not those of advisor.assigned.homes(snapshot)")
     before = least = exact(at_home)
     best, factors, savings = at_home, factors_of(scorer, at_home), list[Saving]()
+    kept = with_harm(problem, factors, worth)
     for turn in range(ROUNDS):
         harmful = with_harm(problem, factors, worth)
         found = run(harmful)
         reached = exact(found.place)
         savings.append(Saving(cost(harmful, problem.start).total - found.cost, before - reached))
         if reached < least:
-            best, least = found.place, reached
+            best, least, kept = found.place, reached, harmful
         if turn < ROUNDS - 1:
             factors = _mean(factors, factors_of(scorer, found.place))
-    return Foreseen(best, before, least, tuple(savings))
+    return Foreseen(best, before, least, tuple(savings), kept)
 
 
 def _mean(one: Factors, other: Factors) -> Factors:

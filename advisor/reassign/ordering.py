@@ -2,8 +2,8 @@
 
 In a round all copies are created first, while the old containers still count; then these go. So a round is feasible
 when every node has room for what comes, whatever leaves. After every round the assignment costs less than before, so
-that a plan may be broken off anywhere. Where nobody fits because everybody waits for another, one container takes a hop
-over a third node, if that is allowed.
+that a plan may be broken off anywhere. Moves that only mend a rule which the start breaks are left.
+Where nobody fits because everybody waits for another, one container takes a hop over a third node, if that is allowed.
 """
 
 from collections import Counter

@@ -156,7 +156,8 @@ class Problem:
     Args:
         use: (k, c) what each container takes of each column, >= 0.
         capacity: (n, c) what there is; inf where a column has no limit.
-        held: (c,) columns that a moved container takes on its old node too, until all moves are done.
+        held: (c,) columns that a moved container takes on its old node too, until all moves are done, as in the ROADEF
+            challenge: the search counts them so. Rounds of a plan count every column on both nodes, each round anew.
         app: (k,) of each container.
         start: (k,) node of each container, NOWHERE where it has none.
         limits: who may be together.
@@ -196,6 +197,11 @@ class Problem:
             "harm.sensitivity": (self.harm.sensitivity, self.harm.pressure.shape),
             "harm.own": (self.harm.own, self.harm.pressure.shape),
             "harm.weight": (self.harm.weight, (n, len(self.harm.pressure)) if len(self.harm.pressure) else (0, 0)),
+            "excess.weight": (self.excess.weight, self.excess.column.shape),
+            "balance.second": (self.balance.second, self.balance.first.shape),
+            "balance.ratio": (self.balance.ratio, self.balance.first.shape),
+            "balance.weight": (self.balance.weight, self.balance.first.shape),
+            "moves.trip": (self.moves.trip, (len(self.moves.trip), len(self.moves.trip))),
             "limits.most": (self.limits.most, (len(self.limits.pair),)),
         }
         for name, (array, shape) in wanted.items():
@@ -211,11 +217,34 @@ class Problem:
         for name, (array, size) in optional.items():
             if len(array) not in (0, size):
                 raise UnusableProblem(f"{name} has {len(array)} entries, not {size}")
+        needed: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
+            "limits.spread asks for limits.location": (self.limits.spread, self.limits.location),
+            "limits.needs asks for limits.neighbourhood": (self.limits.needs, self.limits.neighbourhood),
+            "moves.trip asks for moves.site": (self.moves.trip, self.moves.site),
+        }
+        for what, (given, asked) in needed.items():
+            if len(given) and len(asked) != n:
+                raise UnusableProblem(f"{what} of every node")
         self._refuse_codes()
+        self._refuse_numbers()
         if len(np.unique(self.curve.column)) < len(self.curve.column):
             raise UnusableProblem("a column stands in the profile twice")
+
+    def _refuse_numbers(self) -> None:
         if not (np.isfinite(self.use).all() and (self.use >= 0).all() and not np.isnan(self.capacity).any()):
             raise UnusableProblem("a use is no number of at least 0, or a capacity no number")
+        weights: dict[str, NDArray[Any]] = {
+            "excess.weight": self.excess.weight,
+            "balance.weight": self.balance.weight,
+            "harm.weight": self.harm.weight,
+            "moves.container": self.moves.container,
+            "moves.trip": self.moves.trip,
+        }
+        for name, array in weights.items():
+            if not (np.isfinite(array).all() and (array >= 0).all()):
+                raise UnusableProblem(f"{name} has what is no number of at least 0")
+        if np.isnan(self.excess.safe).any() or not np.isfinite(self.balance.ratio).all():
+            raise UnusableProblem("excess.safe or balance.ratio has what is no number")
 
     def _refuse_codes(self) -> None:
         sites = len(self.moves.trip)

@@ -47,10 +47,14 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
         tuning: how.
 
     Returns:
-        What costs no more than the start, where everybody is placed there.
+        What costs no more than the start, where everybody is placed there. No move breaks a rule; of rules that the
+        start breaks some may stay broken, see advisor.reassign.feasible.wrongs.
 
     Raises:
         Nothing.
+
+    The first search of an installation compiles for half a minute first, which a clock would count: call
+    `compile_kernels` before it starts.
 
     Source: ours, docs/decisions/0041-reassignment.md.
     """

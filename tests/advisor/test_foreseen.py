@@ -15,6 +15,7 @@ from advisor.errors import UnusableProblem
 from advisor.reassign.feasible import wrongs
 from advisor.reassign.foreseen import foresee
 from advisor.reassign.objective import cost
+from advisor.reassign.ordering import Pace, ordered
 from advisor.reassign.problem import Ints, Limits, Moves, Problem
 from advisor.reassign.search import search
 from advisor.reassign.tuning import MIXES, Tuning, counted
@@ -137,6 +138,7 @@ def test_what_is_found_is_legal_saves_by_the_model_and_tells_how_far_factors_wer
     assert found.after == cost(problem, found.place).total + suffered(scorer, found.place).sum()
     assert found.before - found.after == pytest.approx(max(one.exact for one in found.savings))
     assert all(np.isfinite(one.error) for one in found.savings)
+    assert ordered(found.harmful, found.place, Pace()).moves > 0
     assert foresee(problem, scorer, 1.0, run).place.tolist() == found.place.tolist()
 
 
@@ -154,8 +156,17 @@ def test_where_moves_cost_more_than_the_model_says_they_save_everybody_stays(sco
     assert found.after == found.before
 
 
+def test_a_problem_that_has_harm_already_is_refused(scorer_of: ScorerOf) -> None:
+    scorer = scorer_of(snapshot(1))
+    factors = factors_of(scorer, homes(scorer.snapshot))
+    harmful = with_harm(problem_of(scorer.snapshot), factors, 1.0)
+
+    with pytest.raises(UnusableProblem, match="harm already"):
+        with_harm(harmful, factors, 1.0)
+
+
 def test_a_problem_of_another_cluster_is_refused(scorer_of: ScorerOf) -> None:
     scorer, other = scorer_of(snapshot(1)), problem_of(snapshot(2))
 
-    with pytest.raises(UnusableProblem, match="residents"):
+    with pytest.raises(UnusableProblem, match="homes"):
         foresee(other, scorer, 1.0, partial(search, seed=1, spent=counted(1), tuning=Tuning()))

@@ -1,0 +1,44 @@
+"""Problem: what does not fit together is refused by name, before anything reads beyond an array's end."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from drawn_problems import NODES, drawn
+
+from advisor.errors import UnusableProblem
+from advisor.reassign.problem import Problem
+
+Spoil = Callable[[Problem], object]
+
+
+def limited(of: Problem, **parts: object) -> Problem:
+    return replace(of, limits=replace(of.limits, **parts))  # type: ignore[arg-type]  # whatever is spoilt
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda of: replace(of, capacity=of.capacity[:, 1:]), "capacity has shape"),
+        (lambda of: replace(of, start=of.start + NODES), "start has a code outside"),
+        (lambda of: replace(of, use=-of.use - 1), "a use is no number of at least 0"),
+        (lambda of: replace(of, excess=replace(of.excess, weight=of.excess.weight[:1])), "excess.weight has shape"),
+        (lambda of: replace(of, excess=replace(of.excess, weight=-of.excess.weight)), "excess.weight has what is no"),
+        (lambda of: replace(of, excess=replace(of.excess, safe=of.excess.safe * np.nan)), "excess.safe or"),
+        (lambda of: replace(of, balance=replace(of.balance, weight=np.ones(3))), "balance.weight has shape"),
+        (lambda of: replace(of, harm=replace(of.harm, weight=of.harm.weight[:, :1])), "harm.weight has shape"),
+        (lambda of: replace(of, harm=replace(of.harm, own=of.harm.own + 9)), "has a code outside"),
+        (lambda of: limited(of, location=of.limits.location[:0]), "limits.spread asks for limits.location"),
+        (
+            lambda of: limited(of, neighbourhood=of.limits.location[:0], needs=np.array([[0, 1]])),
+            "limits.needs asks for",
+        ),
+        (lambda of: replace(of, moves=replace(of.moves, site=of.moves.site[:0])), "moves.trip asks for moves.site"),
+        (lambda of: replace(of, moves=replace(of.moves, trip=of.moves.trip[:2])), "moves.trip has shape"),
+        (lambda of: replace(of, curve=replace(of.curve, column=np.array([2, 2]))), "in the profile twice"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_by_name(spoil: Spoil, told: str) -> None:
+    with pytest.raises(UnusableProblem, match=told):
+        spoil(drawn(1))
