@@ -6,14 +6,13 @@ capacities, safety capacities, costs of moves to each machine), services (least 
 assignment is the machine of each process.
 """
 
-import lzma
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from advisor.reassign.problem import Balance, Excess, Ints, Limits, Moves, Problem
 from benchmarks.reassign.errors import UnusableFile
+from benchmarks.reassign.lines import lines_of
 
 MOST = 200_000
 """Machines, services or processes that are read at most."""
@@ -144,8 +143,9 @@ class _Words:
     def end(self) -> None:
         """Refuse what follows."""
         if self._next < len(self._numbers):
-            self._next += 1
-            raise UnusableFile(self._path, self._line(), "more numbers than belong here")
+            belong, self._next = self._next, self._next + 1
+            told = f"{len(self._numbers)} numbers, where {belong} belong"
+            raise UnusableFile(self._path, self._line(), told)
 
     def _line(self) -> int:
         return int(self._lines[min(self._next, len(self._lines)) - 1]) if len(self._lines) else 1
@@ -154,7 +154,7 @@ class _Words:
 def _numbers(path: Path) -> tuple[Ints, Ints]:
     """All numbers of a file, and their lines."""
     numbers, lines = list[int](), list[int]()
-    for line, text in enumerate(_text(path), 1):
+    for line, text in enumerate(lines_of(path), 1):
         try:
             found = [int(word) for word in text.split()]
         except ValueError as error:
@@ -164,12 +164,3 @@ def _numbers(path: Path) -> tuple[Ints, Ints]:
         numbers += found
         lines += [line] * len(found)
     return np.array(numbers, np.int64), np.array(lines, np.int64)
-
-
-def _text(path: Path) -> Iterator[str]:
-    """Lines of a file, unpacked where it is packed."""
-    try:
-        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as opened:
-            yield from opened
-    except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
-        raise UnusableFile(path, 1, str(error)) from error

@@ -43,7 +43,7 @@ def check(arguments: Namespace, _: np.random.Generator) -> Result:
         raise SystemExit(f"{arguments.new}, line 1: {broken[0].told}")
     of = cost(problem, place)
     moved = float((place != problem.start).sum())
-    return {OURS: {"cost": of.total, "load": of.excess, "balance": of.balance, "moves": of.moves, "moved": moved}}
+    return {OURS: {"cost": of.total, "load": of.excess, "balance": of.balance, "move_cost": of.moves, "moved": moved}}
 
 
 def _problem(arguments: Namespace) -> Problem:

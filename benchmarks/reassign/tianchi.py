@@ -5,10 +5,9 @@ A folder has four files, each perhaps packed with xz: app_resources (app, cpu an
 or nothing) and app_interference (A, B, k: a machine with an A holds at most k of B, and k + 1 where B is A).
 """
 
-import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from advisor.reassign.problem import NOWHERE, Curve, Floats, Ints, Limits, Problem
 from benchmarks.reassign.errors import UnusableFile
+from benchmarks.reassign.lines import lines_of
 
 TIMES = 98
 COUNTED = 4
@@ -24,6 +24,8 @@ COLUMNS = 2 * TIMES + COUNTED
 KNEE = 0.5
 MOST = 200_000
 """Rows of a file that are read at most."""
+LARGEST = 1e15
+"""Beyond that sums are not exact any more."""
 ROUNDS = 3
 """Of the semifinal."""
 Rules = Literal["preliminary", "semifinal"]
@@ -110,7 +112,7 @@ def _interference(folder: Path, apps: dict[str, int], containers: int) -> tuple[
     pairs, most, alike = list[tuple[int, int]](), list[int](), np.full(len(apps), containers)
     for row in _rows(folder, "app_interference", 3, empty=True):
         first, second = row.code(0, apps, "app"), row.code(1, apps, "app")
-        number = int(row.number(2))
+        number = row.whole(2)
         if first == second:
             alike[first] = min(alike[first], number + 1)
         else:
@@ -148,6 +150,13 @@ class Row:
         """At least 0."""
         return self._number(self.words[column])
 
+    def whole(self, column: int) -> int:
+        """A whole number, at least 0."""
+        found = self.number(column)
+        if found != int(found):
+            raise self.unusable(f"not a whole number: {self.words[column]!r}")
+        return int(found)
+
     def numbers(self, column: int, wanted: int) -> list[float]:
         """As many as wanted, each at least 0."""
         words = self.words[column].split("|")
@@ -160,15 +169,16 @@ class Row:
             found = float(word)
         except ValueError as error:
             raise self.unusable(f"not a number: {word!r}") from error
-        if not (isfinite(found) and 0 <= found < inf):
-            raise self.unusable(f"not a number of at least 0: {word!r}")
+        if not (isfinite(found) and 0 <= found <= LARGEST):
+            raise self.unusable(f"not a number from 0 to {LARGEST:g}: {word!r}")
         return found
 
 
 def _rows(folder: Path, name: str, columns: int, *, empty: bool = False) -> Iterator[Row]:
     """Lines of a file of the folder."""
     plain = folder / f"{name}.csv"
-    path = plain if plain.exists() else folder / f"{name}.csv.xz"
+    packed = folder / f"{name}.csv.xz"
+    path = packed if packed.exists() and not plain.exists() else plain
     count = 0
     for row in rows_of(path, columns):
         count += 1
@@ -177,24 +187,16 @@ def _rows(folder: Path, name: str, columns: int, *, empty: bool = False) -> Iter
         raise UnusableFile(path, 1, "nothing in it")
 
 
-def rows_of(path: Path, columns: int) -> Iterator[Row]:
-    """Lines of a file, unpacked where it is packed.
+def rows_of(path: Path, columns: int, of: str = "") -> Iterator[Row]:
+    """Lines of a file, unpacked where it is packed; `of` tells what has so many columns.
 
     Raises:
         UnusableFile: it is not there, too long, or a line has not as many words as there are columns.
     """
-    for line, text in enumerate(_text(path), 1):
+    for line, text in enumerate(lines_of(path), 1):
         row = Row(path, line, [word.strip() for word in text.split(",")])
         if line > MOST:
             raise row.unusable(f"more than {MOST} lines, which are not read")
         if len(row.words) != columns:
-            raise row.unusable(f"{len(row.words)} words divided by commas, where {columns} belong")
+            raise row.unusable(f"{len(row.words)} words divided by commas, where {columns} belong{of}")
         yield row
-
-
-def _text(path: Path) -> Iterator[str]:
-    try:
-        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as opened:
-            yield from opened
-    except (OSError, UnicodeDecodeError, lzma.LZMAError, EOFError) as error:
-        raise UnusableFile(path, 1, str(error)) from error

@@ -46,7 +46,7 @@ def read_plan(path: Path, contest: Contest) -> list[Step]:
     machines = {name: code for code, name in enumerate(contest.machines)}
     first = int(contest.rules == "semifinal")
     steps = list[Step]()
-    for row in rows_of(path, 2 + first):
+    for row in rows_of(path, 2 + first, f" by the rules of the {contest.rules}"):
         number = _round(row, steps[-1].round if steps else 1) if first else 0
         steps.append(Step(number, row.code(first, instances, "instance"), row.code(first + 1, machines, "machine")))
     return steps

@@ -25,6 +25,9 @@ from benchmarks.runner import OURS, TOP, Benchmark, Figures, Result
 SEARCHED = 0.97
 """Share of the time for the search; the rest puts the moves into an order."""
 DESCENT, GREEDY = "descent", "greedy"
+NO_LIMIT = 2**62
+SECONDS_HELP = "how long to search (600); simpler searches, to be compared with, run afterwards"
+MOST_HELP = "how many containers may leave their node (any number); who is placed nowhere at the start does not count"
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _moves(text: str) -> int:
     found = int(text)
     if found < 0:
         raise ArgumentTypeError("a whole number from 0 on")
-    return found
+    return min(found, NO_LIMIT)
 
 
 def _files(parser: ArgumentParser) -> None:
@@ -158,9 +161,14 @@ def _files(parser: ArgumentParser) -> None:
 
 def _arguments(parser: ArgumentParser) -> None:
     _files(parser)
-    parser.add_argument("--seconds", type=seconds, default=600.0, help="how long to search (600)")
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=600.0,
+        help=SECONDS_HELP,
+    )
     parser.add_argument("--seed", type=seed, default=1, help="of random moves (1)")
-    parser.add_argument("--max-moves", type=_moves, default=2**62, help="how many there may be (any number)")
+    parser.add_argument("--max-moves", type=_moves, default=NO_LIMIT, help=MOST_HELP)
     parser.add_argument("--out", type=writable, help="where the submission is written")
 
 

@@ -1,5 +1,6 @@
 """Timed: a search by the clock. An edge."""
 
+import sys
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
 from math import inf
@@ -11,6 +12,9 @@ from advisor.reassign.objective import cost
 from advisor.reassign.problem import Ints, Problem
 from advisor.reassign.search import compile_kernels, search
 from advisor.reassign.tuning import Tuning
+
+EVERY_S = 10.0
+"""Between two words of how far a search is."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,16 @@ def timed(problem: Problem, number: int, budget_s: float, tuning: Tuning) -> Tim
     """Search for so many seconds. The first time on a machine it is compiled before, which takes some 20 s."""
     compile_kernels()
     begin = monotonic()
-    found = search(problem, number, lambda _: (monotonic() - begin) / budget_s, tuning)
+    told = [begin]
+
+    def spent(_: int) -> float:
+        now = monotonic()
+        if now - told[0] >= EVERY_S:
+            told[0] = now
+            print(f"searching: {now - begin:.0f} of {budget_s:.0f} s", file=sys.stderr, flush=True)
+        return (now - begin) / budget_s
+
+    found = search(problem, number, spent, tuning)
     took = monotonic() - begin
     start = cost(problem, problem.start).total
     return Timed(found.place, found.cost, start, bound(problem), took, found.tried / took)

@@ -1,5 +1,6 @@
 """Instances of the ROADEF/EURO challenge: read as they are told, refused with their line, searched and checked."""
 
+import lzma
 import os
 from argparse import Namespace
 from pathlib import Path
@@ -113,7 +114,7 @@ def test_transient_use_counts_on_the_old_machine_too(tmp_path: Path) -> None:
     ("model", "line", "told"),
     [
         (MODEL[: MODEL.index("1 10 100")], 17, "ends 3 numbers before"),
-        (MODEL + "7\n", 19, "more numbers"),
+        (MODEL + "7\n", 19, "numbers, where"),
         (MODEL.replace("0 12 10", "0 x 10"), 12, "not a whole number"),
         (MODEL.replace("0 12 10", "0 -12 10"), 12, "outside 0"),
         (MODEL.replace("0 12 10", "2 12 10"), 14, "service 2, where there are 2"),
@@ -132,7 +133,8 @@ def test_a_model_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("start", "told"), [("0 1", "ends 1 numbers"), ("0 1 0 0", "more"), ("0 1 3", "machine 3"), ("0 1 a", "whole")]
+    ("start", "told"),
+    [("0 1", "ends 1 numbers"), ("0 1 0 0", "4 numbers, where 3 belong"), ("0 1 3", "machine 3"), ("0 1 a", "whole")],
 )
 def test_an_assignment_that_cannot_be_used_is_refused(tmp_path: Path, start: str, told: str) -> None:
     with pytest.raises(UnusableFile, match=told):
@@ -149,6 +151,17 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
             read_model(path, assignment)
         with pytest.raises(UnusableFile, match=path.name):
             read_model(model, path)
+
+
+def test_an_archive_that_is_cut_off_is_refused_and_a_byte_order_mark_is_not(tmp_path: Path) -> None:
+    model, assignment = written(tmp_path)
+    cut, marked = tmp_path / "cut.txt.xz", tmp_path / "marked.txt"
+    cut.write_bytes(lzma.compress(model.read_bytes())[:-20])
+    marked.write_bytes(b"\xef\xbb\xbf" + model.read_bytes().replace(b"\n", b"\r\n"))
+
+    assert read_model(marked, assignment).containers == 3
+    with pytest.raises(UnusableFile, match=r"cut\.txt\.xz"):
+        read_model(cut, assignment)
 
 
 def test_a_search_tells_its_figures_and_writes_what_the_check_accepts(tmp_path: Path) -> None:

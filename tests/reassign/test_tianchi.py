@@ -135,7 +135,7 @@ def test_in_a_round_old_instances_count_until_all_are_created(tmp_path: Path) ->
         (["4,w1,m3"], 1, "round '4'"),
         (["0,w1,m3"], 1, "round '0'"),
         (["1,w1,m1"], 1, "on that machine already"),
-        (["w1,m3"], 1, "2 words divided by commas, where 3 belong"),
+        (["w1,m3"], 1, "2 words divided by commas, where 3 belong by the rules of the semifinal"),
     ],
 )
 def test_a_corrupt_plan_of_rounds_is_refused_with_its_line(
@@ -153,15 +153,17 @@ def test_a_corrupt_plan_of_rounds_is_refused_with_its_line(
         ("app_resources", 0, f"web,{profile(6)},{profile(1)},10,1,0", "6 words divided by commas, where 7"),
         ("app_resources", 1, f"web,{profile(6)},{profile(1)},10,1,0,0", "web, which stands there before"),
         ("app_resources", 1, f"batch,1|2,{profile(1)},10,1,0,0", r"2 numbers divided by \|, where 98"),
-        ("app_resources", 1, f"batch,{profile(-1)},{profile(1)},10,1,0,0", "not a number of at least 0: '-1"),
+        ("app_resources", 1, f"batch,{profile(-1)},{profile(1)},10,1,0,0", r"not a number from 0 to 1e\+15: '-1"),
         ("app_resources", 1, f"batch,{profile(1)},{profile(1)},x,1,0,0", "not a number: 'x'"),
-        ("app_resources", 1, f"batch,{profile(1)},{profile(1)},nan,1,0,0", "not a number of at least 0: 'nan'"),
+        ("app_resources", 1, f"batch,{profile(1)},{profile(1)},nan,1,0,0", r"not a number from 0 to 1e\+15: 'nan'"),
         ("machine_resources", 1, "m2,0,16,100,7,3,7", "a machine without cpu"),
         ("instance_deploy", 2, "w3,other,m2", "app 'other', which is not known"),
         ("instance_deploy", 2, "w3,web,m9", "machine 'm9', which is not known"),
         ("instance_deploy", 2, ",web,m2", "a name that is empty"),
         ("app_interference", 1, "web,other,1", "app 'other', which is not known"),
-        ("app_interference", 1, "web,batch,-1", "not a number of at least 0"),
+        ("app_interference", 1, "web,batch,-1", "not a number from 0"),
+        ("app_interference", 1, "web,batch,1.5", "not a whole number: '1.5'"),
+        ("machine_resources", 1, "m2,1e300,16,100,7,3,7", "not a number from 0"),
     ],
 )
 def test_a_folder_that_cannot_be_used_is_refused_with_file_and_line(
@@ -180,7 +182,7 @@ def test_a_folder_without_a_file_is_refused(tmp_path: Path) -> None:
     written(tmp_path, tables())
     (tmp_path / "machine_resources.csv").unlink()
 
-    with pytest.raises(UnusableFile, match="machine_resources"):
+    with pytest.raises(UnusableFile, match=r"machine_resources\.csv: there is no such file"):
         read_contest(tmp_path, "preliminary")
 
     (tmp_path / "machine_resources.csv").write_text("")
