@@ -194,12 +194,12 @@ def typical(at: Ints, whole: Ints, real: Floats, seed: Seed, steps: int) -> NDAr
 
 @compiled
 def house(at: Ints, whole: Ints, real: Floats, who: int, begin: int, enough: int) -> bool:
-    """Place a container, or move it, to the cheapest of so many nodes from one on; whether one costs less.
+    """Place a container, or move it, to the cheapest of so many nodes from one on, at any cost; whether one has room.
 
-    Where none of them will do, it is the first one that does.
+    Where none of them has, it is the first one that does.
     """
     nobody, nodes = at[slots.NONE], at[slots.NODES]
-    best, node = 0.0, nobody
+    best, node = FORBIDDEN, nobody
     for step in range(nodes):
         target = (begin + step) % nodes
         if step >= enough and node != NOWHERE:

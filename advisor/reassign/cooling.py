@@ -15,6 +15,8 @@ POWER = 0.7
 """Of the fall in cost over a step of log temperature, to which time is given in proportion."""
 LEAST = 0.1
 """Share of the time that is divided evenly."""
+TAIL, COLDER = 0.1, 0.01
+"""Share of the time after the coldest of these temperatures, and the temperature at its end, as a share of that one."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,17 @@ def even(hot: float, cold: float) -> Cooling:
     return Cooling(np.array([0.0, 1.0]), np.log([hot, cold]))
 
 
-def learnt(log_heat: Floats, cost: Floats) -> Cooling:
+def learnt(log_heat: Floats, cost: Floats, most: float) -> Cooling:
     """Slow where the cost falls.
 
     Args:
         log_heat: (m,) log temperatures of an even search, m >= 1.
         cost: (m,) what the assignment cost at the end of each.
+        most: falls above it do not count; what the start of the longer search costs, since heat that undoes a good
+            start gains nothing when that is regained.
 
     Returns:
-        Over the same temperatures.
+        Over the same temperatures, and a tail of colder ones.
 
     Raises:
         Nothing.
@@ -63,10 +67,10 @@ def learnt(log_heat: Floats, cost: Floats) -> Cooling:
     bins = np.clip(np.searchsorted(edges, log_heat, side="right") - 1, 0, BINS - 1)
     count = np.bincount(bins, minlength=BINS)
     seen = np.flatnonzero(count)
-    means = np.interp(np.arange(BINS), seen, np.bincount(bins, cost, BINS)[seen] / count[seen])
+    means = np.interp(np.arange(BINS), seen, np.bincount(bins, np.minimum(cost, most), BINS)[seen] / count[seen])
     rise = np.gradient(np.maximum.accumulate(means))
     slow = np.convolve(np.pad(rise**POWER, 1, mode="edge"), np.full(3, 1 / 3), "valid")
-    if not slow.any():
-        return even(float(np.exp(edges[-1])), float(np.exp(edges[0])))
+    slow = slow if slow.any() else np.ones(BINS)
     time = LEAST / BINS + (1 - LEAST) * slow / slow.sum()
-    return Cooling(np.append(0.0, np.cumsum(time[::-1]) / time.sum()), edges[::-1])
+    share = np.append(0.0, np.cumsum(time[::-1]) / time.sum()) * (1 - TAIL)
+    return Cooling(np.append(share, 1.0), np.append(edges[::-1], edges[0] + np.log(COLDER)))

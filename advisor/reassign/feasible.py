@@ -1,6 +1,7 @@
 """Feasible: what is wrong with an assignment, and of whom. NumPy only: who approves a plan can ask again."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,16 @@ class Wrong:
     rule: str
     where: int
     told: str
+
+
+class Crowd(NamedTuple):
+    """A node that holds more containers of an app than it may, beside another app where one is named."""
+
+    node: int
+    app: int
+    holds: int
+    most: int
+    beside: int | None
 
 
 def wrongs(problem: Problem, place: Ints) -> list[Wrong]:
@@ -68,19 +79,25 @@ def together(problem: Problem, place: Ints) -> tuple[Ints, Ints, Ints]:
     return key // problem.apps, key % problem.apps, count
 
 
-def _together(problem: Problem, place: Ints) -> list[Wrong]:
+def crowds(problem: Problem, place: Ints) -> list[Crowd]:
+    """Apps of which nodes hold too many, of themselves or beside another one."""
     node, app, count = together(problem, place)
-    alike = np.flatnonzero(count > problem.limits.alike[app])
-    found = [Wrong("alike", int(node[i]), f"node {node[i]} has {count[i]} of app {app[i]}") for i in alike]
-    key = node * problem.apps + app
-    for (first, second), most in zip(problem.limits.pair.tolist(), problem.limits.most.tolist(), strict=True):
-        held = node[app == first]
-        at = np.searchsorted(key, held * problem.apps + second)
-        there = np.where((at < len(key)) & (key[np.minimum(at, len(key) - 1)] == held * problem.apps + second), at, -1)
-        beyond = [
-            (n, count[i]) for n, i in zip(held.tolist(), there.tolist(), strict=True) if i >= 0 and count[i] > most
-        ]
-        found += [Wrong("pair", n, f"node {n} has {more} of app {second} beside app {first}") for n, more in beyond]
+    most, key = problem.limits.alike[app], node * problem.apps + app
+    found = [Crowd(int(node[i]), int(app[i]), int(count[i]), int(most[i]), None) for i in np.flatnonzero(count > most)]
+    order = np.argsort(app, kind="stable")
+    at = np.append(0, np.cumsum(np.bincount(app, minlength=problem.apps)))
+    for (first, second), allowed in zip(problem.limits.pair.tolist(), problem.limits.most.tolist(), strict=True):
+        held, beside = node[order[at[first] : at[first + 1]]], order[at[second] : at[second + 1]]
+        many = beside[np.isin(key[beside], held * problem.apps + second) & (count[beside] > allowed)]
+        found += [Crowd(int(node[i]), second, int(count[i]), allowed, first) for i in many]
+    return found
+
+
+def _together(problem: Problem, place: Ints) -> list[Wrong]:
+    found = list[Wrong]()
+    for crowd in crowds(problem, place):
+        rule, beside = ("alike", "") if crowd.beside is None else ("pair", f" beside app {crowd.beside}")
+        found.append(Wrong(rule, crowd.node, f"node {crowd.node} has {crowd.holds} of app {crowd.app}{beside}"))
     return found
 
 

@@ -1,8 +1,8 @@
 """Ordering: moves from the start to an assignment, in rounds of which each can be carried out. NumPy only.
 
 In a round all copies are created first, while the old containers still count; then these go. So a round is feasible
-when every node has room for what comes, whatever leaves. After every round the assignment costs less than before, so
-that a plan may be broken off anywhere. Moves that only mend a rule which the start breaks are left.
+when every node has room for what comes, whatever leaves. Who breaks a rule where it is goes first, whatever that costs.
+Otherwise the assignment costs less after every round than before, so that a plan may be broken off anywhere.
 Where nobody fits because everybody waits for another, one container takes a hop over a third node, if that is allowed.
 """
 
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.errors import UnusableProblem
 from advisor.reassign.cluster import Cluster, Move
+from advisor.reassign.mending import leavers, mends
 from advisor.reassign.objective import cost
 from advisor.reassign.problem import NOWHERE, Ints, Problem
 
@@ -70,33 +72,42 @@ def ordered(problem: Problem, target: Ints, pace: Pace) -> Plan:
         pace: how fast.
 
     Returns:
-        A plan of which every round is feasible and, hops apart, costs less than the one before. Nothing is promised of
-        how few rounds there are: who gains most goes first, and as many as fit. Moves that pay together only, as those
-        of a swap, go in one round.
+        A plan of which every round is feasible and, hops apart, costs less than the one before or has somebody leave
+        where a rule is broken. Nothing is promised of how few rounds there are: who breaks a rule goes first, then who
+        gains most, and as many as fit. Moves that pay together only, as those of a swap, go in one round.
 
     Raises:
-        Nothing.
+        UnusableProblem: the target has no node for somebody, or one that is none.
 
     Source: ours; rounds as in the semifinal of Alibaba's scheduling contest of 2018.
     """
-    cluster = Cluster(problem, problem.start)
+    _refuse(problem, target)
+    cluster, broken = Cluster(problem, problem.start), len(leavers(problem, problem.start)) > 0
     waiting = np.flatnonzero((target != problem.start) & (target != NOWHERE))
-    rounds, hopped, least = list[tuple[Move, ...]](), Counter[int](), cost(problem, problem.start).total
+    rounds, hopped = list[tuple[Move, ...]](), Counter[int]()
     while len(waiting) and len(rounds) < pace.rounds:
-        moves = _paying_round(cluster, target, waiting, pace)
-        reached = cost(problem, cluster.place).total if moves else least
-        if moves and reached >= least:
-            cluster.undo(moves)
-            moves = []
+        moves = _mending(cluster, target, waiting, pace) if broken else []
+        moves = _gaining(cluster, target, _away(cluster, target, waiting), pace, moves)
         if not moves and pace.hops:
-            moves, reached = _hop(cluster, target, waiting, hopped), np.inf
+            moves = _hop(cluster, target, waiting, hopped)
         if not moves:
             break
         cluster.release(moves)
         rounds.append(tuple(moves))
-        least = reached
-        waiting = waiting[cluster.place[waiting] != target[waiting]]
+        waiting = _away(cluster, target, waiting)
     return Plan(tuple(rounds), cluster.place.copy(), tuple(waiting.tolist()))
+
+
+def _refuse(problem: Problem, target: Ints) -> None:
+    if target.shape != (problem.containers,):
+        raise UnusableProblem(f"the target has shape {target.shape}, not ({problem.containers},)")
+    if target.size and not (target.min() >= NOWHERE and target.max() < problem.nodes):
+        raise UnusableProblem(f"the target has a code outside {NOWHERE} to {problem.nodes - 1}")
+
+
+def _away(cluster: Cluster, target: Ints, those: Ints) -> Ints:
+    """Those who are not where they should be."""
+    return np.asarray(those[cluster.place[those] != target[those]])
 
 
 def in_order(problem: Problem, target: Ints) -> tuple[list[Move], list[int]]:
@@ -110,10 +121,11 @@ def in_order(problem: Problem, target: Ints) -> tuple[list[Move], list[int]]:
         Moves, of which one container may have several, and containers for which there was no way.
 
     Raises:
-        Nothing.
+        UnusableProblem: the target has no node for somebody, or one that is none.
 
     Source: ours; the rule is that of the preliminary round of Alibaba's scheduling contest of 2018.
     """
+    _refuse(problem, target)
     cluster, moves, hopped = Cluster(problem, problem.start), list[Move](), Counter[int]()
     waiting = np.flatnonzero((target != problem.start) & (target != NOWHERE))
     while len(waiting):
@@ -127,18 +139,30 @@ def in_order(problem: Problem, target: Ints) -> tuple[list[Move], list[int]]:
             cluster.release(hop)
         if len(moves) == before:
             break
-        waiting = waiting[cluster.place[waiting] != target[waiting]]
+        waiting = _away(cluster, target, waiting)
     return moves, waiting.tolist()
 
 
-def _paying_round(cluster: Cluster, target: Ints, waiting: Ints, pace: Pace) -> list[Move]:
-    """As many moves as there is room for and as pay together; of groups that do not, those that pay alone."""
+def _mending(cluster: Cluster, target: Ints, waiting: Ints, pace: Pace) -> list[Move]:
+    """Of who waits those who break a rule where they are, as many as there is room for."""
+    waiting = waiting[mends(cluster.problem, cluster.place, waiting)]
+    order = np.argsort(-cluster.gains(waiting, target[waiting]), kind="stable")
+    return _round(cluster, target, waiting[order], pace, [])
+
+
+def _gaining(cluster: Cluster, target: Ints, waiting: Ints, pace: Pace, before: list[Move]) -> list[Move]:
+    """Moves before, and as many as there is room for and as pay together; of groups that do not, who pays alone."""
+    least = cost(cluster.problem, cluster.place).total
     gain = cluster.gains(waiting, target[waiting])
     order = np.argsort(-gain, kind="stable")
     waiting, gain = waiting[order], gain[order]
-    moves = _paying(cluster, _round(cluster, target, waiting, pace, []))
-    alone = waiting[(gain > LEAST_GAIN) & (cluster.place[waiting] != target[waiting])]
-    return _paying(cluster, moves + _round(cluster, target, alone, pace, moves))
+    moves = _paying(cluster, _round(cluster, target, waiting, pace, before))
+    alone = _away(cluster, target, waiting[gain > LEAST_GAIN])
+    moves = _paying(cluster, moves + _round(cluster, target, alone, pace, before + moves))
+    if cost(cluster.problem, cluster.place).total >= least:
+        cluster.undo(moves)
+        return before
+    return before + moves
 
 
 def _round(cluster: Cluster, target: Ints, waiting: Ints, pace: Pace, before: list[Move]) -> list[Move]:

@@ -257,9 +257,16 @@ class Problem:
             "limits.neighbourhood": (self.limits.neighbourhood, 0, 2**31),
             "moves.site": (self.moves.site, 0, sites),
         }
-        terms = (self.excess.column, self.balance.first, self.balance.second, self.curve.column)
-        for column in (*terms, self.harm.pressure, self.harm.sensitivity, self.harm.own):
-            codes |= {f"a term's column {len(codes)}": (column, 0, self.columns)}
+        terms = {
+            "excess.column": self.excess.column,
+            "balance.first": self.balance.first,
+            "balance.second": self.balance.second,
+            "curve.column": self.curve.column,
+            "harm.pressure": self.harm.pressure,
+            "harm.sensitivity": self.harm.sensitivity,
+            "harm.own": self.harm.own,
+        }
+        codes |= {name: (column, 0, self.columns) for name, column in terms.items()}
         for name, (array, low, high) in codes.items():
             if array.size and not (array.min() >= low and array.max() < high):
                 raise UnusableProblem(f"{name} has a code outside {low} to {high - 1}")

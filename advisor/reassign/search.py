@@ -27,7 +27,7 @@ from advisor.reassign.tuning import (
     begun,
     counted,
     first_heat,
-    housed,
+    mended,
     seeded,
 )
 
@@ -47,8 +47,9 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
         tuning: how.
 
     Returns:
-        What costs no more than the start, where everybody is placed there. No move breaks a rule; of rules that the
-        start breaks some may stay broken, see advisor.reassign.feasible.wrongs.
+        What costs no more than the start, where everybody is placed there and no rule is broken. No move breaks one.
+        What the start breaks is mended first, at any cost, where there is room; see advisor.reassign.mending for what
+        stays broken, and advisor.reassign.feasible.wrongs for what is.
 
     Raises:
         Nothing.
@@ -58,7 +59,7 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
 
     Source: ours, docs/decisions/0041-reassignment.md.
     """
-    start = housed(problem, problem.start)
+    start = mended(problem)
     if (start == NOWHERE).all():
         return Found(start, cost(problem, start).total, 0)
     if divisible(problem) and problem.nodes >= 2 * tuning.part:
@@ -67,7 +68,8 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
     for leg in _heats(tuning):
         ran += anneal_all(start, ran, leg)
     won = min(ran, key=_cost)
-    cooling = learnt(*won.costs.T) if len(won.costs) else None
+    log_heats, costs = won.costs.T
+    cooling = learnt(log_heats, costs, cost(problem, start).total) if len(costs) else None
     mixes, end = (won.mix,) * tuning.workers, tuning.exact if is_linear(problem) else 1.0
     ran += anneal_all(start, ran, Leg(tuning.race, tuning.cool, mixes, cooling))
     ran += anneal_all(min(ran, key=_cost).place, ran, Leg(tuning.cool, end, mixes, NO_HEAT))

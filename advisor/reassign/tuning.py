@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.errors import UnusableProblem
 from advisor.reassign.anneal import Seed, house, typical
+from advisor.reassign.mending import leavers
 from advisor.reassign.moves import node_costs
 from advisor.reassign.problem import NOWHERE, Ints, Problem
 from advisor.reassign.state import State, state_of
@@ -51,6 +53,9 @@ class Tuning:
         cuts: how often it is cut anew at most.
         cold_part: last temperature over the first, in parts.
         workers: threads.
+
+    Raises:
+        UnusableProblem: shares of the time are not in their order.
     """
 
     mixes: tuple[Mix, ...] = MIXES
@@ -63,6 +68,13 @@ class Tuning:
     cuts: int = 40
     cold_part: float = 1e-3
     workers: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse legs that end before they begin, which a search would never leave."""
+        if not 0.0 < self.race < self.cool < self.exact <= 1.0:
+            raise UnusableProblem(
+                f"race {self.race}, cool {self.cool}, exact {self.exact}: ascending shares of the time"
+            )
 
 
 @dataclass(frozen=True)
@@ -87,15 +99,23 @@ def begun(problem: Problem, place: Ints) -> State:
     return state
 
 
+def mended(problem: Problem) -> Ints:
+    """The start with everybody elsewhere who breaks a rule there, and placed who is nowhere, if they fit somewhere."""
+    return housed(problem, _placed(problem, problem.start, leavers(problem, problem.start)))
+
+
 def housed(problem: Problem, place: Ints) -> Ints:
     """The assignment with everybody placed who is nowhere and fits somewhere, the largest first."""
-    nowhere = np.flatnonzero(place == NOWHERE)
-    if not len(nowhere):
+    return _placed(problem, place, np.flatnonzero(place == NOWHERE))
+
+
+def _placed(problem: Problem, place: Ints, those: Ints) -> Ints:
+    if not len(those):
         return place.copy()
     state = begun(problem, place)
     most = problem.capacity.max(axis=0)
-    size = (problem.use[nowhere] / np.maximum(most, 1e-9)).max(axis=1)
-    for turn, who in enumerate(nowhere[np.argsort(-size, kind="stable")].tolist()):
+    size = (problem.use[those] / np.maximum(most, 1e-9)).max(axis=1)
+    for turn, who in enumerate(those[np.argsort(-size, kind="stable")].tolist()):
         house(state.at, state.whole, state.real, who, turn * LOOKED % problem.nodes, LOOKED)
     return state.place()
 
@@ -109,7 +129,7 @@ def first_heat(state: State, seed: Seed, tuning: Tuning) -> float:
 
 def counted(moves: int) -> Spent:
     """A budget of so many moves that each worker tries: the same seed gives the same plan, on any machine."""
-    return lambda tried: tried / moves
+    return lambda tried: tried / max(moves, 1)
 
 
 def seeded(*numbers: int) -> Seed:

@@ -6,6 +6,7 @@ from drawn_problems import drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.errors import UnusableProblem
 from advisor.reassign import slots
 from advisor.reassign.anneal import anneal
 from advisor.reassign.bound import bound
@@ -116,3 +117,11 @@ def test_the_race_is_won_by_the_best_and_every_worker_goes_on_by_its_mix() -> No
 
     assert is_legal(problem, found.place)
     assert found.tried >= 6 * STEPS
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.9, 0.95), (0.5, 0.4, 0.95), (0.2, 0.93, 0.8), (0.2, 0.93, 1.1)])
+def test_legs_that_end_before_they_begin_are_refused(shares: tuple[float, float, float]) -> None:
+    race, cool, exact = shares
+
+    with pytest.raises(UnusableProblem, match="ascending shares"):
+        Tuning(race=race, cool=cool, exact=exact)

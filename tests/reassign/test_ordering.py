@@ -10,6 +10,7 @@ from drawn_problems import drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.errors import UnusableProblem
 from advisor.reassign.ordering import Pace, Plan, costs_of, ordered
 from advisor.reassign.problem import NOWHERE, SLACK, Excess, Limits, Moves, Problem
 
@@ -47,6 +48,12 @@ def test_two_that_change_places_without_room_stay() -> None:
     plan = ordered(two_that_swap(5.0), np.array([1, 0]), Pace())
 
     assert (plan.rounds, plan.left) == ((), (0, 1))
+
+
+@pytest.mark.parametrize("target", [[0], [0, 3], [-2, 0]])
+def test_a_target_that_names_no_node_for_somebody_is_refused(target: list[int]) -> None:
+    with pytest.raises(UnusableProblem, match="the target has"):
+        ordered(two_that_swap(5.0), np.array(target), Pace())
 
 
 def test_two_that_change_places_take_a_hop_where_hops_are_allowed() -> None:
