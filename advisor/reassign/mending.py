@@ -53,9 +53,10 @@ def _overloading(problem: Problem, place: Ints, node: int) -> list[int]:
     """Containers of a node without which it has room: of the scarcest column the least that suffices, else the most."""
     there, gone = np.flatnonzero(place == node), list[int]()
     excess = occupied(problem, place)[node] - problem.capacity[node]
+    capacity = np.maximum(np.nan_to_num(problem.capacity[node], posinf=np.finfo(np.float64).max), SLACK)
     excess[problem.held] = -np.inf
     while (excess > SLACK).any() and len(there):
-        column = int(np.argmax(excess / np.maximum(problem.capacity[node], SLACK)))
+        column = int(np.argmax(np.where(excess > SLACK, excess / capacity, -np.inf)))
         use = problem.use[there, column]
         enough = np.where(use >= excess[column] - SLACK, use, np.inf)
         at = int(np.argmin(enough)) if np.isfinite(enough).any() else int(np.argmax(use))

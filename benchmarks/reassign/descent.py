@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.reassign.problem import Floats
+from advisor.reassign.problem import NOWHERE, Floats
 from benchmarks.reassign.tianchi import KNEE, ROUNDS, TIMES, Contest
-from benchmarks.reassign.tianchi_plan import Machines, Step
+from benchmarks.reassign.tianchi_plan import HOMELESS, Machines, Step
 
 LEAST_GAIN = 1e-9
 Spent = Callable[[], float]
@@ -44,13 +44,14 @@ def best_gain(contest: Contest, most: int) -> list[Step]:
 
     Args:
         contest: by the rules of the semifinal.
-        most: how many.
+        most: how many; who is placed nowhere at the start does not count.
     """
-    field, steps = _Field(contest), list[Step]()
+    field, steps, left = _Field(contest), list[Step](), 0
     for number in range(1, ROUNDS + 1):
         open_to, gone = np.ones((len(contest.instances), len(contest.machines)), np.bool_), list[tuple[int, int]]()
-        while len(steps) < most:
+        while True:
             gains = np.stack([field.gains(container) for container in range(len(contest.instances))]) * open_to
+            gains[(field.machines.place != NOWHERE) & (left >= most)] = 0.0
             container, node = (int(code) for code in np.unravel_index(np.argmax(gains), gains.shape))
             if gains[container, node] <= LEAST_GAIN:
                 break
@@ -58,6 +59,7 @@ def best_gain(contest: Contest, most: int) -> list[Step]:
                 open_to[container, node] = False
                 continue
             gone.append((container, int(field.machines.place[container])))
+            left += contest.problem.start[container] != NOWHERE
             field.go(container, node)
             steps.append(Step(number, container, node))
             open_to[container] = False
@@ -73,14 +75,17 @@ class _Field:
         self.machines, self._use = Machines(contest), problem.use[:, :TIMES]
         self._capacity = problem.capacity[:, :TIMES]
         self._load = self.machines.used[:, :TIMES].copy()
-        self._count = np.bincount(self.machines.place, minlength=len(problem.capacity)).astype(np.float64)
+        home = self.machines.place[self.machines.place != NOWHERE]
+        self._count = np.bincount(home, minlength=len(problem.capacity)).astype(np.float64)
 
     def gains(self, container: int) -> Floats:
         """(n,) what it saves that an instance goes to each machine."""
         source, use = int(self.machines.place[container]), self._use[container]
-        left = _cost(self._load[source] - use, self._capacity[source], self._count[source] - 1)
         now = _cost(self._load, self._capacity, self._count)
         then = _cost(self._load + use, self._capacity, self._count + 1)
+        if source == NOWHERE:
+            return np.asarray(HOMELESS + now - then)
+        left = _cost(self._load[source] - use, self._capacity[source], self._count[source] - 1)
         found = now[source] - left + now - then
         found[source] = 0.0
         return np.asarray(found)
@@ -88,9 +93,10 @@ class _Field:
     def go(self, container: int, node: int) -> None:
         """An instance is copied to a machine; the old one goes at the end of the round."""
         source = int(self.machines.place[container])
-        self._load[source] -= self._use[container]
+        if source != NOWHERE:
+            self._load[source] -= self._use[container]
+            self._count[source] -= 1
         self._load[node] += self._use[container]
-        self._count[source] -= 1
         self._count[node] += 1
         self.machines.enter(container, node)
 

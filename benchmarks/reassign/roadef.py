@@ -61,10 +61,10 @@ def read_model(model: Path, assignment: Path) -> Problem:
         ),
         balance=Balance(balance[:, 0], balance[:, 1], balance[:, 2].astype(float), balance[:, 3].astype(float)),
         moves=Moves(
-            container=(process_weight * process[:, -1]).astype(np.float64),
+            container=float(process_weight) * process[:, -1].astype(np.float64),
             most_of_app=float(service_weight),
             site=np.arange(machines),
-            trip=(machine_weight * rows[:, 2 + 2 * resources :]).astype(np.float64),
+            trip=float(machine_weight) * rows[:, 2 + 2 * resources :].astype(np.float64),
         ),
     )
 

@@ -16,6 +16,8 @@ from benchmarks.reassign.tianchi import KNEE, ROUNDS, TIMES, Contest, Row, rows_
 
 TOLERANCE = 1e-9
 """What may be used beyond a capacity."""
+HOMELESS = 1e9
+"""Cost of an instance that is nowhere."""
 
 
 @dataclass(frozen=True)
@@ -157,4 +159,4 @@ def cost_of(contest: Contest, place: Ints) -> float:
         weight = 10.0 if contest.rules == "preliminary" else 1.0 + here.sum()
         share = problem.use[here, :TIMES].sum(axis=0) / problem.capacity[node, :TIMES]
         total += float(np.mean(1.0 + weight * np.expm1(np.maximum(share - KNEE, 0.0))))
-    return total + 1e9 * int((place == NOWHERE).sum())
+    return total + HOMELESS * int((place == NOWHERE).sum())

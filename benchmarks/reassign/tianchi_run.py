@@ -12,7 +12,7 @@ from advisor.errors import UnusableProblem
 from advisor.reassign.bound import bound
 from advisor.reassign.cluster import Move
 from advisor.reassign.ordering import Pace, in_order, ordered
-from advisor.reassign.problem import Ints
+from advisor.reassign.problem import NOWHERE, Ints
 from advisor.reassign.search import compile_kernels
 from advisor.reassign.tuning import Tuning, housed
 from benchmarks.reassign.descent import best_gain, first_improvement
@@ -111,13 +111,18 @@ def _in_rounds(contest: Contest, arguments: Namespace) -> Planned:
             contest.problem,
             start=place,
             held=np.ones(contest.problem.columns, np.bool_),
-            moves=replace(contest.problem.moves, most=arguments.max_moves - len(steps)),
+            moves=replace(contest.problem.moves, most=arguments.max_moves - _left(contest, steps)),
         )
         searches.append(timed(problem, arguments.seed, SEARCHED * arguments.seconds / ROUNDS, Tuning()))
         plan = ordered(problem, searches[-1].place, Pace(rounds=1))
         steps += [Step(number, move.container, move.target) for moves in plan.rounds for move in moves]
         place = plan.place
     return Planned(steps, searches)
+
+
+def _left(contest: Contest, steps: Sequence[Step]) -> int:
+    """Steps of containers that were placed at the start."""
+    return sum(int(contest.problem.start[step.container]) != NOWHERE for step in steps)
 
 
 def _after(start: Ints, moves: Sequence[Move]) -> Ints:

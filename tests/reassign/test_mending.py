@@ -85,6 +85,18 @@ def test_a_search_and_its_plan_mend_at_any_cost() -> None:
     assert plan.place.tolist() == found.place.tolist()
 
 
+def test_a_column_without_limit_says_nothing_of_who_has_to_go() -> None:
+    one = crowded([1.0, 1.0, 4.0], [3.0, 9.0])
+    problem = replace(
+        one,
+        use=np.hstack([np.ones((3, 1)), one.use]),
+        capacity=np.hstack([np.full((2, 1), np.inf), one.capacity]),
+        held=np.zeros(2, np.bool_),
+    )
+
+    assert leavers(problem, problem.start).tolist() == [2]
+
+
 def test_where_there_is_no_room_all_stay() -> None:
     problem = crowded([4.0, 3.0], [5.0, 2.0])
 

@@ -74,6 +74,14 @@ def test_an_instance_costs_what_a_hand_computes(tmp_path: Path) -> None:
     assert moved.moves == 1 * 100 + 10 * 1 + 100 * 4
 
 
+def test_costs_beyond_whole_numbers_do_not_wrap_round(tmp_path: Path) -> None:
+    huge = MODEL.replace("0 10 20 100", f"0 10 20 {2**32}").replace("1 10 100\n", f"{2**32} 10 100\n")
+
+    problem = read_model(*written(tmp_path, huge))
+
+    assert cost(problem, np.array([0, 2, 0])).moves == pytest.approx(2.0**64, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("place", "rule"),
     [

@@ -205,6 +205,17 @@ def test_a_search_writes_what_the_check_accepts(tmp_path: Path, rules: Rules, fi
     assert set(result) == ({OURS} if rules == "preliminary" else {TOP, "descent"})
 
 
+@pytest.mark.parametrize("most", [0, 1, 99])
+def test_who_is_nowhere_in_the_semifinal_is_placed_by_all_and_counts_in_no_budget(tmp_path: Path, most: int) -> None:
+    asked = Namespace(rules="semifinal", dir=written(tmp_path, tables()), seconds=0.5, seed=1, max_moves=most, out=None)
+
+    result = run(asked, RNG)
+
+    simpler = result["descent" if most == 99 else "greedy"]
+    assert result[TOP]["start"] > 1e9 > max(result[TOP]["cost"], simpler["cost"])
+    assert result[TOP]["moves"] <= 1 + most
+
+
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_no_more_moves_than_allowed_and_beside_them_the_ones_that_gain_most(tmp_path: Path, most: int) -> None:
     asked = Namespace(rules="semifinal", dir=written(tmp_path, placed()), seconds=0.5, seed=1, max_moves=most, out=None)
