@@ -22,7 +22,7 @@ def bound(problem: Problem) -> float:
         problem: what is to be placed.
 
     Returns:
-        The bound; 0 where nothing is known.
+        The bound; 0 where nothing is known. Who is nowhere costs `homeless`, which may be less than a place does.
 
     Raises:
         Nothing.
@@ -51,9 +51,11 @@ def _curve(problem: Problem, total: Floats) -> float:
         return 0.0
     load = total[of.column]
     capacity, nodes = np.unique(problem.capacity[:, of.column], axis=0, return_counts=True)
-    count = nodes.astype(np.float64)
-    target = _even(problem, load / (nodes @ capacity))
-    best_price = price = np.full(len(load), (of.used or of.fixed + of.each) * count.sum() / np.sum(nodes @ capacity))
+    count, whole = nodes.astype(np.float64), nodes @ capacity
+    if not (np.isfinite(whole).all() and whole.all()):
+        return 0.0
+    target = _even(problem, load / whole)
+    best_price = price = np.full(len(load), (of.used or of.fixed + of.each) * count.sum() / whole.sum())
     best, since = 0.0, 0
     for _ in range(ASCENTS):
         value, taken = _dual(price, load, capacity, count, problem)

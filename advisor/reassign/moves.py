@@ -11,7 +11,7 @@ import numpy as np
 
 from advisor.reassign import slots
 from advisor.reassign.compiled import compiled, vectorised
-from advisor.reassign.problem import NOWHERE, Floats, Ints
+from advisor.reassign.problem import NOWHERE, STEEPEST, Floats, Ints
 from advisor.reassign.state import (
     BEST,
     CHANGED,
@@ -101,7 +101,8 @@ def curve_height(at: Ints, whole: Ints, real: Floats, node: int, row: int) -> fl
     if far > 0:
         total = 0.0
         for t in range(len(load)):
-            total += np.expm1(max(0.0, load[t] / capacity[t] - knee))
+            above = load[t] / capacity[t] - knee
+            total += np.expm1(min(above, STEEPEST)) if above > 0.0 else 0.0
     mean: float = total / len(load)
     return mean
 

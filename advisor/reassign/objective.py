@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.reassign.problem import NOWHERE, Floats, Ints, Problem
+from advisor.reassign.problem import NOWHERE, STEEPEST, Floats, Ints, Problem
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ def _curve(problem: Problem, node: Ints, load: Floats, count: Ints) -> Floats:
     of = problem.curve
     if not len(of.column):
         return np.asarray(np.where(count > 0, of.used, 0.0))
-    above = np.maximum(load[:, of.column] / problem.capacity[node][:, of.column] - of.knee, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(load[:, of.column] / problem.capacity[node][:, of.column], posinf=np.inf)
+    above = np.clip(share - of.knee, 0.0, STEEPEST)
     height = of.fixed + of.each * count
     return np.asarray(np.where(count > 0, of.used + height * np.expm1(above).mean(axis=1), 0.0))
 

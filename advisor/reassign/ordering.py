@@ -99,8 +99,10 @@ def ordered(problem: Problem, target: Ints, pace: Pace) -> Plan:
 
 
 def _refuse(problem: Problem, target: Ints) -> None:
-    if target.shape != (problem.containers,):
-        raise UnusableProblem(f"the target has shape {target.shape}, not ({problem.containers},)")
+    if target.shape != (problem.containers,) or target.dtype.kind not in "iu":
+        raise UnusableProblem(
+            f"the target has shape {target.shape} of {target.dtype}, not ({problem.containers},) of int64"
+        )
     if target.size and not (target.min() >= NOWHERE and target.max() < problem.nodes):
         raise UnusableProblem(f"the target has a code outside {NOWHERE} to {problem.nodes - 1}")
 

@@ -5,18 +5,19 @@ column, and of terms over moves. A term that is not wanted has no columns or no 
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.errors import UnusableProblem
+from advisor.reassign.misfits import refuse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 NOWHERE = -1
 """In place of a node: the container is not placed."""
+STEEPEST = 20.0
+"""Of a curve: capacities of load above the knee from which more costs no more."""
 SLACK = 1e-9
 """A sum may exceed a capacity by that much: sums of decimals do."""
 
@@ -73,7 +74,9 @@ class Balance:
 class Curve:
     """Of each node that holds somebody, `used` and a convex curve of its load profile.
 
-    The mean over the profile's columns of (fixed + each * containers) * (exp(max(0, load / capacity - knee)) - 1).
+    The mean over the profile's columns of (fixed + each * containers) * (exp(max(0, load / capacity - knee)) - 1). What
+    is more than STEEPEST above the knee counts as that: no load that fits reaches it, and one that does not, as on a
+    node that is drained, still costs a number.
 
     Args:
         column: (t,) the profile, for example cores at so many times of a day.
@@ -134,9 +137,9 @@ class Limits:
         alike: (a,) most containers of an app on one node.
         pair: (q, 2) apps: a node with one of the first holds at most `most` of the second.
         most: (q,) of each pair.
-        location: (n,) of each node.
+        location: (n,) of each node, 0..n-1.
         spread: (a,) least number of locations that an app's containers are at.
-        neighbourhood: (n,) of each node.
+        neighbourhood: (n,) of each node, 0..n-1.
         needs: (d, 2) apps: a neighbourhood with one of the first holds one of the second.
     """
 
@@ -155,7 +158,7 @@ class Problem:
 
     Args:
         use: (k, c) what each container takes of each column, >= 0.
-        capacity: (n, c) what there is; inf where a column has no limit.
+        capacity: (n, c) what there is, >= 0; inf where a column has no limit, which cannot be balanced.
         held: (c,) columns that a moved container takes on its old node too, until all moves are done, as in the ROADEF
             challenge: the search counts them so. Rounds of a plan count every column on both nodes, each round anew.
         app: (k,) of each container.
@@ -186,90 +189,8 @@ class Problem:
     homeless: float = 1e9
 
     def __post_init__(self) -> None:
-        """Refuse what does not fit together, before anything reads beyond an array's end."""
-        n, k, c, a = self.nodes, self.containers, self.columns, self.apps
-        wanted: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
-            "capacity": (self.capacity, (n, c)),
-            "held": (self.held, (c,)),
-            "app": (self.app, (k,)),
-            "start": (self.start, (k,)),
-            "excess.safe": (self.excess.safe, (n, len(self.excess.column)) if len(self.excess.column) else (0, 0)),
-            "harm.sensitivity": (self.harm.sensitivity, self.harm.pressure.shape),
-            "harm.own": (self.harm.own, self.harm.pressure.shape),
-            "harm.weight": (self.harm.weight, (n, len(self.harm.pressure)) if len(self.harm.pressure) else (0, 0)),
-            "excess.weight": (self.excess.weight, self.excess.column.shape),
-            "balance.second": (self.balance.second, self.balance.first.shape),
-            "balance.ratio": (self.balance.ratio, self.balance.first.shape),
-            "balance.weight": (self.balance.weight, self.balance.first.shape),
-            "moves.trip": (self.moves.trip, (len(self.moves.trip), len(self.moves.trip))),
-            "limits.most": (self.limits.most, (len(self.limits.pair),)),
-        }
-        for name, (array, shape) in wanted.items():
-            if array.shape != shape:
-                raise UnusableProblem(f"{name} has shape {array.shape}, not {shape}")
-        optional: dict[str, tuple[NDArray[Any], int]] = {
-            "limits.location": (self.limits.location, n),
-            "limits.neighbourhood": (self.limits.neighbourhood, n),
-            "limits.spread": (self.limits.spread, a),
-            "moves.container": (self.moves.container, k),
-            "moves.site": (self.moves.site, n),
-        }
-        for name, (array, size) in optional.items():
-            if len(array) not in (0, size):
-                raise UnusableProblem(f"{name} has {len(array)} entries, not {size}")
-        needed: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
-            "limits.spread asks for limits.location": (self.limits.spread, self.limits.location),
-            "limits.needs asks for limits.neighbourhood": (self.limits.needs, self.limits.neighbourhood),
-            "moves.trip asks for moves.site": (self.moves.trip, self.moves.site),
-        }
-        for what, (given, asked) in needed.items():
-            if len(given) and len(asked) != n:
-                raise UnusableProblem(f"{what} of every node")
-        self._refuse_codes()
-        self._refuse_numbers()
-        if len(np.unique(self.curve.column)) < len(self.curve.column):
-            raise UnusableProblem("a column stands in the profile twice")
-
-    def _refuse_numbers(self) -> None:
-        if not (np.isfinite(self.use).all() and (self.use >= 0).all() and not np.isnan(self.capacity).any()):
-            raise UnusableProblem("a use is no number of at least 0, or a capacity no number")
-        weights: dict[str, NDArray[Any]] = {
-            "excess.weight": self.excess.weight,
-            "balance.weight": self.balance.weight,
-            "harm.weight": self.harm.weight,
-            "moves.container": self.moves.container,
-            "moves.trip": self.moves.trip,
-        }
-        for name, array in weights.items():
-            if not (np.isfinite(array).all() and (array >= 0).all()):
-                raise UnusableProblem(f"{name} has what is no number of at least 0")
-        if np.isnan(self.excess.safe).any() or not np.isfinite(self.balance.ratio).all():
-            raise UnusableProblem("excess.safe or balance.ratio has what is no number")
-
-    def _refuse_codes(self) -> None:
-        sites = len(self.moves.trip)
-        codes: dict[str, tuple[NDArray[Any], int, int]] = {
-            "app": (self.app, 0, self.apps),
-            "start": (self.start, NOWHERE, self.nodes),
-            "limits.pair": (self.limits.pair, 0, self.apps),
-            "limits.needs": (self.limits.needs, 0, self.apps),
-            "limits.location": (self.limits.location, 0, 2**31),
-            "limits.neighbourhood": (self.limits.neighbourhood, 0, 2**31),
-            "moves.site": (self.moves.site, 0, sites),
-        }
-        terms = {
-            "excess.column": self.excess.column,
-            "balance.first": self.balance.first,
-            "balance.second": self.balance.second,
-            "curve.column": self.curve.column,
-            "harm.pressure": self.harm.pressure,
-            "harm.sensitivity": self.harm.sensitivity,
-            "harm.own": self.harm.own,
-        }
-        codes |= {name: (column, 0, self.columns) for name, column in terms.items()}
-        for name, (array, low, high) in codes.items():
-            if array.size and not (array.min() >= low and array.max() < high):
-                raise UnusableProblem(f"{name} has a code outside {low} to {high - 1}")
+        """Refuse what does not fit together."""
+        refuse(self)
 
     @property
     def containers(self) -> int:

@@ -52,7 +52,7 @@ def search(problem: Problem, seed: int, spent: Spent, tuning: Tuning) -> Found:
         stays broken, and advisor.reassign.feasible.wrongs for what is.
 
     Raises:
-        Nothing.
+        ValueError: the seed is less than 0.
 
     The first search of an installation compiles for half a minute first, which a clock would count: call
     `compile_kernels` before it starts.

@@ -55,7 +55,7 @@ class Tuning:
         workers: threads.
 
     Raises:
-        UnusableProblem: shares of the time are not in their order.
+        UnusableProblem: shares of the time are not in their order, or numbers are none that can be searched by.
     """
 
     mixes: tuple[Mix, ...] = MIXES
@@ -70,11 +70,15 @@ class Tuning:
     workers: int = 2
 
     def __post_init__(self) -> None:
-        """Refuse legs that end before they begin, which a search would never leave."""
+        """Refuse legs that end before they begin, which a search would never leave, and what no search can do."""
         if not 0.0 < self.race < self.cool < self.exact <= 1.0:
             raise UnusableProblem(
                 f"race {self.race}, cool {self.cool}, exact {self.exact}: ascending shares of the time"
             )
+        if min(self.workers, self.part, self.cuts, len(self.mixes)) < 1:
+            raise UnusableProblem("workers, part, cuts and mixes: one at least of each")
+        if not (0.0 <= self.hot <= 1.0 and 0.0 < self.cold <= 1.0 and 0.0 < self.cold_part <= 1.0):
+            raise UnusableProblem(f"hot {self.hot}, cold {self.cold}, cold_part {self.cold_part}: shares up to 1")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.reassign.problem import NOWHERE, Floats
 from benchmarks.reassign.tianchi import KNEE, ROUNDS, TIMES, Contest
-from benchmarks.reassign.tianchi_plan import HOMELESS, Machines, Step
+from benchmarks.reassign.tianchi_plan import HOMELESS, STEEPEST, Machines, Step
 
 LEAST_GAIN = 1e-9
 Spent = Callable[[], float]
@@ -72,7 +72,7 @@ class _Field:
 
     def __init__(self, contest: Contest) -> None:
         problem = contest.problem
-        self.machines, self._use = Machines(contest), problem.use[:, :TIMES]
+        self.machines, self._use = Machines(contest, problem.start), problem.use[:, :TIMES]
         self._capacity = problem.capacity[:, :TIMES]
         self._load = self.machines.used[:, :TIMES].copy()
         home = self.machines.place[self.machines.place != NOWHERE]
@@ -103,5 +103,5 @@ class _Field:
 
 def _cost(load: Floats, capacity: Floats, count: Floats) -> Floats:
     """Of machines by the rules of the semifinal."""
-    above = np.maximum(load / capacity - KNEE, 0.0)
+    above = np.clip(load / capacity - KNEE, 0.0, STEEPEST)
     return np.asarray(np.where(count > 0, 1.0 + (1.0 + count) * np.expm1(above).mean(axis=-1), 0.0))

@@ -2,7 +2,7 @@
 
 import resource
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from time import monotonic
 
@@ -14,7 +14,7 @@ from advisor.reassign.ordering import Pace, Plan, ordered
 from advisor.reassign.problem import Excess, Limits, Moves, Problem
 from advisor.reassign.search import compile_kernels, search
 from advisor.reassign.tuning import Tuning
-from benchmarks.reassign.timed import seed
+from benchmarks.reassign.timed import seed, whole
 from benchmarks.runner import OURS, Benchmark, Result
 
 RESOURCES = 12
@@ -109,16 +109,12 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     return {OURS: figures}
 
 
-def _nodes(text: str) -> int:
-    found = int(text)
-    if not 100 <= found <= 100_000:
-        raise ArgumentTypeError("a whole number from 100 to 100,000")
-    return found
-
-
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--nodes", type=_nodes, default=10_000, help="of the larger cluster; 30 containers each (10,000)"
+        "--nodes",
+        type=whole(100, 100_000),
+        default=10_000,
+        help="of the larger cluster; 30 containers each (10,000)",
     )
     parser.add_argument("--seed", type=seed, default=1, help="of random moves (1)")
 

@@ -18,6 +18,8 @@ MOST = 200_000
 """Machines, services or processes that are read at most."""
 LARGEST = 2**53
 """Beyond that numbers are not exact any more."""
+DIGITS = 40
+"""That a number is read with at most."""
 
 
 def read_model(model: Path, assignment: Path) -> Problem:
@@ -155,12 +157,13 @@ def _numbers(path: Path) -> tuple[Ints, Ints]:
     """All numbers of a file, and their lines."""
     numbers, lines = list[int](), list[int]()
     for line, text in enumerate(lines_of(path), 1):
-        try:
-            found = [int(word) for word in text.split()]
-        except ValueError as error:
-            raise UnusableFile(path, line, f"not a whole number ({error})") from error
-        if any(not 0 <= number <= LARGEST for number in found):
+        words = text.split()
+        odd = [word for word in words if not (word.isascii() and word.isdigit())]
+        if odd:
+            raise UnusableFile(path, line, f"not a whole number of at least 0: {odd[0][:DIGITS]!r}")
+        if any(len(word) > DIGITS or int(word) > LARGEST for word in words):
             raise UnusableFile(path, line, f"a number outside 0 to {LARGEST}")
+        found = [int(word) for word in words]
         numbers += found
         lines += [line] * len(found)
     return np.array(numbers, np.int64), np.array(lines, np.int64)

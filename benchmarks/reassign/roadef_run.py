@@ -12,7 +12,7 @@ from advisor.reassign.problem import Problem
 from advisor.reassign.tuning import Tuning
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.roadef import read_assignment, read_model, write_assignment
-from benchmarks.reassign.timed import seconds, seed, timed, writable
+from benchmarks.reassign.timed import keep, seconds, seed, timed, writable
 from benchmarks.runner import OURS, Benchmark, Result
 
 
@@ -26,8 +26,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
     broken = wrongs(problem, found.place)
     if broken:
         raise SystemExit(f"the engine broke a rule: {broken[0].told}")
-    if arguments.out is not None:
-        write_assignment(arguments.out, found.place)
+    keep(arguments.out, lambda path: write_assignment(path, found.place), found.cost)
     return {OURS: found.figures()}
 
 

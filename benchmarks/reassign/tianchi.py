@@ -166,7 +166,7 @@ class Row:
 
     def _number(self, word: str) -> float:
         try:
-            found = float(word)
+            found = float(word if word.isascii() and "_" not in word else "")
         except ValueError as error:
             raise self.unusable(f"not a number: {word!r}") from error
         if not (isfinite(found) and 0 <= found <= LARGEST):

@@ -16,6 +16,8 @@ from benchmarks.reassign.tianchi import KNEE, ROUNDS, TIMES, Contest, Row, rows_
 
 TOLERANCE = 1e-9
 """What may be used beyond a capacity."""
+STEEPEST = 20.0
+"""Above the knee, beyond which what no legal machine has costs no more, so that it is a number."""
 HOMELESS = 1e9
 """Cost of an instance that is nowhere."""
 
@@ -68,7 +70,7 @@ def carried_out(path: Path, contest: Contest, steps: Sequence[Step]) -> Ints:
     Raises:
         UnusableFile: a step breaks a rule, or somebody is nowhere in the end; with the line and why.
     """
-    machines, gone = Machines(contest), list[tuple[int, int]]()
+    machines, gone = Machines(contest, contest.problem.start), list[tuple[int, int]]()
     present, moved = 1, set[int]()
     for line, step in enumerate(steps, 1):
         if step.round > present:
@@ -103,13 +105,13 @@ class Machines:
     """What is used of each machine, and by how many instances of each app."""
 
     contest: Contest
-    place: Ints = field(init=False)
+    place: Ints
     used: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        """Put everybody where the file says, legal or not."""
+        """Put everybody where they are, legal or not."""
         problem = self.contest.problem
-        self.place, self.used = problem.start.copy(), np.zeros(problem.capacity.shape)
+        self.place, self.used = self.place.copy(), np.zeros(problem.capacity.shape)
         self._apps = [Counter[int]() for _ in self.contest.machines]
         self._most: dict[int, dict[int, int]] = {}
         self._most_beside: dict[int, dict[int, int]] = {}
@@ -137,6 +139,18 @@ class Machines:
                 return f"{apps[app] + 1} of its app beside one that bears {most}"
         return ""
 
+    def broken(self) -> int:
+        """Machines that have less than is used of them, or hold instances that may not be together."""
+        excess: Floats = (self.used - self.contest.problem.capacity).max(axis=1)
+        return sum(excess[node] > TOLERANCE or self._conflicts(apps) for node, apps in enumerate(self._apps))
+
+    def _conflicts(self, apps: Counter[int]) -> bool:
+        present = {app: number for app, number in apps.items() if number}
+        alike = self.contest.problem.limits.alike
+        return any(number > alike[app] for app, number in present.items()) or any(
+            present.get(other, 0) > most for app in present for other, most in self._most.get(app, {}).items()
+        )
+
     def enter(self, container: int, node: int) -> None:
         """An instance is created on a machine."""
         self.used[node] += self.contest.problem.use[container]
@@ -158,5 +172,5 @@ def cost_of(contest: Contest, place: Ints) -> float:
         here = place == node
         weight = 10.0 if contest.rules == "preliminary" else 1.0 + here.sum()
         share = problem.use[here, :TIMES].sum(axis=0) / problem.capacity[node, :TIMES]
-        total += float(np.mean(1.0 + weight * np.expm1(np.maximum(share - KNEE, 0.0))))
+        total += float(np.mean(1.0 + weight * np.expm1(np.clip(share - KNEE, 0.0, STEEPEST))))
     return total + HOMELESS * int((place == NOWHERE).sum())

@@ -1,6 +1,6 @@
 """Tianchi run: the engine on an instance of Alibaba's scheduling contest of 2018, and a check of any submission."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +18,8 @@ from advisor.reassign.tuning import Tuning, housed
 from benchmarks.reassign.descent import best_gain, first_improvement
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.tianchi import ROUNDS, Contest, read_contest
-from benchmarks.reassign.tianchi_plan import Step, carried_out, cost_of, read_plan, write_plan
-from benchmarks.reassign.timed import Timed, seconds, seed, timed, writable
+from benchmarks.reassign.tianchi_plan import Machines, Step, carried_out, cost_of, read_plan, write_plan
+from benchmarks.reassign.timed import Timed, keep, seconds, seed, timed, whole, writable
 from benchmarks.runner import OURS, TOP, Benchmark, Figures, Result
 
 SEARCHED = 0.97
@@ -45,11 +45,10 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
     begin = monotonic()
     plan = _plan(contest, arguments)
     took = monotonic() - begin
-    place = _checked(contest, plan.steps)
-    if arguments.out is not None:
-        write_plan(arguments.out, contest, plan.steps)
+    cost = cost_of(contest, _checked(contest, plan.steps))
+    keep(arguments.out, lambda path: write_plan(path, contest, plan.steps), cost)
     ours = {
-        "cost": cost_of(contest, place),
+        "cost": cost,
         "start": cost_of(contest, contest.problem.start),
         "bound": bound(contest.problem),
         "seconds": took,
@@ -68,8 +67,14 @@ def check(arguments: Namespace, _: np.random.Generator) -> Result:
         place = carried_out(arguments.submit, contest, steps)
     except UnusableFile as error:
         raise SystemExit(str(error)) from error
-    start = cost_of(contest, contest.problem.start)
-    return {OURS: {"cost": cost_of(contest, place), "start": start, "moves": float(len(steps))}}
+    figures = {
+        "cost": cost_of(contest, place),
+        "start": cost_of(contest, contest.problem.start),
+        "moves": float(len(steps)),
+        "broken": float(Machines(contest, place).broken()),
+        "broken_at_start": float(Machines(contest, contest.problem.start).broken()),
+    }
+    return {OURS: figures}
 
 
 def _contest(arguments: Namespace) -> Contest:
@@ -150,13 +155,6 @@ def _clock(budget_s: float) -> Callable[[], float]:
     return lambda: (monotonic() - begin) / budget_s
 
 
-def _moves(text: str) -> int:
-    found = int(text)
-    if found < 0:
-        raise ArgumentTypeError("a whole number from 0 on")
-    return min(found, NO_LIMIT)
-
-
 def _files(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rules", choices=("preliminary", "semifinal"), required=True, help="how plans are carried out"
@@ -166,14 +164,9 @@ def _files(parser: ArgumentParser) -> None:
 
 def _arguments(parser: ArgumentParser) -> None:
     _files(parser)
-    parser.add_argument(
-        "--seconds",
-        type=seconds,
-        default=600.0,
-        help=SECONDS_HELP,
-    )
+    parser.add_argument("--seconds", type=seconds, default=600.0, help=SECONDS_HELP)
     parser.add_argument("--seed", type=seed, default=1, help="of random moves (1)")
-    parser.add_argument("--max-moves", type=_moves, default=NO_LIMIT, help=MOST_HELP)
+    parser.add_argument("--max-moves", type=whole(0, NO_LIMIT), default=NO_LIMIT, help=MOST_HELP)
     parser.add_argument("--out", type=writable, help="where the submission is written")
 
 

@@ -1,7 +1,9 @@
 """Timed: a search by the clock. An edge."""
 
+import os
 import sys
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -13,6 +15,8 @@ from advisor.reassign.problem import Ints, Problem
 from advisor.reassign.search import compile_kernels, search
 from advisor.reassign.tuning import Tuning
 
+DIGITS = 40
+"""Of a number, and letters of a word, that are looked at."""
 EVERY_S = 10.0
 """Between two words of how far a search is."""
 
@@ -56,20 +60,46 @@ def seconds(text: str) -> float:
     return found
 
 
-def seed(text: str) -> int:
-    """A seed of random moves."""
-    found = int(text)
-    if found < 0:
-        raise ArgumentTypeError("a whole number from 0 on")
-    return found
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """A reader of whole numbers between two, both allowed."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and low <= int(text[:DIGITS]) <= high):
+            raise ArgumentTypeError(f"a whole number from {low} to {high:,}, not {text[:DIGITS]!r}")
+        return int(text)
+
+    return read
+
+
+seed = whole(0, 2**64 - 1)
+"""Reads a seed of random moves."""
 
 
 def writable(text: str) -> Path:
-    """A file in a folder that is there, told before the search and not after it."""
+    """A file that can be written, told before the search and not after it."""
     found = Path(text)
-    if found.is_dir() or not found.parent.is_dir():
-        raise ArgumentTypeError(f"a file in a folder that is there, which {found.parent} is not")
+    try:
+        if not found.exists():
+            found.touch()
+            found.unlink()
+        elif found.is_dir() or not os.access(found, os.W_OK):
+            raise ArgumentTypeError(f"a file that can be written, which {text} is not")
+    except OSError as error:
+        raise ArgumentTypeError(f"a file that can be written, not {text[:80]!r}: {error.strerror}") from error
     return found
+
+
+def keep(path: Path | None, write: Callable[[Path], None], cost: float) -> None:
+    """Write what was found, if it is asked for.
+
+    Raises:
+        SystemExit: it cannot be written; with what it costs.
+    """
+    try:
+        if path is not None:
+            write(path)
+    except OSError as error:
+        raise SystemExit(f"{path} cannot be written: {error.strerror}; what was found costs {cost:,.10g}") from error
 
 
 def timed(problem: Problem, number: int, budget_s: float, tuning: Tuning) -> Timed:

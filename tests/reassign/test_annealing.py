@@ -1,5 +1,7 @@
 """Search: the incumbent never worsens, stays legal and within its budget, and the same seed gives the same plan."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from drawn_problems import drawn, is_legal
@@ -125,3 +127,12 @@ def test_legs_that_end_before_they_begin_are_refused(shares: tuple[float, float,
 
     with pytest.raises(UnusableProblem, match="ascending shares"):
         Tuning(race=race, cool=cool, exact=exact)
+
+
+@pytest.mark.parametrize(
+    "tuning",
+    [{"workers": 0}, {"mixes": ()}, {"part": 0}, {"cuts": 0}, {"hot": 2.0}, {"cold": float("nan")}, {"cold_part": 0.0}],
+)
+def test_tunings_that_no_search_can_follow_are_refused(tuning: dict[str, Any]) -> None:
+    with pytest.raises(UnusableProblem, match=next(iter(tuning))):
+        Tuning(**tuning)

@@ -8,10 +8,12 @@ from drawn_problems import NODES, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.reassign.bound import bound
 from advisor.reassign.feasible import wrongs
 from advisor.reassign.mending import leavers, mends
+from advisor.reassign.objective import cost
 from advisor.reassign.ordering import Pace, ordered
-from advisor.reassign.problem import Ints, Limits, Moves, Problem
+from advisor.reassign.problem import Curve, Ints, Limits, Moves, Problem
 from advisor.reassign.search import search
 from advisor.reassign.tuning import MIXES, Tuning, counted, mended
 
@@ -95,6 +97,18 @@ def test_a_column_without_limit_says_nothing_of_who_has_to_go() -> None:
     )
 
     assert leavers(problem, problem.start).tolist() == [2]
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-3, 1.0])
+def test_a_node_that_is_drained_is_left_by_all_who_fit_elsewhere_though_its_load_costs(left: float) -> None:
+    curve = Curve(np.array([0]), fixed=10.0, used=1.0)
+    problem = replace(crowded([1.0, 2.0, 3.0], [left, 10.0]), curve=curve)
+
+    found = search(problem, seed=1, spent=counted(1 << 15), tuning=QUICK)
+
+    assert wrongs(problem, found.place) == []
+    assert bound(problem) <= found.cost < cost(problem, problem.start).total < np.inf
+    assert [len(moves) for moves in ordered(problem, found.place, Pace()).rounds] == [3 - int(left)]
 
 
 def test_where_there_is_no_room_all_stay() -> None:

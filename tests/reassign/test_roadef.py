@@ -124,7 +124,10 @@ def test_transient_use_counts_on_the_old_machine_too(tmp_path: Path) -> None:
         (MODEL[: MODEL.index("1 10 100")], 17, "ends 3 numbers before"),
         (MODEL + "7\n", 19, "numbers, where"),
         (MODEL.replace("0 12 10", "0 x 10"), 12, "not a whole number"),
-        (MODEL.replace("0 12 10", "0 -12 10"), 12, "outside 0"),
+        (MODEL.replace("0 12 10", "0 -12 10"), 12, "not a whole number of at least 0: '-12'"),
+        (MODEL.replace("0 12 10", "0 1_2 10"), 12, "not a whole number"),
+        (MODEL.replace("0 12 10", "0 +12 10"), 12, "not a whole number"),
+        (MODEL.replace("0 12 10", f"0 1{'0' * 5000} 10"), 12, "outside 0"),
         (MODEL.replace("0 12 10", "2 12 10"), 14, "service 2, where there are 2"),
         (MODEL.replace("1 1 0\n3", "1 1 2\n3"), 10, "service 2, where there are 2"),
         (MODEL.replace("0 1 20", "0 2 20"), 17, "resource 2"),
@@ -193,6 +196,20 @@ def test_the_check_refuses_with_file_line_and_reason(tmp_path: Path, place: str,
         check(asked(tmp_path, new=new), RNG)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_what_cannot_be_written_after_a_search_is_told_with_what_it_costs(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"/dev/full cannot be written: .*; what was found costs \d"):
+        run(asked(tmp_path, seconds=0.5, seed=1, out=Path("/dev/full")), RNG)
+
+
+def test_a_line_that_is_no_text_is_named(tmp_path: Path) -> None:
+    model, assignment = written(tmp_path)
+    assignment.write_bytes(b"0 1\n\xe9 0\n")
+
+    with pytest.raises(UnusableFile, match=r"line 2: no text"):
+        read_model(model, assignment)
+
+
 def test_locations_and_neighbourhoods_may_have_any_number(tmp_path: Path) -> None:
     model = MODEL.replace("1 2 15 100", "9007199254740991 9007199254740990 15 100")
 
@@ -210,7 +227,8 @@ def test_a_start_that_breaks_a_rule_is_refused_before_the_search(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "option", ["--seconds=0", "--seconds=-1", "--seconds=nan", "--seconds=inf", "--seed=-1", "--out=none/new.txt"]
+    "option",
+    ["--seconds=0", "--seconds=-1", "--seconds=nan", "--seconds=inf", "--seed=-1", "--out=none/new.txt", "--out=."],
 )
 def test_what_cannot_be_asked_is_refused_before_the_search(
     tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]

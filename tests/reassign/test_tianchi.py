@@ -238,7 +238,39 @@ def test_simpler_means_keep_the_rules_and_gain_what_they_say(tmp_path: Path) -> 
     assert len(best_gain(contest, 1)) == 1
 
 
-@pytest.mark.parametrize("option", ["--seconds=0", "--max-moves=-1", "--rules=final", "--out=none/submit.csv"])
+def overloaded() -> Tables:
+    """Machine m2 has more than it bears, and there is room elsewhere."""
+    return tables() | {"instance_deploy": ["w1,web,m2", "w2,web,m2", "w3,web,m2", "b1,batch,m1"]}
+
+
+def tiny() -> Tables:
+    """Machine m1 has hardly any cpu."""
+    files = placed()
+    files["machine_resources"][0] = files["machine_resources"][0].replace("m1,20", "m1,0.001")
+    return files
+
+
+@pytest.mark.parametrize(("files", "broken"), [(placed(), 0), (overloaded(), 1), (tiny(), 1)])
+def test_the_check_tells_how_many_machines_break_a_rule_before_and_after(
+    tmp_path: Path, files: Tables, broken: int
+) -> None:
+    folder, nothing, out = written(tmp_path, files), tmp_path / "nothing.csv", tmp_path / "submit.csv"
+    nothing.touch()
+    asked = Namespace(rules="preliminary", dir=folder, seconds=0.5, seed=1, max_moves=2**62, out=out, submit=nothing)
+
+    before = check(asked, RNG)[OURS]
+    run(asked, RNG)
+    after = check(Namespace(**{**vars(asked), "submit": out}), RNG)[OURS]
+
+    assert before["broken"] == before["broken_at_start"] == broken
+    assert after["broken"] == 0
+    assert after["cost"] <= before["cost"] < np.inf
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--seconds=0", "--max-moves=-1", "--max-moves=nan", "--max-moves=1_0", "--rules=final", "--out=none/submit.csv"],
+)
 def test_what_cannot_be_asked_is_refused_before_the_search(
     tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
