@@ -220,3 +220,11 @@ class UnusableProblem(AdvisorError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"this cannot be optimised: {reason}")
+
+
+class UnusableEvidence(AdvisorError):
+    """What is to be explained does not fit together."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"this cannot be explained: {reason}")

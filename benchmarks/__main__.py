@@ -3,6 +3,7 @@
 from benchmarks import (
     closed_loop,
     decode,
+    diagnosis,
     export,
     faults,
     features,
@@ -24,6 +25,7 @@ BENCHMARKS = (
     tianchi_run.CHECK_TIANCHI,
     closed_loop.BENCHMARK,
     decode.BENCHMARK,
+    diagnosis.BENCHMARK,
     export.BENCHMARK,
     faults.BENCHMARK,
     features.BENCHMARK,

@@ -1,0 +1,142 @@
+"""Signs: who is slower than allowed, window by window, and shows it in a second way. Kernel.
+
+One signal is not enough: two standard deviations flag one window in twenty. So a window counts where the label says
+slower than allowed and another signal, which the label is not made of, says so too; and a container suffers where three
+of its last five windows do.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LOOKED, ENOUGH = 5, 3
+"""Of the last windows so many have to count."""
+QUIET = 0.2
+"""Share of windows of an app on a platform, those with the least slowdown, that tell what is usual."""
+RISE = 1.125
+"""Of a second signal over its quiet median: half of what the limit allows."""
+WAITING = 0.05
+"""Share of the time that has to be spent waiting at least, beside being twice what it is when quiet."""
+THROTTLED = 0.02
+"""Share of the time, above which a container's own limit holds it back."""
+LEAST_QUIET = 3
+"""Windows behind a quiet median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """(w,) five-minute windows of containers, in any order; one container has a number once.
+
+    Args:
+        container: (w,) code.
+        kin: (w,) code of app and platform, which tell what is usual.
+        number: (w,) end of the window over its length.
+        slowdown: (w,) ratio to the own normal; NaN where not known.
+        told_by: (w,) column of `working` that the label is made of; -1 where there is no label.
+        working: (w, s) signals that grow with slowdown: cycles per instruction, latency, CPU time per request.
+        waiting: (w, q) shares of time that were spent waiting.
+        throttled: (w,) share of time held back by the own limit; NaN where not measured.
+    """
+
+    container: Ints
+    kin: Ints
+    number: Ints
+    slowdown: Floats
+    told_by: Ints
+    working: Floats
+    waiting: Floats
+    throttled: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """(w,) what each window shows.
+
+    Args:
+        slow: slower than allowed, and a second signal says so.
+        known: it has a label.
+        worked: the second signal is one of work, not of waiting alone.
+        waited: it waited.
+        held: the own limit held it back, and it took longer or waited.
+    """
+
+    slow: Flags
+    known: Flags
+    worked: Flags
+    waited: Flags
+    held: Flags
+
+
+def signs(windows: Windows, limit: float) -> Signs:
+    """What each window shows.
+
+    Args:
+        windows: of one stretch of time.
+        limit: slowdown from which on a container is slower than allowed, ratio.
+
+    Returns:
+        Flags; where nothing is measured, False.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0042-diagnosis.md; three of five follows Zhang et al., "CPI2", EuroSys 2013.
+    """
+    quiet = least(windows.slowdown, windows.kin)
+    usual = medians(windows.working, windows.kin, quiet)
+    idle = np.nan_to_num(medians(windows.waiting, windows.kin, quiet))
+    above = windows.working >= RISE * usual
+    other = np.arange(windows.working.shape[1]) != windows.told_by[:, None]
+    worked = (above & other).any(axis=1)
+    long: Flags = (windows.waiting >= WAITING) & (windows.waiting >= 2.0 * idle)
+    waited: Flags = np.asarray(long.any(axis=1))
+    held = (windows.throttled > THROTTLED) & (above.any(axis=1) | waited)
+    return Signs(
+        slow=(windows.slowdown >= limit) & (worked | waited),
+        known=np.isfinite(windows.slowdown),
+        worked=worked,
+        waited=waited,
+        held=held,
+    )
+
+
+def least(slowdown: Floats, group: Ints) -> Flags:
+    """(n,) rows among the QUIET share of their group with the least slowdown; rows without one are not counted."""
+    found = np.zeros(len(slowdown), np.bool_)
+    order = np.lexsort((slowdown, group))
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        known = np.isfinite(slowdown[rows])
+        found[rows[: math.ceil(QUIET * known.sum())]] = True
+    return found
+
+
+def medians(values: Floats, group: Ints, chosen: Flags) -> Floats:
+    """Median of each column over the chosen rows of a row's group.
+
+    Args:
+        values: (n, k); NaN is left out.
+        group: (n,) codes.
+        chosen: (n,) rows that count.
+
+    Returns:
+        (n, k); NaN where fewer than LEAST_QUIET values count.
+
+    Raises:
+        Nothing.
+
+    Source: the definition of a median.
+    """
+    found = np.full(values.shape, np.nan)
+    order = np.argsort(group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        counted = values[rows][chosen[rows]]
+        enough = np.isfinite(counted).sum(axis=0) >= LEAST_QUIET
+        for column in np.flatnonzero(enough):
+            found[rows, column] = np.nanmedian(counted[:, column])
+    return found

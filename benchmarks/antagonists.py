@@ -1,0 +1,239 @@
+"""Antagonists: a simulated cluster into which loud containers are put, and apart from it who really slowed whom down.
+
+Beside each of them two quiet containers start at the same time, and others come and go, so that who came last is no
+proof. Some containers are held back by their own limit, which nobody beside them is to blame for.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from cohabit.command_parts import TOPICS
+from features.job import whole_stretch
+from features.local import run_local
+from features.tables import TABLES
+from ingest.files import Message, TopicWriter
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.simulator.cluster import (
+    Action,
+    Container,
+    Place,
+    Records,
+    Remove,
+    State,
+    beside,
+    crowding,
+    empty_cluster,
+    load_at,
+    step,
+)
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Law, draw_apps
+from ingest.simulator.laws import LAWS
+from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
+from ingest.simulator.run import InFlight
+from ingest.streams import ingest_files
+
+CLUSTER = "antagonists"
+START_S = 1_772_409_600.0
+LOUD = np.array(
+    [[0.3, 0.1, 0.7, 0.0, 0.0], [0.1, 0.8, 0.3, 0.0, 0.0], [0.1, 0.0, 0.1, 0.9, 0.1], [0.5, 0.3, 0.4, 0.0, 0.5]]
+)
+"""(kinds, hidden resources) of the smallest node, at full load."""
+STAY_S, EVERY_S = 2100.0, 3600.0
+"""How long a loud container stays, and how often each node gets one or is spared."""
+LOUD_SHARE = 0.4
+"""Of the nodes, each time."""
+ARRIVE_S = 600.0
+DECOYS = 2
+CHURN_PER_HOUR = 1.0
+HELD_SHARE, HELD_FRAC, HELD_SLOWS = 0.03, 0.2, 1.5
+"""Of latency-sensitive containers, held back by their own limit for an hour: how many, how long, how much it costs."""
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What is played.
+
+    Args:
+        law: by which containers slow each other down.
+        apps: of them; the last len(LOUD) are loud.
+        nodes: how many.
+        per_node: quiet containers on each, about.
+        hours: how long.
+        interval_s: between metrics.
+        loud: whether loud ones come.
+    """
+
+    law: Law
+    apps: Apps
+    nodes: int = 24
+    per_node: int = 6
+    hours: float = 10.0
+    interval_s: float = 60.0
+    loud: bool = True
+
+    @property
+    def best_effort(self) -> tuple[bool, ...]:
+        """Of each app."""
+        return tuple(self.apps.best_effort.tolist())
+
+    @property
+    def quiet(self) -> int:
+        """Apps that are not loud."""
+        return len(self.apps.cpi) - len(LOUD)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What was there at one time, and what was true of it.
+
+    Args:
+        time_s: when.
+        containers: who ran where.
+        held: uids of those whose own limit held them back.
+        slowdown: (n,) true ratios.
+    """
+
+    time_s: float
+    containers: tuple[Container, ...]
+    held: frozenset[str]
+    slowdown: Floats
+
+
+def cast_of(law: str, seed: int, *, loud: bool, per_node: int, hours: float) -> Cast:
+    """A cluster of drawn apps and the loud ones."""
+    apps = draw_apps(24, np.random.default_rng([seed, 30]))
+    smallest = PLATFORMS[0]
+    node = [
+        smallest.cores,
+        smallest.llc_bytes,
+        smallest.memory_bandwidth_bytes_s,
+        smallest.disk_bytes_s,
+        smallest.nic_bytes_s,
+    ]
+    k, demand = len(LOUD), LOUD * np.array(node)
+    joined = Apps(
+        demand=np.vstack([apps.demand, demand]),
+        pressure=np.vstack([apps.pressure, demand]),
+        sensitivity=np.vstack([apps.sensitivity, np.full((k, len(HIDDEN)), 0.1)]),
+        cpi=np.append(apps.cpi, np.ones(k)),
+        rt_ms=np.append(apps.rt_ms, np.full(k, np.nan)),
+        qps=np.append(apps.qps, np.full(k, np.nan)),
+        cpi_blind=np.append(apps.cpi_blind, np.zeros(k, np.bool_)),
+        best_effort=np.append(apps.best_effort, np.ones(k, np.bool_)),
+    )
+    return Cast(LAWS[law](joined), joined, per_node=per_node, hours=hours, loud=loud)
+
+
+def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
+    """Play it, land what it sends, compute features; and what was true, interval by interval."""
+    rng, sending, scenes, held = np.random.default_rng([seed, 31]), InFlight(), list[Scene](), frozenset[str]()
+    state = empty_cluster(cast.nodes, cast.best_effort, START_S)
+    sending.send(describe_nodes(state, CLUSTER))
+    for number in range(round(cast.hours * 3600 / cast.interval_s)):
+        now_s = number * cast.interval_s
+        actions = _changes(cast, state, now_s, rng) if number else _filled(cast, state, rng)
+        state, records, truth = step(state, actions, law=cast.law, interval_s=cast.interval_s, rng=rng)
+        if now_s % EVERY_S == 0:
+            held = _held(cast, records.containers, rng)
+        scenes.append(Scene(truth.time_s, truth.containers, held, truth.slowdown))
+        shown = _held_back(records, held)
+        sending.send(describe_events(shown, cast.interval_s, cast.best_effort, CLUSTER))
+        usage = describe_usage(
+            shown, cast.interval_s, cast.best_effort, cluster=CLUSTER, faults=Faults(), seed=seed, rng=rng
+        )
+        sending.send(usage)
+        _land(sending, folder / "stream", state.time_s * 1000)
+    _land(sending, folder / "stream", float("inf"))
+    return _lake(folder), scenes
+
+
+def truly_added(cast: Cast, scene: Scene, victim: int) -> dict[str, float]:
+    """By uid of each neighbour, how much less the victim would be slowed down without it; the victim's number given."""
+    place = np.array([c.node for c in scene.containers]) == scene.containers[victim].node
+    there = [c for c, here in zip(scene.containers, place.tolist(), strict=True) if here]
+    app = np.array([c.app for c in there])
+    load = load_at(app, scene.time_s)
+    one = there.index(scene.containers[victim])
+    platform = np.array([scene.containers[victim].node % len(PLATFORMS)])
+
+    def suffered(but: int | None) -> float:
+        left = [i for i in range(len(there)) if i != but]
+        neighbours = beside(app[left], np.zeros(len(left), np.int64), load[left], len(cast.best_effort))
+        row = left.index(one)
+        return float(cast.law.slowdown(app[[one]], neighbours[[row]], load[[one]], platform)[0])
+
+    whole = suffered(None)
+    return {c.uid: whole - suffered(i) for i, c in enumerate(there) if i != one}
+
+
+def _filled(cast: Cast, state: State, rng: np.random.Generator) -> Sequence[Action]:
+    counts = np.round(cast.per_node * crowding(state)).astype(int)
+    return [_quiet(cast, node, rng) for node, count in enumerate(counts.tolist()) for _ in range(count)]
+
+
+def _quiet(cast: Cast, node: int, rng: np.random.Generator) -> Place:
+    return Place(int(rng.integers(cast.quiet)), node)
+
+
+def _changes(cast: Cast, state: State, now_s: float, rng: np.random.Generator) -> Sequence[Action]:
+    """Quiet containers that go, others that come elsewhere; loud ones that stayed long enough, and others."""
+    rate = CHURN_PER_HOUR * cast.interval_s / 3600
+    quiet = [c.uid for c in state.containers if c.app < cast.quiet]
+    arrivals = _arrivals(cast, now_s, rng)
+    leave = min(len(quiet), int(rng.binomial(len(quiet), rate)) + sum(place.app < cast.quiet for place in arrivals))
+    nodes = rng.choice(cast.nodes, leave, p=crowding(state) / crowding(state).sum()).tolist()
+    gone = [str(uid) for uid in rng.choice(quiet, leave, replace=False)]
+    gone += [c.uid for c in state.containers if c.app >= cast.quiet and state.time_s - c.born_s >= STAY_S]
+    come = [_quiet(cast, node, rng) for node in nodes[: leave - sum(place.app < cast.quiet for place in arrivals)]]
+    return [*(Remove(uid) for uid in gone), *come, *arrivals]
+
+
+def _arrivals(cast: Cast, now_s: float, rng: np.random.Generator) -> list[Place]:
+    """Once an hour loud containers on some nodes, one or two of different kinds, each time with quiet ones."""
+    if not (cast.loud and now_s % EVERY_S == ARRIVE_S):
+        return []
+    found = list[Place]()
+    for node in rng.choice(cast.nodes, round(LOUD_SHARE * cast.nodes), replace=False).tolist():
+        kinds = rng.choice(len(LOUD), int(rng.integers(1, 3)), replace=False).tolist()
+        found += [Place(cast.quiet + kind, node) for kind in kinds]
+        found += [_quiet(cast, node, rng) for _ in range(DECOYS)]
+    return found
+
+
+def _held(cast: Cast, containers: tuple[Container, ...], rng: np.random.Generator) -> frozenset[str]:
+    return frozenset(c.uid for c in containers if not cast.best_effort[c.app] and rng.random() < HELD_SHARE)
+
+
+def _held_back(records: Records, held: frozenset[str]) -> Records:
+    """What is shown of those whose own limit holds them back."""
+    flags = np.array([c.uid in held for c in records.containers], np.bool_)
+    slower = np.where(flags, HELD_SLOWS, 1.0)
+    late = {name: records.signals[name] * slower for name in ("rt_mean_ms", "rt_p99_ms")}
+    return replace(records, signals=records.signals | late | {"cpu_throttled_frac": np.where(flags, HELD_FRAC, 0.0)})
+
+
+def _land(sending: InFlight, folder: Path, until_ms: float) -> None:
+    by_topic = defaultdict[str, list[Message]](list)
+    for message in sending.arrived(until_ms):
+        by_topic[message.topic].append(Message(message.arrived_ms, message.key, message.value))
+    for topic, sent in by_topic.items():
+        TopicWriter(folder, topic).write(sent)
+
+
+def _lake(folder: Path) -> Lake:
+    lake = Lake.open(folder / "lake", TABLES)
+    ingest_files(
+        folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics.on(CollectorRegistry())
+    )
+    stretch = whole_stretch(lake)
+    if stretch is None:
+        raise SystemExit("nothing was landed")
+    run_local(lake, stretch, lambda _table, _rows: None)
+    return lake
