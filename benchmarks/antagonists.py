@@ -54,6 +54,8 @@ DECOYS = 2
 CHURN_PER_HOUR = 1.0
 HELD_SHARE, HELD_FRAC, HELD_SLOWS = 0.03, 0.2, 1.5
 """Of latency-sensitive containers, held back by their own limit for an hour: how many, how long, how much it costs."""
+ILL_SHARE, ILL_SLOWS = 0.06, 1.6
+"""The same of those that are slow for a reason of their own that nothing tells."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,14 @@ class Scene:
         time_s: when.
         containers: who ran where.
         held: uids of those whose own limit held them back.
+        ill: uids of those that were slow for a reason of their own.
         slowdown: (n,) true ratios.
     """
 
     time_s: float
     containers: tuple[Container, ...]
     held: frozenset[str]
+    ill: frozenset[str]
     slowdown: Floats
 
 
@@ -133,7 +137,8 @@ def cast_of(law: str, seed: int, *, loud: bool, per_node: int, hours: float) -> 
 
 def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
     """Play it, land what it sends, compute features; and what was true, interval by interval."""
-    rng, sending, scenes, held = np.random.default_rng([seed, 31]), InFlight(), list[Scene](), frozenset[str]()
+    rng, sending, scenes = np.random.default_rng([seed, 31]), InFlight(), list[Scene]()
+    held = ill = frozenset[str]()
     state = empty_cluster(cast.nodes, cast.best_effort, START_S)
     sending.send(describe_nodes(state, CLUSTER))
     for number in range(round(cast.hours * 3600 / cast.interval_s)):
@@ -141,9 +146,9 @@ def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
         actions = _changes(cast, state, now_s, rng) if number else _filled(cast, state, rng)
         state, records, truth = step(state, actions, law=cast.law, interval_s=cast.interval_s, rng=rng)
         if now_s % EVERY_S == 0:
-            held = _held(cast, records.containers, rng)
-        scenes.append(Scene(truth.time_s, truth.containers, held, truth.slowdown))
-        shown = _held_back(records, held)
+            held, ill = (_some(cast, records.containers, share, rng) for share in (HELD_SHARE, ILL_SHARE))
+        scenes.append(Scene(truth.time_s, truth.containers, held, ill - held, truth.slowdown))
+        shown = _held_back(_slowed(records, ill - held), held)
         sending.send(describe_events(shown, cast.interval_s, cast.best_effort, CLUSTER))
         usage = describe_usage(
             shown, cast.interval_s, cast.best_effort, cluster=CLUSTER, faults=Faults(), seed=seed, rng=rng
@@ -151,7 +156,9 @@ def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
         sending.send(usage)
         _land(sending, folder / "stream", state.time_s * 1000)
     _land(sending, folder / "stream", float("inf"))
-    return _lake(folder), scenes
+    lake = Lake.open(folder / "lake", TABLES)
+    landed(folder / "stream", lake)
+    return lake, scenes
 
 
 def truly_added(cast: Cast, scene: Scene, victim: int) -> dict[str, float]:
@@ -207,8 +214,16 @@ def _arrivals(cast: Cast, now_s: float, rng: np.random.Generator) -> list[Place]
     return found
 
 
-def _held(cast: Cast, containers: tuple[Container, ...], rng: np.random.Generator) -> frozenset[str]:
-    return frozenset(c.uid for c in containers if not cast.best_effort[c.app] and rng.random() < HELD_SHARE)
+def _some(cast: Cast, containers: tuple[Container, ...], share: float, rng: np.random.Generator) -> frozenset[str]:
+    """Uids of some latency-sensitive containers."""
+    return frozenset(c.uid for c in containers if not cast.best_effort[c.app] and rng.random() < share)
+
+
+def _slowed(records: Records, ill: frozenset[str]) -> Records:
+    """What is shown of those that are slow by themselves: everything that work takes takes longer."""
+    slower = np.where([c.uid in ill for c in records.containers], ILL_SLOWS, 1.0)
+    late = {name: records.signals[name] * slower for name in ("cpi", "cpu_us_per_request", "rt_mean_ms", "rt_p99_ms")}
+    return replace(records, signals=records.signals | late)
 
 
 def _held_back(records: Records, held: frozenset[str]) -> Records:
@@ -227,13 +242,10 @@ def _land(sending: InFlight, folder: Path, until_ms: float) -> None:
         TopicWriter(folder, topic).write(sent)
 
 
-def _lake(folder: Path) -> Lake:
-    lake = Lake.open(folder / "lake", TABLES)
-    ingest_files(
-        folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics.on(CollectorRegistry())
-    )
+def landed(folder: Path, lake: Lake) -> None:
+    """Land stream files, and compute features."""
+    ingest_files(folder, TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics.on(CollectorRegistry()))
     stretch = whole_stretch(lake)
     if stretch is None:
-        raise SystemExit("nothing was landed")
+        raise SystemExit(f"{folder}: nothing was landed")
     run_local(lake, stretch, lambda _table, _rows: None)
-    return lake

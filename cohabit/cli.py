@@ -465,6 +465,34 @@ def skew(
 
 @app.command()
 @told_plainly
+def victims(
+    lake: LakeOption = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"], help="When, UTC; the newest window if left out."),
+    ] = None,
+    container: Annotated[
+        str | None, typer.Option(help="Tell why of one, and who beside it comes into question.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it here.")] = None,
+) -> None:
+    """Tell who suffers beside whom, through which resource, and how sure that is.
+
+    A latency-sensitive container suffers where it was slower than 1.25 times its own normal in three of its last five
+    windows, and a second signal says so too. Verdicts: [bold]culprit[/], a neighbour adds most of it;
+    [bold]self-inflicted[/], its own CPU limit holds it back; [bold]host[/], others on the node are slow beyond what
+    neighbours explain; [bold]downstream[/], its replicas elsewhere are too; [bold]no offender[/], no neighbour adds
+    enough or it is not sure which; [bold]not enough data[/].
+
+    After `cohabit features`; nothing is done to anybody. docs/diagnosis.md explains how to read it.
+    """
+    from cohabit.diagnosis_commands import run_victims
+
+    run_victims(settings(), lake=lake, at=at, container=container, out=out)
+
+
+@app.command()
+@told_plainly
 def worth(
     lake: LakeOption = None,
     log: Annotated[

@@ -72,6 +72,16 @@ class UnreadableAdvised(CohabitError):
         super().__init__(f"{folder} holds a line that is no decision ({reason}): remove the file that has it")
 
 
+class NothingMeasured(CohabitError):
+    """The lake holds no labels at all."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        super().__init__(
+            f"the lake {root} holds no labels: run `cohabit ingest` and `cohabit features`, or name another lake"
+        )
+
+
 class NothingLabelled(CohabitError):
     """The lake holds no labels to take outcomes from."""
 

@@ -17,14 +17,20 @@ from advisor.errors import UnusableEvidence
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+SCALES = (0.25, 0.5, 1.0, 2.0)
+"""By how much all sensitivities of a victim may be off together; the likeliest is taken."""
+DOUBLING = 0.5
+"""What a doubling, squared, costs of log likelihood."""
 MISJUDGED = 0.6
 """Spread of a sensitivity, as a share of it: the profile may be that wrong about a resource."""
 UNTOLD = 0.4
 """Spread of a neighbour's pressure, as a share of its use: cache and queues are pressed by more than volume."""
+UNKNOWN = 0.5
+"""Sensitivity that is assumed where none is known."""
 LEAST_SENSITIVITY = 0.15
 """Slowdown - 1 per share of the node by which a sensitivity is doubted at least, also one believed to be 0."""
 NOISE = 0.06
-"""Spread of a window's slowdown about what its neighbours explain."""
+"""Spread of a window's slowdown about what its neighbours explain, as a share of it."""
 LEVEL = 0.1
 """Spread of the level over the whole stretch: a normal that is slightly wrong."""
 
@@ -40,6 +46,7 @@ class Blame:
         by_resource: (j, r) what it adds through each resource, on the mean; sums to `added`.
         suffered: mean slowdown - 1 in these windows.
         level: what of it is the victim's own, not its neighbours'.
+        compared: windows in which the victim did not suffer, by which its level is told from its neighbours' doing.
     """
 
     added: Floats
@@ -48,6 +55,7 @@ class Blame:
     by_resource: Floats
     suffered: float
     level: float
+    compared: int
 
 
 def blame(suffered: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Blame:
@@ -57,7 +65,8 @@ def blame(suffered: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Bla
         suffered: (t,) slowdown - 1 of the victim, window by window; NaN where not known.
         use: (t, j, r) what each neighbour used of each resource just before and in the window, shares of the node; 0
             where it was not there. NaN counts as 0.
-        sensitivity: (r,) of the victim, slowdown - 1 per share of the node, >= 0; NaN where not known.
+        sensitivity: (r,) of the victim, slowdown - 1 per share of the node, >= 0; NaN where not known, which counts as
+            UNKNOWN.
         bad: (t,) windows that are to be explained, known ones, one at least.
 
     Returns:
@@ -74,28 +83,49 @@ def blame(suffered: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Bla
         raise UnusableEvidence(f"{suffered.shape} windows, use {use.shape}, {sensitivity.shape} resources")
     if not (bad & known).any():
         raise UnusableEvidence("no window in which the victim is known to have suffered")
-    told, x = np.nan_to_num(sensitivity), np.nan_to_num(use[known])
-    doubt = np.maximum(told, LEAST_SENSITIVITY) ** 2
-    mean = x[bad[known]].mean(axis=0)
-    together = x.sum(axis=1)
-    shared = MISJUDGED**2 * doubt
-    own = UNTOLD**2 * doubt
-    seen = (together * shared) @ together.T + np.einsum("tjr,r,sjr->ts", x, own, x)
-    seen += LEVEL**2 + NOISE**2 * np.eye(len(x))
-    through = mean[:, :, None] * (shared[:, None] * together.T + own[:, None] * x.transpose(1, 2, 0))
-    missing = np.linalg.solve(seen, suffered[known] - together @ told)
-    by_resource = mean * told + through @ missing
-    link = through.sum(axis=1)
-    before = (mean * shared) @ mean.T + np.diag((mean**2) @ own)
-    after = before - link @ np.linalg.solve(seen, link.T)
-    added = by_resource.sum(axis=1)
+    told, x, y = np.nan_to_num(sensitivity, nan=UNKNOWN), np.nan_to_num(use[known]), suffered[known]
+    fits: list[_Fit] = [
+        _fitted(y, x, scale * told, scale * np.maximum(told, LEAST_SENSITIVITY), bad[known]) for scale in SCALES
+    ]
+    best = max(range(len(SCALES)), key=lambda k: fits[k].likelihood - DOUBLING * np.log2(SCALES[k]) ** 2)
+    fit = fits[best]
+    added = fit.by_resource.sum(axis=1)
     return Blame(
         added=added,
-        spread=np.sqrt(np.maximum(np.diag(after), 0.0)),
-        surely=_most(added, after),
-        by_resource=by_resource,
-        suffered=float(suffered[known & bad].mean()),
+        spread=np.sqrt(np.maximum(np.diag(fit.covariance), 0.0)),
+        surely=_most(added, fit.covariance),
+        by_resource=fit.by_resource,
+        suffered=float(y[bad[known]].mean()),
+        level=fit.level,
+        compared=int((known & ~bad).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Contributions on the mean over bad windows, their (j, j) covariance, the level, and how likely all that is."""
+
+    by_resource: Floats
+    covariance: Floats
+    level: float
+    likelihood: float
+
+
+def _fitted(y: Floats, x: Floats, told: Floats, likely: Floats, bad: Flags) -> _Fit:
+    """The posterior of weights of (t, j, r) use, which are (r,) `told` give or take shares of `likely` before."""
+    mean, together = x[bad].mean(axis=0), x.sum(axis=1)
+    shared, own = np.diag((MISJUDGED * likely) ** 2), (UNTOLD * likely) ** 2
+    seen = together @ shared @ together.T + np.einsum("tjr,r,sjr->ts", x, own, x)
+    seen += LEVEL**2 + np.diag((NOISE * np.maximum(1.0 + y, 1.0)) ** 2)
+    through = mean[:, :, None] * (shared @ together.T + own[:, None] * x.transpose(1, 2, 0))
+    link, rest = through.sum(axis=1), y - together @ told
+    missing = np.linalg.solve(seen, rest)
+    before = mean @ shared @ mean.T + np.diag((mean**2) @ own)
+    return _Fit(
+        by_resource=mean * told + through @ missing,
+        covariance=before - link @ np.linalg.solve(seen, link.T),
         level=float(LEVEL**2 * missing.sum()),
+        likelihood=float(-0.5 * (rest @ missing + np.linalg.slogdet(seen)[1])),
     )
 
 

@@ -3,7 +3,7 @@
 Minutes, labels and profiles in, diagnoses out; the same for the refresher, the command line and the benchmark.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,10 @@ from features.catalog import NAMES, PRESSURES
 from features.diagnosis import OWN, WINDOW_KEY, own_means
 from features.grouping import group_codes
 from features.labels import SIGNALS, label_windows
-from features.node_state import is_best_effort
+from features.node_state import Facts, is_best_effort, known_at
 from features.residents import described
 from features.windows import LABEL_US, WINDOW_US
+from ingest.cpuset import membership
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,13 +37,16 @@ WAITS = tuple(name for name in OWN if name.endswith("_frac") and name != "cpu_th
 DEMANDS = tuple(f"demand_{name}" for name in NAMES)
 PLACE = ["cluster", "node", "container"]
 DESCRIBED = ["cluster", "app", "team", "platform"]
+CPU = NAMES.index("cpu")
+RESOURCES = (*NAMES, "cpu elsewhere")
+"""What neighbours may press on; CPU is that of the victim's own cores."""
 LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
 DOUBTED = 1.5
 """What neighbours explain may be that much more than sensitivities say."""
 UNEXPLAINED = 0.15
 """Slowdown beyond what neighbours explain, from which a container is slow for another reason."""
-LEAST_OTHERS = 3
+LEAST_OTHERS = 2
 """Containers behind a share."""
 
 
@@ -55,10 +59,32 @@ class Minutes:
     end: Ints
     use: Floats
 
-    def of(self, node: int, but: int) -> "Minutes":
-        """Those of a node's containers but one."""
-        rows = (self.node == node) & (self.container != but)
+    def of(self, node: int, but: int, number: Ints) -> "Minutes":
+        """Those of a node's containers but one, in windows of some numbers and the minute before the first."""
+        first, last = (number.min() - 1) * PER_WINDOW, number.max() * PER_WINDOW
+        rows = (self.node == node) & (self.container != but) & (self.end >= first) & (self.end <= last)
         return Minutes(self.node[rows], self.container[rows], self.end[rows], self.use[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """(w,) cpuset of each window's container, None for the whole node, and cores of the node, NaN where not known."""
+
+    cpuset: NDArray[np.object_]
+    cores: Floats
+
+    def beside(self, one: int, others: Ints) -> tuple[Floats, Floats]:
+        """Of containers of some rows, how their CPU use counts for that of one row, as features.contention counts it.
+
+        Returns:
+            (k,) factors from shares of the node to shares of its own cores, and (k,) shares that are on other cores.
+        """
+        if not np.isfinite(self.cores[one]) or all(name is None for name in self.cpuset[[one, *others]]):
+            return np.ones(len(others)), np.zeros(len(others))
+        cores = max(1, int(self.cores[one]))
+        allowed = membership(self.cpuset[[one, *others]].tolist(), cores).astype(np.float64)
+        common = allowed[1:] @ allowed[0] / allowed[1:].sum(axis=1)
+        return common * cores / allowed[0].sum(), 1.0 - common
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +94,50 @@ class Scene:
     Args:
         rows: (w,) who each window is of.
         place: (w,) code of the node.
+        app: (w,) code of the app.
         windows: what was measured.
         shown: what that shows.
-        sensitivity: (w, r) slowdown - 1 per share of the node; NaN where not known.
+        sensitivity: (w, r + 1) slowdown - 1 per share of the node, last of CPU on cores of others; NaN where not known.
         unexplained: (w,) slowdown - 1 beyond DOUBTED times what sensitivities expect of the neighbours' use.
+        pins: to which cores each is pinned.
         minutes: of all containers.
         newest: number of the window that ends last.
     """
 
     rows: pa.Table
     place: Ints
+    app: Ints
     windows: Windows
     shown: Signs
     sensitivity: Floats
     unexplained: Floats
+    pins: Pins
     minutes: Minutes
     newest: int
 
 
-def diagnose(state: pa.Table, labels: pa.Table, profiles: pa.Table, at_us: int) -> list[Diagnosis]:
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Tables as they lie in a lake, any row order.
+
+    Args:
+        state: rows of `node_state`, of whole nodes.
+        labels: rows of `labels` of the same containers and time.
+        profiles: rows of `profiles`.
+        facts: nodes and placements.
+    """
+
+    state: pa.Table
+    labels: pa.Table
+    profiles: pa.Table
+    facts: Facts
+
+
+def diagnose(evidence: Evidence, at_us: int) -> list[Diagnosis]:
     """What is wrong with whom.
 
     Args:
-        state: rows of `node_state`, of whole nodes; the day before `at_us` counts.
-        labels: rows of `labels` of the same containers and time.
-        profiles: rows of `profiles`; only those as of `at_us` or before count.
+        evidence: the day before `at_us` counts, and profiles as of then or before.
         at_us: until when is looked, microseconds since 1970.
 
     Returns:
@@ -104,25 +149,50 @@ def diagnose(state: pa.Table, labels: pa.Table, profiles: pa.Table, at_us: int) 
 
     Source: ours, docs/decisions/0042-diagnosis.md.
     """
-    ends = micros(state["window_end"])
-    state = state.filter(pa.array((ends > at_us - USUAL_US) & (ends <= at_us)))
+    ends = micros(evidence.state["window_end"])
+    state = evidence.state.filter(pa.array((ends > at_us - USUAL_US) & (ends <= at_us)))
     if not state.num_rows:
         return []
-    scene = _scene(state, labels, profiles, at_us)
+    scene = scene_of(replace(evidence, state=state), at_us)
     found = [_diagnosis(scene, rows) for rows in _suffering(scene)]
     return sorted(found, key=lambda one: (-np.nan_to_num(one.slowdown, nan=1.0), one.node, one.container))
 
 
-def _scene(state: pa.Table, labels: pa.Table, profiles: pa.Table, at_us: int) -> Scene:
-    rows = label_windows(state)
-    row = row_of(*key_codes(rows, labels, list(WINDOW_KEY)))
-    told = labels.take(pa.array(row, mask=row < 0))
-    kinds = np.asarray(pc.fill_null(pc.index_in(told["kind"], pa.array(list(SIGNALS))), -1), np.int64)
+def scene_of(evidence: Evidence, at_us: int) -> Scene:
+    """All that was measured by a time, window by window."""
+    state, rows = evidence.state, label_windows(evidence.state)
+    row = row_of(*key_codes(rows, evidence.labels, list(WINDOW_KEY)))
+    told = evidence.labels.take(pa.array(row, mask=row < 0))
     slowdown = np.exp(floats(told["log_slowdown"]))
-    own = own_means(rows, state)
     container, container_then = key_codes(rows, state, PLACE)
     node, node_then = key_codes(rows, state, PLACE[:2])
-    windows = Windows(
+    windows = _windows(rows, state, container, told["kind"], slowdown)
+    sensitivity = described(rows.select(DESCRIBED), np.full(rows.num_rows, at_us), evidence.profiles)[:, : len(NAMES)]
+    pressure = np.column_stack([floats(rows[name]) for name in PRESSURES[: len(NAMES)]])
+    expected = np.nan_to_num(sensitivity * pressure).sum(axis=1)
+    return Scene(
+        rows=rows,
+        place=node,
+        app=group_codes(rows, ["cluster", "app"]),
+        windows=windows,
+        shown=signs(windows, LIMIT_SLOWDOWN),
+        sensitivity=np.column_stack([sensitivity, np.zeros(rows.num_rows)]),
+        unexplained=slowdown - 1.0 - DOUBTED * expected,
+        pins=_pins(rows, evidence.facts),
+        minutes=Minutes(
+            node=node_then,
+            container=container_then,
+            end=micros(state["window_end"]) // WINDOW_US,
+            use=np.column_stack([floats(state[name]) for name in DEMANDS]),
+        ),
+        newest=at_us // LABEL_US,
+    )
+
+
+def _windows(rows: pa.Table, state: pa.Table, container: Ints, kind: pa.ChunkedArray, slowdown: Floats) -> Windows:
+    kinds = np.asarray(pc.fill_null(pc.index_in(kind, pa.array(list(SIGNALS))), -1), np.int64)
+    own = own_means(rows, state)
+    return Windows(
         container=container,
         kin=group_codes(rows, ["cluster", "app", "platform"]),
         number=micros(rows["window_end"]) // LABEL_US,
@@ -132,19 +202,13 @@ def _scene(state: pa.Table, labels: pa.Table, profiles: pa.Table, at_us: int) ->
         waiting=own[:, [list(OWN).index(name) for name in WAITS]],
         throttled=floats(rows["cpu_throttled_frac"]),
     )
-    sensitivity = described(rows.select(DESCRIBED), np.full(rows.num_rows, at_us), profiles)[:, : len(NAMES)]
-    pressure = np.column_stack([floats(rows[name]) for name in PRESSURES[: len(NAMES)]])
-    expected = np.nan_to_num(sensitivity * pressure).sum(axis=1)
-    minutes = Minutes(
-        node=node_then,
-        container=container_then,
-        end=micros(state["window_end"]) // WINDOW_US,
-        use=np.column_stack([floats(state[name]) for name in DEMANDS]),
-    )
-    shown = signs(windows, LIMIT_SLOWDOWN)
-    return Scene(
-        rows, node, windows, shown, sensitivity, slowdown - 1.0 - DOUBTED * expected, minutes, at_us // LABEL_US
-    )
+
+
+def _pins(rows: pa.Table, facts: Facts) -> Pins:
+    ends = micros(rows["window_end"])
+    placed = known_at(rows.select(PLACE), ends, facts.placements, ["cluster", "container"])
+    node = known_at(rows.select(PLACE[:2]), ends, facts.nodes, PLACE[:2])
+    return Pins(np.array(placed["cpuset"].to_pylist(), object), floats(node["cores"]))
 
 
 def _suffering(scene: Scene) -> list[Ints]:
@@ -173,7 +237,7 @@ def _is_downstream(scene: Scene, rows: Ints) -> bool:
     here = shown.worked[late] | shown.waited[late]
     if len(late) < ENOUGH or here.any():
         return False
-    replicas = np.isin(of.number, of.number[late]) & (of.kin == of.kin[late[0]]) & shown.known
+    replicas = np.isin(of.number, of.number[late]) & (scene.app == scene.app[late[0]]) & shown.known
     replicas &= scene.place != scene.place[late[0]]
     return _share(of.slowdown[replicas] >= LIMIT_SLOWDOWN, of.container[replicas]) >= MOST
 
@@ -185,7 +249,7 @@ def _others_unexplained(scene: Scene, rows: Ints) -> float:
     if not len(late):
         return float("nan")
     others = np.isin(of.number, of.number[late]) & (scene.place == scene.place[late[0]]) & scene.shown.known
-    others &= of.kin != of.kin[late[0]]
+    others &= scene.app != scene.app[late[0]]
     return _share(scene.unexplained[others] >= UNEXPLAINED, of.container[others])
 
 
@@ -198,7 +262,7 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     """What is wrong with the container of some late windows."""
     of, shown = scene.windows, scene.shown
     slow = late[of.slowdown[late] >= LIMIT_SLOWDOWN]
-    found, suspects = _blamed(scene, slow) if len(slow) else (None, ())
+    found, suspects = blamed(scene, slow) if len(slow) else (None, ())
     verdict, reason = verdict_of(
         Circumstances(
             known=int(shown.known[late].sum()),
@@ -220,24 +284,38 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     )
 
 
-def _blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
-    """What neighbours add in the slow windows of a container, and the strongest of them."""
-    of, place = scene.windows, scene.place[slow[0]]
-    own = np.flatnonzero((of.container == of.container[slow[0]]) & (of.number > scene.newest - BLAMED))
-    minutes = scene.minutes.of(place, of.container[slow[0]])
+def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
+    """What neighbours add in the slow windows of a container, and the strongest of them.
+
+    Args:
+        scene: what was measured.
+        slow: rows of a container's windows that are to be explained, rising; those of BLAMED windows before count too.
+
+    Returns:
+        What each neighbour adds, and the MOST_SUSPECTS strongest, most first.
+
+    Raises:
+        UnusableEvidence: the slowdown of none is known.
+    """
+    of, victim = scene.windows, int(slow[-1])
+    own = np.flatnonzero((of.container == of.container[victim]) & (of.number > of.number[victim] - BLAMED))
+    minutes = scene.minutes.of(scene.place[victim], of.container[victim], of.number[own])
     neighbours, use = _use(minutes, of.number[own])
-    found = blame(of.slowdown[own] - 1.0, use, scene.sensitivity[slow[0]], np.isin(own, slow))
+    rows = _last_rows(scene, neighbours)
+    on_own, elsewhere = scene.pins.beside(victim, rows)
+    use = np.concatenate([use, use[:, :, CPU, None] * elsewhere[:, None]], axis=2)
+    use[:, :, CPU] *= on_own
+    found = blame(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], np.isin(own, slow))
     order = np.argsort(-found.added, kind="stable")[:MOST_SUSPECTS]
     there = [j for j in order.tolist() if found.spread[j] > 0]
-    return found, tuple(_suspect(scene, int(neighbours[j]), found, j) for j in there)
+    return found, tuple(_suspect(scene, int(rows[j]), found, j) for j in there)
 
 
-def _suspect(scene: Scene, container: int, found: Blame, j: int) -> Suspect:
-    row = int(np.flatnonzero(scene.windows.container == container)[-1])
+def _suspect(scene: Scene, row: int, found: Blame, j: int) -> Suspect:
     half = TWO_SIDED_90 * found.spread[j]
     return Suspect(
         **{name: scene.rows[name][row].as_py() for name in ("container", "app", "qos")},
-        resource=NAMES[int(np.argmax(found.by_resource[j]))],
+        resource=RESOURCES[int(np.argmax(found.by_resource[j]))],
         added=float(found.added[j]),
         low=float(found.added[j] - half),
         high=float(found.added[j] + half),
@@ -245,18 +323,21 @@ def _suspect(scene: Scene, container: int, found: Blame, j: int) -> Suspect:
     )
 
 
+def _last_rows(scene: Scene, containers: Ints) -> Ints:
+    """Newest row of each container."""
+    order = np.lexsort((scene.windows.number, scene.windows.container))
+    last = np.searchsorted(scene.windows.container[order], containers, side="right") - 1
+    return np.asarray(order[last])
+
+
 def _use(minutes: Minutes, number: Ints) -> tuple[Ints, Floats]:
     """(j,) neighbours, and (t, j, r) what they used in each window and the minute before it; 0 where not there."""
     neighbours, who = np.unique(minutes.container, return_inverse=True)
     first = (number.min() - 1) * PER_WINDOW
-    shape = ((number.max() + 1) * PER_WINDOW - first + 1, len(neighbours), minutes.use.shape[1])
+    shape = (number.max() * PER_WINDOW - first + 1, len(neighbours), minutes.use.shape[1])
     there, known, total = np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape)
     at = (minutes.end - first, who)
-    inside = (at[0] >= 0) & (at[0] < shape[0])
-    at = (at[0][inside], at[1][inside])
-    there[at], known[at] = 1.0, np.isfinite(minutes.use[inside])
-    total[at] = np.nan_to_num(minutes.use[inside])
-    ends = number * PER_WINDOW - first
-    span = ends[:, None] - np.arange(PER_WINDOW + 1)
+    there[at], known[at], total[at] = 1.0, np.isfinite(minutes.use), np.nan_to_num(minutes.use)
+    span = (number * PER_WINDOW - first)[:, None] - np.arange(PER_WINDOW + 1)
     presence = there[span].mean(axis=1)
     return neighbours, total[span].sum(axis=1) / np.maximum(known[span].sum(axis=1), 1.0) * presence[:, :, None]

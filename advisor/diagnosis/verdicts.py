@@ -10,9 +10,12 @@ from advisor.diagnosis.blame import Blame
 Verdict = Literal["culprit", "self-inflicted", "host", "downstream", "no offender", "not enough data"]
 SURE = 0.7
 """Probability of adding most from which a neighbour is named."""
-SHARE = 1 / 3
-"""Of what the victim suffers, which a neighbour has to add at least to be named."""
-MOST_SHARE = 1 / 2
+SHARE = 0.5
+"""Of what the victim suffers: a neighbour is named that may add so much, by the upper end of its interval."""
+COMPARED = 3
+"""Windows without suffering, with fewer of which a share says nothing: what is its neighbours' doing cannot be told
+from what it is anyway, and only who adds most can."""
+MOST_SHARE = 0.6
 """The same where others that have other neighbours are slow as well."""
 MOST = 2 / 3
 """Share of others from which it is not the victim alone."""
@@ -101,7 +104,7 @@ def verdict_of(of: Circumstances, found: Blame | None, enough: int) -> tuple[Ver
 
     Returns:
         The verdict and a sentence. Who is held back by its own limit is nobody's victim, whoever stands beside it;
-        who is slow together with its node, or with its replicas elsewhere, only of somebody who adds half of it.
+        who is slow together with its node, or with its replicas elsewhere, only of somebody who may add most of it.
 
     Raises:
         Nothing.
@@ -124,11 +127,12 @@ def _blamed(found: Blame, least: float) -> tuple[Verdict, str]:
     if not len(found.added):
         return "no offender", "nobody stands beside it"
     top = int(np.argmax(found.added))
-    share = found.added[top] / found.suffered
-    if share < least:
+    share = max(found.added[top], 0.0) / found.suffered
+    at_most = (found.added[top] + TWO_SIDED_90 * found.spread[top]) / found.suffered
+    if found.compared >= COMPARED and at_most < least:
         return (
             "no offender",
-            f"the strongest neighbour adds {max(share, 0.0):.0%} of its slowdown, less than {least:.0%}",
+            f"the strongest neighbour adds {at_most:.0%} of its slowdown at most, less than {least:.0%}",
         )
     if found.surely[top] < SURE:
         return "no offender", f"which neighbour adds most is not sure: {found.surely[top]:.0%} for the strongest one"

@@ -1,0 +1,76 @@
+"""The command `victims`: who suffers, whose doing that is, and the same as JSON."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from cohabit.command_parts import existing_lake
+from cohabit.console import console, show_table
+from cohabit.settings import Settings
+
+if TYPE_CHECKING:
+    from advisor.diagnosis.verdicts import Diagnosis, Suspect
+
+MOST_SHOWN = 40
+"""Rows for people; files have all."""
+NOBODY = "nobody suffers: no latency-sensitive container was slower than 1.25 times its normal in three of five windows"
+
+
+def run_victims(
+    settings: Settings, *, lake: str | None, at: datetime | None, container: str | None, out: Path | None
+) -> None:
+    """See `cohabit victims`."""
+    from cohabit.diagnosing import diagnosed, newest_window
+
+    opened = existing_lake(settings, lake)
+    until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
+    with console.status("looking who suffers"):
+        found = diagnosed(opened, until)
+    if container is None:
+        _show_all(found, until)
+    else:
+        _show_one([one for one in found if one.container == container], container)
+    if out is not None:
+        out.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
+        console.print(f"written: {out}")
+
+
+def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
+    if not found:
+        console.print(NOBODY)
+        return
+    rows = [victim_row(one) for one in found[:MOST_SHOWN]]
+    columns = ("container", "app", "node", "slowdown", "verdict", "strongest neighbour", "through", "it adds", "sure")
+    show_table(f"who suffers, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
+    told = Counter(one.verdict for one in found)
+    console.print(", ".join(f"{verdict}: {number}" for verdict, number in told.most_common()))
+    if len(found) > MOST_SHOWN:
+        console.print(f"{len(found) - MOST_SHOWN} more, less slow; --json FILE has all")
+    console.print(
+        "it adds: of slowdown, with a 90 % interval; --container NAME tells why, and who else comes into question"
+    )
+
+
+def victim_row(one: "Diagnosis") -> tuple[str, ...]:
+    """A row for people."""
+    slowdown = f"{one.slowdown:.2f}" if one.slowdown == one.slowdown else "hidden"
+    top = one.suspects[0] if one.suspects else None
+    beside = (top.app or top.container, top.resource, _added(top), f"{top.surely:.0%}") if top else ("", "", "", "")
+    return (one.container, one.app or "", one.node, slowdown, one.verdict, *beside)
+
+
+def _added(suspect: "Suspect") -> str:
+    return f"{suspect.added:.2f} ({suspect.low:.2f} to {suspect.high:.2f})"
+
+
+def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
+    if not found:
+        console.print(f"{container} does not suffer, as far as its last five windows tell")
+    for one in found:
+        console.print(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}", markup=False)
+        rows = [(s.container, s.app or "", s.qos or "", s.resource, _added(s), f"{s.surely:.0%}") for s in one.suspects]
+        show_table("its neighbours", ("container", "app", "class", "through", "it adds", "adds most"), rows)
