@@ -1,13 +1,20 @@
 """Diagnosing: who suffers beside whom, by what a lake holds. An edge."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.diagnosis.evidence import USUAL_US, Evidence, diagnose
+from advisor.decision import LIMIT_SLOWDOWN
+from advisor.diagnosis.evidence import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
+from advisor.diagnosis.signs import LOOKED
 from advisor.diagnosis.verdicts import Diagnosis
 from cohabit.errors import NothingMeasured
-from features.node_state import Facts
+from features.arrow import floats
+from features.labels import NO_SIGNAL
+from features.node_state import Facts, is_best_effort
 from features.windows import LABEL_US
 from ingest.lake import Lake
 from ingest.schema import TIMESTAMP
@@ -16,8 +23,10 @@ from ingest.selection import EPOCH
 USUAL = timedelta(microseconds=USUAL_US)
 WINDOW = timedelta(microseconds=LABEL_US)
 LEAST = timedelta(hours=2)
-MOST_ROWS = 5_000_000
-"""Minutes of containers that are read at once, about 3 GB; where there are more, less of the past is looked at."""
+MOST_SCANNED = 40_000_000
+"""Minutes of containers that are looked through at most; where a day has more, less of the past is."""
+AT_ONCE = 2_000_000
+"""Minutes that are in memory at once, about 2 GB: of so many nodes at a time."""
 
 
 def newest_window(lake: Lake) -> datetime:
@@ -41,12 +50,37 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         at: until when is looked; with a zone.
 
     Returns:
-        See advisor.diagnosis.evidence.diagnose.
+        See advisor.diagnosis.evidence.diagnose. Where minutes do not fit into memory, only nodes are looked at on which
+        somebody is slow, so many at a time, and only these tell what is usual of an app.
     """
     until = datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
     past, end = USUAL, until + timedelta(microseconds=1)
-    while past > LEAST and lake.count("node_state", until - past, end) > MOST_ROWS:
+    while past > LEAST and lake.count("node_state", until - past, end) > MOST_SCANNED:
         past /= 2
-    state, labels = (lake.read(name, until - past, end) for name in ("node_state", "labels"))
-    facts = Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))
-    return diagnose(Evidence(state, labels, lake.read("profiles"), facts), round(until.timestamp() * 1e6))
+    profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))
+    found, at_us = list[Diagnosis](), round(until.timestamp() * 1e6)
+    for nodes in _divided(lake, until - past, until, end):
+        state = lake.read("node_state", until - past, end, columns=COLUMNS, nodes=nodes)
+        labels = lake.read("labels", until - past, end, nodes=nodes)
+        found += diagnose(Evidence(state, labels, profiles, facts), at_us)
+    return worst_first(found)
+
+
+def nodes_in_doubt(labels: pa.Table) -> list[str]:
+    """Nodes on which somebody who is modelled may suffer: slow in a window, or without label, as who is throttled."""
+    log = floats(labels["log_slowdown"])
+    slow = np.isnan(log) | (log >= np.log(LIMIT_SLOWDOWN))
+    wrong = slow & ~is_best_effort(labels["qos"]) & np.asarray(pc.not_equal(labels["kind"], NO_SIGNAL))
+    return sorted(pc.unique(labels["node"].filter(pa.array(wrong))).to_pylist())
+
+
+def _divided(lake: Lake, start: datetime, until: datetime, end: datetime) -> Iterator[list[str] | None]:
+    """So many nodes that their minutes fit into memory; None for all of them."""
+    minutes = lake.count("node_state", start, end)
+    if minutes <= AT_ONCE:
+        yield None
+        return
+    nodes = nodes_in_doubt(lake.read("labels", until - LOOKED * WINDOW, end))
+    size = max(1, AT_ONCE * len(pc.unique(lake.read("nodes", columns=["node"])["node"])) // minutes)
+    for begin in range(0, len(nodes), size):
+        yield nodes[begin : begin + size]

@@ -25,6 +25,10 @@ from ingest.schema import TIMESTAMP
 
 SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
 USE = "cpu_cores"
+IDENTITY = ("cluster", "node", "container", "app", "team", "qos", "platform")
+MEANS = (*SIGNALS.values(), "qps", USE, "cpu_throttled_frac", *PRESSURES)
+WINDOW_COLUMNS = (*IDENTITY, "window_end", "arrived_at", "samples", *MEANS)
+"""Of node state, that windows are made of."""
 PER_REQUEST = "cpu_time"
 """The kind that needs no load: it is of one request already."""
 Flags = NDArray[np.bool_]
@@ -81,17 +85,14 @@ def label_windows(state: pa.Table) -> pa.Table:
     starts = group_starts(group_codes(rows, keys))
     weight = floats(rows["samples"])
     last = rows.take(pa.array(np.append(starts[1:], rows.num_rows) - 1))
-    columns = {c: last[c] for c in ("cluster", "node", "container", "app", "team", "qos", "platform")}
+    columns = {c: last[c] for c in IDENTITY}
     label_ends = micros(last["label_end"])
     times = {
         "window_start": pa.array(label_ends - LABEL_US, TIMESTAMP),
         "window_end": pa.array(label_ends, TIMESTAMP),
         "arrived_at": pa.array(np.maximum.reduceat(micros(rows["arrived_at"]), starts), TIMESTAMP),
     }
-    means = {
-        c: pa.array(group_means(floats(rows[c]), weight, starts), from_pandas=True)
-        for c in (*SIGNALS.values(), "qps", USE, "cpu_throttled_frac", *PRESSURES)
-    }
+    means = {c: pa.array(group_means(floats(rows[c]), weight, starts), from_pandas=True) for c in MEANS}
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
 
 

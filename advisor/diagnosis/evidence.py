@@ -3,6 +3,7 @@
 Minutes, labels and profiles in, diagnoses out; the same for the refresher, the command line and the benchmark.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +18,9 @@ from advisor.diagnosis.verdicts import MOST, MOST_SUSPECTS, TWO_SIDED_90, Circum
 from features.arrow import floats, micros
 from features.asof import key_codes, row_of
 from features.catalog import NAMES, PRESSURES
-from features.diagnosis import OWN, WINDOW_KEY, own_means
+from features.diagnosis import OWN, STATE_COLUMNS, WINDOW_KEY, own_means
 from features.grouping import group_codes
-from features.labels import SIGNALS, label_windows
+from features.labels import SIGNALS, WINDOW_COLUMNS, label_windows
 from features.node_state import Facts, is_best_effort, known_at
 from features.residents import described
 from features.windows import LABEL_US, WINDOW_US
@@ -44,9 +45,11 @@ LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
 DOUBTED = 1.5
 """What neighbours explain may be that much more than sensitivities say."""
+COLUMNS = tuple(dict.fromkeys([*WINDOW_COLUMNS, *STATE_COLUMNS, *DEMANDS]))
+"""Of `node_state`, that are read."""
 UNEXPLAINED = 0.15
 """Slowdown beyond what neighbours explain, from which a container is slow for another reason."""
-LEAST_OTHERS = 2
+LEAST_OTHERS = 3
 """Containers behind a share."""
 
 
@@ -154,7 +157,11 @@ def diagnose(evidence: Evidence, at_us: int) -> list[Diagnosis]:
     if not state.num_rows:
         return []
     scene = scene_of(replace(evidence, state=state), at_us)
-    found = [_diagnosis(scene, rows) for rows in _suffering(scene)]
+    return worst_first([_diagnosis(scene, rows) for rows in _suffering(scene)])
+
+
+def worst_first(found: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Diagnoses by slowdown; those whose limit hides it last."""
     return sorted(found, key=lambda one: (-np.nan_to_num(one.slowdown, nan=1.0), one.node, one.container))
 
 

@@ -25,8 +25,6 @@ WAITING = 0.05
 """Share of the time that has to be spent waiting at least, beside being twice what it is when quiet."""
 THROTTLED = 0.02
 """Share of the time, above which a container's own limit holds it back."""
-GATE, MIN_ROWS = 0.6, 20
-"""Correlation of logs from which a signal goes along with slowdown, and windows behind it."""
 LEAST_QUIET = 3
 """Windows behind a quiet median."""
 
@@ -93,8 +91,7 @@ def signs(windows: Windows, limit: float) -> Signs:
     quiet = least(windows.slowdown, windows.kin)
     usual = medians(windows.working, windows.kin, quiet)
     idle = np.nan_to_num(medians(windows.waiting, windows.kin, quiet))
-    normal = normals(windows.working, windows.slowdown, windows.kin)
-    above = windows.working >= RISE * np.fmin(usual, normal)
+    above = windows.working >= RISE * usual
     other = np.arange(windows.working.shape[1]) != windows.told_by[:, None]
     worked = (above & other).any(axis=1)
     long: Flags = (windows.waiting >= WAITING) & (windows.waiting >= 2.0 * idle)
@@ -107,34 +104,6 @@ def signs(windows: Windows, limit: float) -> Signs:
         waited=waited,
         held=held,
     )
-
-
-def normals(values: Floats, slowdown: Floats, group: Ints) -> Floats:
-    """What signals that go along with slowdown are at none, so that kin who always suffer are told too.
-
-    Args:
-        values: (n, k) signals; NaN where not measured.
-        slowdown: (n,) ratios; NaN where not known.
-        group: (n,) codes.
-
-    Returns:
-        (n, k) median over a row's group of signal over slowdown; NaN where their logs correlate less than GATE, or
-        fewer than MIN_ROWS rows have both.
-
-    Raises:
-        Nothing.
-
-    Source: ours; the gate follows CPI2 practice (Zhang et al., EuroSys 2013).
-    """
-    found = np.full(values.shape, np.nan)
-    logs, log = np.log(np.where(values > 0, values, np.nan)), np.log(slowdown)
-    for rows in _groups(group, np.argsort(group, kind="stable")):
-        for column in range(values.shape[1]):
-            pair = np.column_stack([logs[rows, column], log[rows]])
-            pair = pair[np.isfinite(pair).all(axis=1)]
-            if len(pair) >= MIN_ROWS and pair.std(axis=0).all() and np.corrcoef(pair.T)[0, 1] >= GATE:
-                found[rows, column] = np.exp(np.median(pair[:, 0] - pair[:, 1]))
-    return found
 
 
 def _groups(group: Ints, order: Ints) -> list[Ints]:

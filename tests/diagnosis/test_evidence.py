@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Sce
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
 from benchmarks.diagnosis_measured import LOUD, measured
 from cohabit.cli import app
+from cohabit.diagnosing import diagnosed
 from features.arrow import micros
 from features.contention import core_pressure
 from features.windows import LABEL_US
@@ -178,6 +180,21 @@ def test_what_neighbours_use_of_own_cores_adds_up_to_what_features_say(seed: int
     own, other = core_pressure(use, membership(pins, cores))
     assert (use[1:] / cores) @ on_own == pytest.approx(own[0])
     assert (use[1:] / cores) @ elsewhere == pytest.approx(other[0])
+
+
+def test_a_lake_is_looked_at_node_by_node_where_there_is_no_room_for_more(
+    stage: tuple[Cast, Lake, list[Scene]], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime.fromtimestamp(TIMES[-1], UTC)
+    whole = diagnosed(stage[1], at)
+    monkeypatch.setattr("cohabit.diagnosing.AT_ONCE", 1)
+    alone = diagnosed(stage[1], at)
+
+    assert [one.container for one in whole] == [
+        one.container for one in diagnose(tables.evidence, round(TIMES[-1] * 1e6))
+    ]
+    assert {one.container for one in alone} <= {one.container for one in whole}
+    assert [one.slowdown for one in alone] == sorted([one.slowdown for one in alone], reverse=True)
 
 
 def test_the_command_tells_people_and_programs_the_same(

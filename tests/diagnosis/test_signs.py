@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.diagnosis.signs import LEAST_QUIET, MIN_ROWS, QUIET, Windows, least, medians, normals, signs
+from advisor.diagnosis.signs import LEAST_QUIET, QUIET, Windows, least, medians, signs
 
 LIMIT = 1.25
 COUNT = 40
@@ -70,26 +70,6 @@ def test_waiting_that_is_usual_says_nothing() -> None:
 
     assert signs(of, LIMIT).waited[-1]
     assert not signs(always, LIMIT).waited.any()
-
-
-def test_kin_who_always_suffer_are_compared_with_what_their_signal_would_be() -> None:
-    rng = np.random.default_rng(1)
-    slowdown = 1.5 + rng.random(COUNT)
-    signal = 7.0 * slowdown * (1.0 + 0.01 * rng.random(COUNT))
-
-    normal = normals(signal[:, None], slowdown, np.zeros(COUNT, np.int64))
-
-    np.testing.assert_allclose(normal, 7.0, rtol=0.02)
-
-
-@pytest.mark.parametrize("spoilt", ["unlike", "few"])
-def test_a_signal_that_does_not_go_along_with_slowdown_has_no_such_normal(spoilt: str) -> None:
-    rng = np.random.default_rng(1)
-    slowdown = 1.5 + rng.random(COUNT)
-    signal = rng.random(COUNT) if spoilt == "unlike" else 7.0 * slowdown
-    count = COUNT if spoilt == "unlike" else MIN_ROWS - 1
-
-    assert np.isnan(normals(signal[:count, None], slowdown[:count], np.zeros(count, np.int64))).all()
 
 
 @given(seed=st.integers(0, 500))
