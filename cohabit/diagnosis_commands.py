@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 40
 """Rows for people; files have all."""
+BARS = "▁▂▃▄▅▆▇█"
 NOBODY = "nobody suffers: no latency-sensitive container was slower than 1.25 times its normal in three of five windows"
 
 
@@ -44,7 +46,7 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
         console.print(NOBODY)
         return
     rows = [victim_row(one) for one in found[:MOST_SHOWN]]
-    columns = ("container", "app", "node", "slowdown", "verdict", "strongest neighbour", "through", "it adds", "sure")
+    columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
     show_table(f"who suffers, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
     told = Counter(one.verdict for one in found)
     console.print(", ".join(f"{verdict}: {number}" for verdict, number in told.most_common()))
@@ -57,10 +59,10 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
 
 def victim_row(one: "Diagnosis") -> tuple[str, ...]:
     """A row for people."""
-    slowdown = f"{one.slowdown:.2f}" if one.slowdown == one.slowdown else "hidden"
+    slowdown = f"{one.slowdown:.2f}" if isfinite(one.slowdown) else "hidden"
     top = one.suspects[0] if one.suspects else None
-    beside = (top.app or top.container, top.resource, _added(top), f"{top.surely:.0%}") if top else ("", "", "", "")
-    return (one.container, one.app or "", one.node, slowdown, one.verdict, *beside)
+    beside = (top.app or top.container, top.resource, f"{top.surely:.0%}") if top else ("", "", "")
+    return (one.container, one.node, slowdown, one.verdict, *beside)
 
 
 def _added(suspect: "Suspect") -> str:
@@ -72,5 +74,26 @@ def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
         console.print(f"{container} does not suffer, as far as its last five windows tell")
     for one in found:
         console.print(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}", markup=False)
-        rows = [(s.container, s.app or "", s.qos or "", s.resource, _added(s), f"{s.surely:.0%}") for s in one.suspects]
-        show_table("its neighbours", ("container", "app", "class", "through", "it adds", "adds most"), rows)
+        rows = [
+            (s.container, s.app or "", s.qos or "", s.resource, _added(s), f"{s.surely:.0%}", bars(s.used))
+            for s in one.suspects
+        ]
+        rows.append(("itself", one.app or "", "LS", "slowdown", "", "", bars([x - 1.0 for x in one.slowdowns])))
+        columns = ("container", "app", "class", "through", "it adds", "adds most", f"use, up to {_time(one)}")
+        show_table("its neighbours, and itself, window by window", columns, rows)
+
+
+def _time(one: "Diagnosis") -> str:
+    return f"{datetime.fromtimestamp(one.ends_us[-1] / 1e6, UTC):%H:%M}"
+
+
+def bars(values: Sequence[float]) -> str:
+    """A picture of numbers side by side, the largest full, nothing and below as the lowest; a dot where not known."""
+    top = max((value for value in values if isfinite(value)), default=0.0)
+
+    def bar(value: float) -> str:
+        if not isfinite(value):
+            return "·"
+        return BARS[round((len(BARS) - 1) * max(value, 0.0) / top) if top > 0 else 0]
+
+    return "".join(map(bar, values))

@@ -281,12 +281,15 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
         ENOUGH,
     )
     row = {name: scene.rows[name][int(late[-1])].as_py() for name in (*PLACE, "app")}
+    own = _own(scene, int(slow[-1] if len(slow) else late[-1]))
     return Diagnosis(
         **row,
         window_end_us=scene.newest * LABEL_US,
         slowdown=float(of.slowdown[slow].mean()) if len(slow) else float("nan"),
         verdict=verdict,
         reason=reason,
+        ends_us=tuple((of.number[own] * LABEL_US).tolist()),
+        slowdowns=tuple(of.slowdown[own].tolist()),
         suspects=suspects,
     )
 
@@ -305,7 +308,7 @@ def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
         UnusableEvidence: the slowdown of none is known.
     """
     of, victim = scene.windows, int(slow[-1])
-    own = np.flatnonzero((of.container == of.container[victim]) & (of.number > of.number[victim] - BLAMED))
+    own = _own(scene, victim)
     minutes = scene.minutes.of(scene.place[victim], of.container[victim], of.number[own])
     neighbours, use = _use(minutes, of.number[own])
     rows = _last_rows(scene, neighbours)
@@ -315,18 +318,26 @@ def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
     found = blame(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], np.isin(own, slow))
     order = np.argsort(-found.added, kind="stable")[:MOST_SUSPECTS]
     there = [j for j in order.tolist() if found.spread[j] > 0]
-    return found, tuple(_suspect(scene, int(rows[j]), found, j) for j in there)
+    return found, tuple(_suspect(scene, int(rows[j]), found, j, use) for j in there)
 
 
-def _suspect(scene: Scene, row: int, found: Blame, j: int) -> Suspect:
-    half = TWO_SIDED_90 * found.spread[j]
+def _own(scene: Scene, row: int) -> Ints:
+    """Rows of a container up to BLAMED windows before one of them, rising."""
+    of = scene.windows
+    own = np.flatnonzero((of.container == of.container[row]) & (of.number > of.number[row] - BLAMED))
+    return np.asarray(own[np.argsort(of.number[own], kind="stable")])
+
+
+def _suspect(scene: Scene, row: int, found: Blame, j: int, use: Floats) -> Suspect:
+    half, resource = TWO_SIDED_90 * found.spread[j], int(np.argmax(found.by_resource[j]))
     return Suspect(
         **{name: scene.rows[name][row].as_py() for name in ("container", "app", "qos")},
-        resource=RESOURCES[int(np.argmax(found.by_resource[j]))],
+        resource=RESOURCES[resource],
         added=float(found.added[j]),
         low=float(found.added[j] - half),
         high=float(found.added[j] + half),
         surely=float(found.surely[j]),
+        used=tuple(use[:, j, resource].tolist()),
     )
 
 

@@ -37,6 +37,7 @@ class Suspect:
         low: of a 90 % interval.
         high: of it.
         surely: probability that it adds most.
+        used: share of the node, or for CPU of the victim's own cores, that it used of that resource in each window.
     """
 
     container: str
@@ -47,6 +48,7 @@ class Suspect:
     low: float
     high: float
     surely: float
+    used: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Diagnosis:
         slowdown: mean over the windows in which it suffered; NaN where its own limit hides it.
         verdict: see Verdict.
         reason: in words.
+        ends_us: ends of the windows that it was judged by, rising.
+        slowdowns: in each of them; NaN where not known.
         suspects: neighbours by what they add, most first, whatever the verdict is.
     """
 
@@ -73,6 +77,8 @@ class Diagnosis:
     slowdown: float
     verdict: Verdict
     reason: str
+    ends_us: tuple[int, ...]
+    slowdowns: tuple[float, ...]
     suspects: tuple[Suspect, ...]
 
 

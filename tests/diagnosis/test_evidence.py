@@ -20,6 +20,7 @@ from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables
 from benchmarks.diagnosis_measured import LOUD, measured
 from cohabit.cli import app
 from cohabit.diagnosing import diagnosed
+from cohabit.diagnosis_commands import bars
 from features.arrow import micros
 from features.contention import core_pressure
 from features.windows import LABEL_US
@@ -73,6 +74,9 @@ def test_only_latency_sensitive_containers_are_victims_and_the_worst_come_first(
     assert not {one.container for one in found} & best_effort
     slow = [one.slowdown for one in found if np.isfinite(one.slowdown)]
     assert slow == sorted(slow, reverse=True)
+    for one in found:
+        assert list(one.ends_us) == sorted(set(one.ends_us))
+        assert {len(one.slowdowns), *(len(s.used) for s in one.suspects)} == {len(one.ends_us)}
     assert all(one.suspects[0].low <= one.suspects[0].added <= one.suspects[0].high for one in found if one.suspects)
 
 
@@ -211,6 +215,14 @@ def test_the_command_tells_people_and_programs_the_same(
     assert [one["container"] for one in json.loads(out.read_text())] == [one.container for one in found]
     assert found[0].verdict in ran.stdout
     assert found[0].reason in " ".join(worst.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [([], ""), ([0.0, 0.5, 1.0], "▁▅█"), ([0.0, 0.0], "▁▁"), ([-0.2, float("nan"), 0.3], "▁·█"), ([float("nan")], "·")],
+)
+def test_numbers_are_drawn_as_bars(values: list[float], drawn: str) -> None:
+    assert bars(values) == drawn
 
 
 def test_a_lake_without_labels_says_what_to_do(tmp_path: Path) -> None:
