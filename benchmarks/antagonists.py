@@ -4,7 +4,6 @@ Beside each of them two quiet containers start at the same time, and others come
 proof. Some containers are held back by their own limit, which nobody beside them is to blame for.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +13,10 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS
+from cohabit.simulation import write_messages
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.files import Message, TopicWriter
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 from ingest.simulator.cluster import (
@@ -154,8 +153,8 @@ def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
             shown, cast.interval_s, cast.best_effort, cluster=CLUSTER, faults=Faults(), seed=seed, rng=rng
         )
         sending.send(usage)
-        _land(sending, folder / "stream", state.time_s * 1000)
-    _land(sending, folder / "stream", float("inf"))
+        write_messages(folder / "stream", sending.arrived(state.time_s * 1000))
+    write_messages(folder / "stream", sending.arrived(float("inf")))
     lake = Lake.open(folder / "lake", TABLES)
     landed(folder / "stream", lake)
     return lake, scenes
@@ -232,14 +231,6 @@ def _held_back(records: Records, held: frozenset[str]) -> Records:
     slower = np.where(flags, HELD_SLOWS, 1.0)
     late = {name: records.signals[name] * slower for name in ("rt_mean_ms", "rt_p99_ms")}
     return replace(records, signals=records.signals | late | {"cpu_throttled_frac": np.where(flags, HELD_FRAC, 0.0)})
-
-
-def _land(sending: InFlight, folder: Path, until_ms: float) -> None:
-    by_topic = defaultdict[str, list[Message]](list)
-    for message in sending.arrived(until_ms):
-        by_topic[message.topic].append(Message(message.arrived_ms, message.key, message.value))
-    for topic, sent in by_topic.items():
-        TopicWriter(folder, topic).write(sent)
 
 
 def landed(folder: Path, lake: Lake) -> None:

@@ -1,7 +1,7 @@
 """Simulate into stream files: what a cluster would send, and apart from it what was true."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from ingest.files import Message, TopicWriter
 from ingest.schema import TIMESTAMP
 from ingest.simulator.cluster import Truth
+from ingest.simulator.messages import Message as Simulated
 from ingest.simulator.run import Plan, built_in, simulate
 
 TRUTH = pa.schema([("ts", TIMESTAMP), ("container", pa.string()), ("slowdown_ratio", pa.float64())])
@@ -33,11 +34,7 @@ def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path |
     count = 0
     true: list[pa.Table] = []
     for number, (messages, happened) in enumerate(simulate(plan, *built_in(plan)), 1):
-        by_topic: dict[str, list[Message]] = defaultdict(list)
-        for message in messages:
-            by_topic[message.topic].append(Message(message.arrived_ms, message.key, message.value))
-        for topic, sent in by_topic.items():
-            TopicWriter(folder, topic).write(sent)
+        write_messages(folder, messages)
         count += len(messages)
         true.append(truth_rows(happened))
         progress(number, plan.steps)
@@ -45,6 +42,15 @@ def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path |
         truth.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.concat_tables(true), truth)
     return count
+
+
+def write_messages(folder: Path, messages: Iterable[Simulated]) -> None:
+    """Append messages to the stream files of their topics, `<topic>.log` in the folder."""
+    by_topic: dict[str, list[Message]] = defaultdict(list)
+    for message in messages:
+        by_topic[message.topic].append(Message(message.arrived_ms, message.key, message.value))
+    for topic, sent in by_topic.items():
+        TopicWriter(folder, topic).write(sent)
 
 
 def truth_rows(happened: Truth) -> pa.Table:

@@ -4,7 +4,6 @@ Nothing of the truth goes in: records become messages with a real producer's fau
 and these a bundle in a registry.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,11 +20,10 @@ from cohabit.backtest.trace import drawn_trace
 from cohabit.backtest.world import World
 from cohabit.command_parts import TOPICS
 from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
-from cohabit.simulation import truth_rows
+from cohabit.simulation import truth_rows, write_messages
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.files import Message, TopicWriter
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
 from ingest.simulator.cluster import Records, State, Truth
@@ -134,8 +132,4 @@ class _Sender:
 
     def land(self, until_ms: float) -> None:
         """Write what has arrived by then."""
-        by_topic: dict[str, list[Message]] = defaultdict(list)
-        for message in self._flying.arrived(until_ms):
-            by_topic[message.topic].append(Message(message.arrived_ms, message.key, message.value))
-        for topic, sent in by_topic.items():
-            TopicWriter(self._folder, topic).write(sent)
+        write_messages(self._folder, self._flying.arrived(until_ms))
