@@ -25,7 +25,7 @@ WINDOW = timedelta(microseconds=LABEL_US)
 LEAST = timedelta(hours=2)
 MOST_SCANNED = 40_000_000
 """Minutes of containers that are looked through at most; where a day has more, less of the past is."""
-AT_ONCE = 2_000_000
+AT_ONCE = 1_000_000
 """Minutes that are in memory at once, about 2 GB: of so many nodes at a time."""
 
 

@@ -55,7 +55,7 @@ LEAST_OTHERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Minutes:
-    """(m,) minutes of containers: codes of node and container, end in minutes since 1970, (m, r) shares of the node."""
+    """(m,) minutes of containers, node after node: codes of both, end in minutes since 1970, (m, r) shares of nodes."""
 
     node: Ints
     container: Ints
@@ -65,8 +65,9 @@ class Minutes:
     def of(self, node: int, but: int, number: Ints) -> "Minutes":
         """Those of a node's containers but one, in windows of some numbers and the minute before the first."""
         first, last = (number.min() - 1) * PER_WINDOW, number.max() * PER_WINDOW
-        rows = (self.node == node) & (self.container != but) & (self.end >= first) & (self.end <= last)
-        return Minutes(self.node[rows], self.container[rows], self.end[rows], self.use[rows])
+        here = slice(*np.searchsorted(self.node, [node, node + 1]))
+        rows = (self.container[here] != but) & (self.end[here] >= first) & (self.end[here] <= last)
+        return Minutes(self.node[here][rows], self.container[here][rows], self.end[here][rows], self.use[here][rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class Scene:
         unexplained: (w,) slowdown - 1 beyond DOUBTED times what sensitivities expect of the neighbours' use.
         pins: to which cores each is pinned.
         minutes: of all containers.
+        newest_row: (c,) newest row of each container, by its code.
         newest: number of the window that ends last.
     """
 
@@ -116,6 +118,7 @@ class Scene:
     unexplained: Floats
     pins: Pins
     minutes: Minutes
+    newest_row: Ints
     newest: int
 
 
@@ -173,6 +176,7 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
     slowdown = np.exp(floats(told["log_slowdown"]))
     container, container_then = key_codes(rows, state, PLACE)
     node, node_then = key_codes(rows, state, PLACE[:2])
+    order = np.argsort(node_then, kind="stable")
     windows = _windows(rows, state, container, told["kind"], slowdown)
     sensitivity = described(rows.select(DESCRIBED), np.full(rows.num_rows, at_us), evidence.profiles)[:, : len(NAMES)]
     pressure = np.column_stack([floats(rows[name]) for name in PRESSURES[: len(NAMES)]])
@@ -187,11 +191,12 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
         unexplained=slowdown - 1.0 - DOUBTED * expected,
         pins=_pins(rows, evidence.facts),
         minutes=Minutes(
-            node=node_then,
-            container=container_then,
-            end=micros(state["window_end"]) // WINDOW_US,
-            use=np.column_stack([floats(state[name]) for name in DEMANDS]),
+            node=node_then[order],
+            container=container_then[order],
+            end=micros(state["window_end"])[order] // WINDOW_US,
+            use=np.column_stack([floats(state[name]) for name in DEMANDS])[order],
         ),
+        newest_row=_newest_rows(windows),
         newest=at_us // LABEL_US,
     )
 
@@ -311,7 +316,7 @@ def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
     own = _own(scene, victim)
     minutes = scene.minutes.of(scene.place[victim], of.container[victim], of.number[own])
     neighbours, use = _use(minutes, of.number[own])
-    rows = _last_rows(scene, neighbours)
+    rows = scene.newest_row[neighbours]
     on_own, elsewhere = scene.pins.beside(victim, rows)
     use = np.concatenate([use, use[:, :, CPU, None] * elsewhere[:, None]], axis=2)
     use[:, :, CPU] *= on_own
@@ -341,11 +346,12 @@ def _suspect(scene: Scene, row: int, found: Blame, j: int, use: Floats) -> Suspe
     )
 
 
-def _last_rows(scene: Scene, containers: Ints) -> Ints:
-    """Newest row of each container."""
-    order = np.lexsort((scene.windows.number, scene.windows.container))
-    last = np.searchsorted(scene.windows.container[order], containers, side="right") - 1
-    return np.asarray(order[last])
+def _newest_rows(windows: Windows) -> Ints:
+    """(c,) newest row of each container, by its code."""
+    newest = np.full(int(windows.container.max(initial=-1)) + 1, -1, np.int64)
+    order = np.argsort(windows.number, kind="stable")
+    newest[windows.container[order]] = order
+    return newest
 
 
 def _use(minutes: Minutes, number: Ints) -> tuple[Ints, Floats]:
