@@ -17,14 +17,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from advisor.decision import LIMIT_SLOWDOWN
-from advisor.diagnosis.evidence import DESCRIBED, Evidence, Scene, blamed, scene_of
+from advisor.diagnosis.evidence import Evidence, Scene, blamed, scene_of, sensitivities
 from advisor.diagnosis.signs import ENOUGH
 from advisor.diagnosis.verdicts import Circumstances, verdict_of
 from benchmarks.antagonists import landed
 from features.arrow import micros
-from features.catalog import NAMES
 from features.node_state import Facts
-from features.residents import described
 from features.tables import TABLES
 from ingest.lake import Lake
 
@@ -75,10 +73,8 @@ def _scene(evidence: Evidence) -> Scene:
     """All windows, each with sensitivities as they were known when it began."""
     ends = micros(evidence.state["window_end"])
     scene = scene_of(evidence, int(ends.max()))
-    then = described(scene.rows.select(DESCRIBED), micros(scene.rows["window_start"]), evidence.profiles)
-    sensitivity = scene.sensitivity.copy()
-    sensitivity[:, : len(NAMES)] = then[:, : len(NAMES)]
-    return replace(scene, sensitivity=sensitivity)
+    then = sensitivities(scene.rows, micros(scene.rows["window_start"]), evidence.profiles)
+    return replace(scene, sensitivity=then)
 
 
 def _cases() -> list[tuple[Row, str]]:

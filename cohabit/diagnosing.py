@@ -1,7 +1,7 @@
 """Diagnosing: who suffers beside whom, by what a lake holds. An edge."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +11,19 @@ from advisor.decision import LIMIT_SLOWDOWN
 from advisor.diagnosis.evidence import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
 from advisor.diagnosis.signs import LOOKED
 from advisor.diagnosis.verdicts import Diagnosis
-from cohabit.errors import NothingMeasured
+from cohabit.errors import NothingMeasured, NothingThen
 from features.arrow import floats
 from features.labels import NO_SIGNAL
 from features.node_state import Facts, is_best_effort
 from features.windows import LABEL_US
 from ingest.lake import Lake
-from ingest.schema import TIMESTAMP
 from ingest.selection import EPOCH
 
 USUAL = timedelta(microseconds=USUAL_US)
 WINDOW = timedelta(microseconds=LABEL_US)
 LEAST = timedelta(hours=2)
+LOOKED_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=31))
+"""Labels are hours old at most where `cohabit features` runs."""
 MOST_SCANNED = 40_000_000
 """Minutes of containers that are looked through at most; where a day has more, less of the past is."""
 AT_ONCE = 1_000_000
@@ -30,16 +31,19 @@ AT_ONCE = 1_000_000
 
 
 def newest_window(lake: Lake) -> datetime:
-    """When the newest labelled window ended.
+    """When the newest labelled window ended, up to a month before the newest metrics.
 
     Raises:
         NothingMeasured: there is none.
     """
-    ends = lake.read("labels", columns=["window_end"])
-    if not ends.num_rows:
-        raise NothingMeasured(lake.root)
-    newest: datetime = pc.max(ends["window_end"]).cast(TIMESTAMP).as_py()
-    return newest
+    told = [span[1] for table in ("usage", "samples") if (span := lake.span(table))]
+    last = datetime.fromtimestamp(max(told, default=0) / 1e6, UTC) + 2 * WINDOW
+    for back in LOOKED_BACK:
+        ends = lake.read("labels", max(EPOCH, last - back), last, columns=["window_end"])
+        if ends.num_rows:
+            newest: datetime = pc.max(ends["window_end"]).as_py()
+            return newest
+    raise NothingMeasured(lake.root)
 
 
 def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
@@ -52,9 +56,16 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     Returns:
         See advisor.diagnosis.evidence.diagnose. Where minutes do not fit into memory, only nodes are looked at on which
         somebody is slow, so many at a time, and only these tell what is usual of an app.
+
+    Raises:
+        NothingThen: there are no labels of the last windows before then.
+        NothingMeasured: there are none at all.
     """
     until = datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
     past, end = USUAL, until + timedelta(microseconds=1)
+    late = (max(EPOCH, until - LOOKED * WINDOW), end) if until > EPOCH + USUAL else (EPOCH, EPOCH)
+    if not lake.read("labels", *late, columns=["window_end"]).num_rows:
+        raise NothingThen(lake.root, until, newest_window(lake))
     while past > LEAST and lake.count("node_state", until - past, end) > MOST_SCANNED:
         past /= 2
     profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))

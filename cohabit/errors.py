@@ -1,6 +1,7 @@
 """Errors of the command line and the long-running processes, one class per action a caller can take."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from pathlib import Path
 
 
@@ -79,6 +80,17 @@ class NothingMeasured(CohabitError):
         self.root = root
         super().__init__(
             f"the lake {root} holds no labels: run `cohabit ingest` and `cohabit features`, or name another lake"
+        )
+
+
+class NothingThen(CohabitError):
+    """The lake holds labels, but none of that time."""
+
+    def __init__(self, root: Path, at: datetime, newest: datetime) -> None:
+        self.root, self.at, self.newest = root, at, newest
+        super().__init__(
+            f"the lake {root} holds no labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC: the newest window ends "
+            f"at {newest:%Y-%m-%dT%H:%M}; run `cohabit features`, or name another time"
         )
 
 

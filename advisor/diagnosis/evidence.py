@@ -43,6 +43,8 @@ RESOURCES = (*NAMES, "cpu elsewhere")
 """What neighbours may press on; CPU is that of the victim's own cores."""
 LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
+MOST_USE = 10.0
+"""Shares of a node: what is told beyond is an error of measurement."""
 DOUBTED = 1.5
 """What neighbours explain may be that much more than sensitivities say."""
 COLUMNS = tuple(dict.fromkeys([*WINDOW_COLUMNS, *STATE_COLUMNS, *DEMANDS]))
@@ -102,7 +104,8 @@ class Scene:
         windows: what was measured.
         shown: what that shows.
         sensitivity: (w, r + 1) slowdown - 1 per share of the node, last of CPU on cores of others; NaN where not known.
-        unexplained: (w,) slowdown - 1 beyond DOUBTED times what sensitivities expect of the neighbours' use.
+        unexplained: (w,) slowdown - 1 beyond DOUBTED times what sensitivities expect of the neighbours' use; NaN where
+            none is known.
         pins: to which cores each is pinned.
         minutes: of all containers.
         newest_row: (c,) newest row of each container, by its code.
@@ -173,32 +176,41 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
     state, rows = evidence.state, label_windows(evidence.state)
     row = row_of(*key_codes(rows, evidence.labels, list(WINDOW_KEY)))
     told = evidence.labels.take(pa.array(row, mask=row < 0))
-    slowdown = np.exp(floats(told["log_slowdown"]))
+    log = floats(told["log_slowdown"])
+    slowdown = np.exp(np.where(np.isfinite(log), log, np.nan))
     container, container_then = key_codes(rows, state, PLACE)
     node, node_then = key_codes(rows, state, PLACE[:2])
     order = np.argsort(node_then, kind="stable")
     windows = _windows(rows, state, container, told["kind"], slowdown)
-    sensitivity = described(rows.select(DESCRIBED), np.full(rows.num_rows, at_us), evidence.profiles)[:, : len(NAMES)]
+    sensitivity = sensitivities(rows, np.full(rows.num_rows, at_us), evidence.profiles)
     pressure = np.column_stack([floats(rows[name]) for name in PRESSURES[: len(NAMES)]])
-    expected = np.nan_to_num(sensitivity * pressure).sum(axis=1)
+    expected = np.nansum(sensitivity[:, : len(NAMES)] * pressure, axis=1)
+    unknown = np.isnan(sensitivity[:, : len(NAMES)]).all(axis=1)
     return Scene(
         rows=rows,
         place=node,
         app=group_codes(rows, ["cluster", "app"]),
         windows=windows,
         shown=signs(windows, LIMIT_SLOWDOWN),
-        sensitivity=np.column_stack([sensitivity, np.zeros(rows.num_rows)]),
-        unexplained=slowdown - 1.0 - DOUBTED * expected,
+        sensitivity=sensitivity,
+        unexplained=np.where(unknown, np.nan, slowdown - 1.0 - DOUBTED * expected),
         pins=_pins(rows, evidence.facts),
         minutes=Minutes(
             node=node_then[order],
             container=container_then[order],
             end=micros(state["window_end"])[order] // WINDOW_US,
-            use=np.column_stack([floats(state[name]) for name in DEMANDS])[order],
+            use=np.clip(np.column_stack([floats(state[name]) for name in DEMANDS])[order], 0.0, MOST_USE),
         ),
         newest_row=_newest_rows(windows),
         newest=at_us // LABEL_US,
     )
+
+
+def sensitivities(rows: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
+    """(w, r + 1) how sensitive each window's app is, as known by then; the last, to CPU on cores of others, is 0."""
+    found = described(rows.select(DESCRIBED), time_us, profiles)[:, : len(NAMES)]
+    sane = np.where(np.isfinite(found), np.maximum(found, 0.0), np.nan)
+    return np.column_stack([sane, np.zeros(rows.num_rows)])
 
 
 def _windows(rows: pa.Table, state: pa.Table, container: Ints, kind: pa.ChunkedArray, slowdown: Floats) -> Windows:
@@ -260,7 +272,9 @@ def _others_unexplained(scene: Scene, rows: Ints) -> float:
     late = rows[of.slowdown[rows] >= LIMIT_SLOWDOWN]
     if not len(late):
         return float("nan")
-    others = np.isin(of.number, of.number[late]) & (scene.place == scene.place[late[0]]) & scene.shown.known
+    others = (
+        np.isin(of.number, of.number[late]) & (scene.place == scene.place[late[0]]) & np.isfinite(scene.unexplained)
+    )
     others &= scene.app != scene.app[late[0]]
     return _share(scene.unexplained[others] >= UNEXPLAINED, of.container[others])
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from advisor.diagnosis.evidence import Evidence, Pins, diagnose
+from advisor.diagnosis.evidence import DEMANDS, Evidence, Pins, diagnose
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
 from benchmarks.diagnosis_measured import LOUD, measured
@@ -223,6 +223,36 @@ def test_the_command_tells_people_and_programs_the_same(
 )
 def test_numbers_are_drawn_as_bars(values: list[float], drawn: str) -> None:
     assert bars(values) == drawn
+
+
+@pytest.mark.parametrize("at", ["2030-01-01T00:00", "1970-01-01T00:00", "0001-01-01T00:00", "9999-12-31T23:59"])
+def test_a_time_without_labels_is_no_time_at_which_nobody_suffers(
+    stage: tuple[Cast, Lake, list[Scene]], at: str
+) -> None:
+    ran = CliRunner().invoke(app, ["victims", "--lake", str(stage[1].root), "--at", at])
+
+    assert ran.exit_code == 1
+    assert "the newest window ends at 2026-03-02T05:0" in " ".join(ran.stderr.split())
+
+
+def test_where_no_sensitivity_is_known_no_host_is_blamed(tables: Tables) -> None:
+    found = diagnose(replace(tables.evidence, profiles=tables.evidence.profiles.slice(0, 0)), round(TIMES[-1] * 1e6))
+
+    assert found
+    assert "host" not in {one.verdict for one in found}
+
+
+@pytest.mark.parametrize("use", [0.1, -1.0, 1e12, np.inf])
+def test_use_that_makes_no_sense_breaks_nothing(tables: Tables, use: float) -> None:
+    given, state = tables.evidence, tables.evidence.state
+    for name in DEMANDS:
+        column = pa.array(np.full(state.num_rows, use))
+        state = state.set_column(state.schema.get_field_index(name), state.schema.field(name), column)
+
+    found = diagnose(replace(given, state=state), round(TIMES[-1] * 1e6))
+
+    assert found
+    assert all(0.0 <= s.surely <= 1.0 and s.low <= s.added <= s.high for one in found for s in one.suspects)
 
 
 def test_a_lake_without_labels_says_what_to_do(tmp_path: Path) -> None:
