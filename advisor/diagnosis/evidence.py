@@ -1,6 +1,6 @@
 """Evidence: who suffers by the newest windows of a stretch, and whose doing that is. From tables as they lie in a lake.
 
-Minutes, labels and profiles in, diagnoses out; the same for the refresher, the command line and the benchmark.
+Minutes, labels and profiles in, diagnoses out; the same for the command line and the benchmark.
 """
 
 from collections.abc import Sequence
@@ -150,8 +150,9 @@ def diagnose(evidence: Evidence, at_us: int) -> list[Diagnosis]:
         at_us: until when is looked, microseconds since 1970.
 
     Returns:
-        A diagnosis of each latency-sensitive container that suffers in three of its last five windows, or is slow in
-        some of them and too few are known, by slowdown, worst first. Best-effort ones are nobody's victim.
+        A diagnosis of each latency-sensitive container that in three of its last five windows suffers, is held back by
+        its own limit, or answers late together with its replicas elsewhere; or is slow in some of them, and too few are
+        known. By slowdown, worst first. Best-effort ones are nobody's victim.
 
     Raises:
         Nothing.
