@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
+from features.antagonists import LOOK_BACK_US
 from features.arrow import Ints
 from features.node_state import Facts
 from features.windows import LABEL_US, LATENESS_US, window_end
@@ -53,6 +54,15 @@ def profile_times(stretch: Stretch) -> Ints:
     every = stretch.profile_every_us
     inside = np.arange(start // every + 1, end // every + 1) * every
     return np.unique(np.append(inside, end + LATENESS_US))
+
+
+def antagonist_ends(stretch: Stretch) -> tuple[datetime, datetime]:
+    """The half-open range that holds the ends of a stretch's half hours, of which the last may not be over yet."""
+    start, end = stretch.ends()
+    over = -(-round(stretch.end.timestamp() * 1e6) // LOOK_BACK_US) * LOOK_BACK_US - round(
+        stretch.end.timestamp() * 1e6
+    )
+    return start, end + timedelta(microseconds=over)
 
 
 def profile_ends(stretch: Stretch) -> tuple[datetime, datetime]:

@@ -12,7 +12,18 @@ import pyarrow.parquet as pq
 from features import antagonists, labels, profiles
 from features.apps import labels_of, profiles_of
 from features.catalog import PRESSURES, RESOURCES
-from features.job import IMPOSSIBLE, JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
+from features.job import (
+    IMPOSSIBLE,
+    JOB,
+    LATE,
+    Progress,
+    Stretch,
+    antagonist_ends,
+    facts_until,
+    modelled,
+    profile_ends,
+    profile_times,
+)
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.spans import contention
@@ -50,8 +61,9 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
     progress("labels of apps that are modelled", modelled(labelled))
     training = training_rows(labelled, Sources(state, facts.nodes, facts.placements, known))
     who = antagonists.antagonists(state)
-    for table, rows in {"labels": labelled, "antagonists": who, "training": training}.items():
-        progress(table, lake.replace(table, *stretch.ends(), JOB, rows))
+    progress("labels", lake.replace("labels", *stretch.ends(), JOB, labelled))
+    progress("antagonists", lake.replace("antagonists", *antagonist_ends(stretch), JOB, who))
+    progress("training", lake.replace("training", *stretch.ends(), JOB, training))
 
 
 def _write_state(lake: Lake, stretch: Stretch, facts: Facts, progress: Progress, chunk_rows: int) -> pa.Table:

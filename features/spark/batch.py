@@ -5,7 +5,18 @@ from datetime import datetime, timedelta
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from features.job import IMPOSSIBLE, JOB, LATE, Progress, Stretch, facts_until, modelled, profile_ends, profile_times
+from features.job import (
+    IMPOSSIBLE,
+    JOB,
+    LATE,
+    Progress,
+    Stretch,
+    antagonist_ends,
+    facts_until,
+    modelled,
+    profile_ends,
+    profile_times,
+)
 from features.node_state import Facts
 from features.rates import LOOK_BACK_US
 from features.residents import Sources
@@ -114,4 +125,5 @@ def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -
 def _write(lake: Lake, table: str, stretch: Stretch, rows: DataFrame, progress: Progress) -> None:
     staged = lake.stage(table, JOB)
     rows.write.parquet(str(staged))
-    progress(table, lake.replace(table, *stretch.ends(), JOB, staged))
+    ends = antagonist_ends(stretch) if table == "antagonists" else stretch.ends()
+    progress(table, lake.replace(table, *ends, JOB, staged))
