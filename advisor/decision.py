@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.scoring import Compared, Expected, Scores
+from advisor.scoring import Compared, Expected, Harm, Scores
 
 Floats = NDArray[np.float64]
 
@@ -39,14 +39,24 @@ def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: 
 
     Source: ours; harm counted in both directions; docs/decisions/0034-choice-by-base.md, 0036-closed-loop.md.
     """
-    harm = scores.harm
-    own = _suffering(scores.choice, scores.mean, np.full(len(scores.mean), best_effort))
-    calm = resident_best_effort[harm.resident]
-    more = np.where(calm, 0.0, violation(harm.before * harm.ratio) - violation(harm.before))
-    added = np.where(calm, BE_WEIGHT, LS_WEIGHT) * (harm.ratio - 1.0) + VIOLATION_WEIGHT * more
-    candidate = np.repeat(np.arange(len(own)), np.diff(harm.offsets))
+    own = cost_of_newcomer(scores, best_effort=best_effort)
+    added = cost_of_harm(scores.harm, resident_best_effort)
+    candidate = np.repeat(np.arange(len(own)), np.diff(scores.harm.offsets))
     total: Floats = own + np.bincount(candidate, added, minlength=len(own))
     return total
+
+
+def cost_of_newcomer(scores: Scores | Compared, *, best_effort: bool) -> Floats:
+    """(n,) what the newcomer itself suffers on each candidate, as `cost` counts it."""
+    return _suffering(scores.choice, scores.mean, np.full(len(scores.mean), best_effort))
+
+
+def cost_of_harm(harm: Harm, resident_best_effort: NDArray[np.bool_]) -> Floats:
+    """(k,) what the newcomer costs each resident of the candidates, as `cost` counts it."""
+    calm = resident_best_effort[harm.resident]
+    more = np.where(calm, 0.0, violation(harm.before * harm.ratio) - violation(harm.before))
+    added: Floats = np.where(calm, BE_WEIGHT, LS_WEIGHT) * (harm.ratio - 1.0) + VIOLATION_WEIGHT * more
+    return added
 
 
 def cost_of_residents(expected: Expected, *, best_effort: NDArray[np.bool_]) -> Floats:

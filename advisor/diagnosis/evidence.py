@@ -357,6 +357,7 @@ def _suspect(scene: Scene, row: int, found: Blame, j: int, use: Floats) -> Suspe
         low=float(found.added[j] - half),
         high=float(found.added[j] + half),
         surely=float(found.surely[j]),
+        through=float(found.by_resource[j, resource]),
         used=tuple(use[:, j, resource].tolist()),
     )
 

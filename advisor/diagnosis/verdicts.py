@@ -37,6 +37,7 @@ class Suspect:
         low: of a 90 % interval.
         high: of it.
         surely: probability that it adds most.
+        through: what of `added` goes through `resource`.
         used: share of the node, or for CPU of the victim's own cores, that it used of that resource in each window.
     """
 
@@ -48,6 +49,7 @@ class Suspect:
     low: float
     high: float
     surely: float
+    through: float
     used: tuple[float, ...]
 
 
