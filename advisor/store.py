@@ -19,6 +19,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Engine,
+    ForeignKey,
     Integer,
     LargeBinary,
     MetaData,
@@ -71,6 +72,43 @@ AUDIT = Table(
     Column("request_id", String(40), nullable=False),
 )
 """What was done, in the order of `id`; triggers refuse to change or delete a row."""
+
+PROPOSALS = Table(
+    "proposals",
+    METADATA,
+    Column("plan", String(40), primary_key=True),
+    Column("cluster", String(253), nullable=False, index=True),
+    Column("state", String(12), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("made_us", BigInteger, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
+    Column("reason", String(500), nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("exported", LargeBinary),
+)
+"""Plans as JSON, see advisor.proposals.plans, what became of them, and the export as it was given out."""
+
+PROPOSAL_STEPS = Table(
+    "proposal_steps",
+    METADATA,
+    Column("plan", String(40), ForeignKey("proposals.plan"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("decision", String(12), nullable=False),
+    Column("reason", String(500), nullable=False),
+)
+"""What was decided on each step."""
+
+HALTS = Table(
+    "halts",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("cluster", String(253), nullable=False),
+    Column("at_us", BigInteger, nullable=False),
+    Column("who", String(200), nullable=False),
+    Column("reason", String(500), nullable=False),
+    Column("lifted_us", BigInteger),
+)
+"""When nothing was to be drafted, approved or exported; one that is not lifted holds."""
 
 
 @contextmanager

@@ -83,6 +83,26 @@ class NothingMeasured(CohabitError):
         )
 
 
+class StaleSnapshot(CohabitError):
+    """Where everybody is and who suffers are known of different times."""
+
+    def __init__(self, folder: Path, snapshot: datetime, labels: datetime) -> None:
+        self.folder, self.snapshot, self.labels = folder, snapshot, labels
+        super().__init__(
+            f"the newest snapshot in {folder} is of {snapshot:%Y-%m-%d %H:%M}, the newest labels are of "
+            f"{labels:%Y-%m-%d %H:%M} UTC, too far apart to propose anything: run `cohabit refresh` and "
+            "`cohabit features`"
+        )
+
+
+class NothingKept(CohabitError):
+    """What a plan was made from is not kept any more."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(f"{folder} is not there: what a plan was made from is kept for the newest plans only")
+
+
 class NothingThen(CohabitError):
     """The lake holds labels, but none of that time."""
 

@@ -14,7 +14,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from advisor.errors import UnknownRole
+from advisor.proposals.rules import HOUR_US, Freeze, Rules, Window
+from advisor.remedies.prices import Prices
 from advisor.tokens import TokenRole, checked_role
+from cohabit.calendar import freezes_of, windows_of
 from cohabit.errors import BadSettings
 
 PREFIX = "COHABIT_"
@@ -160,6 +163,46 @@ class AdvisorSettings(Branch):
         return self
 
 
+class ProposalSettings(Branch):
+    """COHABIT_PROPOSALS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
+
+    every_s: float = Field(default=0.0, ge=0)
+    """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit propose`."""
+    daily_share: float = Field(default=0.005, gt=0, le=1)
+    """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
+    cool_down_hours: float = Field(default=24.0, ge=0)
+    """For how long nothing more is done to a container that something was done to."""
+    held_back: float = Field(default=0.15, ge=0, le=0.5)
+    """Share of steps, drawn at random, that nobody is to do, so that what the others achieve can be told."""
+    lasts_hours: float = Field(default=4.0, gt=0, le=168)
+    """How long a plan may be approved and exported."""
+    most_steps: int = Field(default=20, ge=1, le=200)
+    """Of one plan."""
+    hold_hours: float = Field(default=2.0, gt=0, le=168)
+    """For how long a step is taken to hold: it has to save more than it costs in that time."""
+    restart_cost: float = Field(default=0.5, ge=0)
+    """What moving a latency-sensitive container costs, in hours at half its speed, each of which costs 2."""
+    restart_cost_best_effort: float = Field(default=0.2, ge=0)
+    """The same of a best-effort one."""
+    freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
+    """When nothing is changed: START/END by commas, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
+    windows: Annotated[tuple[Window, ...], BeforeValidator(windows_of)] = ()
+    """When changes are allowed, UTC: DAYS HH:MM-HH:MM by commas, as in mon-thu 09:00-16:00,fri 09:00-12:00."""
+
+    def rules(self) -> Rules:
+        """The same as the kernels take it."""
+        return Rules(
+            daily_share=self.daily_share,
+            cool_down_us=round(self.cool_down_hours * HOUR_US),
+            held_back=self.held_back,
+            lasts_us=round(self.lasts_hours * HOUR_US),
+            most_steps=self.most_steps,
+            prices=Prices(self.hold_hours, self.restart_cost, self.restart_cost_best_effort),
+            freezes=self.freezes,
+            windows=self.windows,
+        )
+
+
 class Settings(Branch):
     """COHABIT_*: everything that can be set."""
 
@@ -174,6 +217,7 @@ class Settings(Branch):
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
     advisor: AdvisorSettings = AdvisorSettings()
+    proposals: ProposalSettings = ProposalSettings()
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:

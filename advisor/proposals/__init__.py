@@ -1,0 +1,1 @@
+"""Proposals: what is put before people, what they decide, and what came of it."""

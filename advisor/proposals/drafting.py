@@ -1,0 +1,212 @@
+"""Drafting: from who suffers to a plan that pays, by ladders and within rules. Kernel.
+
+Worst first; each step is judged in the cluster as the steps before leave it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from advisor.assigned import homes, rearranged
+from advisor.diagnosis.verdicts import Diagnosis
+from advisor.proposals.guards import Past, left, refused, shares_budget
+from advisor.proposals.plans import FORMAT, Identity, Plan, Step, named
+from advisor.proposals.roster import Roster
+from advisor.proposals.rules import Rules
+from advisor.remedies.ladder import Ladder, hurt_by, ladder
+from advisor.remedies.moves import Scene
+from advisor.remedies.remedy import MOVES, Remedy
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a plan is made from.
+
+    Args:
+        diagnoses: who suffers, worst first.
+        scene: the cluster as it is now.
+        roster: its residents.
+        past: steps of earlier plans.
+        bundle: name of the model.
+        inputs: SHA-256 of all that, hex; draws who is held back too.
+    """
+
+    diagnoses: tuple[Diagnosis, ...]
+    scene: Scene
+    roster: Roster
+    past: tuple[Past, ...]
+    bundle: str
+    inputs: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A victim for whom nothing is proposed, and why, in words."""
+
+    victim: str
+    node: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What came of a situation.
+
+    Args:
+        plan: None where nothing is proposed.
+        passed_over: for whom nothing is.
+        ladders: of every victim, in the order of diagnoses.
+    """
+
+    plan: Plan | None
+    passed_over: tuple[PassedOver, ...]
+    ladders: tuple[Ladder, ...]
+
+
+def draft(of: Situation, rules: Rules) -> Draft:
+    """A plan for who suffers.
+
+    Args:
+        of: who suffers and where everybody is.
+        rules: what may be proposed.
+
+    Returns:
+        A plan whose steps each save more than they cost by the lower end of their interval, and why nothing is
+        proposed for the others. The same situation and rules, the same plan, to the byte.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0043-rescheduling.md.
+    """
+    at_us, found = of.scene.now_us, _Found(of, rules)
+    closed = rules.closed(at_us)
+    for one in of.diagnoses:
+        told = ladder(one, of.diagnoses, found.scene, rules.prices)
+        found.ladders.append(told)
+        if not found.is_helped(one.container):
+            why = closed or found.take(one, told)
+            if why:
+                found.passed_over.append(PassedOver(one.container, one.node, why))
+    steps = tuple(found.steps)
+    plan = _plan(of, rules, steps) if steps else None
+    return Draft(plan, tuple(found.passed_over), tuple(found.ladders))
+
+
+class _Found:
+    """Steps that were found so far, and the cluster as they leave it."""
+
+    def __init__(self, of: Situation, rules: Rules) -> None:
+        self.of, self.rules, self.scene = of, rules, of.scene
+        self.left = left(rules, len(of.scene.snapshot.containers), of.past, of.scene.now_us)
+        self.steps, self.passed_over, self.ladders = list[Step](), list[PassedOver](), list[Ladder]()
+
+    def is_helped(self, victim: str) -> bool:
+        """Whether a step helps somebody already."""
+        return any(victim in step.victims for step in self.steps)
+
+    def take(self, one: Diagnosis, told: Ladder) -> str:
+        """Take the best step for a victim; why there is none, else empty."""
+        if not told.remedies:
+            return told.rest or "nothing is known that would help"
+        paying = [remedy for remedy in told.remedies if remedy.pays(self.rules.prices.hours)]
+        if not paying:
+            return "nothing saves more than it costs, by the lower end of its interval"
+        why = ""
+        for remedy in paying:
+            step = self._step(one, remedy)
+            refusal = self._refused(step)
+            if not refusal:
+                self._add(step)
+                return ""
+            why = why or refusal
+        return why
+
+    def _refused(self, step: Step) -> str:
+        if len(self.steps) >= self.left:
+            return "as many as are allowed in a day are proposed already"
+        if any(other.who.container == step.who.container for other in self.steps):
+            return "something else is proposed for it"
+        return refused(step, self.of.roster.left_alone, self.of.past, self.rules, self.scene.now_us)
+
+    def _step(self, one: Diagnosis, remedy: Remedy) -> Step:
+        who = self.of.roster.identity[remedy.container]
+        turn = 1
+        while remedy.kind in MOVES and shares_budget(who, self._moving_in(turn)):
+            turn += 1
+        return Step(
+            number=len(self.steps) + 1,
+            round=turn,
+            kind=remedy.kind,
+            who=who,
+            source=one.node,
+            target=remedy.target,
+            fields=remedy.fields,
+            kept=remedy.kept,
+            victims=self._victims(one, remedy),
+            verdict=one.reason,
+            why=remedy.why,
+            gain=remedy.gain,
+            low=remedy.low,
+            high=remedy.high,
+            there=remedy.there,
+            cost=remedy.cost,
+            sufficient=remedy.sufficient,
+        )
+
+    def _moving_in(self, turn: int) -> list[Identity]:
+        return [step.who for step in self.steps if step.kind in MOVES and step.round == turn]
+
+    def _victims(self, one: Diagnosis, remedy: Remedy) -> tuple[str, ...]:
+        if remedy.container == one.container:
+            return (one.container,)
+        return tuple(hurt_by(one.suspects[0], one, self.of.diagnoses))
+
+    def _add(self, step: Step) -> None:
+        self.steps.append(step)
+        if step.target is not None:
+            self.scene = moved(self.scene, step.who.container, step.target)
+
+
+def moved(scene: Scene, container: str, target: str) -> Scene:
+    """The cluster with a container elsewhere; the room on its old node is not given away yet."""
+    of = scene.snapshot
+    row, node = of.containers.index(container), of.node_index[target]
+    place = homes(of)
+    place[row] = node
+    order = np.argsort(place, kind="stable")
+    room = scene.room.taken(row, node)
+    return replace(
+        scene,
+        scorer=replace(scene.scorer, snapshot=rearranged(of, place)),
+        room=replace(room, needs=room.needs[order]),
+    )
+
+
+def held_back(steps: Sequence[Step], share: float, seed: str) -> tuple[int, ...]:
+    """Numbers of steps that nobody is to do: each with a probability, drawn by the seed and nothing of the step."""
+
+    def drawn(number: int) -> float:
+        digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") / 2**64
+
+    return tuple(step.number for step in steps if drawn(step.number) < share)
+
+
+def _plan(of: Situation, rules: Rules, steps: tuple[Step, ...]) -> Plan:
+    made_us, cluster = of.scene.now_us, of.scene.snapshot.cluster
+    return Plan(
+        format=FORMAT,
+        plan=named(cluster, made_us, steps),
+        cluster=cluster,
+        made_us=made_us,
+        expires_us=made_us + rules.lasts_us,
+        snapshot=of.scene.snapshot.version,
+        bundle=of.bundle,
+        hours=rules.prices.hours,
+        steps=steps,
+        held_back=held_back(steps, rules.held_back, of.inputs),
+        inputs=of.inputs,
+    )

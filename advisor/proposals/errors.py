@@ -1,0 +1,81 @@
+"""Errors of proposals, one class per action a caller can take."""
+
+from collections.abc import Sequence
+
+from advisor.errors import AdvisorError
+
+
+class UnreadablePlan(AdvisorError):
+    """A plan of another format, or none."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"this is no plan that can be read: {reason}; was it written by a newer Cohabit?")
+
+
+class NoSuchProposal(AdvisorError):
+    """No proposal has this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is no proposal {name[:80]!r}: `cohabit review` lists them")
+
+
+class WrongState(AdvisorError):
+    """What is asked cannot be done to a proposal in its state."""
+
+    def __init__(self, name: str, state: str, wanted: str) -> None:
+        self.name, self.state, self.wanted = name, state, wanted
+        super().__init__(f"proposal {name} is {state}: it cannot be {wanted} any more; look at it again")
+
+
+class ChangedMeanwhile(AdvisorError):
+    """Somebody else decided on a proposal after it was read."""
+
+    def __init__(self, name: str, seen: int) -> None:
+        self.name, self.seen = name, seen
+        super().__init__(
+            f"somebody has changed proposal {name} since you read version {seen}: read it again and decide"
+        )
+
+
+class NoSuchStep(AdvisorError):
+    """A step that a proposal does not have, or that is not for people to decide."""
+
+    def __init__(self, name: str, steps: Sequence[int], there: Sequence[int]) -> None:
+        self.name, self.steps, self.there = name, tuple(steps), tuple(there)
+        super().__init__(
+            f"proposal {name} has no steps {', '.join(map(str, steps))} to decide on: there are "
+            f"{', '.join(map(str, there)) or 'none'}"
+        )
+
+
+class ReasonMissing(AdvisorError):
+    """Somebody rejects without saying why."""
+
+    def __init__(self) -> None:
+        super().__init__("say why: a reason of 3 to 500 characters, which the next plan is judged by")
+
+
+class NothingHolds(AdvisorError):
+    """Of the steps that were to be approved none holds any more."""
+
+    def __init__(self, name: str, reasons: Sequence[str]) -> None:
+        self.name, self.reasons = name, tuple(reasons)
+        super().__init__(f"nothing of proposal {name} holds any more: {'; '.join(reasons[:5])}; it has expired")
+
+
+class Halted(AdvisorError):
+    """Everything that changes the cluster is halted."""
+
+    def __init__(self, who: str, reason: str) -> None:
+        self.who, self.reason = who, reason
+        super().__init__(f"{who} has halted all changes ({reason}): `cohabit resume` goes on")
+
+
+class NotNow(AdvisorError):
+    """Changes are not allowed at this time."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"not now: {reason}")

@@ -1,0 +1,167 @@
+"""Proposals in SQL: added once, changed by whoever saw their newest version, never removed. An edge."""
+
+from collections.abc import Collection, Sequence
+from typing import cast
+
+from sqlalchemy import Connection, Engine, and_, insert, select, update
+from sqlalchemy.engine import Row
+
+from advisor import audit
+from advisor.audit import Entry
+from advisor.proposals.errors import ChangedMeanwhile, Halted, NoSuchProposal
+from advisor.proposals.guards import REMEMBERED_US, Past
+from advisor.proposals.plans import Decided, Decision, Proposal, State, plan_from, plan_json
+from advisor.store import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
+
+MOST_LISTED = 1000
+
+
+def add(engine: Engine, proposal: Proposal, entry: Entry) -> None:
+    """Keep a new proposal; one that is there already stays as it is.
+
+    Raises:
+        Halted: nothing is to be drafted.
+        StoreUnavailable: the database does not answer; then nothing is kept.
+    """
+    plan = proposal.plan
+    with writing(engine) as connection:
+        refuse_halted(connection, plan.cluster)
+        if connection.execute(select(PROPOSALS.c.plan).where(PROPOSALS.c.plan == plan.plan)).first():
+            return
+        kept = {"plan": plan.plan, "cluster": plan.cluster, "made_us": plan.made_us, "document": plan_json(plan)}
+        connection.execute(insert(PROPOSALS).values(**kept, **_state(proposal)))
+        connection.execute(insert(PROPOSAL_STEPS), [_step(proposal, one) for one in proposal.decided])
+        audit.add(connection, entry)
+
+
+def change(connection: Connection, after: Proposal, seen: int, entry: Entry, exported: bytes | None = None) -> None:
+    """Put a changed proposal in the place of the version that was seen, and say who did that.
+
+    Raises:
+        ChangedMeanwhile: that is not the newest version any more; then nothing is changed.
+    """
+    name, values = after.plan.plan, _state(after)
+    if exported is not None:
+        values["exported"] = exported
+    same = and_(PROPOSALS.c.plan == name, PROPOSALS.c.version == seen)
+    if connection.execute(update(PROPOSALS).where(same).values(**values)).rowcount != 1:
+        raise ChangedMeanwhile(name, seen)
+    for one in after.decided:
+        of_step = and_(PROPOSAL_STEPS.c.plan == name, PROPOSAL_STEPS.c.number == one.number)
+        decided = {"decision": one.decision, "reason": one.reason[:500]}
+        connection.execute(update(PROPOSAL_STEPS).where(of_step).values(**decided))
+    audit.add(connection, entry)
+
+
+def one_of(connection: Connection, name: str) -> Proposal:
+    """A proposal by its name.
+
+    Raises:
+        NoSuchProposal: there is none.
+        UnreadablePlan: another Cohabit wrote it.
+    """
+    row = connection.execute(select(PROPOSALS).where(PROPOSALS.c.plan == name)).first()
+    if row is None:
+        raise NoSuchProposal(name)
+    return _proposals(connection, [row])[0]
+
+
+def export_of(connection: Connection, name: str) -> bytes | None:
+    """What was given out of a proposal; None where nothing was.
+
+    Raises:
+        NoSuchProposal: there is none.
+    """
+    row = connection.execute(select(PROPOSALS.c.exported).where(PROPOSALS.c.plan == name)).first()
+    if row is None:
+        raise NoSuchProposal(name)
+    return None if row[0] is None else bytes(row[0])
+
+
+def listed(
+    engine: Engine, cluster: str, states: Collection[State] = (), *, since_us: int = 0, most: int = MOST_LISTED
+) -> list[Proposal]:
+    """Proposals of a cluster, the newest first.
+
+    Args:
+        engine: the store.
+        cluster: whose.
+        states: those in one of them; all where none is named.
+        since_us: made from then on.
+        most: how many at most.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+    """
+    wanted = select(PROPOSALS).where(PROPOSALS.c.cluster == cluster, PROPOSALS.c.made_us >= since_us)
+    if states:
+        wanted = wanted.where(PROPOSALS.c.state.in_(sorted(states)))
+    newest = wanted.order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan).limit(min(most, MOST_LISTED))
+    with reading(engine) as connection:
+        return _proposals(connection, connection.execute(newest).all())
+
+
+def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
+    """Steps of earlier plans that still count for new ones."""
+    return tuple(
+        Past(step, one.state, one.decision_of(step.number), one.changed_us)
+        for one in listed(engine, cluster, since_us=now_us - REMEMBERED_US)
+        for step in one.plan.steps
+    )
+
+
+def refuse_halted(connection: Connection, cluster: str) -> None:
+    """Refuse while everything is halted.
+
+    Raises:
+        Halted: it is.
+    """
+    wanted = select(HALTS.c.who, HALTS.c.reason).where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+    row = connection.execute(wanted.order_by(HALTS.c.id)).first()
+    if row is not None:
+        raise Halted(row[0], row[1])
+
+
+def halt(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:
+    """From now on nothing is drafted, approved or exported."""
+    with writing(engine) as connection:
+        told = {"cluster": cluster, "at_us": entry.at_us, "who": entry.who[:200], "reason": reason[:500]}
+        connection.execute(insert(HALTS).values(**told))
+        audit.add(connection, entry)
+
+
+def resume(engine: Engine, cluster: str, entry: Entry) -> int:
+    """Go on; how many halts were lifted."""
+    standing = and_(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+    with writing(engine) as connection:
+        lifted = connection.execute(update(HALTS).where(standing).values(lifted_us=entry.at_us)).rowcount
+        audit.add(connection, entry)
+    return lifted
+
+
+def _state(of: Proposal) -> dict[str, object]:
+    return {"state": of.state, "version": of.version, "reason": of.reason[:500], "changed_us": of.changed_us}
+
+
+def _step(of: Proposal, one: Decided) -> dict[str, object]:
+    return {"plan": of.plan.plan, "number": one.number, "decision": one.decision, "reason": one.reason[:500]}
+
+
+def _proposals(connection: Connection, rows: Sequence[Row[tuple[object, ...]]]) -> list[Proposal]:
+    names = [row._mapping["plan"] for row in rows]
+    decided = dict[str, list[Decided]]()
+    wanted = select(PROPOSAL_STEPS).where(PROPOSAL_STEPS.c.plan.in_(names)).order_by(PROPOSAL_STEPS.c.number)
+    for plan, number, decision, reason in connection.execute(wanted):
+        decided.setdefault(plan, []).append(Decided(number, cast("Decision", decision), reason))
+    return [_proposal(row._mapping, tuple(decided[row._mapping["plan"]])) for row in rows]  # type: ignore[arg-type]
+
+
+def _proposal(row: dict[str, object], decided: tuple[Decided, ...]) -> Proposal:
+    return Proposal(
+        plan=plan_from(cast("bytes", row["document"])),
+        state=cast("State", row["state"]),
+        version=cast("int", row["version"]),
+        decided=decided,
+        reason=cast("str", row["reason"]),
+        changed_us=cast("int", row["changed_us"]),
+    )

@@ -1,0 +1,238 @@
+"""Plans: what plans that were carried out achieved, on simulated clusters whose law says what would have been."""
+
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import Engine
+
+from advisor.decision import LIMIT_SLOWDOWN
+from advisor.diagnosis.verdicts import TWO_SIDED_90
+from advisor.proposals.desk import Actor, Desk
+from advisor.proposals.drafting import Draft
+from advisor.proposals.plans import Step
+from advisor.proposals.rules import Rules
+from advisor.remedies.ladder import Ladder
+from advisor.remedies.remedy import MOVES, Remedy
+from advisor.store import migrate, open_store
+from benchmarks.antagonists import cast_of
+from benchmarks.carried_out import HELD_BY, Moment, Played, Undone, saved, slowdowns
+from benchmarks.reassign.timed import whole
+from benchmarks.runner import TOP, Benchmark, Result
+from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
+from cohabit.proposing import Sources, propose
+from ingest.simulator.law import HIDDEN
+from ingest.simulator.laws import LAWS
+from models.registry import Registry
+
+LOUD_PER_NODE, CALM_PER_NODE = 4, 2
+LEARNT_S = 5 * 3600.0
+FIRST_S, EVERY_S = 2700.0, 1800.0
+"""After what was learnt, when a plan is made first, and how often."""
+JUDGED_S = 1800.0
+"""For how long after it was carried out a plan is judged."""
+FIRST_SEED = 201
+RULES = Rules(daily_share=1.0, most_steps=20)
+"""As many as pay: what is judged is what they achieve."""
+SRE = Actor("benchmark", "sre", "benchmark")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A plan that was carried out.
+
+    Args:
+        law: of the cluster.
+        predicted: saved in an hour, expected.
+        low: of its 90 % interval.
+        realised: what was saved in an hour.
+        moves: how many of its steps were.
+    """
+
+    law: str
+    predicted: float
+    low: float
+    realised: float
+    moves: int
+
+
+@dataclass
+class Seen:
+    """What was seen in all clusters."""
+
+    done: list[Done] = field(default_factory=list)
+    count: Counter[str] = field(default_factory=Counter)
+
+
+def run(arguments: Namespace, _: np.random.Generator) -> Result:
+    """Clusters with loud containers, and calm ones, under each law."""
+    seen = Seen()
+    for law in [arguments.law] if arguments.law else list(LAWS):
+        for seed in range(FIRST_SEED, FIRST_SEED + arguments.seeds):
+            _loud(law, seed, arguments.rounds, seen)
+            _calm(law, seed, arguments.rounds, seen)
+    done, count = seen.done, seen.count
+    ratio = sum(one.realised for one in done) / max(sum(one.predicted for one in done), 1e-9)
+    return {
+        TOP: {
+            "plans": len(done),
+            "steps": count["steps"],
+            "moves": count["moves"],
+            "above_low_frac": float(np.mean([one.realised >= one.low for one in done])),
+            "realised_over_predicted": ratio,
+            "mean_ratio": float(np.mean([one.realised / one.predicted for one in done])),
+            "twice_in_cool_down": count["twice"],
+            "calm_proposals": count["calm"],
+            "first_choices": count["first"],
+            "first_sufficient_frac": count["first_enough"] / max(count["first"], 1),
+            "cheaper_than_moving": count["cheaper"],
+            "cheaper_right_frac": count["cheaper_right"] / max(count["cheaper"], 1),
+        }
+    }
+
+
+def _loud(law: str, seed: int, rounds: int, seen: Seen) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        world = Played(law, cast_of(law, seed, loud=True, per_node=LOUD_PER_NODE, hours=0.0), Path(name), seed)
+        world.play(LEARNT_S)
+        world.look()
+        registry = Registry(world.folder / "registry")
+        now = datetime.fromtimestamp(world.now_us / 1e6, UTC)
+        train_bundle(training_table(world.lake), registry, now, {}, DEFAULT_EFFORT)
+        with open_store(str(world.folder / "store.sqlite")) as engine:
+            migrate(engine)
+            _rounds(world, registry, engine, rounds, seen)
+
+
+def _calm(law: str, seed: int, rounds: int, seen: Seen) -> None:
+    """A calm cluster: nobody truly suffers, nothing should be proposed."""
+    with tempfile.TemporaryDirectory() as name:
+        world = Played(law, cast_of(law, seed, loud=False, per_node=CALM_PER_NODE, hours=0.0), Path(name), seed)
+        world.play(LEARNT_S)
+        world.look()
+        registry = Registry(world.folder / "registry")
+        now = datetime.fromtimestamp(world.now_us / 1e6, UTC)
+        train_bundle(training_table(world.lake), registry, now, {}, DEFAULT_EFFORT)
+        with open_store(str(world.folder / "store.sqlite")) as engine:
+            migrate(engine)
+            for number in range(rounds):
+                world.play(LEARNT_S + FIRST_S + number * EVERY_S)
+                found = _proposed(world, registry, engine)
+                seen.count["calm"] += len(found.plan.steps) if found.plan else 0
+
+
+def _proposed(world: Played, registry: Registry, engine: Engine) -> Draft:
+    world.look()
+    sources = Sources(world.lake, world.folder / "snapshots", registry, world.folder / "plans")
+    return propose(sources, engine, RULES, SRE, lambda: world.now_us)
+
+
+def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen: Seen) -> None:
+    touched = set[str]()
+    for number in range(rounds):
+        world.play(LEARNT_S + FIRST_S + number * EVERY_S)
+        found = _proposed(world, registry, engine)
+        _judge_ladders(world, found, seen.count)
+        begun = len(world.moments)
+        undone, steps = _carried_out(world, found, engine, touched, seen.count) if found.plan else (None, ())
+        world.play(LEARNT_S + FIRST_S + number * EVERY_S + JUDGED_S)
+        if found.plan is not None and undone is not None and steps:
+            done = _done(world, steps, world.moments[begun:], undone)
+            seen.done.append(done)
+            print(
+                f"{world.law} {world.seed} {number}: {len(steps)} steps, {done.predicted:.2f} predicted, at least "
+                f"{done.low:.2f}, realised {done.realised:.2f}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _carried_out(
+    world: Played, found: Draft, engine: Engine, touched: set[str], count: Counter[str]
+) -> tuple[Undone, Sequence[Step]]:
+    """Approve all, export, and do what it says."""
+    assert found.plan is not None  # noqa: S101 - asked by the caller
+    desk = Desk(engine, found.plan.cluster, RULES, lambda: world.now_us)
+    proposal = desk.one(found.plan.plan)
+    if proposal.state != "drafted":
+        return Undone({}, frozenset()), ()
+    proposal = desk.approve(found.plan.plan, proposal.version, None, SRE, lambda _of, _steps: {})
+    desk.export(found.plan.plan, proposal.version, lambda _connection, _of: b"done", SRE)
+    nodes, free, uids = dict[str, int](), set[str](), list[str]()
+    for step in proposal.approved:
+        uid = step.who.container
+        count["steps"] += 1
+        count["twice"] += uid in touched
+        if step.kind in MOVES:
+            count["moves"] += 1
+            uid = world.move(uid, _node(step.target))
+            nodes[uid] = _node(step.source)
+        else:
+            world.hold_back(uid, step.kind, step.kept)
+            free.add(uid)
+        touched.add(uid)
+        uids.append(uid)
+    return Undone(nodes, frozenset(free), tuple(uids)), proposal.approved
+
+
+def _done(world: Played, steps: Sequence[Step], after: Sequence[Moment], undone: Undone) -> Done:
+    """What was saved and what was expected, of an hour, while those are there whom it is about."""
+    names = dict(zip([step.who.container for step in steps], undone.of, strict=True))
+    here = [{c.uid for c in one.containers} for one in after]
+    alive = np.array([[_who(step, names) <= there for step in steps] for there in here], np.bool_)
+    share = alive.mean(axis=0)
+    predicted = float(sum(share * [step.gain for step in steps]))
+    spread = [(step.gain - step.low) / TWO_SIDED_90 for step in steps]
+    half = TWO_SIDED_90 * sqrt(float(sum((share * spread) ** 2)))
+    realised = saved(world.law, world.cast, after, undone)
+    return Done(world.law, predicted, predicted - half, realised, len(undone.node))
+
+
+def _who(step: Step, names: Mapping[str, str]) -> set[str]:
+    """Who has to be there for a step to do anything: whom it was done to, and the first it helps."""
+    return {names[step.who.container], names.get(step.victims[0], step.victims[0])}
+
+
+def _judge_ladders(world: Played, found: Draft, count: Counter[str]) -> None:
+    """Whether first choices that are called sufficient are, as the law says of this very moment."""
+    for one in found.ladders:
+        if one.remedies and one.remedies[0].suffices:
+            first, enough = one.remedies[0], _is_enough(world, one, one.remedies[0])
+            count["first"] += 1
+            count["first_enough"] += enough
+            moves = [other for other in one.remedies if other.kind in MOVES]
+            if first.kind not in MOVES and moves:
+                count["cheaper"] += 1
+                count["cheaper_right"] += first.cost <= min(other.cost for other in moves)
+
+
+def _is_enough(world: Played, of: Ladder, first: Remedy) -> bool:
+    now = world.moments[-1]
+    if of.victim not in {c.uid for c in now.containers}:
+        return False
+    node = {first.container: _node(first.target)} if first.target is not None else {}
+    throttles = dict(now.throttles)
+    if first.kind in HELD_BY:
+        throttles[first.container] = (HIDDEN.index(HELD_BY[first.kind]), first.kept)
+    then = slowdowns(world.law, world.cast, Moment(now.time_s, now.containers, throttles), Undone(node, frozenset()))
+    return then[of.victim] < LIMIT_SLOWDOWN
+
+
+def _node(name: str | None) -> int:
+    return int((name or "").removeprefix("node-"))
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--law", choices=sorted(LAWS), help="by which containers slow each other down (all)")
+    parser.add_argument("--seeds", type=whole(1, 100), default=2, help="clusters for each law (2)")
+    parser.add_argument("--rounds", type=whole(1, 100), default=10, help="plans made on each at most (10)")
+
+
+BENCHMARK = Benchmark("plans", "what plans that are carried out achieve", run, 1, _arguments)
