@@ -22,7 +22,7 @@ from advisor.proposals.rules import Rules
 from advisor.remedies.ladder import Ladder
 from advisor.remedies.remedy import MOVES, Remedy
 from advisor.store import migrate, open_store
-from benchmarks.antagonists import cast_of
+from benchmarks.antagonists import CLUSTER, cast_of
 from benchmarks.carried_out import HELD_BY, Moment, Played, Undone, saved, slowdowns
 from benchmarks.reassign.timed import whole
 from benchmarks.runner import TOP, Benchmark, Result
@@ -131,7 +131,7 @@ def _calm(law: str, seed: int, rounds: int, seen: Seen) -> None:
 def _proposed(world: Played, registry: Registry, engine: Engine) -> Draft:
     world.look()
     sources = Sources(world.lake, world.folder / "snapshots", registry, world.folder / "plans")
-    return propose(sources, engine, RULES, SRE, lambda: world.now_us)
+    return propose(sources, Desk(engine, CLUSTER, RULES, lambda: world.now_us), SRE)
 
 
 def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen: Seen) -> None:

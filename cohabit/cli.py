@@ -9,6 +9,7 @@ import typer
 from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
+from cohabit.proposal_commands import proposals_app
 from cohabit.settings import MOST_WORKERS
 from cohabit.store_commands import store_app
 from cohabit.token_commands import token_app
@@ -32,6 +33,7 @@ app.add_typer(lake_app, name="lake")
 app.add_typer(doctor_app, name="doctor")
 app.add_typer(store_app, name="store")
 app.add_typer(token_app, name="token")
+app.add_typer(proposals_app)
 
 Folder = Annotated[Path, typer.Argument(help="Folder with <topic>.log files, as `cohabit simulate` writes them.")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]

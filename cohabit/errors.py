@@ -95,6 +95,16 @@ class StaleSnapshot(CohabitError):
         )
 
 
+class OtherCluster(CohabitError):
+    """The snapshots are of another cluster than the settings."""
+
+    def __init__(self, folder: Path, found: str, wanted: str) -> None:
+        self.folder, self.found, self.wanted = folder, found, wanted
+        super().__init__(
+            f"the snapshots in {folder} are of cluster {found!r}, COHABIT_CLUSTER is {wanted!r}: set one of them right"
+        )
+
+
 class NothingKept(CohabitError):
     """What a plan was made from is not kept any more."""
 

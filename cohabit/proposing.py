@@ -1,31 +1,33 @@
 """Proposing: from what a lake, the newest snapshot and a bundle hold to a proposal in the store. An edge."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-from sqlalchemy import Engine
 
 from advisor.errors import NoBundle
 from advisor.margins import served_margins
 from advisor.model import open_model
 from advisor.proposals import proposal_store, states
-from advisor.proposals.desk import Actor, Desk
+from advisor.proposals.desk import Actor, Desk, Stale
 from advisor.proposals.drafting import Draft, Situation, draft
+from advisor.proposals.plans import Proposal
 from advisor.proposals.roster import roster_of
 from advisor.proposals.rules import Rules
+from advisor.proposals.validity import stale_steps
 from advisor.remedies.moves import Scene
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot, load_current
 from cohabit.diagnosing import diagnosed, newest_window
-from cohabit.errors import StaleSnapshot
-from cohabit.kept_plans import Inputs, digest_of, keep
+from cohabit.errors import OtherCluster, StaleSnapshot
+from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.node_state import Facts
 from ingest.lake import Lake
 from ingest.selection import EPOCH
 from models.registry import Registry
 
+PLANS = "plans"
+"""Folder beside the registry in which is kept what plans were made from."""
 MOST_APART_US = 2 * 3600 * 1_000_000
 """Between the windows that tell who suffers and the snapshot that tells where everybody is."""
 
@@ -47,40 +49,70 @@ class Sources:
     kept: Path
 
 
-def propose(of: Sources, engine: Engine, rules: Rules, actor: Actor, now_us: Callable[[], int]) -> Draft:
+def propose(of: Sources, desk: Desk, actor: Actor) -> Draft:
     """Draft a plan from what is known now, and put it before people.
 
     Raises:
         NoSnapshot, NoBundle: there is nothing to propose from.
         StaleSnapshot: the snapshot and the newest labels are too far apart.
+        OtherCluster: the snapshot is of another cluster than the desk.
         NothingMeasured: there are no labels.
         Halted: nothing is to be drafted.
     """
-    snapshot = load_current(of.snapshots)
-    until = newest_window(of.lake)
-    if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
-        raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
-    desk = Desk(engine, snapshot.cluster, rules, now_us)
     desk.must_not_be_halted()
     desk.expire(actor)
-    bundle, facts = of.registry.current(), facts_by(of.lake, snapshot)
-    if bundle is None:
-        raise NoBundle(of.registry.root)
-    inputs = Inputs(
-        snapshot=snapshot,
-        nodes=facts.nodes,
-        placements=facts.placements,
-        diagnoses=tuple(one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster),
-        past=proposal_store.past(engine, snapshot.cluster, now_us()),
-        rules=rules,
-        bundle=bundle.name,
-        now_us=now_us(),
-    )
-    found = draft(situation_of(inputs, of.registry), rules)
+    inputs = _inputs(of, desk)
+    found = draft(situation_of(inputs, of.registry), desk.rules)
     if found.plan is not None:
         keep(of.kept / found.plan.plan, inputs)
         desk.put(states.drafted(found.plan), actor)
     return found
+
+
+def drafted_again(of: Sources, plan: str) -> Draft:
+    """A past plan, made again from what it was made from.
+
+    Raises:
+        NothingKept: that is not there any more.
+        ModelsError: the bundle is not there any more.
+    """
+    inputs = kept(of.kept / plan)
+    return draft(situation_of(inputs, of.registry), inputs.rules)
+
+
+def stale_now(of: Sources) -> Stale:
+    """Tries steps again in the cluster as the newest snapshot has it."""
+
+    def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
+        snapshot = load_current(of.snapshots)
+        now = situation_of(_where(of, snapshot), of.registry)
+        until = newest_window(of.lake)
+        later = until.timestamp() * 1e6 > proposal.plan.made_us
+        suffering = diagnosed(of.lake, until) if later else None
+        return stale_steps(proposal.plan, steps, now.scene, now.roster, suffering)
+
+    return stale
+
+
+def _inputs(of: Sources, desk: Desk) -> Inputs:
+    """All that a plan is made from, as it is now."""
+    snapshot, until = load_current(of.snapshots), newest_window(of.lake)
+    if snapshot.cluster != desk.cluster:
+        raise OtherCluster(of.snapshots, snapshot.cluster, desk.cluster)
+    if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
+        raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
+    suffering = tuple(one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster)
+    past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
+    where = _where(of, snapshot)
+    return replace(where, diagnoses=suffering, past=past, rules=desk.rules, now_us=desk.now_us())
+
+
+def _where(of: Sources, snapshot: Snapshot) -> Inputs:
+    """Where everybody is and by which model; nobody suffers in it, and nothing was done before."""
+    facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
+    if bundle is None:
+        raise NoBundle(of.registry.root)
+    return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), bundle.name, snapshot.as_of_us)
 
 
 def facts_by(lake: Lake, snapshot: Snapshot) -> Facts:

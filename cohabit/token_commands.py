@@ -93,10 +93,10 @@ def run_audit(settings: Settings, since: datetime | None) -> None:
 def _doer() -> "Doer":
     from advisor.token_store import Doer
 
-    return Doer(f"local:{_user()}", _now_us(), token_hex(8))
+    return Doer(f"local:{user()}", _now_us(), token_hex(8))
 
 
-def _user() -> str:
+def user() -> str:
     """Who runs this, as the machine knows it; a container may have no name for it."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name

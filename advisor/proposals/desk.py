@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine
 from advisor.audit import Entry
 from advisor.proposals import proposal_store, states
 from advisor.proposals.errors import ChangedMeanwhile, NothingHolds, NotNow, ReasonMissing
-from advisor.proposals.plans import Proposal
+from advisor.proposals.plans import Proposal, State
 from advisor.proposals.rules import Rules
 from advisor.store import reading, writing
 
@@ -129,6 +129,10 @@ class Desk:
         if seen is not None and found.version != seen:
             raise ChangedMeanwhile(name, seen)
         return found
+
+    def listed(self, wanted: Collection[State] = ()) -> list[Proposal]:
+        """Proposals, the newest first; those in some states only, where any are named."""
+        return proposal_store.listed(self.engine, self.cluster, wanted)
 
     def expire(self, actor: Actor) -> int:
         """End what nobody exported in time; how many."""

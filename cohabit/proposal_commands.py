@@ -1,0 +1,163 @@
+"""`cohabit propose`, `review`, `halt`, `resume`, `why`: plans for who suffers, and what people decide on them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from time import time_ns
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.command_line import LakeOption, settings, told_plainly
+from cohabit.command_parts import existing_lake
+from cohabit.console import console
+from cohabit.store_commands import checked
+from cohabit.token_commands import user
+
+if TYPE_CHECKING:
+    from advisor.proposals.desk import Actor, Desk
+    from cohabit.proposing import Sources
+
+proposals_app = typer.Typer()
+Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit review` lists them.")]
+Seen = Annotated[
+    int | None, typer.Option(help="Version that you read; the newest if left out. Refused if somebody decided since.")
+]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The store of proposals, and what they are made from."""
+
+    desk: "Desk"
+    sources: "Sources"
+    actor: "Actor"
+
+
+@contextmanager
+def opened(lake: str | None) -> Iterator[Opened]:
+    """Where the settings say that plans are made and decided on."""
+    from advisor.proposals.desk import Actor, Desk
+    from cohabit.proposing import PLANS, Sources
+    from models.registry import Registry
+
+    own = settings()
+    sources = Sources(existing_lake(own, lake), own.snapshots, Registry(own.registry), own.registry.parent / PLANS)
+    with checked(own) as engine:
+        desk = Desk(engine, own.cluster, own.proposals.rules(), lambda: time_ns() // 1000)
+        yield Opened(desk, sources, Actor(f"local:{user()}", "admin", token_hex(8)))
+
+
+@proposals_app.command("propose")
+@told_plainly
+def propose_command(
+    lake: LakeOption = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Also tell for whom nothing is proposed, and why.")] = False,
+) -> None:
+    """Draft a plan for who suffers, and put it before people; nothing is done to anybody.
+
+    Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
+    COHABIT_PROPOSALS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
+    so that what the others achieve can be told. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
+    """
+    from cohabit.proposal_tables import show_passed_over, show_plan
+    from cohabit.proposing import propose
+
+    with opened(lake) as of, console.status("looking who suffers, and what would help"):
+        found = propose(of.sources, of.desk, of.actor)
+    if found.plan is None:
+        console.print(f"nothing is proposed; {len(found.passed_over)} suffer")
+    else:
+        show_plan(of.desk.one(found.plan.plan))
+    show_passed_over(found.passed_over, everything=show_all)
+
+
+@proposals_app.command("review")
+@told_plainly
+def review_command(
+    plan: Annotated[str | None, typer.Argument(help="Which one to show or decide on; lists all if left out.")] = None,
+    approve: Annotated[
+        str | None, typer.Option(metavar="all|1,3", help="Approve these steps, reject the others.")
+    ] = None,
+    reject: Annotated[str | None, typer.Option(metavar="REASON", help="Reject all of it, and say why.")] = None,
+    seen: Seen = None,
+    lake: LakeOption = None,
+) -> None:
+    """List plans, show one, or decide on it.
+
+    At approval each step is tried again in the cluster as it is now; what does not hold any more is left out, with the
+    reason. Approved plans are given out by `cohabit export`, and expire where nobody does that in time.
+    """
+    from cohabit.proposal_tables import show_list, show_plan
+    from cohabit.proposing import stale_now
+
+    if approve is not None and reject is not None:
+        raise typer.BadParameter("give --approve or --reject, not both")
+    with opened(lake) as of:
+        if plan is None:
+            of.desk.expire(of.actor)
+            show_list(of.desk.listed())
+            return
+        version = of.desk.one(plan).version if seen is None else seen
+        if approve is not None:
+            with console.status("trying each step again"):
+                of.desk.approve(plan, version, _steps(approve), of.actor, stale_now(of.sources))
+        elif reject is not None:
+            of.desk.reject(plan, version, reject, of.actor)
+        show_plan(of.desk.one(plan))
+
+
+@proposals_app.command("halt")
+@told_plainly
+def halt_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
+    """Stop at once: nothing is drafted, approved or exported until `cohabit resume`."""
+    with opened(None) as of:
+        of.desk.halt(reason, of.actor)
+    console.print("halted; `cohabit resume` goes on")
+
+
+@proposals_app.command("resume")
+@told_plainly
+def resume_command() -> None:
+    """Go on after `cohabit halt`."""
+    with opened(None) as of:
+        lifted = of.desk.resume(of.actor)
+    console.print(f"{lifted} halts lifted" if lifted else "nothing was halted")
+
+
+@proposals_app.command("why")
+@told_plainly
+def why_command(
+    plan: Name,
+    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the plan here.")] = None,
+) -> None:
+    """Make a past plan again from what it was made from, and tell whether it is the same to the byte.
+
+    What it was made from is kept beside the registry for the newest plans: the snapshot, placements, diagnoses, rules
+    and the name of the bundle.
+    """
+    from advisor.proposals.plans import plan_json
+    from cohabit.proposal_tables import show_passed_over, show_plan
+    from cohabit.proposing import drafted_again
+
+    with opened(None) as of:
+        proposal = of.desk.one(plan)
+        again = drafted_again(of.sources, plan)
+    show_plan(proposal)
+    show_passed_over(again.passed_over, everything=True)
+    same = again.plan is not None and plan_json(again.plan) == plan_json(proposal.plan)
+    console.print("made again, the same to the byte" if same else "made again, and it is NOT the same")
+    if out is not None:
+        out.write_bytes(plan_json(proposal.plan) + b"\n")
+    raise typer.Exit(not same)
+
+
+def _steps(told: str) -> frozenset[int] | None:
+    if told.strip().lower() == "all":
+        return None
+    try:
+        return frozenset(int(part) for part in told.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"--approve {told}: give all, or numbers of steps by commas, as in 1,3") from error
