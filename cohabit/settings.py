@@ -182,7 +182,7 @@ class ProposalSettings(Branch):
     """For how long a step is taken to hold: it has to save more than it costs in that time."""
     restart_cost: float = Field(default=0.5, ge=0)
     """What moving a latency-sensitive container costs, in hours at half its speed, each of which costs 2."""
-    restart_cost_best_effort: float = Field(default=0.2, ge=0)
+    restart_cost_best_effort: float = Field(default=0.4, ge=0)
     """The same of a best-effort one."""
     freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
     """When nothing is changed: START/END by commas, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
