@@ -19,6 +19,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Engine,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -71,6 +72,23 @@ AUDIT = Table(
     Column("request_id", String(40), nullable=False),
 )
 """What was done, in the order of `id`; triggers refuse to change or delete a row."""
+
+LEASES = Table(
+    "leases",
+    METADATA,
+    Column("lease", String(120), primary_key=True),
+    Column("cluster", String(253), nullable=False),
+    Column("namespace", String(63), nullable=False),
+    Column("app", String(253), nullable=False),
+    Column("template_hash", String(63), nullable=False),
+    Column("node", String(253), nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Column("proposal", String(100), nullable=False),
+    Column("step", Integer, nullable=False),
+    Index("leases_open", "cluster", "expires_us"),
+    Index("leases_of_proposal", "proposal"),
+)
+"""Where pods of evicted ones belong; withdrawn ones are gone, expired ones stay."""
 
 
 @contextmanager
