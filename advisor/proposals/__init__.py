@@ -1,0 +1,1 @@
+"""Proposals to move containers: what is handed to whoever carries one out."""
