@@ -1,7 +1,7 @@
 """`python -m e2e.kube`: a real kube-scheduler and a real advisor: moves; without it, with it, with it killed and back.
 
 Exit 1 where a pod got no node, where a total was not what both sides say, where a pod did not go to the highest one,
-where too few moved pods are on their target, or where a disruption budget was breached.
+where too few moved pods are on their target, a disruption budget was breached, or a dry run told something else.
 """
 
 import signal
@@ -19,6 +19,7 @@ from benchmarks.serving import going
 from cohabit.console import console, show_error, show_table
 from e2e.kube.advisor import prepared
 from e2e.kube.binaries import binaries
+from e2e.kube.dry_runs import Asked
 from e2e.kube.errors import E2eError
 from e2e.kube.moves import Moved, moved, steered
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
@@ -44,10 +45,11 @@ def _run(arguments: Namespace) -> int:
         changing = prepared(folder, arguments.nodes, arguments.residents)
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
         with going(changing):
-            plans = moved(plan, arguments.moves, changing.view.cluster) if arguments.moves else []
-            _show_moves(plans)
+            plans, dry_runs = moved(plan, arguments.moves, changing.view.cluster)
+            _show_moves(plans, dry_runs)
+            carried_out = steered(plans) and all(one.found == one.expected for one in dry_runs)
             if arguments.moves_only:
-                return 0 if steered(plans) else 1
+                return 0 if carried_out else 1
             alone = without(plan)
             advised, sample = with_advisor(plan, arguments.sampled)
             outcomes = [alone, advised, killed(plan)]
@@ -55,7 +57,7 @@ def _run(arguments: Namespace) -> int:
     _show_sample(sample)
     whole = all(outcome.bound == outcome.pods for outcome in outcomes)
     judged = sample.verdict
-    return 0 if steered(plans) and whole and judged.pods == judged.highest and not judged.astray else 1
+    return 0 if carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
 
 
 def _show(outcomes: Sequence[Outcome]) -> None:
@@ -82,7 +84,7 @@ def _show_sample(sample: Sample) -> None:
     console.print(f"kube-scheduler waited {p50:.1f} ms for an answer in the median, {p99:.1f} ms at p99")
 
 
-def _show_moves(plans: Sequence[Moved]) -> None:
+def _show_moves(plans: Sequence[Moved], dry_runs: Sequence[Asked]) -> None:
     rows = [
         [
             one.advice,
@@ -96,6 +98,9 @@ def _show_moves(plans: Sequence[Moved]) -> None:
     ]
     columns = ("kube-scheduler asks", "on target", "target not offered", "blocked at first", "budgets breached", "s")
     show_table("moves carried out as evictions", columns, rows)
+    for one in dry_runs:
+        expected = "" if one.found == one.expected else f", which should be {one.expected}"
+        console.print(f"dry run of {one.about}: {one.found}{expected}")
 
 
 def _parser() -> ArgumentParser:

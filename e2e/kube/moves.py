@@ -7,7 +7,7 @@ a budget that blocks is asked again, and the next round waits until everything r
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,10 +26,11 @@ from benchmarks.serving import CLASSES
 from e2e.kube.advisor import Advisor, advisor
 from e2e.kube.api import THREADS, Api
 from e2e.kube.control_plane import Advice, ControlPlane
-from e2e.kube.errors import NotScheduled, Refused
+from e2e.kube.dry_runs import Asked, asked
+from e2e.kube.errors import Refused
 from e2e.kube.processes import free_ports
-from e2e.kube.runs import STILL_S, Plan
-from e2e.kube.workloads import MOST_UNAVAILABLE, Kubelet, Pod, deploy
+from e2e.kube.runs import Plan
+from e2e.kube.workloads import MOST_UNAVAILABLE, STILL_S, Kubelet, Pod, deploy, until_all
 
 ROUNDS = 4
 LEASE_US = 600 * 10**6
@@ -67,8 +68,8 @@ class Moved:
         return self.landed / max(self.moves, 1)
 
 
-def moved(plan: Plan, count: int, cluster: str) -> list[Moved]:
-    """The same number of moves by each way of asking, one after the other, in one cluster."""
+def moved(plan: Plan, count: int, cluster: str) -> tuple[list[Moved], list[Asked]]:
+    """The same number of moves by each way of asking, one after the other, in one cluster; then dry runs."""
     [port] = free_ports(1)
     store = plan.folder / "moves.sqlite"
     settings = {"COHABIT_STORE": str(store)}
@@ -85,12 +86,13 @@ def moved(plan: Plan, count: int, cluster: str) -> list[Moved]:
         with advisor(plan.folder, port, "advisor-moves", settings) as advised:
             advised.warm(plan.nodes)
             run = _Run(plane, kubelet, advised, engine, cluster, plan.nodes)
-            return [run.moved(advice, count, replicas, seed) for seed, advice in enumerate(ADVICES)]
+            plans = [run.moved(advice, count, replicas, seed) for seed, advice in enumerate(ADVICES)]
+        return plans, asked(plane, kubelet, replicas * len(CLASSES))
 
 
 def steered(plans: Sequence[Moved]) -> bool:
     """Whether no budget was breached, and enough pods are on their target where all nodes are offered."""
-    return not any(one.breaches for one in plans) and all(one.share >= ENOUGH for one in plans[:1])
+    return not any(one.breaches for one in plans) and plans[0].share >= ENOUGH
 
 
 @dataclass(frozen=True)
@@ -195,21 +197,6 @@ def evict(api: Api, step: Eviction) -> bool:
         else:
             connection.close()
             return blocked
-
-
-def until_all(count: Callable[[], int], pods: int) -> None:
-    """Wait until so many pods are ready.
-
-    Raises:
-        NotScheduled: none more was for a minute.
-    """
-    before, since = -1, monotonic()
-    while (now := count()) < pods:
-        if now != before:
-            before, since = now, monotonic()
-        elif monotonic() - since > STILL_S:
-            raise NotScheduled(now, pods, STILL_S)
-        sleep(0.05)
 
 
 def _until_ready(kubelet: Kubelet, plane: ControlPlane, pods: int) -> None:

@@ -5,22 +5,25 @@ A pod of nodes that are only objects would be pending for ever, and those are ev
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from threading import Event, Lock, Thread, local
+from time import monotonic, sleep
 
 import msgspec
 
 from e2e.kube.api import PODS, THREADS, Api
-from e2e.kube.errors import Refused
+from e2e.kube.errors import NotScheduled, Refused
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 MOST_UNAVAILABLE = 2
 WATCH_S = 600
+STILL_S = 60.0
+"""Without any pod becoming ready."""
 READY = json.dumps({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}).encode()
 
 
@@ -82,15 +85,15 @@ class _Pods(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Changed).decode
 
 
-def deploy(api: Api, apps: Sequence[str], replicas: int) -> None:
+def deploy(api: Api, apps: Sequence[str], replicas: int, *, most_unavailable: int = MOST_UNAVAILABLE) -> None:
     """A Deployment and a disruption budget for each app."""
-    api.create(BUDGETS, [budget_body(app) for app in apps])
+    api.create(BUDGETS, [budget_body(app, most_unavailable) for app in apps])
     api.create(DEPLOYMENTS, [deployment_body(app, replicas) for app in apps])
 
 
-def budget_body(app: str) -> bytes:
-    """Two pods of the app may be away at once."""
-    spec = {"maxUnavailable": MOST_UNAVAILABLE, "selector": {"matchLabels": {"app": app}}}
+def budget_body(app: str, most_unavailable: int) -> bytes:
+    """So many pods of the app may be away at once."""
+    spec = {"maxUnavailable": most_unavailable, "selector": {"matchLabels": {"app": app}}}
     return json.dumps({"metadata": {"name": app}, "spec": spec}).encode()
 
 
@@ -200,3 +203,18 @@ class Kubelet:
         except Refused as error:
             if error.status != HTTPStatus.NOT_FOUND:  # evicted meanwhile
                 raise
+
+
+def until_all(count: Callable[[], int], pods: int) -> None:
+    """Wait until so many pods are ready.
+
+    Raises:
+        NotScheduled: none more was for a minute.
+    """
+    before, since = -1, monotonic()
+    while (now := count()) < pods:
+        if now != before:
+            before, since = now, monotonic()
+        elif monotonic() - since > STILL_S:
+            raise NotScheduled(now, pods, STILL_S)
+        sleep(0.05)
