@@ -71,8 +71,8 @@ class Leases:
         found = steer(self._of.get(pod.workload, ()), pod, names, self.holders, now_us=self.now_us())
         if found is not None and found.lease is None:
             self._count(pod.uid, self._missed, "target_not_offered")
-        elif found is not None:
-            self._count(pod.uid, self._told, "told")
+        elif found is not None and found.lease is not None and self.holders.get(found.lease.lease) != pod.uid:
+            self._count(pod.uid, self._told, "told")  # by who told it first, not by every worker that is asked
         return found
 
     def hold(self, booked: Booked) -> None:

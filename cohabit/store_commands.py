@@ -1,4 +1,4 @@
-"""`cohabit store`: the database of tokens and audit. migrate."""
+"""`cohabit store`: the database of tokens, audit and leases. migrate."""
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING

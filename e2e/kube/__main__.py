@@ -99,7 +99,7 @@ def _show_moves(plans: Sequence[Moved], dry_runs: Sequence[Asked]) -> None:
     columns = ("kube-scheduler asks", "on target", "target not offered", "blocked at first", "budgets breached", "s")
     show_table("moves carried out as evictions", columns, rows)
     for one in dry_runs:
-        expected = "" if one.found == one.expected else f", which should be {one.expected}"
+        expected = "" if one.found == one.expected else f", which should be {one.expected} ({one.said})"
         console.print(f"dry run of {one.about}: {one.found}{expected}")
 
 

@@ -14,11 +14,12 @@ GUARDED = "guarded"
 
 @dataclass(frozen=True)
 class Asked:
-    """One question: what it was about, what was expected, and the answer."""
+    """One question: what it was about, what was expected, the answer, and the server's message."""
 
     about: str
     expected: Verdict
     found: Verdict
+    said: str
 
 
 def asked(plane: ControlPlane, kubelet: Kubelet, pods: int) -> list[Asked]:
@@ -32,7 +33,7 @@ def asked(plane: ControlPlane, kubelet: Kubelet, pods: int) -> list[Asked]:
     wanted = _questions(kubelet.all())
     answers = dry_run(server, [step for _, _, step in wanted])
     until_all(kubelet.ready, pods + 1)
-    return [Asked(about, expected, a.verdict) for (about, expected, _), a in zip(wanted, answers, strict=True)]
+    return [Asked(about, expected, a.verdict, a.said) for (about, expected, _), a in zip(wanted, answers, strict=True)]
 
 
 def _questions(pods: Sequence[Pod]) -> list[tuple[str, Verdict, Eviction]]:
