@@ -105,6 +105,7 @@ def _asked(connection: http.client.HTTPConnection, prefix: str, headers: Mapping
             connection.sock.settimeout(ANSWER_S)
         reply = connection.getresponse()
         content = b"".join(_pieces(reply))
+        reply.close()  # `read1` does not, at the end of a body of known length
     except (OSError, http.client.HTTPException) as error:
         return Answer(step.step, "unanswered", str(error) or repr(error))
     if len(content) > MOST_BYTES:

@@ -91,6 +91,16 @@ def test_each_answer_is_told_for_its_step(status: int, told: object, verdict: st
     assert (answer.step, answer.verdict) == (1, verdict)
 
 
+@pytest.mark.parametrize("status", [201, 404])
+def test_many_steps_are_asked_one_after_the_other(status: int) -> None:
+    with serving(status, {"message": "so"}) as server:
+        answers = dry_run(ApiServer(server.url), steps(4))
+
+    assert [answer.step for answer in answers] == [1, 2, 3, 4]
+    assert len({answer.verdict for answer in answers} | {"unanswered"}) == 2
+    assert [path.split("/")[6] for path, _, _ in server.asked] == ["web-1", "web-2", "web-3", "web-4"]
+
+
 def test_what_is_asked_is_a_dry_run_of_that_pod_alone(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cr3t\n")
     with serving(201, {}) as server:
