@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from e2e.kube.advisor import counts_in
+from e2e.kube.api import Api
 from e2e.kube.binaries import ETCD, KUBERNETES, MODULE, binaries, versions
 from e2e.kube.control_plane import PAGE, extender_of, scheduler_config, signing_key
 from e2e.kube.errors import NoGo
 from e2e.kube.moves import Moved, on_target, planned, steered
 from e2e.kube.processes import answers, free_ports
 from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
-from e2e.kube.workloads import Labels, Metadata, Pod, Spec, Status, budget_body, deployment_body
+from e2e.kube.workloads import Changed, Kubelet, Labels, Metadata, Pod, Spec, Status, budget_body, deployment_body
 
 ROOT = Path(__file__).parent.parent
 
@@ -116,6 +117,21 @@ def test_a_plan_is_steered_when_all_nodes_are_offered_and_no_budget_is_breached(
     plans = [Moved("filter", 100, int(100 * share), 0, 0, breaches, 1.0) for share in shares]
 
     assert steered(plans) == well
+
+
+def test_of_pods_that_come_and_go_the_fewest_that_were_ready_at_once_are_known(tmp_path: Path) -> None:
+    kubelet = Kubelet(Api(0, "", tmp_path))
+    pending = Pod(Metadata("web-c", "c", labels=Labels("web")), Spec("n1"), Status("Pending"))
+    for uid in ("a", "b"):
+        kubelet.take(Changed("ADDED", pod(uid, "n0")))
+    kubelet.watch_from_now()
+
+    kubelet.take(Changed("DELETED", pod("a", "n0")))
+    assert kubelet.take(Changed("ADDED", pending)), "it has a node and is to be made ready"
+    kubelet.take(Changed("MODIFIED", pod("c", "n1")))
+
+    assert kubelet.fewest == {"web": 1}
+    assert (kubelet.ready(), kubelet.ready({"a"}), kubelet.ready({"b"})) == (2, 2, 0)
 
 
 def test_a_deployment_is_covered_by_its_budget() -> None:

@@ -69,7 +69,9 @@ class Pod(msgspec.Struct):
         return self.status.phase == "Running" and self.metadata.deletionTimestamp is None
 
 
-class _Changed(msgspec.Struct):
+class Changed(msgspec.Struct):
+    """One event of a watch."""
+
     type: str
     object: Pod
 
@@ -82,7 +84,7 @@ class _Pods(msgspec.Struct):
     metadata: _Version
 
 
-_decode = msgspec.json.Decoder(_Changed).decode
+_decode = msgspec.json.Decoder(Changed).decode
 
 
 def deploy(api: Api, apps: Sequence[str], replicas: int, *, most_unavailable: int = MOST_UNAVAILABLE) -> None:
@@ -166,7 +168,7 @@ class Kubelet:
             for line in self._lines(at):
                 changed = _decode(line)
                 at = changed.object.metadata.resourceVersion
-                if self._take(changed) and not self._ended.is_set():
+                if self.take(changed) and not self._ended.is_set():
                     pool.submit(self._say_ready, changed.object.metadata.name)
 
     def _lines(self, version: str) -> Iterator[bytes]:
@@ -179,7 +181,7 @@ class Kubelet:
                 yield line
         connection.close()
 
-    def _take(self, changed: _Changed) -> bool:
+    def take(self, changed: Changed) -> bool:
         """Count; whether the pod is to be made ready."""
         pod, uid = changed.object, changed.object.metadata.uid
         with self._lock:
