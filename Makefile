@@ -29,8 +29,8 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/live_rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 
-e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n and PODS=n for fewer; needs Go on PATH
-	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n and MOVES=n for fewer; needs Go on PATH
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES))
 
 e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
 	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))

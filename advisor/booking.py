@@ -35,6 +35,7 @@ class Booked:
         at_us: since when.
         own: whether it is this process that computes exactly what it costs.
         group: it belongs to; empty for none.
+        lease: by which it was steered there; empty for none.
     """
 
     uid: str
@@ -43,6 +44,7 @@ class Booked:
     at_us: int
     own: bool = True
     group: str = ""
+    lease: str = ""
 
 
 @dataclass

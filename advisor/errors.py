@@ -228,3 +228,11 @@ class UnusableEvidence(AdvisorError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"this cannot be explained: {reason}")
+
+
+class BadMove(AdvisorError):
+    """A step of a plan that cannot be told to Kubernetes."""
+
+    def __init__(self, step: int, what: str, value: str, why: str) -> None:
+        self.step, self.what, self.value = step, what, value
+        super().__init__(f"step {step} cannot be exported: its {what} {value[:120]!r} {why}: make the proposal anew")

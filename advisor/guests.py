@@ -16,6 +16,7 @@ import structlog
 from advisor.booking import Booked, Bookings
 from advisor.groups import Groups
 from advisor.journal import Coming, Counted, Journal
+from advisor.leases import Leases
 from advisor.newcomers import NewcomerClass
 from advisor.replies import Replies
 from advisor.scoring import ModelScorer
@@ -42,12 +43,14 @@ class Guests:
         scorer: the newest one; None before there is one.
         journal: where the workers of this server tell each other; None where it has one.
         others: tells the other servers of a newcomer that was sent by this one.
+        leases: are held by those whom they steered, while they are on the way and once they are there.
     """
 
     now_us: Callable[[], int]
     scorer: Callable[[], ModelScorer | None]
     journal: Journal | None = None
     others: Callable[[Booked], None] = nobody
+    leases: Leases = field(default_factory=Leases)
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
     groups: Groups = field(default_factory=Groups, init=False)
@@ -70,7 +73,7 @@ class Guests:
         """Count a newcomer that another server sent somewhere as if it were ours."""
         self._count(booked)
         if self.journal is not None:
-            self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group))
+            self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.lease))
 
     def listen(self) -> None:
         """Take in what the other workers told: who comes first, since what a node costs is told of all who come there.
@@ -82,7 +85,7 @@ class Guests:
         heard = list(self.journal.heard())
         for news in heard:
             if isinstance(news, Coming):
-                self._count(Booked(news.uid, news.node, news.of, news.at_us, own=False, group=news.group))
+                self._count(Booked(news.uid, news.node, news.of, news.at_us, False, news.group, news.lease))
         for news in heard:
             if isinstance(news, Counted):
                 self._take_counted(news)
@@ -106,6 +109,7 @@ class Guests:
                 self._take_counted(news)
         if len(self.bookings):
             for booked in self.bookings.settle(arrived, self.now_us()):
+                self.leases.ended(booked, arrived.get(booked.uid))
                 if self.replies is not None:
                     self.replies.leave(booked)
 
@@ -113,6 +117,9 @@ class Guests:
         if booked.group:
             self.groups.join(booked.group, booked.uid, booked.node, booked.at_us)
         ended = self.bookings.book(booked)
+        for one in ended:
+            self.leases.ended(one, None)
+        self.leases.hold(booked)
         if self.replies is not None:
             for one in ended:
                 self.replies.leave(one)

@@ -31,6 +31,7 @@ class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
     of: NewcomerClass
     at_us: int
     group: str = ""
+    lease: str = ""
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):

@@ -20,15 +20,18 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from advisor.advised import Decision
 from advisor.booking import Booked, singled_out
+from advisor.decision import HIGHEST
 from advisor.errors import NoTable
 from advisor.groups import packed, spread
 from advisor.guests import Guests, nobody
 from advisor.journal import Journal
+from advisor.leases import Leases
 from advisor.newcomers import Newcomer, NewcomerClass, class_of
 from advisor.replies import Ints, Replies, spell, spelled_reply
 from advisor.scoring import ModelScorer
 from advisor.serving import Answer, Serving
 from advisor.snapshot import Snapshot
+from advisor.steering import Pod, Steer
 from advisor.table import ScoreTable
 from advisor.table_file import read_table
 
@@ -54,12 +57,16 @@ class Offer:
         uid: of the pod; without one nothing is booked.
         names: offered nodes, a name may come twice.
         group: that the newcomer belongs to; empty for none.
+        namespace: of the pod.
+        template_hash: of what it was made of; empty where it does not say.
     """
 
     newcomer: Newcomer
     uid: str
     names: Sequence[str]
     group: str = ""
+    namespace: str = "default"
+    template_hash: str = ""
 
 
 class Want(Protocol):
@@ -87,6 +94,7 @@ class Prioritizer:
     journal: Journal | None = None
     others: Callable[[Booked], None] = nobody
     guests: Guests = field(init=False)
+    leases: Leases = field(init=False)
     _busy: bool = field(default=False, init=False)
     _looked_at: int = field(default=-1, init=False)
     """Version of the snapshot that was last searched for who arrived."""
@@ -137,8 +145,9 @@ class Prioritizer:
         return self.guests.replies
 
     def __post_init__(self) -> None:
-        self.guests = Guests(self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others)
         metrics = self.serving.metrics
+        self.leases = Leases(self.serving.now_us, metrics)
+        self.guests = Guests(self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.leases)
         self._seconds = Histogram(
             "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
         )
@@ -168,6 +177,18 @@ class Prioritizer:
         finally:
             self._seconds.observe(perf_counter() - began)
 
+    def steered(self, offer: Offer) -> Steer | None:
+        """Where leases send a newcomer, which counts there from now on; None of a newcomer that none is open for."""
+        pod = Pod(offer.namespace, offer.newcomer.app, offer.template_hash, offer.uid)
+        if not offer.uid or not self.leases.concern(pod):
+            return None
+        self.guests.listen()
+        steer = self.leases.steer(pod, offer.names)
+        if steer is not None and (lease := steer.lease) is not None:
+            of, now_us = self._class_of(offer.newcomer), self.serving.now_us()
+            self.guests.book(Booked(offer.uid, lease.node, of, now_us, group=offer.group, lease=lease.lease))
+        return steer
+
     def refused(self, offer: Offer) -> frozenset[str]:
         """Offered nodes where a latency-sensitive newcomer of a known app has score 0 by what was measured.
 
@@ -187,6 +208,9 @@ class Prioritizer:
 
     async def _answer(self, offer: Offer) -> bytes:
         self.guests.listen()
+        if (steer := self.steered(offer)) is not None and steer.lease is not None:
+            self.serving.answers.labels("lease", "").inc()
+            return spelled_reply(offer.names, [HIGHEST * (name == steer.lease.node) for name in offer.names])
         scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
         if self.table is None or reason or scorer is None:
             return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))

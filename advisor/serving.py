@@ -148,6 +148,11 @@ class Serving:
         """Name of the bundle in use; empty without one."""
         return self._model.bundle.name if self._model is not None else ""
 
+    @property
+    def cluster(self) -> str:
+        """Of the snapshot in use; empty without one."""
+        return self._snapshot.cluster if self._snapshot is not None else ""
+
     def age_s(self) -> float:
         """Seconds since the newest message behind the snapshot; infinite without one."""
         scorer = self.scorer

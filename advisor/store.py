@@ -20,6 +20,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -109,6 +110,23 @@ HALTS = Table(
     Column("lifted_us", BigInteger),
 )
 """When nothing was to be drafted, approved or exported; one that is not lifted holds."""
+
+LEASES = Table(
+    "leases",
+    METADATA,
+    Column("lease", String(120), primary_key=True),
+    Column("cluster", String(253), nullable=False),
+    Column("namespace", String(63), nullable=False),
+    Column("app", String(253), nullable=False),
+    Column("template_hash", String(63), nullable=False),
+    Column("node", String(253), nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Column("proposal", String(100), nullable=False),
+    Column("step", Integer, nullable=False),
+    Index("leases_open", "cluster", "expires_us"),
+    Index("leases_of_proposal", "proposal"),
+)
+"""Where pods of evicted ones belong; withdrawn ones are gone, expired ones stay."""
 
 
 @contextmanager

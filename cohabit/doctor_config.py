@@ -150,7 +150,10 @@ def _filter_verb(entry: Entry) -> Finding:
         return problem("filterVerb", f"is {entry['filterVerb']!r}: the advisor answers `filter` alone; take it out")
     if entry.get("ignorable") is not True:
         return problem("filterVerb", "fails pods while nobody answers: set ignorable: true, or take it out")
-    return warning("filterVerb", "asks for each pod twice; needed only with COHABIT_ADVISOR__FILTER=zero")
+    return warning(
+        "filterVerb",
+        "asks for each pod twice; needed only with COHABIT_ADVISOR__FILTER=zero, or while plans are carried out",
+    )
 
 
 def _url_prefix(entry: Entry) -> Finding:

@@ -261,3 +261,11 @@ class NoSuchCluster(CohabitError):
 
 class BadOption(CohabitError):
     """An option, or what is missing of them, that does not fit; the message says what would."""
+
+
+class UnusableApiServer(CohabitError):
+    """An API server cannot be asked with what was given."""
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what, self.why = what, why
+        super().__init__(f"Kubernetes' API cannot be asked: {what[:200]!r}: {why}")

@@ -79,12 +79,13 @@ def _why(serving: "Serving") -> str:
 def source_of(settings: Settings, registry: Path | None = None, snapshots: Path | None = None) -> "Source":
     """What the listeners answer from."""
     from advisor.advised import Shares
+    from cohabit.store_commands import address_of
     from cohabit.workers import Source
 
     own = settings.advisor
     folders = registry or settings.registry, snapshots or settings.snapshots
     shares = Shares(own.explore_share, own.logged_share, own.withheld_share)
-    return Source(*folders, own.max_feature_age_s, own.served_share, shares)
+    return Source(*folders, own.max_feature_age_s, own.served_share, shares, address_of(settings))
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:

@@ -211,7 +211,7 @@ class Settings(Branch):
     registry: Path = Path("cohabit-data/registry")
     snapshots: Path = Path("cohabit-data/snapshots")
     store: str | None = None
-    """Tokens and audit: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
+    """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
     mapping: Path | None = None
     """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()

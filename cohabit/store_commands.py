@@ -1,4 +1,4 @@
-"""`cohabit store`: the database of tokens and audit. migrate."""
+"""`cohabit store`: the database of tokens, audit and leases. migrate."""
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -48,7 +48,12 @@ def opened(settings: "Settings") -> "AbstractContextManager[Engine]":
     """The store that the settings name, as it is."""
     from advisor.store import open_store
 
-    return open_store(settings.store or str(settings.registry.parent / STORE_FILE))
+    return open_store(address_of(settings))
+
+
+def address_of(settings: "Settings") -> str:
+    """Of the store that the settings name."""
+    return settings.store or str(settings.registry.parent / STORE_FILE)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -27,6 +28,7 @@ from advisor.journal import Journal
 from advisor.prioritizing import Prioritizer
 from advisor.served import ServedLog
 from advisor.serving import Serving
+from cohabit.lease_reading import LeaseReading
 from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_by
 from cohabit.logs import set_up_logs
 from cohabit.peers import Peers
@@ -53,6 +55,7 @@ class Source:
         max_age_s: snapshots older than this are not believed.
         served_share: of requests of which one feature vector is kept.
         shares: of decisions whose advice is drawn or withheld, and of the others that are written down too.
+        store: address of the database with steering leases; empty for none.
     """
 
     registry: Path
@@ -60,6 +63,7 @@ class Source:
     max_age_s: float
     served_share: float
     shares: Shares = field(default_factory=Shares)
+    store: str = ""
 
     def opened(self, now_us: Callable[[], int]) -> Serving:
         """Loaded once."""
@@ -69,6 +73,12 @@ class Source:
         serving = Serving(self.snapshots, registry, self.max_age_s, now_us, metrics, served, explorer)
         serving.reload()
         return serving
+
+    def leases_for(self, prioritizer: Prioritizer) -> LeaseReading:
+        """Steering leases are read for a prioritizer from now on."""
+        serving = prioritizer.serving
+        take = prioritizer.leases.take
+        return LeaseReading(self.store, lambda: serving.cluster, serving.now_us, take, serving.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,7 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
         await listen([(create_scheduler_app(prioritizer, refusing=shared.refusing), bound, secured)])
         fresh.cancel()
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with closing(source.leases_for(prioritizer)), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(answer())
     counts.leave()
     peers.close()

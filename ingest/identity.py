@@ -80,6 +80,14 @@ def top_owner(pod: PodFacts) -> Owner | None:
     return owner
 
 
+def template_hash(labels: Mapping[str, str]) -> str:
+    """Hash of the template that a pod was made of; empty where its labels do not tell.
+
+    Source: Kubernetes' label pod-template-hash, and that of Argo Rollouts.
+    """
+    return _first(labels, tuple(HASH_LABELS)) or ""
+
+
 def _behind_replica_set(owner: Owner, labels: Mapping[str, str]) -> Owner:
     for label, kind in HASH_LABELS.items():
         name = owner.name.removesuffix("-" + labels.get(label, ""))

@@ -6,7 +6,7 @@
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from advisor import newcomers, scoring
 from advisor.api.scores import ScoreReply, ScoreRequest
+from advisor.proposals.export import ApprovedMove, document, evictions, migration_jobs, plain
 from advisor.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
 from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
 from features.diagnosis import DIAGNOSIS
@@ -107,6 +108,22 @@ def features() -> object:
     }
 
 
+def exports() -> object:
+    """Two steps of one round and one of the next, given in another order."""
+    moves = [
+        ApprovedMove(3, 2, "u-3", "shop", "db-0", "db", "n2", "n1", "P 7/Nov"),
+        ApprovedMove(1, 1, "u-1", "shop", "web-5d9f-x2x7k", "web", "n1", "n4.example", "P 7/Nov", "5d9f", 0.5, 1 << 30),
+        ApprovedMove(2, 1, "u-2", "shop", "web-5d9f-abcde", "web", "n1", "n3", "P 7/Nov", "5d9f"),
+    ]
+    steps, leases = evictions(moves, "prod", 1_772_323_200_000_000)
+    return {
+        "evictions": json.loads(document("P 7/Nov", "evictions", steps)),
+        "leases": [asdict(lease) for lease in leases],
+        "migration-jobs": json.loads(document("P 7/Nov", "migration-jobs", migration_jobs(moves, 300))),
+        "plain": json.loads(document("P 7/Nov", "plain", plain(moves))),
+    }
+
+
 CONTRACTS: dict[str, Callable[[], object]] = {
     "tables": tables,
     "topics": topics,
@@ -117,6 +134,7 @@ CONTRACTS: dict[str, Callable[[], object]] = {
     "score-reply": lambda: shape(ScoreReply),
     "scorer": scorer,
     "features": features,
+    "export": exports,
     "diagnosis-features": lambda: [
         f"{f.name} [{f.unit}] sign {f.sign}{' base' if f.base else ''} {f.known}" for f in DIAGNOSIS
     ],

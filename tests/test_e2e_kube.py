@@ -1,18 +1,23 @@
 """What `make e2e-kube` reads and writes, without the programs it runs: versions, configuration, logs, verdicts."""
 
 import base64
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from e2e.kube.advisor import counts_in
+from e2e.kube.api import Api
 from e2e.kube.binaries import ETCD, KUBERNETES, MODULE, binaries, versions
 from e2e.kube.control_plane import PAGE, extender_of, scheduler_config, signing_key
 from e2e.kube.errors import NoGo
+from e2e.kube.moves import Moved, on_target, planned, steered
 from e2e.kube.processes import answers, free_ports
 from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
+from e2e.kube.workloads import Changed, Kubelet, Labels, Metadata, Pod, Spec, Status, budget_body, deployment_body
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,6 +75,71 @@ def test_the_scheduler_gets_the_extender_that_the_page_advises_at_the_advisors_p
     sample = extender_of(PAGE.read_text())
     assert advised == [{**sample, "urlPrefix": "http://127.0.0.1:4711/extender"}]
     assert scheduler_config(PAGE.read_text(), None, Path("kubeconfig"))["extenders"] == []
+
+
+def test_to_steer_the_scheduler_filters_and_looks_at_all_nodes() -> None:
+    of_all = scheduler_config(PAGE.read_text(), 4711, Path("kubeconfig"), "filter, all nodes")
+    sampled = scheduler_config(PAGE.read_text(), 4711, Path("kubeconfig"), "filter")
+
+    assert of_all["extenders"] == sampled["extenders"]
+    assert extender_of(PAGE.read_text(), "filter") == {**extender_of(PAGE.read_text()), "filterVerb": "filter"}
+    assert (of_all["percentageOfNodesToScore"], "percentageOfNodesToScore" in sampled) == (100, False)
+
+
+def pod(uid: str, node: str, app: str = "web") -> Pod:
+    return Pod(Metadata(f"{app}-{uid}", uid, labels=Labels(app, "5d9f")), Spec(node), Status("Running"))
+
+
+def test_a_drawn_plan_moves_each_pod_once_to_another_node_in_rounds() -> None:
+    pods = [pod(f"u{i}", f"n{i % 3}") for i in range(20)]
+
+    moves = planned(pods, ["n0", "n1", "n2"], 8, "p", np.random.default_rng(0))
+
+    assert [move.step for move in moves] == list(range(1, 9))
+    assert [move.round for move in moves] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert len({move.container for move in moves}) == 8
+    assert all(move.source != move.target and move.template_hash == "5d9f" for move in moves)
+
+
+def test_a_pod_counts_for_one_move_of_its_app_to_its_node() -> None:
+    moves = planned([pod(f"u{i}", "n0") for i in range(3)], ["n0", "n1"], 3, "p", np.random.default_rng(0))
+
+    assert on_target(moves, [pod("a", "n1"), pod("b", "n1"), pod("c", "n0"), pod("d", "n1", "db")]) == 2
+    assert on_target(moves, [pod(name, "n1") for name in "abcde"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("shares", "breaches", "well"), [((1.0, 0.4), 0, True), ((0.98, 1.0), 0, False), ((1.0, 1.0), 1, False)]
+)
+def test_a_plan_is_steered_when_all_nodes_are_offered_and_no_budget_is_breached(
+    shares: tuple[float, float], breaches: int, *, well: bool
+) -> None:
+    plans = [Moved("filter", 100, int(100 * share), 0, 0, breaches, 1.0) for share in shares]
+
+    assert steered(plans) == well
+
+
+def test_of_pods_that_come_and_go_the_fewest_that_were_ready_at_once_are_known(tmp_path: Path) -> None:
+    kubelet = Kubelet(Api(0, "", tmp_path))
+    pending = Pod(Metadata("web-c", "c", labels=Labels("web")), Spec("n1"), Status("Pending"))
+    for uid in ("a", "b"):
+        kubelet.take(Changed("ADDED", pod(uid, "n0")))
+    kubelet.watch_from_now()
+
+    kubelet.take(Changed("DELETED", pod("a", "n0")))
+    assert kubelet.take(Changed("ADDED", pending)), "it has a node and is to be made ready"
+    kubelet.take(Changed("MODIFIED", pod("c", "n1")))
+
+    assert kubelet.fewest == {"web": 1}
+    assert (kubelet.ready(), kubelet.ready({"a"}), kubelet.ready({"b"})) == (2, 2, 0)
+
+
+def test_a_deployment_is_covered_by_its_budget() -> None:
+    deployment, budget = (json.loads(body)["spec"] for body in (deployment_body("web", 5), budget_body("web", 2)))
+
+    assert budget["selector"] == deployment["selector"] == {"matchLabels": {"app": "web"}}
+    assert deployment["template"]["metadata"]["labels"] == {"app": "web"}
+    assert (deployment["replicas"], budget["maxUnavailable"]) == (5, 2)
 
 
 def test_a_signing_key_is_one_sequence_of_a_number_a_secret_and_a_curve() -> None:
@@ -139,4 +209,4 @@ def test_the_command_explains_itself() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert {"--nodes", "--pods", "--sampled"} <= set(done.stdout.split())
+    assert {"--nodes", "--pods", "--sampled", "--moves", "--moves-only"} <= set(done.stdout.split())

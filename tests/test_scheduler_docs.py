@@ -55,14 +55,22 @@ def test_the_advised_configurations_are_what_the_doctor_advises() -> None:
         assert {finding.level for finding in configured(configuration).findings} == {"ok"}
 
 
+def test_of_the_configuration_that_steers_the_doctor_only_says_what_it_costs() -> None:
+    found = configured(configurations(PAGE)[1]).findings
+
+    assert {finding.level for finding in found} == {"ok", "warning"}
+    assert [finding.subject for finding in found if finding.level == "warning"] == ["filterVerb"]
+
+
 def test_the_configured_addresses_are_answered(listener: FastAPI) -> None:
-    kube_scheduler, volcano, trimaran = configurations(PAGE)
+    _, kube_scheduler, volcano, trimaran = configurations(PAGE)
     (extender,) = kube_scheduler["extenders"]
     arguments = next(p["arguments"] for tier in volcano["tiers"] for p in tier["plugins"] if p["name"] == "extender")
     (plugin,) = trimaran["profiles"][0]["pluginConfig"]
 
     asked = {
         f"POST {extender['urlPrefix']}/{extender['prioritizeVerb']}",
+        f"POST {extender['urlPrefix']}/{extender['filterVerb']}",
         f"POST {arguments['extender.urlPrefix']}/{arguments['extender.prioritizeVerb']}",
         f"GET {plugin['args']['watcherAddress']}/watcher",
     }
@@ -70,10 +78,7 @@ def test_the_configured_addresses_are_answered(listener: FastAPI) -> None:
     answered = {
         of.replace(" ", " http://127.0.0.1:8081") for of, who in roles_of(listener).items() if "scheduler" in who
     }
-    assert asked == answered - {
-        "POST http://127.0.0.1:8081/bookings",  # for servers of ours
-        "POST http://127.0.0.1:8081/extender/filter",  # off
-    }
+    assert asked == answered - {"POST http://127.0.0.1:8081/bookings"}  # for servers of ours
 
 
 def test_each_score_is_given_up_to_the_cost_that_is_told() -> None:
@@ -95,7 +100,8 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
     told = {(reason, source) for reason, of, _ in rows("| reason | of |") for source in of.split(", ")}
     assert {reason for reason, source in told if source == "neutral"} == neutral | others
     assert {reason for reason, source in told if source == "nearest"} == nearest
-    assert all(f'"{name.removesuffix("_total")}"' in code for name in re.findall(r"`(cohabit_\w+)`", PAGE))
+    names = code + "".join((ROOT / name).read_text() for name in ("advisor/leases.py", "cohabit/lease_reading.py"))
+    assert all(f'"{name.removesuffix("_total")}"' in names for name in re.findall(r"`(cohabit_\w+)`", PAGE))
     assert set(REMEDIES) <= neutral | others
     assert {source for source, _ in rows("| source | what it is |")} == {
         "table",
@@ -104,6 +110,7 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
         "last_good",
         "neutral",
         "withheld",
+        "lease",
     }
 
 

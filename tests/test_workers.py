@@ -18,10 +18,13 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry
 from running import fill, until_ready
+from steered import lease
 
 from advisor.api.bookings import LONGEST_US, told_of
 from advisor.booking import Booked
+from advisor.lease_store import add_leases
 from advisor.newcomers import NewcomerClass
+from advisor.store import migrate, open_store, writing
 from cohabit.errors import BadSettings
 from cohabit.listening import free_socket
 from cohabit.peers import Peers
@@ -39,15 +42,21 @@ class Served:
     scheduler: str
     process: "subprocess.Popen[str]"
 
-    def ask(self, uid: str = "", app: str = "web") -> int:
-        """One pod, by a connection of its own: whichever worker is the quickest answers."""
+    def points(self, uid: str = "", app: str = "web") -> list[int]:
+        """Of one pod, by a connection of its own: whichever worker is the quickest answers."""
         body = {"Pod": {"metadata": {"uid": uid, "labels": {"app": app}}}, "NodeNames": NODES}
         connection = http.client.HTTPConnection(urlsplit(self.scheduler).netloc, timeout=10)
         connection.request("POST", "/extender/prioritize", json.dumps(body))
         reply = connection.getresponse()
-        assert [entry["Host"] for entry in json.loads(reply.read())] == NODES
+        told = json.loads(reply.read())
+        assert (reply.status, [entry["Host"] for entry in told]) == (200, NODES)
         connection.close()
-        return reply.status
+        return [entry["Score"] for entry in told]
+
+    def ask(self, uid: str = "", app: str = "web") -> int:
+        """One pod; the status."""
+        self.points(uid, app)
+        return 200
 
     def metric(self, name: str) -> float:
         """Sum over all labels."""
@@ -160,6 +169,25 @@ def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Se
         assert server.ask() == 200
     until(lambda: server.metric("cohabit_answers_total") == counted + 20, "all counted")
     assert other.ask() == 200
+
+
+def test_all_workers_steer_and_a_lease_serves_one_pod(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with open_store(str(tmp_path / "store.sqlite")) as store:
+        migrate(store)
+        with serve(tmp_path, "--scheduler-port", "0", "--workers", "2") as served:
+            until_ready(served.main, served.scheduler)
+            until(lambda: len(served.workers()) == 1, "the other worker does not listen")
+            with writing(store) as connection:
+                add_leases(connection, [lease("p-1", "n2", namespace="default")])
+            until(lambda: served.metric("cohabit_leases_open") == 1, "the lease was not read")
+            until(lambda: [served.points(f"first-{i}")[2] for i in range(4)].count(10) >= 1, "nobody is steered")
+            holder = next(f"first-{i}" for i in range(4) if served.points(f"first-{i}") == [0, 0, 10, 0])
+            by_worker = [served.points(holder) for _ in range(20)]
+            others = [served.points(f"second-{i}") for i in range(20)]
+
+    assert by_worker == [[0, 0, 10, 0]] * 20
+    assert [0, 0, 10, 0] not in others
 
 
 def test_a_peer_whose_host_no_name_can_be_is_away() -> None:

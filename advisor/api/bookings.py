@@ -32,6 +32,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     age_us: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_US)] = 0
     group: Annotated[str, msgspec.Meta(max_length=LONGEST_GROUP)] = ""
     team: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
+    lease: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
 
 
 Bookings = Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]
@@ -42,7 +43,7 @@ def told_of(booked: Booked, now_us: int) -> Told:
     """A booking as another server is told of it; a clock that was set meanwhile makes none that it would refuse."""
     age_us = min(max(0, now_us - booked.at_us), LONGEST_US)
     of = booked.of
-    return Told(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team)
+    return Told(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team, booked.lease)
 
 
 class TakeBookings:
@@ -65,6 +66,7 @@ class TakeBookings:
                 NewcomerClass(one.app, one.best_effort, one.team),
                 now_us - int(one.age_us),
                 group=one.group,
+                lease=one.lease,
             )
             for one in told
         )

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from advisor.api.groups import group_of
-from advisor.api.pods import Object, newcomer_of
+from advisor.api.offers import offer_to
+from advisor.api.pods import Object
 from advisor.api.raw import decoded, send_json, whole_body
 from advisor.prioritizing import Offer, Prioritizer
 
@@ -53,7 +53,7 @@ def offer_of(body: bytes) -> Offer:
     """
     args = decoded(_decode, body, "ExtenderArgs")
     pod = args.Pod or Object()
-    return Offer(newcomer_of(pod), pod.metadata.uid, offered(args), group_of(pod))
+    return offer_to(pod, pod.metadata.uid, offered(args))
 
 
 def offered(args: ExtenderArgs) -> list[str]:

@@ -1,4 +1,4 @@
-"""Filter of kube-scheduler's HTTP extender: every node passes, unless it is told to refuse, and then never all."""
+"""Filter of kube-scheduler's HTTP extender: steered pods go to one node, others anywhere, unless it shall refuse."""
 
 import msgspec
 from fastapi import APIRouter
@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from advisor.api.extender import ExtenderArgs, offer_of
 from advisor.api.raw import send_json, whole_body
-from advisor.prioritizing import Prioritizer
+from advisor.prioritizing import Offer, Prioritizer
 
 WHY = "cohabit: score 0, it or its neighbours would become too slow here"
 
@@ -40,9 +40,10 @@ _encode = msgspec.json.Encoder().encode
 class Filter:
     """Which of the offered nodes pass, as kube-scheduler's HTTP extender protocol has it.
 
-    ExtenderFilterResult as JSON. Off, the default, all pass. Otherwise a latency-sensitive pod of a known app does not
-    go where its score is 0, by measurements alone: not by guesses, nor by pods on their way. If no node would pass,
-    all do.
+    ExtenderFilterResult as JSON. A pod that a lease is open for goes to the lease's node; all pass where that is not
+    offered. Of other pods all nodes pass when refusing is off, the default. Otherwise a latency-sensitive pod of a
+    known app does not go where its score is 0, by measurements alone: not by guesses, nor by pods on their way. If no
+    node would pass, all do.
     """
 
     roles = ("scheduler",)
@@ -55,14 +56,21 @@ class Filter:
         """Answer one request."""
         body = await whole_body(receive)
         offer = offer_of(body)
-        refused = self.prioritizer.refused(offer) if self.refusing else frozenset()
-        result = FilterResult(FailedNodes={name: WHY for name in offer.names if name in refused})
+        failed = self._failed(offer)
+        result = FilterResult(FailedNodes=failed)
         nodes = _whole_nodes(body)
         if nodes is None:
-            result.NodeNames = [name for name in offer.names if name not in refused]
+            result.NodeNames = [name for name in offer.names if name not in failed]
         else:
-            result.Nodes = _RawList([n for name, n in zip(offer.names, nodes, strict=True) if name not in refused])
+            result.Nodes = _RawList([n for name, n in zip(offer.names, nodes, strict=True) if name not in failed])
         await send_json(send, _encode(result), self.prioritizer.headers())
+
+    def _failed(self, offer: Offer) -> dict[str, str]:
+        """Nodes that do not pass, each with the reason. Of a pod that a lease is open for nothing else is asked."""
+        if (steer := self.prioritizer.steered(offer)) is not None:
+            return steer.failed(offer.names)
+        refused = self.prioritizer.refused(offer) if self.refusing else frozenset()
+        return {name: WHY for name in offer.names if name in refused}
 
 
 def _whole_nodes(body: bytes) -> list[msgspec.Raw] | None:

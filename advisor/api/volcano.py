@@ -13,8 +13,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.api.extender import HostPriority
-from advisor.api.groups import group_of
-from advisor.api.pods import Metadata, Object, newcomer_of
+from advisor.api.offers import offer_to
+from advisor.api.pods import Metadata, Object
 from advisor.api.raw import decoded, send_json, whole_body
 from advisor.prioritizing import Offer, Prioritizer
 
@@ -84,9 +84,7 @@ def offer_of(body: bytes) -> Offer:
     request = decoded(_decode, body, "Volcano's PrioritizeRequest")
     task = request.task or TaskInfo()
     pod = task.Pod or Object(Metadata(name=task.Name or "", namespace=task.Namespace or "default"))
-    return Offer(
-        newcomer_of(pod), pod.metadata.uid or task.UID or "", list(dict.fromkeys(_named(request))), group_of(pod)
-    )
+    return offer_to(pod, pod.metadata.uid or task.UID or "", list(dict.fromkeys(_named(request))))
 
 
 def reply_to(answer: bytes) -> bytes:

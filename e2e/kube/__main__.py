@@ -1,6 +1,7 @@
-"""`python -m e2e.kube`: a real kube-scheduler and a real advisor; without it, with it, with it killed and back.
+"""`python -m e2e.kube`: a real kube-scheduler and a real advisor: moves; without it, with it, with it killed and back.
 
-Exit 1 where a pod got no node, where a total was not what both sides say, or where a pod did not go to the highest one.
+Exit 1 where a pod got no node, where a total was not what both sides say, where a pod did not go to the highest one,
+where too few moved pods are on their target, a disruption budget was breached, or a dry run told something else.
 """
 
 import signal
@@ -18,7 +19,9 @@ from benchmarks.serving import going
 from cohabit.console import console, show_error, show_table
 from e2e.kube.advisor import prepared
 from e2e.kube.binaries import binaries
+from e2e.kube.dry_runs import Asked
 from e2e.kube.errors import E2eError
+from e2e.kube.moves import Moved, moved, steered
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
 
 
@@ -38,10 +41,15 @@ def _run(arguments: Namespace) -> int:
     programs = binaries(console.print)
     with tempfile.TemporaryDirectory(prefix="cohabit-e2e-kube-") as name:
         folder = Path(name)
-        console.print(f"a snapshot of {arguments.nodes:,} nodes and a bundle; then three clusters, one after the other")
+        console.print(f"a snapshot of {arguments.nodes:,} nodes and a bundle; then clusters, one after the other")
         changing = prepared(folder, arguments.nodes, arguments.residents)
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
         with going(changing):
+            plans, dry_runs = moved(plan, arguments.moves, changing.view.cluster)
+            _show_moves(plans, dry_runs)
+            carried_out = steered(plans) and all(one.found == one.expected for one in dry_runs)
+            if arguments.moves_only:
+                return 0 if carried_out else 1
             alone = without(plan)
             advised, sample = with_advisor(plan, arguments.sampled)
             outcomes = [alone, advised, killed(plan)]
@@ -49,7 +57,7 @@ def _run(arguments: Namespace) -> int:
     _show_sample(sample)
     whole = all(outcome.bound == outcome.pods for outcome in outcomes)
     judged = sample.verdict
-    return 0 if whole and judged.pods == judged.highest and not judged.astray else 1
+    return 0 if carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
 
 
 def _show(outcomes: Sequence[Outcome]) -> None:
@@ -76,12 +84,33 @@ def _show_sample(sample: Sample) -> None:
     console.print(f"kube-scheduler waited {p50:.1f} ms for an answer in the median, {p99:.1f} ms at p99")
 
 
+def _show_moves(plans: Sequence[Moved], dry_runs: Sequence[Asked]) -> None:
+    rows = [
+        [
+            one.advice,
+            f"{one.landed:,} of {one.moves:,} ({one.share:.1%})",
+            f"{one.not_offered:,}",
+            f"{one.blocked:,}",
+            f"{one.breaches:,}",
+            f"{one.seconds:,.0f}",
+        ]
+        for one in plans
+    ]
+    columns = ("kube-scheduler asks", "on target", "target not offered", "blocked at first", "budgets breached", "s")
+    show_table("moves carried out as evictions", columns, rows)
+    for one in dry_runs:
+        expected = "" if one.found == one.expected else f", which should be {one.expected} ({one.said})"
+        console.print(f"dry run of {one.about}: {one.found}{expected}")
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser("python -m e2e.kube", description="kube-scheduler, kube-apiserver and etcd, as released")
     parser.add_argument("--nodes", type=int, default=1000, help="nodes (1000)")
     parser.add_argument("--pods", type=int, default=5000, help="pods of each run (5000)")
     parser.add_argument("--residents", type=int, default=30, help="containers on each node, for the advisor alone (30)")
     parser.add_argument("--sampled", type=int, default=200, help="pods of which every score is looked at (200)")
+    parser.add_argument("--moves", type=int, default=500, help="pods that are moved, by each way of asking (500)")
+    parser.add_argument("--moves-only", action="store_true", help="nothing but the moves")
     return parser
 
 

@@ -16,6 +16,7 @@ from e2e.kube.processes import HOST
 
 THREADS, PART = 8, 50
 """Objects are created in parts, so that an interrupted test does not create the rest."""
+PATCH = "application/strategic-merge-patch+json"
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 CPU_CORES, MEMORY, MOST_PODS = 64, "256Gi", 250
 POD_CPU, POD_MEMORY = "100m", "256Mi"
@@ -63,7 +64,8 @@ class Api:
         Raises:
             Refused: the answer is not of the 200s.
         """
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        kind = PATCH if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
         connection.request(method, path, body, headers)
         reply = connection.getresponse()
         content = reply.read()

@@ -1,4 +1,4 @@
-"""Binaries: etcd, kube-apiserver and kube-scheduler, built once from the module proxy and kept by version. An edge.
+"""Binaries: etcd and Kubernetes' own programs, built once from the module proxy and kept by version. An edge.
 
 Versions stand in go.mod beside this file, every byte of what is downloaded in go.sum.
 """
@@ -19,6 +19,7 @@ PACKAGES = {
     "etcd": ETCD,
     "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
     "kube-scheduler": f"{KUBERNETES}/cmd/kube-scheduler",
+    "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
 }
 TRIES = 5
 """Downloads are some 200 modules; what has arrived is kept."""
@@ -32,7 +33,7 @@ def versions(go_mod: str) -> Mapping[str, str]:
 
 
 def binaries(say: Callable[[str], None]) -> Path:
-    """Folder of the three programs; those that are missing are built.
+    """Folder of the programs; those that are missing are built.
 
     Raises:
         NoGo: one is missing and there is no Go toolchain.
@@ -42,7 +43,7 @@ def binaries(say: Callable[[str], None]) -> Path:
     folder = cache_folder() / f"kube-{of[KUBERNETES]}-etcd-{of[ETCD]}"
     missing = [name for name in PACKAGES if not (folder / name).exists()]
     if missing and shutil.which("go") is None:
-        raise NoGo(of["go"], "etcd, kube-apiserver and kube-scheduler")
+        raise NoGo(of["go"], ", ".join(missing))
     if missing:
         say(f"downloading the sources of Kubernetes {of[KUBERNETES]} and etcd {of[ETCD]}")
         download(MODULE)

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from e2e.kube.api import NODES, Api, node_body
 from e2e.kube.processes import HOST, Running, answers, free_ports, running
 
+Advice = Literal["prioritize", "filter", "filter, all nodes"]
+"""What kube-scheduler asks, and of how many nodes: as sampled by default, or all that are feasible."""
 PAGE = Path(__file__).parents[2] / "docs" / "scheduler.md"
 P256 = bytes.fromhex("a00a06082a8648ce3d030107")
 """The curve, as the parameters of a private key name it."""
@@ -33,28 +35,54 @@ class ControlPlane:
     api: Api
 
     @contextmanager
-    def scheduler(self, advisor: int | None, verbosity: int = 5) -> Iterator[Running]:
-        """kube-scheduler, with the sample configuration for an advisor on that port, or without any."""
-        config = self.folder / "scheduler.json"
-        config.write_text(json.dumps(scheduler_config(PAGE.read_text(), advisor, self.folder / "kubeconfig")))
+    def scheduler(self, advisor: int | None, verbosity: int = 5, advice: Advice = "prioritize") -> Iterator[Running]:
+        """kube-scheduler, with a sample configuration for an advisor on that port, or without any."""
+        config, kubeconfig = self.folder / "scheduler.json", self.folder / "kubeconfig"
+        config.write_text(json.dumps(scheduler_config(PAGE.read_text(), advisor, kubeconfig, advice)))
         words = (f"--config={config}", "--secure-port=0", f"--vmodule=schedule_one={verbosity}", "--v=2")
         log = self.folder / f"kube-scheduler-{verbosity}.log"
         with running([self.binaries / "kube-scheduler", *words], log) as process:
             yield process
 
+    @contextmanager
+    def controllers(self) -> Iterator[Running]:
+        """kube-controller-manager, with what makes pods of Deployments and what counts disruptions."""
+        names = ("deployment-controller", "replicaset-controller", "disruption-controller")
+        words = (
+            f"--kubeconfig={self.folder / 'kubeconfig'}",
+            f"--controllers={','.join(names)}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            f"--kube-api-qps={REQUESTS_PER_S}",
+            f"--kube-api-burst={REQUESTS_PER_S}",
+        )
+        log = self.folder / "kube-controller-manager.log"
+        with running([self.binaries / "kube-controller-manager", *words], log) as process:
+            yield process
 
-def extender_of(page: str) -> dict[str, Any]:
-    """The first extender that docs/scheduler.md advises."""
-    [block, *_] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    [extender] = yaml.safe_load(block)["extenders"]
+
+def advised(page: str, advice: Advice = "prioritize") -> dict[str, Any]:
+    """A configuration that docs/scheduler.md advises: the first one, or the one that steers pods."""
+    found = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    first, steering = (one for one in found if one.get("kind") == "KubeSchedulerConfiguration" and one.get("extenders"))
+    return dict(first if advice == "prioritize" else steering)
+
+
+def extender_of(page: str, advice: Advice = "prioritize") -> dict[str, Any]:
+    """The extender of a configuration that docs/scheduler.md advises."""
+    [extender] = advised(page, advice)["extenders"]
     return dict(extender)
 
 
-def scheduler_config(page: str, advisor: int | None, kubeconfig: Path) -> Mapping[str, object]:
+def scheduler_config(
+    page: str, advisor: int | None, kubeconfig: Path, advice: Advice = "prioritize"
+) -> Mapping[str, object]:
     """KubeSchedulerConfiguration: what the page advises, but for the advisor's port."""
-    extender = extender_of(page)
+    extender = extender_of(page, advice)
     extender["urlPrefix"] = re.sub(r":\d+", f":{advisor}", extender["urlPrefix"])
+    sampling = "percentageOfNodesToScore"
     return {
+        **({sampling: advised(page, advice)[sampling]} if advice == "filter, all nodes" else {}),
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": REQUESTS_PER_S, "burst": REQUESTS_PER_S},

@@ -1,20 +1,28 @@
 """Filter: all pass unless it is told to refuse, then by measurement alone, and never is nobody left."""
 
 import json
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from processes import Process
+from prometheus_client import CollectorRegistry
+from steered import lease
 
 from advisor.api.app import create_scheduler_app
+from advisor.api.bookings import told_of
+from advisor.booking import KEPT_US, Booked
+from advisor.journal import Journal
 from advisor.newcomers import NewcomerClass
 from advisor.prioritizing import Prioritizer
 from advisor.replies import Replies, spell
+from advisor.serving import Serving
 from advisor.table import ScoreTable
 from advisor.table_file import read_table
 from cohabit.tabling import Tabling
@@ -50,9 +58,15 @@ def prioritizer(process: Process, table: ScoreTable, tmp_path: Path) -> Prioriti
 
 
 def asked(
-    prioritizer: Prioritizer, names: list[str] | None, *, app: str = "web", qos: str = "LS", refusing: bool = True
+    prioritizer: Prioritizer,
+    names: list[str] | None,
+    *,
+    app: str = "web",
+    qos: str = "LS",
+    refusing: bool = True,
+    uid: str = "",
 ) -> dict[str, object]:
-    pod = {"metadata": {"labels": {"app": app, "cohabit.io/qos": qos}}}
+    pod = {"metadata": {"uid": uid, "namespace": "shop", "labels": {"app": app, "cohabit.io/qos": qos}}}
     with TestClient(create_scheduler_app(prioritizer, refusing=refusing)) as client:
         reply = client.post("/extender/filter", json={"Pod": pod, "Nodes": None, "NodeNames": names})
     assert reply.status_code == 200
@@ -141,3 +155,162 @@ def test_whole_nodes_come_back_as_they_were_sent(prioritizer: Prioritizer) -> No
 def test_what_is_no_request_is_refused(prioritizer: Prioritizer, body: str) -> None:
     with TestClient(create_scheduler_app(prioritizer, refusing=True)) as client:
         assert client.post("/extender/filter", content=body).status_code == 400
+
+
+def scored(prioritizer: Prioritizer, names: list[str], uid: str) -> list[int]:
+    pod = {"metadata": {"uid": uid, "namespace": "shop", "labels": {"app": "web"}}}
+    with TestClient(create_scheduler_app(prioritizer)) as client:
+        reply = client.post("/extender/prioritize", json={"Pod": pod, "NodeNames": names}).json()
+    assert [entry["Host"] for entry in reply] == names
+    assert all(type(entry["Score"]) is int for entry in reply)
+    return [entry["Score"] for entry in reply]
+
+
+def outcomes(process: Process, outcome: str) -> float:
+    return process.counted("cohabit_steered_pods_total", outcome=outcome)
+
+
+@pytest.mark.parametrize("refusing", [True, False])
+def test_a_pod_with_a_lease_passes_on_its_node_alone_also_when_refusing_is_off(
+    prioritizer: Prioritizer, process: Process, *, refusing: bool
+) -> None:
+    prioritizer.leases.take([lease("p-1", "n4")])
+
+    found = asked(prioritizer, NODES, uid="pod-1", refusing=refusing)
+
+    assert found["NodeNames"] == ["n4"], "though its score is 0: people have approved of it"
+    failed = found["FailedNodes"]
+    assert isinstance(failed, dict)
+    assert set(failed) == set(NODES) - {"n4"}
+    assert all("lease p-1" in why for why in failed.values())
+    assert outcomes(process, "told") == 1
+    assert process.counted("cohabit_booked_newcomers") == 1, "it counts on that node from now on"
+
+
+def test_a_pod_with_a_lease_passes_everywhere_where_its_node_is_not_offered(
+    prioritizer: Prioritizer, process: Process
+) -> None:
+    prioritizer.leases.take([lease("p-1", "n5")])
+
+    found = asked(prioritizer, NODES[:5], uid="pod-1")
+
+    assert (found["NodeNames"], found["FailedNodes"]) == (NODES[:5], {})
+    assert outcomes(process, "target_not_offered") == 1
+
+
+def test_one_lease_serves_one_pod_which_may_ask_again(prioritizer: Prioritizer) -> None:
+    prioritizer.leases.take([lease("p-1", "n0")])
+
+    for _ in range(2):
+        assert asked(prioritizer, NODES, uid="pod-1")["NodeNames"] == ["n0"]
+        assert asked(prioritizer, NODES, uid="pod-2", refusing=False)["NodeNames"] == NODES
+
+
+def test_a_pod_without_uid_takes_no_lease(prioritizer: Prioritizer) -> None:
+    prioritizer.leases.take([lease("p-1", "n0")])
+
+    assert asked(prioritizer, NODES, refusing=False)["NodeNames"] == NODES
+
+
+def test_a_lease_that_nobody_came_for_is_told_again_after_the_time_of_a_booking(
+    prioritizer: Prioritizer, process: Process
+) -> None:
+    prioritizer.leases.take([lease("p-1", "n0")])
+    asked(prioritizer, NODES, uid="pod-1")
+    process.now_us += KEPT_US + 1
+    prioritizer.take(None)
+
+    assert asked(prioritizer, NODES, uid="pod-2")["NodeNames"] == ["n0"]
+
+
+@pytest.mark.parametrize(("seen_on", "outcome"), [("n0", "landed"), ("n1", "elsewhere")])
+def test_where_a_steered_pod_is_seen_is_counted(
+    prioritizer: Prioritizer, process: Process, seen_on: str, outcome: str
+) -> None:
+    prioritizer.leases.take([lease("p-1", "n0")])
+    asked(prioritizer, NODES, uid="pod-1")
+
+    prioritizer.take(None, {"pod-1": seen_on})
+
+    assert outcomes(process, outcome) == 1
+    again = asked(prioritizer, NODES, uid="pod-2", refusing=False)["NodeNames"]
+    assert again == (NODES if outcome == "landed" else ["n0"])
+
+
+def test_whole_nodes_are_steered_too(prioritizer: Prioritizer) -> None:
+    prioritizer.leases.take([lease("p-1", "n2")])
+    nodes = [{"metadata": {"name": name}} for name in NODES]
+    pod = {"metadata": {"uid": "pod-1", "namespace": "shop", "labels": {"app": "web"}}}
+    with TestClient(create_scheduler_app(prioritizer)) as client:
+        found = client.post("/extender/filter", json={"Pod": pod, "Nodes": {"items": nodes}}).json()
+
+    assert found["Nodes"]["items"] == [{"metadata": {"name": "n2"}}]
+    assert len(found["FailedNodes"]) == len(NODES) - 1
+
+
+def test_prioritize_alone_gives_ten_to_the_node_of_the_lease_and_nothing_to_others(
+    prioritizer: Prioritizer, process: Process
+) -> None:
+    prioritizer.leases.take([lease("p-1", "n4")])
+
+    assert scored(prioritizer, NODES, "pod-1") == [0, 0, 0, 0, 10, 0]
+    assert process.counted("cohabit_answers_total", source="lease", reason="") == 1
+    assert max(scored(prioritizer, NODES, "pod-2")) <= 7, "as without leases"
+
+
+def test_filter_and_prioritize_tell_a_pod_the_same(prioritizer: Prioritizer, process: Process) -> None:
+    prioritizer.leases.take([lease("p-1", "n0"), lease("p-2", "n3", step=2)])
+
+    for uid, node in (("pod-1", "n0"), ("pod-2", "n3")):
+        assert asked(prioritizer, NODES, uid=uid)["NodeNames"] == [node]
+        assert scored(prioritizer, NODES, uid)[NODES.index(node)] == 10
+    assert outcomes(process, "told") == 2
+
+
+def test_leases_steer_while_answers_are_neutral(process: Process) -> None:
+    waiting = Prioritizer(process.serving)
+    assert process.serving.problem()
+    waiting.leases.take([lease("p-1", "n0")])
+
+    assert asked(waiting, NODES, uid="pod-1", refusing=False)["NodeNames"] == ["n0"]
+    assert scored(waiting, NODES, "pod-1")[0] == 10
+
+
+def test_the_lease_of_a_template_is_for_pods_with_its_hash(prioritizer: Prioritizer) -> None:
+    prioritizer.leases.take([lease("p-1", "n0", template_hash="abc")])
+    for value, passed in (("abc", ["n0"]), ("def", NODES)):
+        labels = {"app": "web", "pod-template-hash": value}
+        pod = {"metadata": {"uid": f"pod-{value}", "namespace": "shop", "labels": labels}}
+        with TestClient(create_scheduler_app(prioritizer)) as client:
+            found = client.post("/extender/filter", json={"Pod": pod, "NodeNames": NODES}).json()
+        assert found["NodeNames"] == passed
+
+
+def test_workers_of_a_server_know_who_holds_a_lease(process: Process, tmp_path: Path) -> None:
+    with ExitStack() as ends:
+        workers = []
+        for number in range(2):
+            journal = ends.enter_context(closing(Journal(tmp_path, number, 2)))
+            own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
+            workers.append(Prioritizer(own, journal=journal))
+            workers[-1].leases.take([lease("p-1", "n0"), lease("p-2", "n1", step=2)])
+
+        for one, uid, node in ((0, "pod-1", "n0"), (1, "pod-2", "n1"), (1, "pod-1", "n0"), (0, "pod-2", "n1")):
+            assert asked(workers[one], NODES, uid=uid)["NodeNames"] == [node]
+
+
+def test_other_servers_are_told_who_holds_a_lease(process: Process) -> None:
+    told = list[Booked]()
+    one = Prioritizer(process.made_ready().serving, others=told.append)
+    one.leases.take([lease("p-1", "n0")])
+    asked(one, NODES, uid="pod-1")
+    body = msgspec.json.encode([told_of(booked, process.now_us) for booked in told])
+
+    own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
+    other = Prioritizer(own)
+    other.leases.take([lease("p-1", "n0")])
+    with TestClient(create_scheduler_app(other)) as client:
+        assert client.post("/bookings", content=body).status_code == 204
+
+    assert asked(other, NODES, uid="pod-2", refusing=False)["NodeNames"] == NODES
+    assert asked(other, NODES, uid="pod-1")["NodeNames"] == ["n0"]

@@ -78,13 +78,16 @@ def test_the_pod_is_who_kube_scheduler_says_it_is() -> None:
     read = offer_of((GOLDEN / "volcano-prioritize.request.json").read_bytes())
 
     names = ["n4", "n0", "n-unknown", "n2", "n5", "n1", "n3"]
-    assert read == Offer(Newcomer("web", "shop"), "3f0c8a52-7a5e-4d63-9d63-2f1e6a1c9b10", names)
+    uid = "3f0c8a52-7a5e-4d63-9d63-2f1e6a1c9b10"
+    assert read == Offer(Newcomer("web", "shop"), uid, names, "", "shop", "7d4b9c6f58")
 
 
 def test_a_task_without_its_pod_is_known_by_its_own_name_and_uid() -> None:
     task = {"UID": "7", "Name": "web", "Namespace": "shop", "Pod": None}
 
-    assert offer_of(json.dumps({"task": task, "nodes": None}).encode()) == Offer(Newcomer("web", "shop"), "7", [])
+    assert offer_of(json.dumps({"task": task, "nodes": None}).encode()) == Offer(
+        Newcomer("web", "shop"), "7", [], "", "shop"
+    )
 
 
 def test_nodes_may_be_a_map_and_lack_their_own_name(client: TestClient) -> None:

@@ -204,7 +204,7 @@ def test_migrations_go_down_and_up_again_and_what_is_not_theirs_stays(desk: Desk
     with writing(store) as connection:
         config = _config()
         config.attributes["connection"] = connection
-        command.downgrade(config, "0001")
+        command.downgrade(config, "0002")
     with reading(store) as connection:
         assert connection.execute(text("SELECT count(*) FROM audit")).scalar() == 1
 

@@ -1,0 +1,135 @@
+"""Steering: to which node a pod goes that replaces one which was evicted for a plan. Kernel.
+
+An eviction names no target: the workload makes another pod, and a scheduler puts it anywhere. A lease says for a while
+where the next pod of that workload belongs. One lease serves one pod.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+LAPSED = ""
+"""Holder of a lease that somebody was told who never came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The next pod of a workload belongs on a node.
+
+    Args:
+        lease: its name.
+        cluster: of the workload.
+        namespace: of the workload.
+        app: of the workload, as `ingest.identity.identify` tells it.
+        template_hash: that the pod must carry; empty for any.
+        node: where it belongs.
+        expires_us: until when.
+        proposal: that it carries out.
+        step: of that proposal.
+    """
+
+    lease: str
+    cluster: str
+    namespace: str
+    app: str
+    template_hash: str
+    node: str
+    expires_us: int
+    proposal: str
+    step: int
+
+
+class Pod(NamedTuple):
+    """Whom a lease may be for.
+
+    Args:
+        namespace: of the pod.
+        app: of the pod.
+        template_hash: that it carries; empty where it does not say.
+        uid: of the pod.
+    """
+
+    namespace: str
+    app: str
+    template_hash: str
+    uid: str
+
+    @property
+    def workload(self) -> "Workload":
+        """By which leases are looked up."""
+        return self.namespace, self.app
+
+
+Workload = tuple[str, str]
+"""Namespace and app."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """What leases say of a pod that some are open for.
+
+    Args:
+        lease: to the node of which it goes; None where none of their nodes is offered: it may go anywhere.
+    """
+
+    lease: Lease | None
+
+    def failed(self, names: Iterable[str]) -> dict[str, str]:
+        """Offered nodes where the pod does not belong, each with the reason."""
+        if self.lease is None:
+            return {}
+        why = f"cohabit: lease {self.lease.lease} steers this pod elsewhere"
+        return {name: why for name in names if name != self.lease.node}
+
+
+def by_workload(leases: Iterable[Lease]) -> dict[Workload, tuple[Lease, ...]]:
+    """Leases of each workload, in the order in which they are told: the earliest to expire first, then by step."""
+
+    def key(lease: Lease) -> Workload:
+        return lease.namespace, lease.app
+
+    ordered = sorted(leases, key=lambda one: (key(one), one.expires_us, one.step, one.lease))
+    return {workload: tuple(group) for workload, group in groupby(ordered, key)}
+
+
+def steer(
+    leases: Sequence[Lease], pod: Pod, names: Collection[str], holders: Mapping[str, str], *, now_us: int
+) -> Steer | None:
+    """To which of the offered nodes a pod goes, and by which lease.
+
+    One node, also where several would do: whoever comes next must know which is left.
+
+    Args:
+        leases: of the pod's workload, in the order of `by_workload`.
+        pod: who.
+        names: offered nodes.
+        holders: uid of the pod that holds a lease, by lease; LAPSED where one was told it and never came.
+        now_us: microseconds since 1970.
+
+    Returns:
+        The lease that the pod holds already if its node is offered, else the first that nobody was told, else the first
+        that lapsed; a Steer without lease where no node of theirs is offered. None where no lease is open for the pod:
+        all have expired, are of another template or are held by others.
+
+    Raises:
+        Nothing.
+
+    Source: ours.
+    """
+    its_own = [
+        one for one in leases if _admits(one, pod, now_us) and holders.get(one.lease, LAPSED) in {LAPSED, pod.uid}
+    ]
+    if not its_own:
+        return None
+    offered = frozenset(names)
+    there = (one for one in its_own if one.node in offered)
+    return Steer(min(there, key=lambda one: _rank(holders.get(one.lease), pod), default=None))
+
+
+def _admits(lease: Lease, pod: Pod, now_us: int) -> bool:
+    return lease.expires_us > now_us and lease.template_hash in {"", pod.template_hash}
+
+
+def _rank(holder: str | None, pod: Pod) -> int:
+    return 1 if holder is None else 0 if holder == pod.uid else 2

@@ -1,0 +1,114 @@
+"""Lease reading: steering leases from the store to who answers schedulers, once a second, by a thread. An edge.
+
+A thread of its own: a database that hangs holds up neither answers nor reloading. While it does not answer, the leases
+read last steer until they expire.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.steering import Lease
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+log = structlog.get_logger(__name__)
+
+EVERY_S, STOP_S = 1.0, 1.0
+
+
+@dataclass
+class LeaseReading:
+    """Reads the open leases of a cluster again and again, until it is closed.
+
+    Args:
+        address: of the store, as `advisor.store.open_store` takes it; empty for none.
+        cluster: whose; empty while that is not known.
+        now_us: the clock.
+        take: told of all open leases when they have changed.
+        metrics: where is counted how that goes.
+    """
+
+    address: str
+    cluster: Callable[[], str]
+    now_us: Callable[[], int]
+    take: Callable[[Sequence[Lease]], None]
+    metrics: CollectorRegistry
+    _ended: Event = field(default_factory=Event, init=False)
+    _known: list[Lease] = field(default_factory=list, init=False)
+    _checked: bool = field(default=False, init=False)
+    """Whether the store was found to be of our version since it last was not."""
+    _problem: str = field(default="", init=False)
+    _read_us: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        name, what = "cohabit_lease_readings_failed", "Readings of steering leases that the store did not answer."
+        self._failures = Counter(name, what, registry=self.metrics)
+        self._read_us = self.now_us()
+        age = Gauge("cohabit_leases_age_seconds", "Since steering leases were read last.", registry=self.metrics)
+        age.set_function(lambda: (self.now_us() - self._read_us) / 1e6)
+        self._thread = Thread(target=self._run, name="cohabit-leases", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read no more."""
+        self._ended.set()
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        while not self._is_there():
+            self._read_us = self.now_us()
+            if self._ended.wait(EVERY_S):
+                return
+        from advisor.store import open_store  # many never have a store: a process without is smaller
+
+        try:
+            with open_store(self.address) as engine:
+                while not self._ended.is_set():
+                    self._read(engine)
+                    self._ended.wait(EVERY_S)
+        except BadStoreUrl as error:
+            self._fail(str(error))
+
+    def _is_there(self) -> bool:
+        return "://" in self.address or (bool(self.address) and Path(self.address).is_file())
+
+    def _read(self, engine: "Engine") -> None:
+        """Once; what fails leaves the leases that were read last."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            leases = self._open_ones(engine)
+        except StoreOutdated:
+            leases, self._checked = [], False
+        except (StoreAhead, StoreUnavailable, SQLAlchemyError) as error:
+            self._fail(str(error))
+            return
+        self._problem, self._read_us = "", self.now_us()
+        if leases != self._known:
+            self._known = leases
+            self.take(leases)
+
+    def _open_ones(self, engine: "Engine") -> list[Lease]:
+        from advisor.lease_store import open_leases
+        from advisor.store import check
+
+        if not self._checked:
+            check(engine)
+            self._checked = True
+        cluster = self.cluster()
+        return open_leases(engine, cluster, self.now_us()) if cluster else []
+
+    def _fail(self, problem: str) -> None:
+        self._failures.inc()
+        self._checked = False
+        if problem != self._problem:
+            log.warning("steering leases cannot be read; those known steer until they expire", problem=problem)
+        self._problem = problem
