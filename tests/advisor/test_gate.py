@@ -31,7 +31,7 @@ from advisor.rates import Rates
 from advisor.refusals import MINUTE_US, WRITTEN_A_MINUTE, Refusals
 from advisor.serving import Serving
 from advisor.store import migrate, open_store
-from advisor.token_store import UNKNOWN, Doer, all_tokens, create_token, revoke_token
+from advisor.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
 from advisor.tokens import ROLES, Shown, TokenRole, new_token
 from models.registry import Registry
 
@@ -327,7 +327,7 @@ def test_a_token_expires_to_the_moment_also_while_it_is_remembered(client: TestC
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first() -> None:
-    remembered = Remembered()
+    remembered = Remembered[Shown, Verdict]()
     for i in range(MOST_REMEMBERED + 10):
         remembered.put(Shown(f"{i:012x}", b""), UNKNOWN, i)
 

@@ -1,0 +1,103 @@
+"""The page of a node: who lives there, what each uses, and who of them suffers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+
+from advisor.api.roles import allowed
+from advisor.api.victims import WHO
+from advisor.diagnosis.verdicts import Diagnosis
+from advisor.errors import UnknownNode
+from advisor.pages.heat import heat_of
+from advisor.pages.looking import Seen, look
+from advisor.pages.rendering import Pages
+from advisor.serving import Serving
+from advisor.snapshot import Snapshot
+from features.catalog import NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A container on the node.
+
+    Args:
+        container: it.
+        app: its app; empty where it is not known.
+        qos: its class, BE or LS.
+        used: share of the node that it uses of each resource shown; NaN where it is not known.
+        wrong: what is wrong with it; None where nothing is known to be.
+    """
+
+    container: str
+    app: str
+    qos: str
+    used: tuple[float, ...]
+    wrong: Diagnosis | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A resource that somebody on the node uses, and how much all do; NaN where that is not known."""
+
+    name: str
+    used: float
+
+
+def node_routes(pages: Pages, serving: Serving) -> APIRouter:
+    """The route of a node."""
+    router = APIRouter()
+
+    @router.get("/ui/nodes/{node}")
+    @allowed(*WHO)
+    def node(request: Request, node: str) -> Response:
+        """One node."""
+        seen = look(serving)
+        snapshot = seen.snapshot
+        if snapshot is None or (row := snapshot.node_index.get(node)) is None:
+            raise UnknownNode(node)
+        columns = _columns(snapshot, row)
+        used = heat_of(snapshot, None).used[row] / 100
+        platform = int(snapshot.node_platform[row])
+        facts = {
+            "seen": seen,
+            "node": node,
+            "platform": snapshot.platforms[platform] if platform >= 0 else "",
+            "rack": snapshot.rack_of.get(node, ""),
+            "resources": [Shown(NAMES[column], float(used[column])) for column in columns],
+            "residents": residents(seen, snapshot, row, columns),
+        }
+        return pages.page(request, "node.html", facts)
+
+    return router
+
+
+def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> list[Resident]:
+    """Who lives on a node: who suffers first, the slowest before all; then by use of the first resource shown."""
+    wrong = {
+        one.container: one for one in (seen.told.diagnoses if seen.told else ()) if one.node == snapshot.nodes[row]
+    }
+    capacity = np.where(snapshot.node_capacity[row] > 0, snapshot.node_capacity[row], np.nan)
+    found = [
+        Resident(
+            container=snapshot.containers[at],
+            app=snapshot.apps[app] if (app := int(snapshot.resident_app[at])) >= 0 else "",
+            qos="BE" if snapshot.resident_best_effort[at] else "LS",
+            used=tuple((snapshot.resident_use[at] / capacity)[columns].tolist()),
+            wrong=wrong.get(snapshot.containers[at]),
+        )
+        for at in range(int(snapshot.first[row]), int(snapshot.first[row + 1]))
+    ]
+    return sorted(found, key=_worst)
+
+
+def _worst(of: Resident) -> tuple[bool, float, float]:
+    slowdown = np.nan_to_num(of.wrong.slowdown, nan=1.0) if of.wrong else 0.0
+    return of.wrong is None, -float(slowdown), -float(np.nan_to_num(of.used[0], nan=-1.0)) if of.used else 0.0
+
+
+def _columns(snapshot: Snapshot, row: int) -> list[int]:
+    """Resources of which the node has some, and something is known."""
+    use = snapshot.resident_use[snapshot.first[row] : snapshot.first[row + 1]]
+    usable = (snapshot.node_capacity[row] > 0) & (np.isfinite(use) & (use > 0)).any(axis=0)
+    return [int(column) for column in np.flatnonzero(usable)]
