@@ -13,7 +13,7 @@ from advisor.diagnosis.told import Told
 from advisor.pages.heat import NONE, VERDICTS, Heat, counted, heat_of, whole
 from advisor.pages.looking import look
 from advisor.pages.paging import sheet
-from advisor.pages.rendering import Pages
+from advisor.pages.rendering import Pages, resource
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES
@@ -30,6 +30,7 @@ class Map(msgspec.Struct, frozen=True):
     platforms: tuple[str, ...]
     platform: list[int]
     resources: list[str]
+    labels: list[str]
     used: list[list[int | None]]
     most: list[int | None]
     by: list[int]
@@ -115,6 +116,7 @@ def _map(snapshot: Snapshot, heat: Heat) -> Map:
         platforms=snapshot.platforms,
         platform=snapshot.node_platform.tolist(),
         resources=[NAMES[column] for column in told],
+        labels=[resource(NAMES[column]) for column in told],
         used=[whole(heat.used[:, column]) for column in told],
         most=whole(heat.most),
         by=[at.get(by, -1) for by in heat.by.tolist()],

@@ -1,5 +1,7 @@
 """The page of a node: who lives there, what each uses, and who of them suffers."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +29,7 @@ class Resident:
         qos: its class, BE or LS.
         used: share of the node that it uses of each resource shown; NaN where it is not known.
         wrong: what is wrong with it; None where nothing is known to be.
+        slows: whose culprit it was found to be.
     """
 
     container: str
@@ -34,6 +37,7 @@ class Resident:
     qos: str
     used: tuple[float, ...]
     wrong: Diagnosis | None
+    slows: tuple[Diagnosis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,10 @@ def node_routes(pages: Pages, serving: Serving) -> APIRouter:
 
 
 def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> list[Resident]:
-    """Who lives on a node: who suffers first, the slowest before all; then by use of the first resource shown."""
-    wrong = {
-        one.container: one for one in (seen.told.diagnoses if seen.told else ()) if one.node == snapshot.nodes[row]
-    }
+    """Who lives on a node: who suffers first, the slowest before all; then culprits; then by use."""
+    here = [one for one in (seen.told.diagnoses if seen.told else ()) if one.node == snapshot.nodes[row]]
+    wrong = {one.container: one for one in here}
+    slows = _slows(here)
     capacity = np.where(snapshot.node_capacity[row] > 0, snapshot.node_capacity[row], np.nan)
     found = [
         Resident(
@@ -85,15 +89,26 @@ def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> l
             qos="BE" if snapshot.resident_best_effort[at] else "LS",
             used=tuple((snapshot.resident_use[at] / capacity)[columns].tolist()),
             wrong=wrong.get(snapshot.containers[at]),
+            slows=tuple(slows[snapshot.containers[at]]),
         )
         for at in range(int(snapshot.first[row]), int(snapshot.first[row + 1]))
     ]
     return sorted(found, key=_worst)
 
 
-def _worst(of: Resident) -> tuple[bool, float, float]:
+def _slows(here: Iterable[Diagnosis]) -> dict[str, list[Diagnosis]]:
+    """Whom each culprit slows down."""
+    found = defaultdict[str, list[Diagnosis]](list)
+    for one in here:
+        if one.verdict == "culprit" and one.suspects:
+            found[one.suspects[0].container].append(one)
+    return found
+
+
+def _worst(of: Resident) -> tuple[bool, float, int, float]:
     slowdown = np.nan_to_num(of.wrong.slowdown, nan=1.0) if of.wrong else 0.0
-    return of.wrong is None, -float(slowdown), -float(np.nan_to_num(of.used[0], nan=-1.0)) if of.used else 0.0
+    used = float(np.nan_to_num(of.used[0], nan=-1.0)) if of.used else 0.0
+    return of.wrong is None, -float(slowdown), -len(of.slows), -used
 
 
 def _columns(snapshot: Snapshot, row: int) -> list[int]:

@@ -30,6 +30,31 @@ TITLES = {
 }
 
 
+RESOURCES = {
+    "cpu": "CPU",
+    "cpu_elsewhere": "CPU elsewhere",
+    "llc": "last-level cache",
+    "membw": "memory bandwidth",
+    "memory": "memory",
+    "disk": "disk",
+    "disk_ios": "disk operations",
+    "net": "network",
+    "gpu": "GPU",
+    "pcie": "PCIe",
+    "rdma": "RDMA",
+}
+"""Resources as people call them."""
+MEANINGS = {
+    "culprit": "A neighbour adds most of its slowdown",
+    "self-inflicted": "Its own CPU limit holds it back",
+    "host": "Most others on the node are slow too, beyond what neighbours explain",
+    "downstream": "Its answers alone are late, and those of its replicas elsewhere too",
+    "no offender": "No neighbour adds enough, or it is not sure which one adds most",
+    "not enough data": "Too few of its last windows could be compared with its normal",
+}
+"""Of verdicts, in a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the navigation leads: its route says who may go there."""
@@ -70,6 +95,8 @@ class Pages:
             "segment": partial(quote, safe=""),
             "ago": lambda at_us: duration((self.now_us() - at_us) / 1e6),
             "plural": plural,
+            "resource": resource,
+            "meaning": lambda verdict: MEANINGS.get(verdict, ""),
         }
         self._made = made
 
@@ -103,8 +130,15 @@ def ratio(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share; a dash where it is not known."""
-    return f"{value:.0%}" if isfinite(value) else "–"
+    """A share, small ones more exactly; a dash where it is not known."""
+    if not isfinite(value):
+        return "–"
+    return f"{value:.1%}" if 0.0005 <= abs(value) < 0.0995 else f"{value:.0%}"
+
+
+def resource(name: str) -> str:
+    """A resource as people call it."""
+    return RESOURCES.get(name.replace(" ", "_"), name)
 
 
 def moment(at_us: int) -> str:

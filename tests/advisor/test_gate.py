@@ -67,8 +67,11 @@ class Guarded:
     def revoke(self, name: str) -> None:
         revoke_token(self.store, name, Doer("local:me", self.now_us, "gone"))
 
+    def entries(self) -> list[Entry]:
+        return list(entries(self.store))
+
     def refused(self) -> list[Entry]:
-        return [entry for entry in entries(self.store) if entry.action == "request"]
+        return [entry for entry in self.entries() if entry.action == "request"]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@
   });
 
   function line(column, i, colour) {
-    const shown = column.kind === "slowdown" ? (v) => v.toFixed(2) : (v) => `${Math.round(v * 100)} %`;
+    const shown = column.kind === "slowdown" ? (v) => v.toFixed(2) : (v) => `${Math.round(v * 100)}%`;
     return {
       label: column.label,
       stroke: colour,
@@ -85,7 +85,7 @@
     plot(`Slowdown, 1.0 is its own normal; it suffers above ${limit}`, slow, [style("--bad")], () => [Math.min(0.9, ...slow[0].values.map((v) => v ?? 1)), high * 1.08], (v) => v.toFixed(1), { draw: [atLimit] });
     if (used.length) {
       const most = Math.max(0.05, ...used.flatMap((column) => column.values.map((v) => v ?? 0)));
-      plot("Used by its neighbours, share of the node", used, colours, () => [0, most * 1.1], (v) => `${Math.round(v * 100)} %`, {});
+      plot("Used by its neighbours: share of the node, of CPU a share of its own cores", used, colours, () => [0, most * 1.1], (v) => `${Math.round(v * 100)}%`, {});
     }
     box.dataset.drawn = plots.length;
   }

@@ -85,8 +85,8 @@
     const parts = [told.nodes[node]];
     if (told.platform[node] >= 0) parts.push(told.platforms[told.platform[node]]);
     parts.push(`${told.residents[node]} containers`);
-    const by = told.resources[told.by[node]];
-    parts.push(by ? `${by} ${told.most[node]} %` : "use not known");
+    const by = told.labels[told.by[node]];
+    parts.push(by ? `${by} ${told.most[node]}%` : "use not known");
     parts.push(verdict ? `${told.victims[node]} suffer, worst: ${verdict}` : "nobody suffers");
     return parts.join(" · ");
   }
@@ -115,7 +115,9 @@
     const entry = document.createElement("span");
     const square = document.createElement("i");
     square.style.background = of;
-    entry.append(square, text);
+    entry.append(square);
+    if (text) entry.append(text);
+    entry.className = text ? "named" : "";
     return entry;
   }
 
@@ -123,9 +125,9 @@
     const colours = palette();
     legend.replaceChildren();
     if (colour.value !== "verdict") {
-      legend.append("0 %");
+      legend.append("0%");
       colours.heat.forEach((of) => legend.append(swatch(of, "")));
-      legend.append("100 %", swatch(colours.unknown, "not known"));
+      legend.append("100%", swatch(colours.unknown, "not known"));
     } else {
       legend.append(swatch(colours.calm, "nobody suffers"));
     }
@@ -167,7 +169,7 @@
     .then((reply) => reply.json())
     .then((found) => {
       told = found;
-      for (const name of told.resources) colour.add(new Option(name, name));
+      told.resources.forEach((name, i) => colour.add(new Option(told.labels[i], name)));
       sift();
       explain();
     });
