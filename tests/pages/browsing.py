@@ -17,6 +17,7 @@ ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-lcd-text",
 )
 
 
