@@ -84,6 +84,9 @@ def fetched(url: str, body: bytes | None = None) -> str:
 main, scheduler = found()[:2]
 ready = json.loads(fetched(f"{main}/readyz"))
 scores = json.loads(fetched(f"{scheduler}/extender/prioritize", golden.read_bytes()))
+page = fetched(f"{main}/ui/cluster")
+style = re.findall(r'href="(/ui/static/[^"]*pages.css)"', page)[0]
+assert "--surface" in fetched(main + style), style
 offered = json.loads(golden.read_bytes())["NodeNames"]
 assert ready["status"] == "ready", ready
 assert [entry["Host"] for entry in scores] == offered, scores

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from numpy.typing import NDArray
 
 from advisor.api.roles import allowed
 from advisor.api.victims import WHO
 from advisor.diagnosis.verdicts import Diagnosis
 from advisor.errors import UnknownNode
-from advisor.pages.heat import heat_of
 from advisor.pages.looking import Seen, look
 from advisor.pages.rendering import Pages
 from advisor.serving import Serving
@@ -61,7 +61,7 @@ def node_routes(pages: Pages, serving: Serving) -> APIRouter:
         if snapshot is None or (row := snapshot.node_index.get(node)) is None:
             raise UnknownNode(node)
         columns = _columns(snapshot, row)
-        used = heat_of(snapshot, None).used[row] / 100
+        used = used_by_all(snapshot, row)
         platform = int(snapshot.node_platform[row])
         facts = {
             "seen": seen,
@@ -74,6 +74,14 @@ def node_routes(pages: Pages, serving: Serving) -> APIRouter:
         return pages.page(request, "node.html", facts)
 
     return router
+
+
+def used_by_all(snapshot: Snapshot, row: int) -> NDArray[np.float64]:
+    """(resources) shares of a node that its residents use; NaN where one of them or the node is not known."""
+    use = snapshot.resident_use[snapshot.first[row] : snapshot.first[row + 1]].sum(axis=0)
+    known = snapshot.node_known[row] & (snapshot.node_capacity[row] > 0)
+    share: NDArray[np.float64] = np.divide(use, snapshot.node_capacity[row], out=np.full(len(use), np.nan), where=known)
+    return share
 
 
 def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> list[Resident]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from secrets import token_bytes
 
 import anyio
 import pytest
+from diagnoses import FOUND, diagnosis
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from httpx2 import Response
@@ -26,6 +27,7 @@ from advisor.api.app import assembled, create_app, guarded
 from advisor.api.gate import SAID, Guard
 from advisor.api.roles import Role, allowed, roles_of
 from advisor.audit import Entry, entries
+from advisor.diagnosis.told import write_told
 from advisor.errors import StoreUnavailable
 from advisor.rates import Rates
 from advisor.refusals import MINUTE_US, WRITTEN_A_MINUTE, Refusals
@@ -84,6 +86,7 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 @pytest.fixture
 def client(guarding: Guarded, process: Process) -> TestClient:
     app = create_app(process.made_ready().serving, guarding.guard)
+    write_told(process.snapshots, replace(FOUND, diagnoses=(diagnosis("container"),)))
     return TestClient(app, client=("192.0.2.7", 50_000))
 
 

@@ -10,7 +10,8 @@ from diagnoses import diagnosis, suspect, told
 
 from advisor.pages.heat import NONE, VERDICTS, counted, heat_of, whole
 from advisor.pages.looking import Seen
-from advisor.pages.node import residents
+from advisor.pages.node import residents, used_by_all
+from advisor.pages.overview import Overviews
 from advisor.pages.paging import sheet
 from advisor.pages.rendering import duration, percent, plural, ratio, resource
 from advisor.pages.victims import WIDTH, drawn
@@ -29,6 +30,23 @@ def test_of_each_node_the_largest_share_counts() -> None:
         assert NAMES[heat.by[row]] == max(shares, key=lambda name: shares[name])
     assert heat.residents.tolist() == np.diff(CLUSTER.first).tolist()
     assert heat.verdict.tolist() == [NONE] * 4
+
+
+def test_a_node_alone_and_among_all_is_as_full() -> None:
+    for row in range(4):
+        assert used_by_all(CLUSTER, row) * 100 == pytest.approx(heat_of(CLUSTER, None).used[row])
+
+
+def test_an_overview_is_made_once_for_what_there_is_to_see() -> None:
+    overviews, found = Overviews(), told(diagnosis(node="n2"))
+
+    first = overviews.of(CLUSTER, None)
+
+    assert overviews.of(CLUSTER, None) is first
+    assert overviews.of(CLUSTER, found) is not first
+    assert [row.name for row in overviews.of(CLUSTER, found).called(" N2 ")] == ["n2"]
+    assert overviews.of(CLUSTER, found).rows[0].name == "n2"
+    assert {row.platform for row in first.called("small")} == {"small"}
 
 
 def test_what_is_not_known_is_not_taken_for_nothing() -> None:
