@@ -15,7 +15,7 @@ from playwright.sync_api import Page, ViewportSize  # noqa: E402
 from town import sick, town  # noqa: E402
 
 NODES, VICTIMS = 900, 70
-SIZE: ViewportSize = {"width": 1040, "height": 760}
+SIZE: ViewportSize = {"width": 980, "height": 740}
 SHORT: ViewportSize = {"width": 1240, "height": 600}
 MOST_BYTES = 150_000
 
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
 
 def taken(page: Page, path: Path, *, whole: bool = False) -> None:
     """Take a picture that a page of documentation can carry."""
-    path.write_bytes(packed(page.screenshot(full_page=whole)))
+    path.write_bytes(packed(page.screenshot(full_page=whole, scale="css")))
     if path.stat().st_size > MOST_BYTES:
         message = f"{path} has {path.stat().st_size} bytes, more than {MOST_BYTES}"
         raise ValueError(message)
