@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import structlog
 from anyio import CapacityLimiter, to_thread
@@ -29,6 +29,8 @@ RETRY_S = 5
 """What is told to whom nobody can judge for now."""
 
 Status = Literal[401, 403, 429, 503]
+A = TypeVar("A")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,21 @@ def forbidden(caller: Caller, roles: Collection[str]) -> Refusal | None:
 
 
 @dataclass(slots=True)
-class Remembered:
-    """The newest verdicts, a bounded number of them, each for a while."""
+class Remembered(Generic[A, V]):
+    """The newest verdicts on what is shown, a bounded number of them, each for a while."""
 
-    kept: OrderedDict[Shown, tuple[Verdict, int]] = field(default_factory=OrderedDict)
+    kept: OrderedDict[A, tuple[V, int]] = field(default_factory=OrderedDict)
 
-    def get(self, asked: Shown, now_us: int) -> Verdict | None:
+    def get(self, asked: A, now_us: int) -> V | None:
         """The verdict, if it is still believed; one dated in the future, by a clock put back since, is not."""
         verdict, at_us = self.kept.get(asked, (None, 0))
         return verdict if 0 <= now_us - at_us < REMEMBERED_US else None
 
-    def put(self, asked: Shown, verdict: Verdict, now_us: int) -> None:
+    def forget(self, asked: A) -> None:
+        """Ask the store the next time."""
+        self.kept.pop(asked, None)
+
+    def put(self, asked: A, verdict: V, now_us: int) -> None:
         """Remember a verdict, in the place of the oldest one where there is no room."""
         self.kept.pop(asked, None)
         while len(self.kept) >= MOST_REMEMBERED:
@@ -85,8 +91,8 @@ class Access:
     store: Engine
     now_us: Callable[[], int]
     issuer: "Issuer | None" = None
-    _good: Remembered = field(default_factory=Remembered, init=False)
-    _bad: Remembered = field(default_factory=Remembered, init=False)
+    _good: Remembered[Shown, Verdict] = field(default_factory=Remembered, init=False)
+    _bad: Remembered[Shown, Verdict] = field(default_factory=Remembered, init=False)
     """Apart, so that no flood of wrong tokens pushes out the good ones."""
     _silent_until_us: int = field(default=0, init=False)
 

@@ -236,3 +236,44 @@ class BadMove(AdvisorError):
     def __init__(self, step: int, what: str, value: str, why: str) -> None:
         self.step, self.what, self.value = step, what, value
         super().__init__(f"step {step} cannot be exported: its {what} {value[:120]!r} {why}: make the proposal anew")
+
+
+class TooMuchToTell(AdvisorError):
+    """More diagnoses than a file of them holds."""
+
+    def __init__(self, victims: int, size_bytes: int, limit_bytes: int) -> None:
+        self.victims, self.size_bytes, self.limit_bytes = victims, size_bytes, limit_bytes
+        super().__init__(
+            f"the diagnoses of {victims} victims take {size_bytes} bytes, and {limit_bytes} are read: diagnose fewer "
+            "nodes at a time"
+        )
+
+
+class UnreadableDiagnoses(AdvisorError):
+    """The file of diagnoses cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"{path} cannot be read ({reason}): write it again with `cohabit victims --publish`, by the same version "
+            "of Cohabit as serves"
+        )
+
+
+class NothingDiagnosed(AdvisorError):
+    """Nobody has looked yet who suffers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__("nothing has been diagnosed yet: `cohabit victims --publish` writes what it finds")
+
+
+class NoVictim(AdvisorError):
+    """A container of which nothing wrong is known."""
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        super().__init__(
+            f"container {container[:253]!r} does not suffer, as far as the newest diagnoses tell: GET /v1/victims "
+            "names all who do"
+        )

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.advised import Explorer
 from advisor.decision import VETO_SLOWDOWN, cost, points
+from advisor.diagnosis.newest import NewestTold
 from advisor.errors import AdvisorError, NoBundle
 from advisor.margins import served_margins
 from advisor.model import Model, open_model
@@ -91,6 +92,7 @@ class Serving:
     _snapshot: Snapshot | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self.diagnoses = NewestTold(self.snapshots)
         self.answers = Counter(
             "cohabit_answers", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
         )
@@ -152,6 +154,11 @@ class Serving:
     def cluster(self) -> str:
         """Of the snapshot in use; empty without one."""
         return self._snapshot.cluster if self._snapshot is not None else ""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot that could be read, with or without a bundle to score it by."""
+        return self._snapshot
 
     def age_s(self) -> float:
         """Seconds since the newest message behind the snapshot; infinite without one."""

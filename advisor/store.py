@@ -128,6 +128,18 @@ LEASES = Table(
 )
 """Where pods of evicted ones belong; withdrawn ones are gone, expired ones stay."""
 
+SESSIONS = Table(
+    "sessions",
+    METADATA,
+    Column("id_sha256", LargeBinary(32), primary_key=True),
+    Column("token_prefix", String(12), nullable=False),
+    Column("who", String(200), nullable=False),
+    Column("roles", String(200), nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+)
+"""Who is logged in with a browser, by which token and as what; roles by commas. What the cookie says is nowhere."""
+
 
 @contextmanager
 def open_store(address: str) -> Iterator[Engine]:

@@ -477,6 +477,10 @@ def victims(
         str | None, typer.Option(help="Tell why of one, and who beside it comes into question.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it here.")] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Show it in `cohabit serve` over these snapshots.")
+    ] = False,
+    snapshots: Snapshots = None,
 ) -> None:
     """Tell who suffers beside whom, through which resource, and how sure that is.
 
@@ -490,7 +494,9 @@ def victims(
     """
     from cohabit.diagnosis_commands import run_victims
 
-    run_victims(settings(), lake=lake, at=at, container=container, out=out)
+    own = settings()
+    folder = (snapshots or own.snapshots) if publish else None
+    run_victims(own, lake=lake, at=at, container=container, out=out, publish_to=folder)
 
 
 @app.command()

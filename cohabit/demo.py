@@ -199,9 +199,12 @@ def _refresh(demo: Demo) -> None:
 
 
 def _serve(demo: Demo, *, leave: bool) -> None:
+    from advisor.pages.entrance import OpenEntrance
     from advisor.snapshot import load_current
     from cohabit.listening import PORTS_TRIED
+    from cohabit.serve_commands import new_id
     from cohabit.serving import Front, SchedulerListener, run
+    from cohabit.token_commands import local_name
 
     snapshots = demo.folder / "snapshots"
     as_of_us = load_current(snapshots).as_of_us
@@ -223,7 +226,7 @@ def _serve(demo: Demo, *, leave: bool) -> None:
     run(
         serving,
         source,
-        Front(settings.advisor.port),
+        Front(settings.advisor.port, OpenEntrance(local_name(), serving.now_us, new_id)),
         SchedulerListener(settings.advisor.scheduler_port, PORTS_TRIED),
         ready=ready,
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING
 
 import orjson
@@ -23,7 +24,13 @@ NOBODY = "nobody suffers: no latency-sensitive container was slower than 1.25 ti
 
 
 def run_victims(
-    settings: Settings, *, lake: str | None, at: datetime | None, container: str | None, out: Path | None
+    settings: Settings,
+    *,
+    lake: str | None,
+    at: datetime | None,
+    container: str | None,
+    out: Path | None,
+    publish_to: Path | None,
 ) -> None:
     """See `cohabit victims`."""
     from cohabit.diagnosing import diagnosed, newest_window
@@ -39,6 +46,19 @@ def run_victims(
     if out is not None:
         out.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
         console.print(f"written: {out}")
+    if publish_to is not None:
+        _publish(publish_to, settings.cluster, found, until)
+
+
+def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:
+    """Tell whoever serves from the folder what was found of their cluster."""
+    from advisor.diagnosis.told import Told, write_told
+
+    here = tuple(one for one in found if one.cluster == cluster)
+    path = write_told(folder, Told(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
+    others = ", ".join(sorted({one.cluster for one in found} - {cluster}))
+    left_out = f"; others, of which nothing is told there: {others} (COHABIT_CLUSTER says which)" if others else ""
+    console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
 
 
 def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from cohabit.bounded_protocol import BoundedProtocol
 from cohabit.errors import NoFreePort, UnusableCertificates
@@ -63,7 +63,7 @@ def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket
     raise NoFreePort(port, last, reason)
 
 
-App = tuple[FastAPI, socket.socket, ssl.SSLContext | None]
+App = tuple[ASGIApp, socket.socket, ssl.SSLContext | None]
 """An application, where it listens, and what secures that."""
 
 
@@ -127,7 +127,7 @@ def _with_files(context: ssl.SSLContext, files: Certificates) -> ssl.SSLContext:
     return context
 
 
-def _config(app: FastAPI, secured: ssl.SSLContext | None = None) -> uvicorn.Config:
+def _config(app: ASGIApp, secured: ssl.SSLContext | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,

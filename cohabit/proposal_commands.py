@@ -14,7 +14,7 @@ from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.command_parts import existing_lake
 from cohabit.console import console
 from cohabit.store_commands import checked
-from cohabit.token_commands import user
+from cohabit.token_commands import local_name
 
 if TYPE_CHECKING:
     from advisor.proposals.desk import Actor, Desk
@@ -47,7 +47,7 @@ def opened(lake: str | None) -> Iterator[Opened]:
     sources = Sources(existing_lake(own, lake), own.snapshots, Registry(own.registry), own.registry.parent / PLANS)
     with checked(own) as engine:
         desk = Desk(engine, own.cluster, own.proposals.rules(), lambda: time_ns() // 1000)
-        yield Opened(desk, sources, Actor(f"local:{user()}", "admin", token_hex(8)))
+        yield Opened(desk, sources, Actor(local_name(), "admin", token_hex(8)))
 
 
 @proposals_app.command("propose")

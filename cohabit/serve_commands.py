@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from advisor.api.gate import Guard
     from advisor.issuer import Issuer
+    from advisor.pages.entrance import Entrance
     from advisor.serving import Serving
     from cohabit.listening import Certificates
     from cohabit.workers import Source
@@ -76,6 +77,11 @@ def _why(serving: "Serving") -> str:
     return f", the newest message is {age} old (limit {limit}, COHABIT_ADVISOR__MAX_FEATURE_AGE_S)"
 
 
+def new_id() -> str:
+    """What nobody guesses: 256 random bits."""
+    return token_hex(32)
+
+
 def source_of(settings: Settings, registry: Path | None = None, snapshots: Path | None = None) -> "Source":
     """What the listeners answer from."""
     from advisor.advised import Shares
@@ -128,11 +134,11 @@ def run_serve(
             console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
 
-    with _guard(settings, serving) as guard:
+    with _guarding(settings, serving) as (guard, entrance):
         run(
             serving,
             source,
-            Front(own.port if port is None else port, str(own.host), guard),
+            Front(own.port if port is None else port, entrance, str(own.host), guard),
             SchedulerListener(
                 port=own.scheduler_port if scheduler_port is None else scheduler_port,
                 host=str(own.scheduler_host),
@@ -146,8 +152,8 @@ def run_serve(
 
 
 @contextmanager
-def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
-    """Who guards the listener for people and tools; None where it is open.
+def _guarding(settings: Settings, serving: "Serving") -> "Iterator[tuple[Guard | None, Entrance]]":
+    """Who guards the listener for people and tools, None where it is open; and how browsers are recognised there.
 
     Raises:
         StoreOutdated: the store of tokens has not been made, or lacks migrations.
@@ -155,20 +161,24 @@ def _guard(settings: Settings, serving: "Serving") -> "Iterator[Guard | None]":
         StoreUnavailable: it does not answer.
         BadIssuer: the address of the issuer is none to trust.
     """
-    if settings.advisor.access == "open":
-        yield None
-        return
     from advisor.access import Access
     from advisor.api.gate import Guard
+    from advisor.pages.entrance import OpenEntrance
+    from advisor.pages.sessions import SessionEntrance
     from advisor.rates import Rates
     from advisor.refusals import Refusals
     from cohabit.store_commands import checked
+    from cohabit.token_commands import local_name
 
+    if settings.advisor.access == "open":
+        yield None, OpenEntrance(local_name(), serving.now_us, new_id)
+        return
     issuer = _issuer(settings.advisor, serving.now_us)
     with checked(settings) as store:
         refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
         rates = Rates(settings.advisor.caller_rate, settings.advisor.caller_burst)
-        yield Guard(Access(store, serving.now_us, issuer), refusals, rates)
+        entrance = SessionEntrance(store, serving.now_us, new_id, refusals, rates)
+        yield Guard(Access(store, serving.now_us, issuer), refusals, rates), entrance
 
 
 def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":

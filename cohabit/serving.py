@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.api.gate import Guard
+from advisor.pages.app import Beside, create_pages
+from advisor.pages.entrance import Entrance
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.listening import HOST, App, Certificates, address, free_socket, listen, secured_by
@@ -63,10 +65,12 @@ class Front:
     Args:
         port: the first one that is tried; 0 takes any.
         host: an address of this machine.
+        entrance: how browsers are recognised.
         guard: who may do what; None lets everybody do everything.
     """
 
     port: int
+    entrance: Entrance
     host: str = HOST
     guard: Guard | None = None
 
@@ -104,8 +108,9 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         prioritizer, peers = shared.prioritizer(serving, 0)
         metrics = CollectorRegistry()
         metrics.register(Together(serving.metrics, shared.folder))
-        apps = [
-            (create_app(serving, front.guard, metrics), main, None),
+        pages = create_pages(serving, front.entrance)
+        apps: list[App] = [
+            (Beside(create_app(serving, front.guard, metrics), pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
         ]
         with (

@@ -93,7 +93,12 @@ def run_audit(settings: Settings, since: datetime | None) -> None:
 def _doer() -> "Doer":
     from advisor.token_store import Doer
 
-    return Doer(f"local:{user()}", _now_us(), token_hex(8))
+    return Doer(local_name(), _now_us(), token_hex(8))
+
+
+def local_name() -> str:
+    """Whoever runs this, as the audit calls them."""
+    return f"local:{user()}"
 
 
 def user() -> str:

@@ -52,8 +52,8 @@ echo "making a store" >&2
 env -i PATH=/usr/bin:/bin HOME="$work" COHABIT_STORE="$work/store.sqlite" "$work/venv/bin/cohabit" store migrate
 
 echo "serving" >&2
-env -i PATH=/usr/bin:/bin HOME="$work" COLUMNS=200 "$work/venv/bin/cohabit" serve --registry "$work/registry" \
-  --snapshots "$work/snapshots" --port 0 --scheduler-port 0 >"$work/serve.log" 2>&1 &
+env -i PATH=/usr/bin:/bin HOME="$work" COLUMNS=200 COHABIT_ADVISOR__MAX_FEATURE_AGE_S=3600 \
+  "$work/venv/bin/cohabit" serve --registry "$work/registry" --snapshots "$work/snapshots" --port 0 --scheduler-port 0 >"$work/serve.log" 2>&1 &
 server=$!
 "$work/venv/bin/python" - "$work/serve.log" "$root/tests/golden/prioritize-names.request.json" <<'PYTHON'
 import json
@@ -84,6 +84,9 @@ def fetched(url: str, body: bytes | None = None) -> str:
 main, scheduler = found()[:2]
 ready = json.loads(fetched(f"{main}/readyz"))
 scores = json.loads(fetched(f"{scheduler}/extender/prioritize", golden.read_bytes()))
+page = fetched(f"{main}/ui/cluster")
+style = re.findall(r'href="(/ui/static/[^"]*pages.css)"', page)[0]
+assert "--surface" in fetched(main + style), style
 offered = json.loads(golden.read_bytes())["NodeNames"]
 assert ready["status"] == "ready", ready
 assert [entry["Host"] for entry in scores] == offered, scores

@@ -10,12 +10,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
 from advisor import newcomers, scoring
 from advisor.api.scores import ScoreReply, ScoreRequest
+from advisor.diagnosis.told import FILE, ToldFile
 from advisor.proposals.export import ApprovedMove, document, evictions, migration_jobs, plain
 from advisor.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
 from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
@@ -124,6 +126,12 @@ def exports() -> object:
     }
 
 
+def diagnosis() -> object:
+    _, parts = msgspec.json.schema_components([ToldFile])
+    told = {name: {key: of[key] for key in ("properties", "required")} for name, of in parts.items()}
+    return {"file": FILE, **told}
+
+
 CONTRACTS: dict[str, Callable[[], object]] = {
     "tables": tables,
     "topics": topics,
@@ -132,6 +140,7 @@ CONTRACTS: dict[str, Callable[[], object]] = {
     "bundle-manifest": lambda: shape(Manifest),
     "score-request": lambda: shape(ScoreRequest),
     "score-reply": lambda: shape(ScoreReply),
+    "diagnosis": diagnosis,
     "scorer": scorer,
     "features": features,
     "export": exports,

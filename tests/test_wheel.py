@@ -9,7 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("cohabit", "ingest", "features", "models", "advisor")
-DATA_FILES = {"ingest/jars.sha256"}
+DATA_FILES = {"ingest/jars.sha256"} | {
+    str(path.relative_to(ROOT))
+    for folder in ("static", "templates")
+    for path in (ROOT / "advisor" / "pages" / folder).rglob("*")
+    if path.is_file()
+}
 DESCRIPTION = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
 

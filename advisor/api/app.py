@@ -15,13 +15,31 @@ from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
+from advisor.api.victims import victim_routes
 from advisor.api.volcano import volcano_routes
 from advisor.api.watcher import watcher_routes
-from advisor.errors import AdvisorError, BadRequest, CallerGone, TooBusy, UnknownNode
+from advisor.errors import (
+    AdvisorError,
+    BadRequest,
+    CallerGone,
+    NothingDiagnosed,
+    NoVictim,
+    TooBusy,
+    UnknownNode,
+    UnreadableDiagnoses,
+)
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 
-STATUS: dict[type[AdvisorError], int] = {BadRequest: 400, UnknownNode: 404, TooBusy: 503, CallerGone: 503}
+STATUS: dict[type[AdvisorError], int] = {
+    BadRequest: 400,
+    UnknownNode: 404,
+    NoVictim: 404,
+    NothingDiagnosed: 404,
+    TooBusy: 503,
+    CallerGone: 503,
+    UnreadableDiagnoses: 503,
+}
 MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
 MAX_BODY_BYTES = 4 << 20
@@ -50,7 +68,8 @@ def create_app(serving: Serving, guard: Guard | None = None, metrics: CollectorR
         metrics: what /metrics tells; None tells of this process alone.
     """
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
-    app = assembled("Cohabit", [score_routes(serving), ops], max_body_bytes=MAX_BODY_BYTES)
+    routers = [score_routes(serving), victim_routes(serving.diagnoses, serving.now_us), ops]
+    app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES)
     return app if guard is None else guarded(app, guard)
 
 

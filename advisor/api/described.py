@@ -21,12 +21,12 @@ WHY = {
     400: "The body is no request of this kind: not JSON, cut off, nested too deeply, or of other types",
     401: "No token, or one that is wrong, expired or revoked",
     403: "A valid token of another role",
-    404: "Nothing is known of a node that was named",
+    404: "Nothing is known of what was named, or nothing of its kind yet",
     408: "The body did not arrive in time",
     413: "The body is longer than this listener reads",
     422: "The request is readable but does not fit: what, and where",
     429: "Too many requests by one caller: ask again when Retry-After says",
-    503: "Too many wait already, or tokens cannot be checked for now",
+    503: "Too many wait already, or what is needed cannot be read for now",
 }
 AT_THE_GATE = (401, 403, 429, 503)
 COMPONENTS = "#/components/schemas/{name}"

@@ -99,7 +99,7 @@ class Gate:
         if refusal is None:
             await (self.app if matching else _not_here(here))(scope, receive, send)
             return
-        request_id = await self.refusals.record(refusal, subject=named, address=_address(scope))
+        request_id = await self.refusals.record(refusal, subject=named, address=address_of(scope))
         await _refused(refusal, request_id)(scope, receive, send)
 
     async def _refusal(self, asked: Shown | Signed | None, doors: Collection[Collection[str]]) -> Refusal | None:
@@ -119,7 +119,7 @@ def _token(scope: Scope) -> Shown | Signed | None:
     return shown(text.strip()) or signed(text.strip()) if scheme.lower() == "bearer" else None
 
 
-def _address(scope: Scope) -> str:
+def address_of(scope: Scope) -> str:
     """From where, if it is an address: a proxy of this machine passes on what it was told."""
     try:
         return str(ip_address((scope.get("client") or ("",))[0]))

@@ -191,6 +191,8 @@ def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> Non
 def test_every_route_says_who_may_call_it(process: Process) -> None:
     assert roles_of(create_app(process.serving)) == {
         "POST /v1/scores": ("scheduler", "sre", "admin"),
+        "GET /v1/victims": ("sre", "admin", "planner"),
+        "GET /v1/victims/{container}": ("sre", "admin", "planner"),
         "GET /healthz": ("anyone",),
         "GET /readyz": ("anyone",),
         "GET /metrics": ("anyone",),

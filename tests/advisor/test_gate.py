@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from secrets import token_bytes
 
 import anyio
 import pytest
+from diagnoses import FOUND, diagnosis
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from httpx2 import Response
@@ -26,12 +27,13 @@ from advisor.api.app import assembled, create_app, guarded
 from advisor.api.gate import SAID, Guard
 from advisor.api.roles import Role, allowed, roles_of
 from advisor.audit import Entry, entries
+from advisor.diagnosis.told import write_told
 from advisor.errors import StoreUnavailable
 from advisor.rates import Rates
 from advisor.refusals import MINUTE_US, WRITTEN_A_MINUTE, Refusals
 from advisor.serving import Serving
 from advisor.store import migrate, open_store
-from advisor.token_store import UNKNOWN, Doer, all_tokens, create_token, revoke_token
+from advisor.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
 from advisor.tokens import ROLES, Shown, TokenRole, new_token
 from models.registry import Registry
 
@@ -67,8 +69,11 @@ class Guarded:
     def revoke(self, name: str) -> None:
         revoke_token(self.store, name, Doer("local:me", self.now_us, "gone"))
 
+    def entries(self) -> list[Entry]:
+        return list(entries(self.store))
+
     def refused(self) -> list[Entry]:
-        return [entry for entry in entries(self.store) if entry.action == "request"]
+        return [entry for entry in self.entries() if entry.action == "request"]
 
 
 @pytest.fixture
@@ -81,6 +86,7 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 @pytest.fixture
 def client(guarding: Guarded, process: Process) -> TestClient:
     app = create_app(process.made_ready().serving, guarding.guard)
+    write_told(process.snapshots, replace(FOUND, diagnoses=(diagnosis("container"),)))
     return TestClient(app, client=("192.0.2.7", 50_000))
 
 
@@ -327,7 +333,7 @@ def test_a_token_expires_to_the_moment_also_while_it_is_remembered(client: TestC
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first() -> None:
-    remembered = Remembered()
+    remembered = Remembered[Shown, Verdict]()
     for i in range(MOST_REMEMBERED + 10):
         remembered.put(Shown(f"{i:012x}", b""), UNKNOWN, i)
 

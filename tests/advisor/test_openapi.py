@@ -103,6 +103,8 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
 
     assert described(create_app(serving)) == {
         "/v1/scores": {"post": ["200", "400", "404", "408", "413", "422", "503"]},
+        "/v1/victims": {"get": ["200", "404", "422", "503"]},
+        "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},
         "/healthz": {"get": ["200"]},
         "/readyz": {"get": ["200", "503"]},
         "/metrics": {"get": ["200"]},

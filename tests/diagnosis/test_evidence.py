@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from advisor.diagnosis.evidence import DEMANDS, Evidence, Pins, diagnose
+from advisor.diagnosis.told import read_told
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
 from benchmarks.diagnosis_measured import LOUD, measured
@@ -215,6 +216,25 @@ def test_the_command_tells_people_and_programs_the_same(
     assert [one["container"] for one in json.loads(out.read_text())] == [one.container for one in found]
     assert found[0].verdict in ran.stdout
     assert found[0].reason in " ".join(worst.stdout.split())
+
+
+def test_the_command_shows_what_it_found_in_serve(stage: tuple[Cast, Lake, list[Scene]], tmp_path: Path) -> None:
+    at = np.datetime64(int(TIMES[-1]), "s").astype(str)
+    words = ["victims", "--lake", str(stage[1].root), "--at", at, "--publish", "--snapshots", str(tmp_path)]
+
+    found = diagnosed(stage[1], datetime.fromtimestamp(TIMES[-1], UTC))
+    here = CliRunner().invoke(app, words, env={"COHABIT_CLUSTER": found[0].cluster, "COLUMNS": "300"})
+    published = read_told(tmp_path)
+    elsewhere = CliRunner().invoke(app, words, env={"COHABIT_CLUSTER": "elsewhere", "COLUMNS": "300"})
+    nobody = read_told(tmp_path)
+
+    assert (here.exit_code, elsewhere.exit_code) == (0, 0)
+    assert published is not None
+    assert [one.container for one in published.diagnoses] == [one.container for one in found]
+    assert published.at_us == found[0].window_end_us
+    assert nobody is not None
+    assert (nobody.cluster, nobody.diagnoses) == ("elsewhere", ())
+    assert f"of which nothing is told there: {found[0].cluster}" in elsewhere.stdout
 
 
 @pytest.mark.parametrize(

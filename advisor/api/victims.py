@@ -1,0 +1,200 @@
+"""Victims: who suffers, whose doing that is, and how sure, as JSON."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from advisor.api.described import refusals
+from advisor.api.roles import Role, allowed
+from advisor.diagnosis.newest import NewestTold
+from advisor.diagnosis.told import Told
+from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
+from advisor.errors import NoVictim
+
+MOST = 1000
+"""Victims in one reply."""
+WHO: tuple[Role, ...] = ("sre", "admin", "planner")
+"""Who may see what is wrong on a cluster."""
+Name = Annotated[str | None, Query(max_length=253)]
+
+
+class SuspectReply(BaseModel):
+    """A neighbour, and what it adds."""
+
+    container: str
+    app: str | None
+    qos: str | None
+    """BE or LS."""
+    resource: str
+    """Through which it adds most."""
+    added: float | None
+    """Slowdown - 1 that it adds, on the mean over the windows in which the victim suffered."""
+    low: float | None
+    """Of a 90 % interval of it."""
+    high: float | None
+    surely: float | None
+    """Probability that it adds most."""
+
+
+class VictimReply(BaseModel):
+    """A container that suffers."""
+
+    container: str
+    app: str | None
+    node: str
+    slowdown_ratio: float | None
+    """Mean over the windows in which it suffered, 1.0 is its own normal; null where its own limit hides it."""
+    verdict: Verdict
+    reason: str
+    window_end_us: int
+    suspects: list[SuspectReply]
+    """Neighbours by what they add, most first, whatever the verdict is."""
+
+
+class VictimsReply(BaseModel):
+    """All who suffer, the slowest first."""
+
+    cluster: str
+    at_us: int
+    """Until when was looked, microseconds since 1970."""
+    age_s: float
+    """How long ago that was."""
+    matching: int
+    """How many there are, of which `limit` are told."""
+    victims: list[VictimReply]
+
+
+class SeenReply(SuspectReply):
+    """A neighbour, and what it used."""
+
+    used: list[float | None]
+    """Share of the node, or of the victim's cores, that it used of that resource in each window."""
+
+
+class EvidenceReply(VictimReply):
+    """A container that suffers, and by what that is told."""
+
+    cluster: str
+    age_s: float
+    ends_us: list[int]
+    """Ends of the windows looked at."""
+    slowdowns: list[float | None]
+    """In each of them."""
+    suspects: list[SeenReply]  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which victims; None or empty wants any.
+
+    Args:
+        verdict: what is wrong with them.
+        node: where they are.
+        app: of which app.
+    """
+
+    verdict: str | None = None
+    node: str | None = None
+    app: str | None = None
+
+    def among(self, told: Told) -> list[Diagnosis]:
+        """Those that are wanted: of the newest windows first, there the slowest, those whose limit hides it last."""
+        found = [
+            one
+            for one in told.diagnoses
+            if self.verdict in {None, "", one.verdict}
+            and self.node in {None, "", one.node}
+            and self.app in {None, "", one.app}
+        ]
+        return sorted(found, key=_worst)
+
+
+def _worst(one: Diagnosis) -> tuple[int, float, str, str]:
+    slowdown = one.slowdown if math.isfinite(one.slowdown) else 1.0
+    return -one.window_end_us, -slowdown, one.node, one.container
+
+
+def victim_routes(newest: NewestTold, now_us: Callable[[], int]) -> APIRouter:
+    """Routes for whoever looks what hurts now."""
+    router = APIRouter()
+
+    @router.get("/v1/victims", responses=refusals(404, 422, 503))
+    @allowed(*WHO)
+    def victims(
+        verdict: Verdict | None = None,
+        node: Name = None,
+        app: Name = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
+    ) -> VictimsReply:
+        """Who suffers, the slowest first, and whose doing that is."""
+        told = newest.told()
+        found = Wanted(verdict, node, app).among(told)
+        age_s = (now_us() - told.at_us) / 1e6
+        return VictimsReply(
+            cluster=told.cluster,
+            at_us=told.at_us,
+            age_s=age_s,
+            matching=len(found),
+            victims=[_victim(one) for one in found[:limit]],
+        )
+
+    @router.get("/v1/victims/{container}", responses=refusals(404, 422, 503))
+    @allowed(*WHO)
+    def victim(container: str) -> EvidenceReply:
+        """What is wrong with a container, with what was seen window by window."""
+        told = newest.told()
+        if (one := told.of(container)) is None:
+            raise NoVictim(container)
+        return _evidence(one, (now_us() - told.at_us) / 1e6)
+
+    return router
+
+
+def known(number: float) -> float | None:
+    """A number as JSON has it."""
+    return number if math.isfinite(number) else None
+
+
+def _suspect(of: Suspect) -> SuspectReply:
+    return SuspectReply(
+        container=of.container,
+        app=of.app,
+        qos=of.qos,
+        resource=of.resource,
+        added=known(of.added),
+        low=known(of.low),
+        high=known(of.high),
+        surely=known(of.surely),
+    )
+
+
+def _victim(one: Diagnosis) -> VictimReply:
+    return VictimReply(
+        container=one.container,
+        app=one.app,
+        node=one.node,
+        slowdown_ratio=known(one.slowdown),
+        verdict=one.verdict,
+        reason=one.reason,
+        window_end_us=one.window_end_us,
+        suspects=[_suspect(of) for of in one.suspects],
+    )
+
+
+def _evidence(one: Diagnosis, age_s: float) -> EvidenceReply:
+    return EvidenceReply(
+        **_victim(one).model_dump(exclude={"suspects"}),
+        cluster=one.cluster,
+        age_s=age_s,
+        ends_us=list(one.ends_us),
+        slowdowns=[known(slowdown) for slowdown in one.slowdowns],
+        suspects=[_seen(of) for of in one.suspects],
+    )
+
+
+def _seen(of: Suspect) -> SeenReply:
+    return SeenReply(**_suspect(of).model_dump(), used=[known(used) for used in of.used])

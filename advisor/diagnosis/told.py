@@ -1,0 +1,168 @@
+"""Told: who suffers, as a file beside the snapshots that whoever serves reads (docs/decisions/0044). An edge."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
+from advisor.errors import TooMuchToTell, UnreadableDiagnoses
+from ingest.atomic import replace_atomically
+
+FILE = "diagnosis.json"
+FORMAT = 1
+MOST_BYTES = 64 << 20
+"""Some 20,000 victims with all their windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was found in one look at a cluster.
+
+    Args:
+        cluster: which.
+        at_us: until when was looked, microseconds since 1970.
+        made_us: when that was written.
+        diagnoses: of all who suffer, the slowest first.
+    """
+
+    cluster: str
+    at_us: int
+    made_us: int
+    diagnoses: tuple[Diagnosis, ...]
+
+    def of(self, container: str) -> Diagnosis | None:
+        """What is wrong with a container; None where nothing is known to be."""
+        return next((one for one in self.diagnoses if one.container == container), None)
+
+
+class SuspectFile(msgspec.Struct, frozen=True):
+    """See Suspect; null is a number that is not known."""
+
+    container: str
+    app: str | None
+    qos: str | None
+    resource: str
+    added: float | None
+    low: float | None
+    high: float | None
+    surely: float | None
+    through: float | None
+    used: tuple[float | None, ...]
+
+
+class DiagnosisFile(msgspec.Struct, frozen=True):
+    """See Diagnosis; null is a number that is not known."""
+
+    cluster: str
+    node: str
+    container: str
+    app: str | None
+    window_end_us: int
+    slowdown: float | None
+    verdict: Verdict
+    reason: str
+    ends_us: tuple[int, ...]
+    slowdowns: tuple[float | None, ...]
+    suspects: tuple[SuspectFile, ...]
+
+
+class ToldFile(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    format: int
+    cluster: str
+    at_us: int
+    made_us: int
+    diagnoses: tuple[DiagnosisFile, ...]
+
+
+class _Head(msgspec.Struct, frozen=True):
+    format: int
+
+
+def write_told(folder: Path, told: Told) -> Path:
+    """Put what was found in the place of what was there; readers see the one or the other.
+
+    Raises:
+        TooMuchToTell: it would be larger than is read.
+    """
+    written = msgspec.json.encode({"format": FORMAT, **_plain(told)})
+    if len(written) > MOST_BYTES:
+        raise TooMuchToTell(len(told.diagnoses), len(written), MOST_BYTES)
+    replace_atomically(folder / FILE, written)
+    return folder / FILE
+
+
+def read_told(folder: Path) -> Told | None:
+    """What was found last; None where nobody looked yet.
+
+    Raises:
+        UnreadableDiagnoses: the file is broken, too large, or of a newer Cohabit.
+    """
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    if len(content) > MOST_BYTES:
+        raise UnreadableDiagnoses(path, f"it is longer than {MOST_BYTES} bytes")
+    return _decoded(path, content)
+
+
+def _decoded(path: Path, content: bytes) -> Told:
+    try:
+        found = msgspec.json.decode(content, type=_Head).format
+        if found != FORMAT:
+            raise UnreadableDiagnoses(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
+        of = msgspec.json.decode(content, type=ToldFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableDiagnoses(path, str(error)) from error
+    return Told(of.cluster, of.at_us, of.made_us, tuple(map(_diagnosis, of.diagnoses)))
+
+
+def _plain(told: Told) -> dict[str, object]:
+    """As the file has it; msgspec writes what is no number as null."""
+    return {
+        "cluster": told.cluster,
+        "at_us": told.at_us,
+        "made_us": told.made_us,
+        "diagnoses": told.diagnoses,
+    }
+
+
+def _diagnosis(of: DiagnosisFile) -> Diagnosis:
+    return Diagnosis(
+        cluster=of.cluster,
+        node=of.node,
+        container=of.container,
+        app=of.app,
+        window_end_us=of.window_end_us,
+        slowdown=_number(of.slowdown),
+        verdict=of.verdict,
+        reason=of.reason,
+        ends_us=of.ends_us,
+        slowdowns=tuple(map(_number, of.slowdowns)),
+        suspects=tuple(map(_suspect, of.suspects)),
+    )
+
+
+def _suspect(of: SuspectFile) -> Suspect:
+    return Suspect(
+        container=of.container,
+        app=of.app,
+        qos=of.qos,
+        resource=of.resource,
+        added=_number(of.added),
+        low=_number(of.low),
+        high=_number(of.high),
+        surely=_number(of.surely),
+        through=_number(of.through),
+        used=tuple(map(_number, of.used)),
+    )
+
+
+def _number(told: float | None) -> float:
+    return math.nan if told is None else told

@@ -1,0 +1,102 @@
+"""The pages as an application of their own, and how it stands beside the one for tools."""
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from advisor.api.app import STATUS
+from advisor.api.gate import doors_of
+from advisor.api.roles import allowed, roles_of
+from advisor.errors import AdvisorError
+from advisor.pages.assets import asset_routes, assets
+from advisor.pages.cluster import cluster_routes
+from advisor.pages.entrance import Entrance
+from advisor.pages.gate import PageGate, Problem
+from advisor.pages.login import HOME, login_routes
+from advisor.pages.node import node_routes
+from advisor.pages.rendering import Pages
+from advisor.pages.victims import victim_pages
+from advisor.serving import Serving
+from advisor.tokens import ROLES
+
+SAID = {404: "There is no such page.", 405: "There is no such page.", 422: "The address of this page does not fit."}
+
+
+def create_pages(serving: Serving, entrance: Entrance) -> FastAPI:
+    """All pages, behind their gate.
+
+    Args:
+        serving: what they show.
+        entrance: who comes in how.
+
+    Raises:
+        RouteWithoutRole: a page does not say who may see it.
+    """
+    known = assets()
+    pages = Pages(known, serving.now_us)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    for router in (
+        home_routes(),
+        asset_routes(known),
+        login_routes(pages, entrance),
+        cluster_routes(pages, serving),
+        node_routes(pages, serving),
+        victim_pages(pages, serving),
+    ):
+        app.include_router(router)
+    _tell_problems(app, pages)
+    pages.doors = roles_of(app)
+    app.add_middleware(PageGate, doors=doors_of(pages.doors), entrance=entrance, told=pages.problem)
+    return app
+
+
+def home_routes() -> APIRouter:
+    """Where one begins."""
+    router = APIRouter()
+
+    @router.get("/")
+    @allowed("anyone")
+    async def root() -> Response:
+        """To the pages."""
+        return RedirectResponse(HOME, 303)
+
+    @router.get("/ui")
+    @router.get(HOME)
+    @allowed(*ROLES)
+    async def home() -> Response:
+        """To the first page."""
+        return RedirectResponse("/ui/cluster", 303)
+
+    return router
+
+
+def _tell_problems(app: FastAPI, pages: Pages) -> None:
+    """Errors under /ui are pages."""
+
+    def advisor_error(request: Request, error: AdvisorError) -> Response:
+        return pages.problem(request.scope, Problem(STATUS.get(type(error), 500), str(error)))
+
+    def http_error(request: Request, error: HTTPException) -> Response:
+        return pages.problem(request.scope, Problem(error.status_code, SAID.get(error.status_code, error.detail)))
+
+    def validation_error(request: Request, _: RequestValidationError) -> Response:
+        return pages.problem(request.scope, Problem(422, SAID[422]))
+
+    app.exception_handler(AdvisorError)(advisor_error)
+    app.exception_handler(HTTPException)(http_error)
+    app.exception_handler(RequestValidationError)(validation_error)
+
+
+class Beside:
+    """Two applications on one listener: what is under /ui, and / itself, are pages."""
+
+    def __init__(self, app: ASGIApp, pages: ASGIApp) -> None:
+        self.app, self.pages = app, pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to one of them."""
+        path = scope.get("path", "")
+        paged = path in {"/", "/ui"} or path.startswith("/ui/")
+        await (self.pages if paged else self.app)(scope, receive, send)

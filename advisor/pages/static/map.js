@@ -1,0 +1,176 @@
+// The map of nodes: one square each on a canvas, by what is used most or by the worst verdict; arrow keys go about.
+(() => {
+  "use strict";
+  const box = document.getElementById("map");
+  if (!box) return;
+  const canvas = box.querySelector("canvas");
+  const brush = canvas.getContext("2d");
+  const said = document.getElementById("map-said");
+  const legend = document.getElementById("legend");
+  const filter = document.getElementById("filter");
+  const colour = document.getElementById("colour");
+  const STEPS = 7;
+  const HIGHEST = 460;
+  let told = null;
+  let shown = [];
+  let at = -1;
+  let grid = { columns: 1, size: 10, gap: 1 };
+
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const slug = (verdict) => verdict.replaceAll(" ", "-");
+
+  function palette() {
+    const verdicts = told.verdicts.map((verdict) => style(`--map-${slug(verdict)}`));
+    const heat = Array.from({ length: STEPS }, (_, step) => style(`--heat-${step}`));
+    return { verdicts, heat, unknown: style("--heat-unknown"), calm: style("--map-calm"), text: style("--text") };
+  }
+
+  const values = () => (colour.value === "most" ? told.most : told.used[told.resources.indexOf(colour.value)]);
+  const stepOf = (percent) => Math.min(STEPS - 1, Math.floor((Math.max(percent, 0) * STEPS) / 100));
+
+  function fill(node, colours) {
+    if (colour.value === "verdict") return colours.verdicts[told.verdict[node]] ?? colours.calm;
+    const percent = values()[node];
+    return percent === null ? colours.unknown : colours.heat[stepOf(percent)];
+  }
+
+  function arrange() {
+    const width = box.clientWidth;
+    let size = 30;
+    while (size > 4 && Math.ceil(shown.length / Math.floor(width / size)) * size > HIGHEST) size -= 1;
+    const columns = Math.max(1, Math.floor(width / size));
+    grid = { columns, size, gap: size > 12 ? 2 : 1 };
+    const height = Math.max(1, Math.ceil(shown.length / columns)) * size;
+    const scale = devicePixelRatio || 1;
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    brush.setTransform(scale, 0, 0, scale, 0, 0);
+  }
+
+  const corner = (place) => [(place % grid.columns) * grid.size, Math.floor(place / grid.columns) * grid.size];
+
+  function draw() {
+    if (!told) return;
+    arrange();
+    const colours = palette();
+    const side = grid.size - grid.gap;
+    shown.forEach((node, place) => {
+      const [x, y] = corner(place);
+      brush.fillStyle = fill(node, colours);
+      brush.fillRect(x, y, side, side);
+      if (colour.value !== "verdict" && told.victims[node]) mark(x, y, side, colours.verdicts[told.verdict[node]]);
+    });
+    if (at >= 0 && at < shown.length) frame(...corner(at), side, colours.text);
+    canvas.dataset.drawn = shown.length;
+  }
+
+  function mark(x, y, side, of) {
+    const small = Math.max(2, Math.round(side * 0.45));
+    brush.fillStyle = style("--surface");
+    brush.fillRect(x + side - small - 1, y, small + 1, small + 1);
+    brush.fillStyle = of;
+    brush.fillRect(x + side - small, y, small, small);
+  }
+
+  function frame(x, y, side, of) {
+    brush.lineWidth = 2;
+    brush.strokeStyle = of;
+    brush.strokeRect(x - 0.5, y - 0.5, side + 1, side + 1);
+  }
+
+  function describe(node) {
+    const verdict = told.verdicts[told.verdict[node]];
+    const parts = [told.nodes[node]];
+    if (told.platform[node] >= 0) parts.push(told.platforms[told.platform[node]]);
+    parts.push(`${told.residents[node]} containers`);
+    const by = told.labels[told.by[node]];
+    parts.push(by ? `${by} ${told.most[node]}%` : "use not known");
+    parts.push(verdict ? `${told.victims[node]} suffer, worst: ${verdict}` : "nobody suffers");
+    return parts.join(" · ");
+  }
+
+  function choose(place) {
+    if (!shown.length) return;
+    at = Math.min(Math.max(place, 0), shown.length - 1);
+    said.textContent = describe(shown[at]);
+    draw();
+  }
+
+  const open = (place) => location.assign(`/ui/nodes/${encodeURIComponent(told.nodes[shown[place]])}`);
+
+  function sift() {
+    const words = filter.value.trim().toLowerCase();
+    const fits = (node) =>
+      told.nodes[node].toLowerCase().includes(words) ||
+      (told.platforms[told.platform[node]] ?? "").toLowerCase().includes(words);
+    shown = told.nodes.map((_, node) => node).filter(fits);
+    at = -1;
+    said.textContent = words ? `${shown.length} of ${told.nodes.length} nodes` : "";
+    draw();
+  }
+
+  function swatch(of, text) {
+    const entry = document.createElement("span");
+    const square = document.createElement("i");
+    square.style.background = of;
+    entry.append(square);
+    if (text) entry.append(text);
+    entry.className = text ? "named" : "";
+    return entry;
+  }
+
+  function explain() {
+    const colours = palette();
+    legend.replaceChildren();
+    if (colour.value !== "verdict") {
+      legend.append("0%");
+      colours.heat.forEach((of) => legend.append(swatch(of, "")));
+      legend.append("100%", swatch(colours.unknown, "not known"));
+    } else {
+      legend.append(swatch(colours.calm, "nobody suffers"));
+    }
+    const there = new Set(told.verdict);
+    told.verdicts.forEach((verdict, i) => there.has(i) && legend.append(swatch(colours.verdicts[i], verdict)));
+  }
+
+  function again() {
+    explain();
+    draw();
+  }
+
+  const placeOf = (event) => {
+    const bounds = canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - bounds.left) / grid.size);
+    const place = Math.floor((event.clientY - bounds.top) / grid.size) * grid.columns + column;
+    return column < grid.columns && place < shown.length ? place : -1;
+  };
+
+  canvas.addEventListener("mousemove", (event) => told && placeOf(event) >= 0 && placeOf(event) !== at && choose(placeOf(event)));
+  canvas.addEventListener("click", (event) => told && placeOf(event) >= 0 && open(placeOf(event)));
+  box.addEventListener("focus", () => told && at < 0 && box.matches(":focus-visible") && choose(0));
+  box.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: grid.columns, ArrowUp: -grid.columns };
+    if (!told) return;
+    if (event.key in steps) choose(at < 0 ? 0 : at + steps[event.key]);
+    else if (event.key === "Home") choose(0);
+    else if (event.key === "End") choose(shown.length - 1);
+    else if (event.key === "Enter" && at >= 0) open(at);
+    else return;
+    event.preventDefault();
+  });
+  filter.addEventListener("input", () => told && sift());
+  colour.addEventListener("change", again);
+  document.addEventListener("cohabit:theme", () => told && again());
+  new ResizeObserver(draw).observe(box);
+
+  fetch(box.dataset.from)
+    .then((reply) => reply.json())
+    .then((found) => {
+      told = found;
+      told.resources.forEach((name, i) => colour.add(new Option(told.labels[i], name)));
+      sift();
+      explain();
+    });
+})();

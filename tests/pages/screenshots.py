@@ -1,0 +1,70 @@
+"""Pictures of the pages for README: `python tests/pages/screenshots.py [FOLDER]`, docs/images when left out."""
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time_ns
+from zlib import compress, crc32, decompress
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS / "pages"), str(TESTS / "advisor")]
+
+from browsing import chromium  # noqa: E402
+from page_site import site  # noqa: E402
+from playwright.sync_api import Page, ViewportSize  # noqa: E402
+from town import sick, town  # noqa: E402
+
+NODES, VICTIMS = 900, 70
+SIZE: ViewportSize = {"width": 980, "height": 740}
+SHORT: ViewportSize = {"width": 1240, "height": 600}
+MOST_BYTES = 150_000
+
+
+def main(folder: Path) -> None:
+    """Write cluster.png, victims.png and victim.png."""
+    snapshot = town(NODES, time_ns() // 1000)
+    told = sick(snapshot, VICTIMS)
+    culprit = next(one for one in told.diagnoses if one.verdict == "culprit")
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as name, site(Path(name), snapshot, told) as found, chromium() as browser:
+        page = browser.new_page(viewport=SIZE)
+        page.goto(f"{found.main}/ui/login")
+        page.fill("#token", found.token("mira", "sre"))
+        page.click("main button[type=submit]")
+        page.wait_for_selector("canvas[data-drawn]")
+        taken(page, folder / "cluster.png")
+        page.goto(f"{found.main}/ui/victims/{culprit.container}")
+        page.wait_for_selector("#charts[data-drawn]")
+        page.evaluate("document.querySelector('.foot').remove()")
+        taken(page, folder / "victim.png", whole=True)
+        page.set_viewport_size(SHORT)
+        page.goto(f"{found.main}/ui/victims")
+        taken(page, folder / "victims.png")
+
+
+def taken(page: Page, path: Path, *, whole: bool = False) -> None:
+    """Take a picture that a page of documentation can carry."""
+    path.write_bytes(packed(page.screenshot(full_page=whole, scale="css")))
+    if path.stat().st_size > MOST_BYTES:
+        message = f"{path} has {path.stat().st_size} bytes, more than {MOST_BYTES}"
+        raise ValueError(message)
+
+
+def packed(png: bytes) -> bytes:
+    """The same picture in fewer bytes: browsers pack for speed."""
+    kept, pixels, at = [png[:8]], b"", 8
+    while at < len(png):
+        size, kind = int.from_bytes(png[at : at + 4]), png[at + 4 : at + 8]
+        if kind == b"IDAT":
+            pixels += png[at + 8 : at + 8 + size]
+        elif kind == b"IEND":
+            body = b"IDAT" + compress(decompress(pixels), 9)
+            kept.append((len(body) - 4).to_bytes(4) + body + crc32(body).to_bytes(4) + png[at:])
+        else:
+            kept.append(png[at : at + 12 + size])
+        at += 12 + size
+    return b"".join(kept)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else TESTS.parent / "docs" / "images")

@@ -1,0 +1,80 @@
+"""Visits without a browser: requests as one would send them, to pages over a store and a clock of the test's own."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from diagnoses import AT_US, FOUND
+from fastapi.testclient import TestClient
+from httpx2 import Response
+from processes import Process
+from test_gate import Guarded
+from town import town
+
+from advisor.diagnosis.told import write_told
+from advisor.pages.app import create_pages
+from advisor.pages.entrance import Entrance, OpenEntrance
+from advisor.pages.sessions import SessionEntrance
+from advisor.tokens import TokenRole
+
+BASE = "http://cohabit.example"
+
+
+@dataclass
+class House:
+    """Pages over a small cluster, and who guards them."""
+
+    process: Process
+    entrance: Entrance
+    guarded: Guarded | None = None
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def visitor(self, base: str = BASE) -> TestClient:
+        """Somebody with a browser of their own."""
+        app = create_pages(self.process.serving, self.entrance)
+        return TestClient(app, base, follow_redirects=False, client=("192.0.2.7", 50_000))
+
+    def logged_in(self, role: TokenRole) -> TestClient:
+        """Somebody who has logged in."""
+        assert self.guarded is not None
+        visitor = self.visitor()
+        reply = log_in(visitor, self.guarded.token(role))
+        assert reply.status_code == 303, reply.text
+        return visitor
+
+
+def small(process: Process) -> Process:
+    """The process, with a cluster and victims on it."""
+    process.publish(town(5, AT_US, each=4))
+    write_told(process.snapshots, FOUND)
+    process.serving.reload()
+    return process
+
+
+def guarded_house(process: Process, guarded: Guarded) -> House:
+    """Pages that ask who comes."""
+    numbers = count()
+    guard = guarded.guard
+    entrance = SessionEntrance(
+        guarded.store, lambda: guarded.now_us, lambda: f"{next(numbers):064x}", guard.refusals, guard.rates
+    )
+    return House(small(process), entrance, guarded)
+
+
+def open_house(process: Process) -> House:
+    """Pages that whoever reaches them may see."""
+    return House(small(process), OpenEntrance("local:me", lambda: AT_US, lambda: "secret"))
+
+
+def csrf_in(page: Response) -> str:
+    """What the form of a page brings back."""
+    found = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert found is not None, page.text
+    return found[1]
+
+
+def log_in(visitor: TestClient, token: str, to: str = "/ui/") -> Response:
+    """As the form does it."""
+    csrf = csrf_in(visitor.get("/ui/login"))
+    return visitor.post("/ui/login", data={"csrf": csrf, "token": token, "next": to})
