@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cohabit.command_line import LakeOption, settings, told_plainly
-from cohabit.command_parts import existing_lake
 from cohabit.console import console
 from cohabit.store_commands import checked
 from cohabit.token_commands import local_name
@@ -40,6 +39,7 @@ class Opened:
 def opened(lake: str | None) -> Iterator[Opened]:
     """Where the settings say that plans are made and decided on."""
     from advisor.proposals.desk import Actor, Desk
+    from cohabit.command_parts import existing_lake
     from cohabit.proposing import PLANS, Sources
     from models.registry import Registry
 

@@ -18,3 +18,8 @@ def upgrade() -> None:
         sa.Column("created_us", sa.BigInteger, nullable=False),
         sa.Column("expires_us", sa.BigInteger, nullable=False),
     )
+
+
+def downgrade() -> None:
+    """Remove the table: everybody is logged out."""
+    op.drop_table("sessions")
