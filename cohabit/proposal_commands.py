@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from time import time_ns
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -17,9 +17,11 @@ from cohabit.token_commands import local_name
 
 if TYPE_CHECKING:
     from advisor.proposals.desk import Actor, Desk
+    from advisor.proposals.export import As
     from cohabit.proposing import Sources
 
 proposals_app = typer.Typer()
+FORMS = ("evictions", "migration-jobs", "plain")
 Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit review` lists them.")]
 Seen = Annotated[
     int | None, typer.Option(help="Version that you read; the newest if left out. Refused if somebody decided since.")
@@ -107,6 +109,53 @@ def review_command(
         elif reject is not None:
             of.desk.reject(plan, version, reject, of.actor)
         show_plan(of.desk.one(plan))
+
+
+@proposals_app.command("export")
+@told_plainly
+def export_command(
+    plan: Name,
+    form: Annotated[
+        str, typer.Option("--as", metavar="FORM", help="evictions, migration-jobs (Koordinator) or plain.")
+    ] = "plain",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it here; else it is printed.")] = None,
+    seen: Seen = None,
+    dry_run: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask this API server what it would say to evictions; nothing goes."),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="Bearer token for --dry-run.")] = None,
+    ca_file: Annotated[Path | None, typer.Option(help="PEM of who signed the API server's certificate.")] = None,
+) -> None:
+    """Give out an approved plan as JSON; whoever carries it out does that, Cohabit does not.
+
+    evictions: bodies of policy/v1 Eviction, each good for one pod's uid alone, and leases by which `cohabit serve`
+    steers the pods that come in their place for an hour (docs/scheduler.md). migration-jobs: PodMigrationJobs of
+    Koordinator, which reserve room first. plain: the steps as they are. A plan that was given out is given out again,
+    the same to the byte.
+    """
+    from advisor.proposals.export import evictions
+    from advisor.proposals.giving import approved_moves, given_as
+    from cohabit.kube_api import ApiServer
+    from cohabit.kube_api import dry_run as ask
+    from cohabit.proposal_tables import show_answers
+
+    if form not in FORMS:
+        raise typer.BadParameter(f"--as {form}: there are {', '.join(FORMS)}")
+    with opened(None) as of:
+        version = of.desk.one(plan).version if seen is None else seen
+        if dry_run is not None:
+            server = ApiServer(dry_run, token_file, ca_file)
+            steps, _ = evictions(approved_moves(of.desk.one(plan, seen)), of.desk.cluster, 0)
+            with console.status(f"asking {dry_run}"):
+                show_answers(ask(server, steps))
+            return
+        told = of.desk.export(plan, version, given_as(cast("As", form)), of.actor)
+    if out is None:
+        typer.echo(told.decode(), nl=False)
+    else:
+        out.write_bytes(told)
+        console.print(f"written: {out}")
 
 
 @proposals_app.command("halt")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from advisor.proposals.drafting import PassedOver
 from advisor.proposals.plans import Plan, Proposal, Step
 from cohabit.console import console, show_table
+from cohabit.kube_api import Answer
 
 MOST_SHOWN = 20
 
@@ -66,6 +67,12 @@ def show_passed_over(found: Sequence[PassedOver], *, everything: bool) -> None:
         console.print(f"for {len(found)} who suffer nothing is proposed; --all tells why")
         return
     show_table("nothing is proposed for", ("container", "node", "why"), [(o.victim, o.node, o.why) for o in found])
+
+
+def show_answers(found: Sequence[Answer]) -> None:
+    """What an API server would say to each eviction."""
+    rows = [(str(one.step), one.verdict.replace("_", " "), one.said) for one in found]
+    show_table("a dry run: nothing was evicted, and no budget was used up", ("step", "verdict", "message"), rows)
 
 
 def moment(at_us: int) -> str:

@@ -13,12 +13,14 @@ from typing import get_args
 import msgspec
 import pyarrow as pa
 import pytest
+from made import plan, step
 from pydantic import BaseModel
 
 from advisor import newcomers, scoring
 from advisor.api.scores import ScoreReply, ScoreRequest
 from advisor.diagnosis.told import FILE, ToldFile
-from advisor.proposals.export import ApprovedMove, document, evictions, migration_jobs, plain
+from advisor.proposals.export import ApprovedMove, document, evictions, migration_jobs
+from advisor.proposals.plans import plan_json
 from advisor.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
 from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
 from features.diagnosis import DIAGNOSIS
@@ -122,7 +124,8 @@ def exports() -> object:
         "evictions": json.loads(document("P 7/Nov", "evictions", steps)),
         "leases": [asdict(lease) for lease in leases],
         "migration-jobs": json.loads(document("P 7/Nov", "migration-jobs", migration_jobs(moves, 300))),
-        "plain": json.loads(document("P 7/Nov", "plain", plain(moves))),
+        "plain": json.loads(document("P 7/Nov", "plain", [step(kind="cpu.max", target=None)])),
+        "plan": json.loads(plan_json(plan(1))),
     }
 
 

@@ -79,3 +79,14 @@ class NotNow(AdvisorError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"not now: {reason}")
+
+
+class NotNamed(AdvisorError):
+    """A container of which Kubernetes' name is not known."""
+
+    def __init__(self, step: int, container: str) -> None:
+        self.step, self.container = step, container
+        super().__init__(
+            f"step {step} cannot be told to Kubernetes: nobody told namespace and name of {container}. Send them on "
+            "topic placements, or export the plan as plain"
+        )

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Literal
 
 from advisor.errors import BadMove
+from advisor.proposals import plans as planned
 from advisor.steering import Lease
 
 FORMAT = "cohabit.export/1"
@@ -84,7 +85,7 @@ class MigrationJob:
     manifest: Body
 
 
-Step = Eviction | MigrationJob | ApprovedMove
+Step = Eviction | MigrationJob | planned.Step
 
 
 def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> tuple[list[Eviction], list[Lease]]:
@@ -131,18 +132,10 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
     return [MigrationJob(move.step, move.round, _job(move, ttl_s)) for move in _in_order(moves)]
 
 
-def plain(moves: Iterable[ApprovedMove]) -> list[ApprovedMove]:
-    """Everything that is known of each step, in order.
-
-    Raises:
-        BadMove: a name is none of Kubernetes, or a step is there twice.
-    """
-    return _in_order(moves)
-
-
-def document(proposal: str, form: As, steps: Sequence[Step]) -> str:
-    """The export as JSON: format, proposal, what it is, and the steps in the order in which they are to be taken."""
-    told = {"format": FORMAT, "proposal": proposal, "as": form, "steps": [asdict(step) for step in steps]}
+def document(proposal: str, form: As, steps: Sequence[Step], settings: Sequence[planned.Step] = ()) -> str:
+    """The export as JSON: what it is, its steps in order, and settings, which neither evictions nor jobs can tell."""
+    told: dict[str, object] = {"format": FORMAT, "proposal": proposal, "as": form}
+    told |= {"steps": [asdict(step) for step in steps], "settings": [asdict(step) for step in settings]}
     return json.dumps(told, indent=2) + "\n"
 
 

@@ -33,6 +33,8 @@ class Identity:
         team: the same.
         best_effort: its class.
         budget: its disruption budget, None without one.
+        cpu_request_cores: what it requests, None where nobody told.
+        memory_request_bytes: the same.
     """
 
     container: str
@@ -42,6 +44,8 @@ class Identity:
     team: str | None
     best_effort: bool
     budget: str | None
+    cpu_request_cores: float | None = None
+    memory_request_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

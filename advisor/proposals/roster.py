@@ -91,8 +91,21 @@ def _identity(uid: str, row: Mapping[str, object]) -> Identity:
         value = row[name]
         return None if value is None else str(value)
 
-    calm = text("qos") == "BE"
-    return Identity(uid, text("namespace"), text("name"), text("app"), text("team"), calm, text("disruption_budget"))
+    def number(name: str) -> float | None:
+        value = row[name]
+        return value if isinstance(value, float) else None
+
+    return Identity(
+        container=uid,
+        namespace=text("namespace"),
+        name=text("name"),
+        app=text("app"),
+        team=text("team"),
+        best_effort=text("qos") == "BE",
+        budget=text("disruption_budget"),
+        cpu_request_cores=number("cpu_request_cores"),
+        memory_request_bytes=number("memory_request_bytes"),
+    )
 
 
 def _why(row: Mapping[str, object]) -> str:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import step
 
 from advisor.errors import BadMove
-from advisor.proposals.export import ApprovedMove, As, Step, document, evictions, migration_jobs, plain, step_name
+from advisor.proposals.export import ApprovedMove, As, Step, document, evictions, migration_jobs, step_name
 
 MOVE = ApprovedMove(1, 1, "u-1", "shop", "web-1", "web", "n1", "n2", "p7", "5d9f", 0.5, 1 << 30)
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -41,7 +42,7 @@ def test_steps_are_in_the_order_of_rounds_whatever_order_they_come_in() -> None:
     steps, leases = evictions(moves, "prod", 9)
 
     assert [step.step for step in steps] == [lease.step for lease in leases] == [9, 2, 3]
-    assert [job.step for job in migration_jobs(moves, 60)] == [move.step for move in plain(moves)] == [9, 2, 3]
+    assert [job.step for job in migration_jobs(moves, 60)] == [9, 2, 3]
 
 
 BAD = [
@@ -65,7 +66,7 @@ BAD = [
 @pytest.mark.parametrize(("field", "value"), BAD)
 def test_what_is_no_name_of_kubernetes_is_refused_with_its_step(field: str, value: str) -> None:
     bad = replace(MOVE, **{field: value})  # type: ignore[arg-type]
-    for export in (lambda: evictions([bad], "prod", 9), lambda: migration_jobs([bad], 60), lambda: plain([bad])):
+    for export in (lambda: evictions([bad], "prod", 9), lambda: migration_jobs([bad], 60)):
         with pytest.raises(BadMove, match="step 1 cannot be exported"):
             export()
 
@@ -126,12 +127,12 @@ def test_a_document_says_what_it_is(form: As) -> None:
     steps: dict[As, list[Step]] = {
         "evictions": [*evictions([MOVE], "prod", 9)[0]],
         "migration-jobs": [*migration_jobs([MOVE], 60)],
-        "plain": [*plain([MOVE])],
+        "plain": [step()],
     }
     told = json.loads(document("p7", form, steps[form]))
 
     assert (told["format"], told["proposal"], told["as"]) == ("cohabit.export/1", "p7", form)
-    assert [step["step"] for step in told["steps"]] == [1]
+    assert [one["number" if form == "plain" else "step"] for one in told["steps"]] == [1]
 
 
 def test_a_plan_without_steps_is_exported_as_one() -> None:
