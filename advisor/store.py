@@ -18,6 +18,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
+    Double,
     Engine,
     ForeignKey,
     Index,
@@ -86,6 +87,8 @@ PROPOSALS = Table(
     Column("reason", String(500), nullable=False),
     Column("document", LargeBinary, nullable=False),
     Column("exported", LargeBinary),
+    Column("predicted", Double),
+    Column("realised", Double),
 )
 """Plans as JSON, see advisor.proposals.plans, what became of them, and the export as it was given out."""
 

@@ -5,7 +5,7 @@ import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import Engine
 
 from advisor.decision import BE_WEIGHT, LIMIT_SLOWDOWN
+from advisor.proposals import proposal_store
 from advisor.proposals.desk import Actor, Desk
 from advisor.proposals.drafting import Draft
 from advisor.proposals.plans import Step, expected
@@ -21,9 +22,10 @@ from advisor.remedies.ladder import Ladder
 from advisor.remedies.remedy import MOVES, Remedy
 from advisor.store import migrate, open_store
 from benchmarks.antagonists import CLUSTER, cast_of
-from benchmarks.carried_out import HELD_BY, Moment, Played, Undone, saved, slowdowns
+from benchmarks.carried_out import HELD_BY, START_S, Moment, Played, Undone, saved, slowdowns
 from benchmarks.reassign.timed import whole
 from benchmarks.runner import TOP, Benchmark, Result
+from cohabit.concluding import conclude
 from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
 from cohabit.proposing import Sources, propose
 from ingest.simulator.law import HIDDEN, PLATFORMS, capacities_of
@@ -39,7 +41,8 @@ JUDGED_S = 1800.0
 QUIET = 1.15
 """Up to that, nobody truly suffers."""
 LOOKED_MINUTES = 25
-FIRST_SEED = 201
+FIRST_SEED = 301
+"""How gains are told was looked at with seeds from 201 on."""
 RULES = Rules(daily_share=1.0, most_steps=20)
 """As many as pay: what is judged is what they achieve."""
 SRE = Actor("benchmark", "sre", "benchmark")
@@ -55,6 +58,8 @@ class Done:
         low: of its 90 % interval.
         realised: what was saved in an hour.
         moves: how many of its steps were.
+        plan: its name.
+        told: what differences against those held back say that it saved; None where that was not told.
     """
 
     law: str
@@ -62,6 +67,8 @@ class Done:
     low: float
     realised: float
     moves: int
+    plan: str
+    told: float | None = None
 
 
 @dataclass
@@ -89,6 +96,8 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
             "realised_over_predicted": ratio,
             "mean_ratio": float(np.mean([one.realised / one.predicted for one in done])),
             "twice_in_cool_down": count["twice"],
+            "told_by_differences": sum(one.told is not None for one in done),
+            "differences_over_true": _differences(done),
             "calm_proposals": count["calm"],
             "calm_node_hours": count["calm_node_hours"],
             "calm_proposals_for_true_victims": count["calm_true"],
@@ -138,7 +147,7 @@ def _proposed(world: Played, registry: Registry, engine: Engine) -> Draft:
 
 
 def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen: Seen) -> None:
-    touched = set[str]()
+    touched, since = set[str](), len(seen.done)
     for number in range(rounds):
         world.play(LEARNT_S + FIRST_S + number * EVERY_S)
         found = _proposed(world, registry, engine)
@@ -147,7 +156,7 @@ def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen
         undone, steps = _carried_out(world, found, engine, touched, seen.count) if found.plan else (None, ())
         world.play(LEARNT_S + FIRST_S + number * EVERY_S + JUDGED_S)
         if found.plan is not None and undone is not None and steps:
-            done = _done(world, steps, world.moments[begun:], undone)
+            done = _done(world, found.plan.plan, steps, world.moments[begun:], undone)
             seen.done.append(done)
             print(
                 f"{world.law} {world.seed} {number}: {len(steps)} steps, {done.predicted:.2f} predicted, at least "
@@ -155,6 +164,24 @@ def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen
                 file=sys.stderr,
                 flush=True,
             )
+    _concluded(world, engine, seen.done, since)
+
+
+def _concluded(world: Played, engine: Engine, done: list[Done], since: int) -> None:
+    """What the product itself says that plans saved, an hour after the last."""
+    world.play(world.state.time_s - START_S + EVERY_S)
+    world.look()
+    desk = Desk(engine, CLUSTER, RULES, lambda: world.now_us)
+    conclude(world.lake, desk, SRE)
+    told = dict(proposal_store.realised_of(engine, CLUSTER))
+    for number in range(since, len(done)):
+        done[number] = replace(done[number], told=told.get(done[number].plan))
+
+
+def _differences(done: Sequence[Done]) -> float:
+    """Of plans whose outcome was told: that over the true one."""
+    known = [one for one in done if one.told is not None]
+    return sum(one.told or 0.0 for one in known) / max(sum(one.realised for one in known), 1e-9)
 
 
 def _carried_out(
@@ -185,7 +212,7 @@ def _carried_out(
     return Undone(nodes, frozenset(free), tuple(uids)), proposal.approved
 
 
-def _done(world: Played, steps: Sequence[Step], after: Sequence[Moment], undone: Undone) -> Done:
+def _done(world: Played, plan: str, steps: Sequence[Step], after: Sequence[Moment], undone: Undone) -> Done:
     """What was saved and what was expected, of an hour, while those are there whom it is about."""
     names = dict(zip([step.who.container for step in steps], undone.of, strict=True))
     here = [{c.uid for c in one.containers} for one in after]
@@ -195,7 +222,7 @@ def _done(world: Played, steps: Sequence[Step], after: Sequence[Moment], undone:
     _, low, _ = expected(steps)
     whole_plan = sum(step.gain for step in steps)
     realised = saved(world.law, world.cast, after, undone)
-    return Done(world.law, predicted, predicted * low / whole_plan, realised, len(undone.node))
+    return Done(world.law, predicted, predicted * low / whole_plan, realised, len(undone.node), plan)
 
 
 def _who(step: Step, names: Mapping[str, str]) -> set[str]:

@@ -37,6 +37,7 @@ class Inputs:
         diagnoses: who suffered.
         past: steps of earlier plans.
         rules: what may be proposed.
+        achieved: cost an hour that earlier plans were to save, and did.
         bundle: name of the model's bundle in the registry.
         now_us: when.
     """
@@ -47,6 +48,7 @@ class Inputs:
     diagnoses: tuple[Diagnosis, ...]
     past: tuple[Past, ...]
     rules: Rules
+    achieved: tuple[float, float]
     bundle: str
     now_us: int
 
@@ -57,6 +59,7 @@ class _Rest(msgspec.Struct, frozen=True):
     diagnoses: tuple[Diagnosis, ...]
     past: tuple[Past, ...]
     rules: Rules
+    achieved: tuple[float, float]
     bundle: str
     now_us: int
     digest: str
@@ -100,13 +103,14 @@ def kept(folder: Path) -> Inputs:
         rest.diagnoses,
         rest.past,
         rest.rules,
+        rest.achieved,
         rest.bundle,
         rest.now_us,
     )
 
 
 def _rest(inputs: Inputs, digest: str) -> _Rest:
-    return _Rest(inputs.diagnoses, inputs.past, inputs.rules, inputs.bundle, inputs.now_us, digest)
+    return _Rest(inputs.diagnoses, inputs.past, inputs.rules, inputs.achieved, inputs.bundle, inputs.now_us, digest)
 
 
 def _forget(parent: Path) -> None:

@@ -1,14 +1,12 @@
 """Plans as people see them in a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from advisor.proposals.drafting import PassedOver
-from advisor.proposals.plans import Plan, Proposal, Step
+from advisor.proposals.plans import Plan, Proposal, Step, expected
 from cohabit.console import console, show_table
 from cohabit.kube_api import Answer
-
-MOST_SHOWN = 20
 
 
 def show_list(proposals: Sequence[Proposal]) -> None:
@@ -16,19 +14,16 @@ def show_list(proposals: Sequence[Proposal]) -> None:
     if not proposals:
         console.print("there are no plans yet: `cohabit propose` drafts one")
         return
-    rows = [
-        (
-            one.plan.plan,
-            one.state,
-            str(one.version),
-            moment(one.plan.made_us),
-            str(len(one.plan.open_steps)),
-            f"{sum(step.gain for step in one.plan.open_steps):.2f}",
-            one.reason,
+    for one in proposals:
+        steps = one.plan.open_steps
+        gain, low, high = expected(steps)
+        saves = (
+            f"{len(steps)} steps save {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"
         )
-        for one in proposals
-    ]
-    show_table("plans", ("plan", "state", "version", "made", "steps", "saves an hour", "reason"), rows)
+        why = f"; {one.reason}" if one.reason else ""
+        console.print(
+            f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.made_us)}: {saves}{why}"
+        )
 
 
 def show_plan(of: Proposal) -> None:
@@ -38,13 +33,9 @@ def show_plan(of: Proposal) -> None:
         f"plan {plan.plan} of cluster {plan.cluster}: {of.state}, version {of.version}, made {moment(plan.made_us)}, "
         f"good until {moment(plan.expires_us)}{f'; {of.reason}' if of.reason else ''}"
     )
-    rows = [_row(of, step) for step in sorted(plan.steps, key=lambda one: (one.round, one.number))]
-    columns = ("step", "round", "what", "container", "from", "to", "saves an hour", "costs", "helps", "decision")
-    show_table("steps; saves: expected, with a 90 % interval", columns, rows)
-    for step in plan.steps:
-        console.print(f"  {step.number}: {step.verdict}; {step.why}")
-        for field in step.fields:
-            console.print(f"     {field.where} {field.name} = {field.value}")
+    for step in sorted(plan.steps, key=lambda one: (one.round, one.number)):
+        for line in _lines(of, step):
+            console.print(line)
     show_table("nodes, cost an hour of what is changed there", ("node", "before", "after"), nodes_of(plan))
 
 
@@ -80,17 +71,18 @@ def moment(at_us: int) -> str:
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _row(of: Proposal, step: Step) -> tuple[str, ...]:
-    name = f"{step.who.namespace}/{step.who.name}" if step.who.name else step.who.container
-    return (
-        str(step.number),
-        str(step.round),
-        step.kind,
-        name,
-        step.source,
-        step.target or "",
-        f"{step.gain:.2f} ({step.low:.2f} to {step.high:.2f})",
-        f"{step.cost:.2f}",
-        f"{len(step.victims)}, {step.sufficient:.0%} sure",
-        of.decision_of(step.number),
+def _lines(of: Proposal, step: Step) -> Iterator[str]:
+    """A step for people."""
+    who = f"{step.who.namespace}/{step.who.name}" if step.who.name else step.who.container
+    where = f"{step.source} -> {step.target}" if step.target is not None else f"on {step.source}"
+    told = f"step {step.number}, round {step.round}, {of.decision_of(step.number)}"
+    yield f"{told}: {step.kind}, {who} of {step.who.app}, {where}"
+    yield (
+        f"  saves {step.gain:.2f} an hour ({step.low:.2f} to {step.high:.2f}), costs {step.cost:.2f} in "
+        f"{of.plan.hours:g} h; helps {', '.join(step.victims)}; that it is enough is {step.sufficient:.0%} sure"
     )
+    yield f"  why: {step.verdict}; {step.why}"
+    for field in step.fields:
+        yield f"  {field.where}: {field.name} = {field.value}"
+    if reason := next(one.reason for one in of.decided if one.number == step.number):
+        yield f"  {reason}"

@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from advisor.diagnosis.told import Told
+from advisor.diagnosis.verdicts import Diagnosis
 from advisor.errors import NoBundle
 from advisor.margins import served_margins
 from advisor.model import open_model
 from advisor.proposals import proposal_store, states
 from advisor.proposals.desk import Actor, Desk, Stale
 from advisor.proposals.drafting import Draft, Situation, draft
+from advisor.proposals.outcome import factor_of
 from advisor.proposals.plans import Proposal
 from advisor.proposals.roster import roster_of
 from advisor.proposals.rules import Rules
@@ -49,8 +52,42 @@ class Sources:
     kept: Path
 
 
-def propose(of: Sources, desk: Desk, actor: Actor) -> Draft:
+@dataclass(frozen=True)
+class Looked:
+    """Who suffered in the windows that ended last.
+
+    Args:
+        until: when they ended.
+        diagnoses: worst first.
+    """
+
+    until: datetime
+    diagnoses: tuple[Diagnosis, ...]
+
+    def told(self, cluster: str, now_us: int) -> Told:
+        """The same as it is told to servers, of one cluster."""
+        here = tuple(one for one in self.diagnoses if one.cluster == cluster)
+        return Told(cluster, round(self.until.timestamp() * 1e6), now_us, here)
+
+
+def look(lake: Lake) -> Looked:
+    """Look who suffers by the newest labels.
+
+    Raises:
+        NothingMeasured: there are none.
+    """
+    until = newest_window(lake)
+    return Looked(until, tuple(diagnosed(lake, until)))
+
+
+def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None) -> Draft:
     """Draft a plan from what is known now, and put it before people.
+
+    Args:
+        of: what it is made from.
+        desk: where it is put.
+        actor: in whose name.
+        looked: who suffers; None looks.
 
     Raises:
         NoSnapshot, NoBundle: there is nothing to propose from.
@@ -61,7 +98,7 @@ def propose(of: Sources, desk: Desk, actor: Actor) -> Draft:
     """
     desk.must_not_be_halted()
     desk.expire(actor)
-    inputs = _inputs(of, desk)
+    inputs = _inputs(of, desk, looked or look(of.lake))
     found = draft(situation_of(inputs, of.registry), desk.rules)
     if found.plan is not None:
         keep(of.kept / found.plan.plan, inputs)
@@ -94,17 +131,19 @@ def stale_now(of: Sources) -> Stale:
     return stale
 
 
-def _inputs(of: Sources, desk: Desk) -> Inputs:
+def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     """All that a plan is made from, as it is now."""
-    snapshot, until = load_current(of.snapshots), newest_window(of.lake)
+    snapshot, until = load_current(of.snapshots), looked.until
     if snapshot.cluster != desk.cluster:
         raise OtherCluster(of.snapshots, snapshot.cluster, desk.cluster)
     if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
         raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
-    suffering = tuple(one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster)
+    suffering = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
     past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
     where = _where(of, snapshot)
-    return replace(where, diagnoses=suffering, past=past, rules=desk.rules, now_us=desk.now_us())
+    achieved = proposal_store.achieved(desk.engine, desk.cluster)
+    now_us = desk.now_us()
+    return replace(where, diagnoses=suffering, past=past, rules=desk.rules, achieved=achieved, now_us=now_us)
 
 
 def _where(of: Sources, snapshot: Snapshot) -> Inputs:
@@ -112,7 +151,7 @@ def _where(of: Sources, snapshot: Snapshot) -> Inputs:
     facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
     if bundle is None:
         raise NoBundle(of.registry.root)
-    return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), bundle.name, snapshot.as_of_us)
+    return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), (0.0, 0.0), bundle.name, snapshot.as_of_us)
 
 
 def facts_by(lake: Lake, snapshot: Snapshot) -> Facts:
@@ -130,4 +169,6 @@ def situation_of(inputs: Inputs, registry: Registry) -> Situation:
     scorer = ModelScorer(snapshot, model.predictor, margins, model.node)
     team = {uid: one.team for uid, one in roster.identity.items()}
     scene = Scene(scorer, roster.room, team, inputs.now_us)
-    return Situation(inputs.diagnoses, scene, roster, inputs.past, inputs.bundle, digest_of(inputs))
+    return Situation(
+        inputs.diagnoses, scene, roster, inputs.past, factor_of(*inputs.achieved), inputs.bundle, digest_of(inputs)
+    )

@@ -17,6 +17,7 @@ from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from threading import Event
 
     from advisor.api.gate import Guard
     from advisor.issuer import Issuer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from advisor.serving import Serving
     from cohabit.listening import Certificates
     from cohabit.workers import Source
+    from ingest.lake import Lake
 
 MOST_DIFFERING = 10
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
@@ -65,7 +67,38 @@ def run_refresh(
     state.begin = lambda topic, partition: begin.get((topic, partition))
     group = f"cohabit-refresh-{uuid4().hex}"
     consumer = ConsumerSettings(bootstrap=broker, topics=topics, group=group, max_wait_ms=200, min_bytes=1)
-    refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop_on_signals(), formats=formats)
+    stop = stop_on_signals()
+    with _drafting(settings, opened, target, state.cluster, stop):
+        refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop, formats=formats)
+
+
+@contextmanager
+def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, stop: "Event") -> "Iterator[None]":
+    """Plans are drafted meanwhile, where the settings ask for it.
+
+    Raises:
+        StoreOutdated: the store has not been made, or lacks migrations.
+    """
+    own = settings.proposals
+    if not own.every_s:
+        yield
+        return
+    from advisor.proposals.desk import Desk
+    from cohabit.drafting import Drafting
+    from cohabit.proposing import PLANS, Sources
+    from cohabit.store_commands import checked
+    from models.registry import Registry
+
+    sources = Sources(lake, snapshots, Registry(settings.registry), settings.registry.parent / PLANS)
+    with checked(settings) as engine:
+        desk = Desk(engine, cluster, own.rules(), lambda: time_ns() // 1000)
+        thread = Drafting(sources, desk, own.every_s, own.webhook, lambda: token_hex(8)).begin(stop)
+        console.print(f"a plan is drafted every {own.every_s:g} s; `cohabit review` shows them")
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
 
 def _published(version: int, nodes: int, residents: int) -> None:

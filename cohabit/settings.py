@@ -19,6 +19,7 @@ from advisor.remedies.prices import Prices
 from advisor.tokens import TokenRole, checked_role
 from cohabit.calendar import freezes_of, windows_of
 from cohabit.errors import BadSettings
+from cohabit.webhook import checked_webhook
 
 PREFIX = "COHABIT_"
 MOST_WORKERS = 64
@@ -168,6 +169,8 @@ class ProposalSettings(Branch):
 
     every_s: float = Field(default=0.0, ge=0)
     """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit propose`."""
+    webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
+    """Is told of each new plan, by POST: https, or http on loopback."""
     daily_share: float = Field(default=0.005, gt=0, le=1)
     """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
     cool_down_hours: float = Field(default=24.0, ge=0)

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, Engine
 from advisor.audit import Entry
 from advisor.proposals import proposal_store, states
 from advisor.proposals.errors import ChangedMeanwhile, NothingHolds, NotNow, ReasonMissing
-from advisor.proposals.plans import Proposal, State
+from advisor.proposals.outcome import Outcome
+from advisor.proposals.plans import Proposal, State, expected
 from advisor.proposals.rules import Rules
 from advisor.store import reading, writing
 
@@ -114,8 +115,29 @@ class Desk:
             after = states.exported(before, self.now_us())
             document = given(connection, after)
             entry = self._entry(actor, "export", name, f"{len(after.approved)} steps")
-            proposal_store.change(connection, after, seen, entry, exported=document)
+            proposal_store.change(connection, after, seen, entry, {"exported": document})
         return document
+
+    def conclude(self, of: Proposal, found: Outcome, actor: Actor) -> Proposal:
+        """Keep what an exported proposal saved: confirmed where that is as much as its lower bound at least.
+
+        Raises:
+            ChangedMeanwhile: somebody else has concluded it.
+            WrongState: it was not exported.
+        """
+        _, low, _ = expected(of.approved)
+        whole = sum(step.gain for step in of.approved)
+        least = low * found.predicted / whole if whole else 0.0
+        confirmed = None if not found.told else found.realised >= max(least, 0.0)
+        reason = f"{found.realised:.2f} of {found.predicted:.2f} an hour; compared with {found.controls} held back"
+        after = states.concluded(
+            of, confirmed=confirmed, reason=reason if found.told else "nothing was measured", at_us=self.now_us()
+        )
+        told = {"predicted": found.predicted, "realised": found.realised} if found.told else {}
+        with writing(self.engine) as connection:
+            entry = self._entry(actor, "conclude", of.plan.plan, f"{after.state}: {after.reason}")
+            proposal_store.change(connection, after, of.version, entry, told)
+        return after
 
     def one(self, name: str, seen: int | None = None) -> Proposal:
         """A proposal, in the version that was seen.

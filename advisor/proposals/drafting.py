@@ -29,6 +29,7 @@ class Situation:
         scene: the cluster as it is now.
         roster: its residents.
         past: steps of earlier plans.
+        factor: by what gains are multiplied, see advisor.proposals.outcome.factor_of.
         bundle: name of the model.
         inputs: SHA-256 of all that, hex; draws who is held back too.
     """
@@ -37,6 +38,7 @@ class Situation:
     scene: Scene
     roster: Roster
     past: tuple[Past, ...]
+    factor: float
     bundle: str
     inputs: str
 
@@ -84,7 +86,7 @@ def draft(of: Situation, rules: Rules) -> Draft:
     at_us, found = of.scene.now_us, _Found(of, rules)
     closed = rules.closed(at_us)
     for one in of.diagnoses:
-        told = ladder(one, of.diagnoses, found.scene, rules.prices)
+        told = calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
         found.ladders.append(told)
         if not found.is_helped(one.container):
             why = closed or found.take(one, told)
@@ -93,6 +95,15 @@ def draft(of: Situation, rules: Rules) -> Draft:
     steps = tuple(found.steps)
     plan = _plan(of, rules, steps) if steps else None
     return Draft(plan, tuple(found.passed_over), tuple(found.ladders))
+
+
+def calibrated(told: Ladder, factor: float) -> Ladder:
+    """A ladder whose gains are multiplied by what earlier plans realised of theirs."""
+
+    def scaled(one: Remedy) -> Remedy:
+        return replace(one, gain=factor * one.gain, low=factor * one.low, high=factor * one.high)
+
+    return replace(told, remedies=tuple(map(scaled, told.remedies)))
 
 
 class _Found:
@@ -205,6 +216,7 @@ def _plan(of: Situation, rules: Rules, steps: tuple[Step, ...]) -> Plan:
         expires_us=made_us + rules.lasts_us,
         snapshot=of.scene.snapshot.version,
         bundle=of.bundle,
+        factor=of.factor,
         hours=rules.prices.hours,
         steps=steps,
         held_back=held_back(steps, rules.held_back, of.inputs),

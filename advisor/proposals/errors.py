@@ -26,7 +26,8 @@ class WrongState(AdvisorError):
 
     def __init__(self, name: str, state: str, wanted: str) -> None:
         self.name, self.state, self.wanted = name, state, wanted
-        super().__init__(f"proposal {name} is {state}: it cannot be {wanted} any more; look at it again")
+        what = "approve it first" if (state, wanted) == ("drafted", "exported") else f"it cannot be {wanted} any more"
+        super().__init__(f"proposal {name} is {state}: {what}")
 
 
 class ChangedMeanwhile(AdvisorError):

@@ -104,6 +104,7 @@ class Plan:
         expires_us: until when it may be approved and exported.
         snapshot: version of the snapshot it was made from.
         bundle: name of the model.
+        factor: by what gains were multiplied, after what earlier plans realised of theirs.
         hours: for how long steps are meant to hold; gains are of an hour, costs of all of them.
         steps: what to do.
         held_back: numbers of steps that nobody is to do, drawn at random, so that what the others achieve can be told.
@@ -117,6 +118,7 @@ class Plan:
     expires_us: int
     snapshot: int
     bundle: str
+    factor: float
     hours: float
     steps: tuple[Step, ...]
     held_back: tuple[int, ...]

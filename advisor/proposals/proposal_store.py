@@ -1,9 +1,9 @@
 """Proposals in SQL: added once, changed by whoever saw their newest version, never removed. An edge."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from sqlalchemy import Connection, Engine, and_, insert, select, update
+from sqlalchemy import Connection, Engine, and_, func, insert, select, update
 from sqlalchemy.engine import Row
 
 from advisor import audit
@@ -34,15 +34,22 @@ def add(engine: Engine, proposal: Proposal, entry: Entry) -> None:
         audit.add(connection, entry)
 
 
-def change(connection: Connection, after: Proposal, seen: int, entry: Entry, exported: bytes | None = None) -> None:
+def change(
+    connection: Connection, after: Proposal, seen: int, entry: Entry, more: Mapping[str, object] | None = None
+) -> None:
     """Put a changed proposal in the place of the version that was seen, and say who did that.
+
+    Args:
+        connection: that writes.
+        after: the proposal as it is from now on.
+        seen: version that it comes from.
+        entry: for the audit.
+        more: further columns.
 
     Raises:
         ChangedMeanwhile: that is not the newest version any more; then nothing is changed.
     """
-    name, values = after.plan.plan, _state(after)
-    if exported is not None:
-        values["exported"] = exported
+    name, values = after.plan.plan, {**_state(after), **(more or {})}
     same = and_(PROPOSALS.c.plan == name, PROPOSALS.c.version == seen)
     if connection.execute(update(PROPOSALS).where(same).values(**values)).rowcount != 1:
         raise ChangedMeanwhile(name, seen)
@@ -108,6 +115,24 @@ def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
         for one in listed(engine, cluster, since_us=now_us - REMEMBERED_US)
         for step in one.plan.steps
     )
+
+
+def achieved(engine: Engine, cluster: str) -> tuple[float, float]:
+    """What plans of a cluster were to save in an hour, and what they did, of all whose outcome is known."""
+    sums = func.coalesce(func.sum(PROPOSALS.c.predicted), 0.0), func.coalesce(func.sum(PROPOSALS.c.realised), 0.0)
+    with reading(engine) as connection:
+        predicted, realised = connection.execute(select(*sums).where(PROPOSALS.c.cluster == cluster)).one()
+    return float(predicted), float(realised)
+
+
+def realised_of(engine: Engine, cluster: str) -> list[tuple[str, float]]:
+    """What plans of a cluster saved in an hour, by name, of those whose outcome is known."""
+    known = and_(PROPOSALS.c.cluster == cluster, PROPOSALS.c.realised.is_not(None))
+    with reading(engine) as connection:
+        return [
+            (row[0], float(row[1]))
+            for row in connection.execute(select(PROPOSALS.c.plan, PROPOSALS.c.realised).where(known))
+        ]
 
 
 def refuse_halted(connection: Connection, cluster: str) -> None:

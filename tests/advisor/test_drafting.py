@@ -55,7 +55,7 @@ def situation(
     people = {uid: identity(of, row) for row, uid in enumerate(of.containers)}
     room = room_of(of)
     scene = Scene(scorer_of(of), room, {uid: who.team for uid, who in people.items()}, NOW_US)
-    return Situation(diagnoses, scene, Roster(people, left_alone or {}, room), past, "bundle", "seed")
+    return Situation(diagnoses, scene, Roster(people, left_alone or {}, room), past, 1.0, "bundle", "seed")
 
 
 def pair(of: Situation, *, best_effort: bool, node: int | None = None) -> tuple[str, str, str]:

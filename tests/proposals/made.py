@@ -62,6 +62,7 @@ def plan(
         expires_us=made_us + LASTS_US,
         snapshot=7,
         bundle="b",
+        factor=1.0,
         hours=2.0,
         steps=tuple(step(number) for number in range(1, steps + 1)) if of is None else of,
         held_back=held_back,

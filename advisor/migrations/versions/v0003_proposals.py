@@ -20,6 +20,8 @@ def upgrade() -> None:
         sa.Column("reason", sa.String(500), nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
         sa.Column("exported", sa.LargeBinary),
+        sa.Column("predicted", sa.Double),
+        sa.Column("realised", sa.Double),
     )
     op.create_table(
         "proposal_steps",

@@ -1,0 +1,91 @@
+"""Concluding: what plans that were given out saved, by what a lake holds. An edge."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.proposals.desk import Actor, Desk
+from advisor.proposals.guards import REMEMBERED_US
+from advisor.proposals.outcome import AFTER_US, BEFORE_US, Seen, Trial, outcome
+from advisor.proposals.plans import Proposal, State, Step
+from advisor.remedies.remedy import MOVES
+from cohabit.diagnosing import newest_window
+from cohabit.errors import NothingMeasured
+from features.arrow import floats, micros
+from features.node_state import is_best_effort
+from ingest.lake import Lake
+
+EXPORTED: tuple[State, ...] = ("exported",)
+LANDED = timedelta(microseconds=AFTER_US)
+"""Within that time after an export a container in the place of a moved one has come."""
+
+
+def conclude(lake: Lake, desk: Desk, actor: Actor) -> list[Proposal]:
+    """Tell what plans saved whose time has passed.
+
+    Returns:
+        Those that were concluded now.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+    """
+    try:
+        measured_us = round(newest_window(lake).timestamp() * 1e6)
+    except NothingMeasured:
+        return []
+    ripe = [one for one in desk.listed(EXPORTED) if one.changed_us + AFTER_US <= measured_us]
+    if not ripe:
+        return []
+    since_us = min(one.plan.made_us for one in ripe) - REMEMBERED_US
+    others = [one for one in desk.listed() if one.plan.made_us >= since_us]
+    seen = seen_of(lake, min(one.plan.made_us for one in others) - BEFORE_US, measured_us)
+    controls = [trial for one in others for trial in trials_of(lake, one, held_back=True)]
+    found = [(one, outcome(trials_of(lake, one, held_back=False), controls, seen)) for one in ripe]
+    return [desk.conclude(one, result, actor) for one, result in found]
+
+
+def trials_of(lake: Lake, of: Proposal, *, held_back: bool) -> list[Trial]:
+    """Steps of a proposal that were given out, or those that were held back."""
+    if held_back:
+        steps: Sequence[Step] = [step for step in of.plan.steps if step.number in of.plan.held_back]
+        return [_trial(of, step, of.plan.made_us, {}, done=False) for step in steps]
+    heirs = heirs_of(lake, of)
+    return [_trial(of, step, of.changed_us, heirs, done=True) for step in of.approved]
+
+
+def heirs_of(lake: Lake, of: Proposal) -> dict[str, str]:
+    """Uid of the container that came in the place of each that was moved, by the uid of that one."""
+    start = datetime.fromtimestamp(of.changed_us / 1e6, UTC)
+    events = lake.read("placements", start, start + LANDED)
+    came = events.filter(pc.equal(events["event"], "add")).sort_by("ts").select(["container", "node", "app", "team"])
+    rows, found = came.to_pylist(), dict[str, str]()
+    for step in of.approved:
+        if step.kind in MOVES:
+            place = {"node": step.target, "app": step.who.app, "team": step.who.team}
+            fits = (row["container"] for row in rows if all(row[name] == value for name, value in place.items()))
+            heir = next((uid for uid in fits if uid not in found.values()), None)
+            if heir is not None:
+                found[step.who.container] = heir
+    return found
+
+
+def seen_of(lake: Lake, start_us: int, end_us: int) -> Mapping[str, Seen]:
+    """Windows of latency-sensitive containers, by uid."""
+    start, end = (datetime.fromtimestamp(at / 1e6, UTC) for at in (start_us, end_us + 1))
+    labels = lake.read("labels", start, end)
+    rows = labels.filter(pa.array(~is_best_effort(labels["qos"]))).sort_by(
+        [("container", "ascending"), ("window_end", "ascending")]
+    )
+    ends, slowdown = micros(rows["window_end"]), np.exp(floats(rows["log_slowdown"]))
+    names, nodes = (np.array(rows[name].to_pylist(), object) for name in ("container", "node"))
+    uids, first = np.unique(names.astype(str), return_index=True)
+    parts = np.split(np.arange(len(names)), first[1:])
+    return {str(uid): Seen(ends[part], slowdown[part], nodes[part]) for uid, part in zip(uids, parts, strict=True)}
+
+
+def _trial(of: Proposal, step: Step, start_us: int, heirs: Mapping[str, str], *, done: bool) -> Trial:
+    own = {uid: heir for uid, heir in heirs.items() if uid == step.who.container}
+    return Trial(step.gain, of.plan.made_us, start_us, done, step.victims, own, step.target)
