@@ -97,6 +97,7 @@ def review_command(
 
     if approve is not None and reject is not None:
         raise typer.BadParameter("give --approve or --reject, not both")
+    chosen = None if approve is None else _steps(approve)
     with opened(lake) as of:
         if plan is None:
             of.desk.expire(of.actor)
@@ -105,7 +106,7 @@ def review_command(
         version = of.desk.one(plan).version if seen is None else seen
         if approve is not None:
             with console.status("trying each step again"):
-                of.desk.approve(plan, version, _steps(approve), of.actor, stale_now(of.sources))
+                of.desk.approve(plan, version, chosen, of.actor, stale_now(of.sources))
         elif reject is not None:
             of.desk.reject(plan, version, reject, of.actor)
         show_plan(of.desk.one(plan))

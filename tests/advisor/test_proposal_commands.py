@@ -1,0 +1,218 @@
+"""`cohabit propose`, `review`, `export`, `why`, `halt`: from a lake and a snapshot to what is given out."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from time import time_ns
+
+import pytest
+from lakes import derived_lake
+from typer.testing import CliRunner
+
+from advisor.diagnosis.told import read_told
+from advisor.proposals.desk import Desk
+from advisor.proposals.rules import Rules
+from advisor.store import migrate, open_store
+from cohabit.cli import app
+from cohabit.command_parts import TOPICS
+from cohabit.drafting import Drafting
+from cohabit.live_state import LiveState
+from cohabit.proposing import PLANS, Sources
+from cohabit.refreshing import Refresh, refresh_from_files
+from ingest.lake import Lake
+from ingest.simulator.run import Plan
+from models.registry import Registry
+
+PLAN = Plan(nodes=6, apps=12, per_node=14, hours=1.5, seed=5)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Everything that plans are made from, and commands that run there."""
+
+    folder: Path
+    lake: Lake
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *words: str, code: int = 0, **more: str) -> str:
+        """What a command prints."""
+        done = CliRunner().invoke(app, [*words], env={**self.settings, **more, "COLUMNS": "200"})
+        assert done.exit_code == code, done.output
+        return done.output
+
+    def plan(self) -> str:
+        """Name of the newest plan."""
+        return self.run("review").split()[0]
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Place:
+    folder = tmp_path_factory.mktemp("learnt")
+    lake = derived_lake(folder, PLAN)
+    state = LiveState(PLAN.cluster, lambda: time_ns() // 1000)
+    how = Refresh(folder / "snapshots", 0.0, 1)
+    refresh_from_files(folder / "stream", TOPICS, state, lake, how, published=lambda *_: None)
+    registry = folder / "registry"
+    registry.mkdir()
+    os.symlink(bundle, registry / bundle.name, target_is_directory=True)
+    Registry(registry).promote(bundle.name)
+    return Place(folder, lake)
+
+
+@pytest.fixture
+def place(learnt: Place, tmp_path: Path) -> Place:
+    """With a store of its own, in which nothing was proposed yet."""
+    store = tmp_path / "store.sqlite"
+    with open_store(str(store)) as engine:
+        migrate(engine)
+    settings = {
+        "COHABIT_LAKE": str(learnt.lake.root),
+        "COHABIT_SNAPSHOTS": str(learnt.folder / "snapshots"),
+        "COHABIT_REGISTRY": str(learnt.folder / "registry"),
+        "COHABIT_STORE": str(store),
+        "COHABIT_CLUSTER": PLAN.cluster,
+        "COHABIT_PROPOSALS__DAILY_SHARE": "1",
+        "COHABIT_PROPOSALS__HELD_BACK": "0",
+    }
+    return Place(learnt.folder, learnt.lake, settings)
+
+
+def test_a_plan_is_drafted_read_approved_and_given_out(place: Place) -> None:
+    assert "there are no plans yet" in place.run("review")
+    assert ": drafted, version 1" in place.run("propose")
+    plan = place.plan()
+
+    assert "approve it first" in str(CliRunner().invoke(app, ["export", plan], env=place.settings).output)
+    assert ", version 2" in place.run("review", plan, "--approve", "all")
+    first = place.run("export", plan)
+    told = json.loads(first)
+    assert (told["format"], told["proposal"], told["as"]) == ("cohabit.export/1", plan, "plain")
+    assert place.run("export", plan) == first
+    assert ": exported" in place.run("review", plan)
+
+
+def test_a_past_plan_is_made_again_the_same_to_the_byte(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    place.run("review", plan, "--reject", "release tonight")
+
+    assert "the same to the byte" in place.run("why", plan)
+    assert "release tonight" in place.run("review", plan)
+
+
+def test_nothing_is_proposed_twice_while_it_waits(place: Place) -> None:
+    place.run("propose")
+    first = place.run("review", place.plan())
+    again = place.run("propose", "--all")
+
+    containers = {line.split(": ")[1].split(", ")[1] for line in first.splitlines() if line.startswith("step")}
+    assert containers
+    assert not any(name in line for line in again.splitlines() if line.startswith("step") for name in containers)
+
+
+def test_a_part_is_approved_and_somebody_who_read_an_older_version_is_told(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    place.run("review", plan, "--approve", "1", "--seen", "1")
+
+    done = place.run("review", plan, "--reject", "too late", "--seen", "1", code=1)
+
+    assert "since you read version 1" in done
+
+
+def test_a_halt_stops_and_a_resume_goes_on(place: Place) -> None:
+    place.run("halt", "incident 17")
+    assert "incident 17" in place.run("propose", code=1)
+    assert "1 halts lifted" in place.run("resume")
+    assert "drafted" in place.run("propose")
+
+
+def test_what_cannot_be_told_to_kubernetes_says_so_and_stays_approved(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    place.run("review", plan, "--approve", "all")
+
+    assert "nobody told namespace and name" in place.run("export", plan, "--as", "evictions", code=1)
+    assert ", version 2" in place.run("review", plan)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("review", "p0"), "there is no proposal 'p0'"),
+        (("export", "p0"), "there is no proposal 'p0'"),
+        (("why", "p0"), "there is no proposal 'p0'"),
+        (("halt", "x"), "say why"),
+    ],
+)
+def test_what_cannot_be_done_says_what_to_do(place: Place, words: tuple[str, ...], told: str) -> None:
+    assert told in place.run(*words, code=1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("review", "p0", "--approve", "one"),
+        ("review", "p0", "--approve", "1", "--reject", "no"),
+        ("export", "p0", "--as", "x"),
+    ],
+)
+def test_options_of_no_sense_are_refused(place: Place, words: tuple[str, ...]) -> None:
+    place.run(*words, code=2)
+
+
+def test_snapshots_of_another_cluster_are_not_taken(place: Place) -> None:
+    assert "COHABIT_CLUSTER is 'prod'" in place.run("propose", code=1, COHABIT_CLUSTER="prod")
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """A server that keeps what it is told."""
+    told = list[dict[str, object]]()
+
+    class Keeps(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Keeps)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/plans", told
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_beside_refreshing_victims_are_told_plans_drafted_and_a_webhook_called(
+    place: Place, hook: tuple[str, list[dict[str, object]]]
+) -> None:
+    url, told = hook
+    folder = place.folder
+    sources = Sources(place.lake, folder / "snapshots", Registry(folder / "registry"), folder / PLANS)
+    with open_store(place.settings["COHABIT_STORE"]) as engine:
+        desk = Desk(engine, PLAN.cluster, Rules(held_back=0.0), lambda: time_ns() // 1000)
+        stop = Event()
+        thread = Drafting(sources, desk, 0.1, url, lambda: "r").begin(stop)
+        for _ in range(600):
+            if told:
+                break
+            stop.wait(0.1)
+        stop.set()
+        thread.join()
+        plans = [one.plan.plan for one in desk.listed()]
+
+    assert [one["plan"] for one in told] == plans[:1]
+    assert set(told[0]) >= {"cluster", "steps", "saves_an_hour", "expires_us"}
+    seen = read_told(folder / "snapshots")
+    assert seen is not None
+    assert seen.cluster == PLAN.cluster
+    assert seen.diagnoses
