@@ -26,10 +26,14 @@ def run_worth(
     settings: Settings, *, lake: str | None, log: Path | None, horizon_minutes: float, limit: float, out: Path | None
 ) -> None:
     """See `cohabit worth`."""
+    from cohabit.plan_worth import plans_worth, sentence_of
     from cohabit.workers import ADVISED
     from cohabit.worth import Rules, ledger
 
     opened, folder = existing_lake(settings, lake), log or settings.snapshots / ADVISED
+    plans = plans_worth(settings)
+    if plans is not None:
+        console.print(sentence_of(plans))
     rules = Rules(timedelta(minutes=horizon_minutes), limit)
     with console.status("looking up what became of pods"):
         found = ledger(folder, opened, rules)
@@ -38,7 +42,8 @@ def run_worth(
     for sentence in sentences(found):
         console.print(sentence)
     if out is not None:
-        out.write_text(json.dumps(as_figures(found), indent=2, allow_nan=False) + "\n")
+        figures = as_figures(found) | ({} if plans is None else {"plans": asdict(plans)})
+        out.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
         console.print(f"written: {out}")
 
 

@@ -19,6 +19,8 @@ from advisor.remedies.ladder import Ladder, hurt_by, ladder
 from advisor.remedies.moves import Scene
 from advisor.remedies.remedy import MOVES, Remedy
 
+NO_MORE = "as many as are allowed in a plan or a day are proposed already"
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -59,7 +61,8 @@ class Draft:
     Args:
         plan: None where nothing is proposed.
         passed_over: for whom nothing is.
-        ladders: of every victim, in the order of diagnoses.
+        ladders: of every victim that was looked at, in the order of diagnoses; once there are as many steps as allowed
+            only of those that these help.
     """
 
     plan: Plan | None
@@ -86,12 +89,13 @@ def draft(of: Situation, rules: Rules) -> Draft:
     at_us, found = of.scene.now_us, _Found(of, rules)
     closed = rules.closed(at_us)
     for one in of.diagnoses:
-        told = calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
-        found.ladders.append(told)
-        if not found.is_helped(one.container):
-            why = closed or found.take(one, told)
-            if why:
-                found.passed_over.append(PassedOver(one.container, one.node, why))
+        why = "" if found.is_helped(one.container) else found.full
+        if not why:
+            told = calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
+            found.ladders.append(told)
+            why = "" if found.is_helped(one.container) else closed or found.take(one, told)
+        if why:
+            found.passed_over.append(PassedOver(one.container, one.node, why))
     steps = tuple(found.steps)
     plan = _plan(of, rules, steps) if steps else None
     return Draft(plan, tuple(found.passed_over), tuple(found.ladders))
@@ -113,6 +117,11 @@ class _Found:
         self.of, self.rules, self.scene = of, rules, of.scene
         self.left = left(rules, len(of.scene.snapshot.containers), of.past, of.scene.now_us)
         self.steps, self.passed_over, self.ladders = list[Step](), list[PassedOver](), list[Ladder]()
+
+    @property
+    def full(self) -> str:
+        """Why nothing more is looked for; empty while there may be more steps."""
+        return NO_MORE if len(self.steps) >= self.left else ""
 
     def is_helped(self, victim: str) -> bool:
         """Whether a step helps somebody already."""
@@ -136,8 +145,6 @@ class _Found:
         return why
 
     def _refused(self, step: Step) -> str:
-        if len(self.steps) >= self.left:
-            return "as many as are allowed in a day are proposed already"
         if any(other.who.container == step.who.container for other in self.steps):
             return "something else is proposed for it"
         return refused(step, self.of.roster.left_alone, self.of.past, self.rules, self.scene.now_us)

@@ -197,7 +197,7 @@ def test_a_freeze_and_the_day_s_budget_keep_plans_away_and_say_so(scorer_of: Sco
     assert "frozen" in proposed(scorer_of, frozen)[1].passed_over[0].why
     used_up = draft(replace(of, past=others), replace(RULES, daily_share=1e-9))
     assert used_up.plan is None
-    assert "allowed in a day" in used_up.passed_over[0].why
+    assert "are allowed in a plan or a day" in used_up.passed_over[0].why
 
 
 def test_nothing_is_done_twice_within_the_cool_down(scorer_of: ScorerOf) -> None:
