@@ -43,11 +43,33 @@ def run_victims(
         _show_all(found, until)
     else:
         _show_one([one for one in found if one.container == container], container)
+        show_ladder(settings.snapshots, container)
     if out is not None:
         out.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
         console.print(f"written: {out}")
     if publish_to is not None:
         _publish(publish_to, settings.cluster, found, until)
+
+
+def show_ladder(folder: Path, container: str) -> None:
+    """What can be done for a container, as `cohabit propose` found last."""
+    from advisor.remedies.kept import kept_ladder
+
+    found = kept_ladder(folder, container)
+    if found is None:
+        console.print("what can be done: `cohabit propose` looks")
+        return
+    if found.rest:
+        console.print(f"what can be done: {found.rest}")
+    for one in found.remedies:
+        where = f" to {one.target}" if one.target else ""
+        enough = "not told" if one.sufficient is None else f"{one.sufficient:.0%}"
+        console.print(
+            f"  {one.kind}, {one.container}{where}: saves {one.gain:.2f} an hour ({one.low:.2f} to {one.high:.2f}), "
+            f"costs {one.cost:.2f}, enough: {enough}; {one.why}"
+        )
+        for field in one.fields:
+            console.print(f"    {field.where}: {field.name} = {field.value}")
 
 
 def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:

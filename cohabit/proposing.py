@@ -18,6 +18,7 @@ from advisor.proposals.plans import Proposal
 from advisor.proposals.roster import roster_of
 from advisor.proposals.rules import Rules
 from advisor.proposals.validity import stale_steps
+from advisor.remedies.kept import keep_ladders
 from advisor.remedies.moves import Scene
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot, load_current
@@ -100,6 +101,7 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
     desk.expire(actor)
     inputs = _inputs(of, desk, looked or look(of.lake))
     found = draft(situation_of(inputs, of.registry), desk.rules)
+    keep_ladders(of.snapshots, desk.cluster, inputs.now_us, found.ladders)
     if found.plan is not None:
         keep(of.kept / found.plan.plan, inputs)
         desk.put(states.drafted(found.plan), actor)

@@ -14,6 +14,8 @@ from advisor.diagnosis.newest import NewestTold
 from advisor.diagnosis.told import Told
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 from advisor.errors import NoVictim
+from advisor.remedies.kept import kept_ladder
+from advisor.remedies.remedy import Remedy
 
 MOST = 1000
 """Victims in one reply."""
@@ -87,6 +89,46 @@ class EvidenceReply(VictimReply):
     suspects: list[SeenReply]  # type: ignore[assignment]
 
 
+class FieldReply(BaseModel):
+    """A setting, as the one who sets it calls it."""
+
+    where: str
+    """cgroup, resctrl, pod or NodeSLO."""
+    name: str
+    value: str
+
+
+class RemedyReply(BaseModel):
+    """One thing that can be done."""
+
+    kind: str
+    container: str
+    """To whom."""
+    target: str | None
+    """Node it moves to; null for what is done where it is."""
+    fields: list[FieldReply]
+    gain: float
+    """Cost that is saved in an hour, everybody counted; a container at twice its normal costs 2."""
+    low: float
+    """Of a 90 % interval of it."""
+    high: float
+    cost: float
+    """What it costs for as long as it is meant to hold."""
+    sufficient: float | None
+    """Probability that it is enough; null where that is not known."""
+    enough: bool
+    why: str
+
+
+class LadderReply(BaseModel):
+    """What can be done for a container."""
+
+    victim: str
+    rest: str
+    """Why there is nothing, or what else is to be looked at."""
+    remedies: list[RemedyReply]
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which victims; None or empty wants any.
@@ -151,7 +193,22 @@ def victim_routes(newest: NewestTold, now_us: Callable[[], int]) -> APIRouter:
             raise NoVictim(container)
         return _evidence(one, (now_us() - told.at_us) / 1e6)
 
+    @router.get("/v1/victims/{container}/ladder", responses=refusals(404, 422, 503))
+    @allowed(*WHO)
+    def ladder(container: str) -> LadderReply:
+        """What can be done for a container, those that are enough first, the cheapest of them first."""
+        found = kept_ladder(newest.folder, container)
+        if found is None:
+            raise NoVictim(container)
+        return LadderReply(victim=container, rest=found.rest, remedies=[_remedy(one) for one in found.remedies])
+
     return router
+
+
+def _remedy(one: Remedy) -> RemedyReply:
+    fields = [FieldReply(where=field.where, name=field.name, value=field.value) for field in one.fields]
+    told = {name: getattr(one, name) for name in RemedyReply.model_fields if name not in {"fields", "enough"}}
+    return RemedyReply(**told, fields=fields, enough=one.suffices)
 
 
 def known(number: float) -> float | None:

@@ -16,6 +16,7 @@ from advisor.pages.heat import VERDICTS
 from advisor.pages.looking import look
 from advisor.pages.paging import sheet
 from advisor.pages.rendering import Pages
+from advisor.remedies.kept import kept_ladder
 from advisor.serving import Serving
 
 ROWS = 50
@@ -64,6 +65,7 @@ def victim_pages(pages: Pages, serving: Serving) -> APIRouter:
         if one is None:
             raise NoVictim(container)
         facts = {"seen": seen, "one": one, "suspects": drawn(one), "limit": LIMIT_SLOWDOWN}
+        facts["ladder"] = kept_ladder(serving.snapshots, container)
         return pages.page(request, "victim.html", facts)
 
     return router

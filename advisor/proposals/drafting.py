@@ -171,7 +171,7 @@ class _Found:
             high=remedy.high,
             there=remedy.there,
             cost=remedy.cost,
-            sufficient=remedy.sufficient,
+            sufficient=remedy.sufficient or 0.0,
         )
 
     def _moving_in(self, turn: int) -> list[Identity]:

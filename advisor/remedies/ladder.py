@@ -140,11 +140,9 @@ def _raised(of: Diagnosis, row: int | None, scene: Scene) -> list[Remedy]:
         Field("pod", "resources.limits.cpu", f"{round(limit * 1000)}m"),
     )
     why = f"its own limit holds it back at {cores:.2f} cores; half as much again, then look whether it still does"
-    return [
-        remedy_of("raise cpu limit", of.container, NOTHING, cost=0.0, sufficient=float("nan"), why=why, fields=fields)
-    ]
+    return [remedy_of("raise cpu limit", of.container, NOTHING, cost=0.0, sufficient=None, why=why, fields=fields)]
 
 
 def _more_capacity(of: Diagnosis) -> Remedy:
     why = "no node has room for it or for who slows it down: one more node of this class would"
-    return remedy_of("add capacity", of.container, NOTHING, cost=0.0, sufficient=float("nan"), why=why)
+    return remedy_of("add capacity", of.container, NOTHING, cost=0.0, sufficient=None, why=why)

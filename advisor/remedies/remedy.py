@@ -54,7 +54,7 @@ class Remedy:
         there: what the container and those beside it are expected to cost in an hour on the target, counted in `gain`
             already; 0 for what is done where it is.
         cost: what it costs for as long as it is meant to hold, restarts and slower work.
-        sufficient: probability that the victim is then not slower than allowed.
+        sufficient: probability that the victim is then not slower than allowed; None where that is not known.
         why: in words.
     """
 
@@ -68,13 +68,13 @@ class Remedy:
     high: float
     there: float
     cost: float
-    sufficient: float
+    sufficient: float | None
     why: str
 
     @property
     def suffices(self) -> bool:
         """Whether it is likely enough to help."""
-        return self.sufficient >= SUFFICES
+        return self.sufficient is not None and self.sufficient >= SUFFICES
 
     def pays(self, hours: float) -> bool:
         """Whether it saves more than it costs in so many hours, by the lower end of its interval."""
@@ -87,7 +87,7 @@ def remedy_of(
     gain: Amount,
     *,
     cost: float,
-    sufficient: float,
+    sufficient: float | None,
     why: str,
     fields: tuple[Field, ...] = (),
     kept: float = 1.0,

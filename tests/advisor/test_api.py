@@ -193,6 +193,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "POST /v1/scores": ("scheduler", "sre", "admin"),
         "GET /v1/victims": ("sre", "admin", "planner"),
         "GET /v1/victims/{container}": ("sre", "admin", "planner"),
+        "GET /v1/victims/{container}/ladder": ("sre", "admin", "planner"),
         "GET /healthz": ("anyone",),
         "GET /readyz": ("anyone",),
         "GET /metrics": ("anyone",),

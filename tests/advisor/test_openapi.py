@@ -105,6 +105,7 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/scores": {"post": ["200", "400", "404", "408", "413", "422", "503"]},
         "/v1/victims": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},
+        "/v1/victims/{container}/ladder": {"get": ["200", "404", "422", "503"]},
         "/healthz": {"get": ["200"]},
         "/readyz": {"get": ["200", "503"]},
         "/metrics": {"get": ["200"]},

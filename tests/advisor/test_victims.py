@@ -9,6 +9,11 @@ from processes import Process
 
 from advisor.api.app import create_app
 from advisor.diagnosis.told import FILE, write_told
+from advisor.remedies.kept import FILE as LADDERS
+from advisor.remedies.kept import keep_ladders
+from advisor.remedies.ladder import Ladder
+from advisor.remedies.relief import Amount
+from advisor.remedies.remedy import Field, remedy_of
 
 
 @pytest.fixture
@@ -93,3 +98,41 @@ def test_where_nobody_looked_or_nothing_can_be_read_that_is_said(process: Proces
 
     assert (nothing.status_code, "cohabit victims --publish" in nothing.json()["error"]) == (404, True)
     assert (broken.status_code, FILE in broken.json()["error"]) == (503, True)
+
+
+def test_what_can_be_done_is_told_with_the_fields_it_is_done_with(client: TestClient, process: Process) -> None:
+    gain = Amount(1.5, 0.04)
+    mild = remedy_of(
+        "cpu.max",
+        "batch-1",
+        gain,
+        cost=0.1,
+        sufficient=0.9,
+        why="holds it to 80%",
+        fields=(Field("cgroup", "cpu.max", "320000 100000"),),
+        kept=0.8,
+    )
+    more = remedy_of("add capacity", "web-1", Amount(0.0, 0.0), cost=0.0, sufficient=None, why="no room")
+    keep_ladders(process.snapshots, "c", AT_US, (Ladder("web-1", (mild, more)), Ladder("web-2", (), "look at it")))
+
+    told = client.get("/v1/victims/web-1/ladder").json()
+
+    assert [(one["kind"], one["enough"], one["sufficient"]) for one in told["remedies"]] == [
+        ("cpu.max", True, 0.9),
+        ("add capacity", False, None),
+    ]
+    assert told["remedies"][0]["fields"] == [{"where": "cgroup", "name": "cpu.max", "value": "320000 100000"}]
+    assert client.get("/v1/victims/web-2/ladder").json() == {"victim": "web-2", "rest": "look at it", "remedies": []}
+    assert client.get("/v1/victims/web-9/ladder").status_code == 404
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"format": 9, "cluster": "c", "at_us": 1, "ladders": []}'])
+def test_ladders_that_cannot_be_read_are_an_error_and_no_crash(
+    client: TestClient, process: Process, content: bytes
+) -> None:
+    (process.snapshots / LADDERS).write_bytes(content)
+
+    reply = client.get("/v1/victims/web-1/ladder")
+
+    assert reply.status_code == 503
+    assert LADDERS in reply.json()["error"]
