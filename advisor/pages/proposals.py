@@ -127,7 +127,7 @@ def step_rows(of: Proposal) -> list[StepRow]:
 
 
 def node_rows(of: Proposal) -> list[NodeRow]:
-    """What is changed on each node, all drawn on one scale."""
-    found = on_nodes(of.plan)
+    """What is changed on each node, what is spared most first, all drawn on one scale."""
+    found = sorted(on_nodes(of.plan), key=lambda one: one.after - one.before)
     scale = WIDTH / max([*(max(one.before, one.after) for one in found), 0.01])
     return [NodeRow(one, max(one.before, 0.0) * scale, max(one.after, 0.0) * scale) for one in found]
