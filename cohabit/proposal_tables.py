@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from advisor.proposals.drafting import PassedOver
 from advisor.proposals.plans import Plan, Proposal, Step, expected
+from advisor.proposals.shown import on_nodes
 from cohabit.console import console, show_table
 from cohabit.kube_api import Answer
 
@@ -41,13 +42,7 @@ def show_plan(of: Proposal) -> None:
 
 def nodes_of(plan: Plan) -> list[tuple[str, str, str]]:
     """What the steps that people decide on do to each node: what they change there, before and after."""
-    before, after = dict[str, float](), dict[str, float]()
-    for step in plan.open_steps:
-        before[step.source] = before.get(step.source, 0.0) + max(step.gain + step.there, 0.0)
-        after.setdefault(step.source, 0.0)
-        if step.target is not None:
-            after[step.target] = after.get(step.target, 0.0) + step.there
-    return [(node, f"{before.get(node, 0.0):.2f}", f"{after[node]:.2f}") for node in sorted(after)]
+    return [(one.node, f"{one.before:.2f}", f"{one.after:.2f}") for one in on_nodes(plan)]
 
 
 def show_passed_over(found: Sequence[PassedOver], *, everything: bool) -> None:

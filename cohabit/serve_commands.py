@@ -151,7 +151,9 @@ def run_serve(
     workers: int | None,
 ) -> None:
     """See `cohabit serve`."""
+    from cohabit.deciding import office_in
     from cohabit.serving import Front, Listening, SchedulerListener, run
+    from cohabit.token_commands import local_name
 
     own = settings.advisor
     if own.access == "open" and not own.host.is_loopback:
@@ -167,11 +169,13 @@ def run_serve(
             console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
 
-    with _guarding(settings, serving) as (guard, entrance):
+    meant = {"registry": source.registry, "snapshots": source.snapshots, "store": source.store}
+    deciding = office_in(settings.model_copy(update=meant), serving.now_us, local_name())
+    with _guarding(settings, serving) as (guard, entrance), deciding as office:
         run(
             serving,
             source,
-            Front(own.port if port is None else port, entrance, str(own.host), guard),
+            Front(own.port if port is None else port, entrance, str(own.host), guard, office),
             SchedulerListener(
                 port=own.scheduler_port if scheduler_port is None else scheduler_port,
                 host=str(own.scheduler_host),

@@ -15,6 +15,7 @@ from advisor.api.gate import Guard
 from advisor.pages.app import Beside, create_pages
 from advisor.pages.entrance import Entrance
 from advisor.prioritizing import Prioritizer
+from advisor.proposals.office import Office
 from advisor.serving import Serving
 from cohabit.listening import HOST, App, Certificates, address, free_socket, listen, secured_by
 from cohabit.reloading import keep_fresh
@@ -67,12 +68,14 @@ class Front:
         host: an address of this machine.
         entrance: how browsers are recognised.
         guard: who may do what; None lets everybody do everything.
+        office: where they decide on proposals; None where none are kept.
     """
 
     port: int
     entrance: Entrance
     host: str = HOST
     guard: Guard | None = None
+    office: Office | None = None
 
 
 def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerListener, *, ready: Ready) -> None:
@@ -108,9 +111,9 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         prioritizer, peers = shared.prioritizer(serving, 0)
         metrics = CollectorRegistry()
         metrics.register(Together(serving.metrics, shared.folder))
-        pages = create_pages(serving, front.entrance)
+        pages = create_pages(serving, front.entrance, front.office)
         apps: list[App] = [
-            (Beside(create_app(serving, front.guard, metrics), pages), main, None),
+            (Beside(create_app(serving, front.guard, metrics, front.office), pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
         ]
         with (

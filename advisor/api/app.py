@@ -1,5 +1,7 @@
 """The two applications: one listener for schedulers, one for all else. Errors become status codes here."""
 
+from collections.abc import Callable, Collection
+
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -10,9 +12,10 @@ from advisor.api.bookings import booking_routes
 from advisor.api.described import described
 from advisor.api.extender import extender_routes
 from advisor.api.filtering import filter_routes
-from advisor.api.gate import Gate, Guard, doors_of
+from advisor.api.gate import Door, Gate, Guard, doors_of
 from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
+from advisor.api.proposals import proposal_routes
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
 from advisor.api.victims import victim_routes
@@ -20,15 +23,33 @@ from advisor.api.volcano import volcano_routes
 from advisor.api.watcher import watcher_routes
 from advisor.errors import (
     AdvisorError,
+    BadMove,
     BadRequest,
     CallerGone,
     NothingDiagnosed,
     NoVictim,
+    StoreUnavailable,
     TooBusy,
     UnknownNode,
     UnreadableDiagnoses,
 )
 from advisor.prioritizing import Prioritizer
+from advisor.proposals.errors import (
+    CannotTry,
+    ChangedMeanwhile,
+    Halted,
+    NoOffice,
+    NoSuchProposal,
+    NoSuchStep,
+    NothingChosen,
+    NothingHolds,
+    NotNamed,
+    NotNow,
+    ReasonMissing,
+    UnreadablePlan,
+    WrongState,
+)
+from advisor.proposals.office import Office
 from advisor.serving import Serving
 
 STATUS: dict[type[AdvisorError], int] = {
@@ -39,6 +60,21 @@ STATUS: dict[type[AdvisorError], int] = {
     TooBusy: 503,
     CallerGone: 503,
     UnreadableDiagnoses: 503,
+    StoreUnavailable: 503,
+    NoSuchProposal: 404,
+    ChangedMeanwhile: 409,
+    WrongState: 409,
+    NothingHolds: 409,
+    NoSuchStep: 422,
+    NothingChosen: 422,
+    ReasonMissing: 422,
+    NotNamed: 422,
+    BadMove: 422,
+    Halted: 423,
+    NotNow: 423,
+    NoOffice: 503,
+    CannotTry: 503,
+    UnreadablePlan: 503,
 }
 MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
@@ -59,16 +95,23 @@ def create_scheduler_app(prioritizer: Prioritizer, *, refusing: bool = False) ->
     return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
 
 
-def create_app(serving: Serving, guard: Guard | None = None, metrics: CollectorRegistry | None = None) -> FastAPI:
+def create_app(
+    serving: Serving,
+    guard: Guard | None = None,
+    metrics: CollectorRegistry | None = None,
+    office: Office | None = None,
+) -> FastAPI:
     """The listener for everything else; without a guard whoever reaches it may do everything.
 
     Args:
         serving: what is answered from.
         guard: who may do what.
         metrics: what /metrics tells; None tells of this process alone.
+        office: where proposals are decided on; None where none are kept.
     """
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
-    routers = [score_routes(serving), victim_routes(serving.diagnoses, serving.now_us), ops]
+    victims = victim_routes(serving.diagnoses, serving.now_us)
+    routers = [score_routes(serving), victims, proposal_routes(office), ops]
     app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES)
     return app if guard is None else guarded(app, guard)
 
@@ -98,9 +141,8 @@ def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> F
 
     app.add_middleware(BodyLimit, limit_bytes=max_body_bytes)
     app.exception_handler(AdvisorError)(_advisor_error)
-    app.exception_handler(HTTPException)(_http_error)
+    app.exception_handler(HTTPException)(_telling_methods(doors_of(roles_of(app))))
     app.exception_handler(RequestValidationError)(_validation_error)
-    roles_of(app)
     return app
 
 
@@ -109,8 +151,17 @@ def _advisor_error(_: Request, error: AdvisorError) -> JSONResponse:
     return JSONResponse({"error": str(error)}, STATUS.get(type(error), 500), headers)
 
 
-def _http_error(_: Request, error: HTTPException) -> JSONResponse:
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+def _telling_methods(doors: Collection[Door]) -> Callable[[Request, HTTPException], JSONResponse]:
+    """Tells errors; of a path that several routes have, by all of their methods."""
+
+    def http_error(request: Request, error: HTTPException) -> JSONResponse:
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            here = {door.method for door in doors if door.pattern.match(request.url.path)}
+            headers["Allow"] = ", ".join(sorted(here))
+        return JSONResponse({"error": error.detail}, error.status_code, headers)
+
+    return http_error
 
 
 def _validation_error(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -1,5 +1,7 @@
 """The gate: each request is matched with the routes before any of them sees it, and let in by role or refused.
 
+Routes find who was let in in `request.state.caller`.
+
 What is no route is answered here as well, after the token: outsiders do not learn which routes there are, and nothing
 that the gate did not recognise reaches the application.
 """
@@ -15,6 +17,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from advisor.access import Access, Refusal, forbidden
+from advisor.callers import Caller
 from advisor.rates import Rates
 from advisor.refusals import Refusals
 from advisor.tokens import Shown, Signed, shown, signed
@@ -95,21 +98,22 @@ class Gate:
             await self.app(scope, receive, send)
             return
         asked, named = _token(scope), matching[0].name if matching else NO_ROUTE
-        refusal = await self._refusal(asked, [door.roles for door in matching] or [frozenset({ANYONE})])
-        if refusal is None:
+        found = await self._found(asked, [door.roles for door in matching] or [frozenset({ANYONE})])
+        if not isinstance(found, Refusal):
+            scope.setdefault("state", {})["caller"] = found
             await (self.app if matching else _not_here(here))(scope, receive, send)
             return
-        request_id = await self.refusals.record(refusal, subject=named, address=address_of(scope))
-        await _refused(refusal, request_id)(scope, receive, send)
+        request_id = await self.refusals.record(found, subject=named, address=address_of(scope))
+        await _refused(found, request_id)(scope, receive, send)
 
-    async def _refusal(self, asked: Shown | Signed | None, doors: Collection[Collection[str]]) -> Refusal | None:
-        """Why somebody who shows this is not let through all of those doors; None to let them."""
+    async def _found(self, asked: Shown | Signed | None, doors: Collection[Collection[str]]) -> Caller | Refusal:
+        """Who shows this, or why they are not let through all of those doors."""
         caller = await self.access.caller(asked)
         if isinstance(caller, Refusal):
             return caller
         if wait_s := self.rates.wait_s(caller.name, self.access.now_us()):
             return Refusal(429, "too often", caller, retry_s=wait_s)
-        return next(filter(None, (forbidden(caller, roles) for roles in doors)), None)
+        return next(filter(None, (forbidden(caller, roles) for roles in doors)), caller)
 
 
 def _token(scope: Scope) -> Shown | Signed | None:

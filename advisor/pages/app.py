@@ -1,5 +1,7 @@
 """The pages as an application of their own, and how it stands beside the one for tools."""
 
+from urllib.parse import quote
+
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -12,30 +14,40 @@ from advisor.api.roles import allowed, roles_of
 from advisor.errors import AdvisorError
 from advisor.pages.assets import asset_routes, assets
 from advisor.pages.cluster import cluster_routes
+from advisor.pages.deciding import deciding_pages
 from advisor.pages.entrance import Entrance
 from advisor.pages.gate import PageGate, Problem
+from advisor.pages.halting import Halting, halt_routes
 from advisor.pages.login import HOME, login_routes
 from advisor.pages.node import node_routes
+from advisor.pages.proposals import proposal_pages
 from advisor.pages.rendering import Pages
 from advisor.pages.victims import victim_pages
+from advisor.proposals.office import Office
 from advisor.serving import Serving
 from advisor.tokens import ROLES
 
-SAID = {404: "There is no such page.", 405: "There is no such page.", 422: "The address of this page does not fit."}
+SAID = {
+    404: "There is no such page.",
+    405: "There is no such page.",
+    422: "The address of this page, or its form, does not fit.",
+}
 
 
-def create_pages(serving: Serving, entrance: Entrance) -> FastAPI:
+def create_pages(serving: Serving, entrance: Entrance, office: Office | None = None) -> FastAPI:
     """All pages, behind their gate.
 
     Args:
         serving: what they show.
         entrance: who comes in how.
+        office: where proposals are decided on; None where none are kept.
 
     Raises:
         RouteWithoutRole: a page does not say who may see it.
     """
     known = assets()
-    pages = Pages(known, serving.now_us)
+    halting = Halting(office, serving.now_us)
+    pages = Pages(known, serving.now_us, halting)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     for router in (
         home_routes(),
@@ -43,7 +55,10 @@ def create_pages(serving: Serving, entrance: Entrance) -> FastAPI:
         login_routes(pages, entrance),
         cluster_routes(pages, serving),
         node_routes(pages, serving),
-        victim_pages(pages, serving),
+        victim_pages(pages, serving, office),
+        proposal_pages(pages, office),
+        deciding_pages(office),
+        halt_routes(halting),
     ):
         app.include_router(router)
     _tell_problems(app, pages)
@@ -76,7 +91,8 @@ def _tell_problems(app: FastAPI, pages: Pages) -> None:
     """Errors under /ui are pages."""
 
     def advisor_error(request: Request, error: AdvisorError) -> Response:
-        return pages.problem(request.scope, Problem(STATUS.get(type(error), 500), str(error)))
+        problem = Problem(STATUS.get(type(error), 500), str(error), back=_back(request))
+        return pages.problem(request.scope, problem)
 
     def http_error(request: Request, error: HTTPException) -> Response:
         return pages.problem(request.scope, Problem(error.status_code, SAID.get(error.status_code, error.detail)))
@@ -87,6 +103,12 @@ def _tell_problems(app: FastAPI, pages: Pages) -> None:
     app.exception_handler(AdvisorError)(advisor_error)
     app.exception_handler(HTTPException)(http_error)
     app.exception_handler(RequestValidationError)(validation_error)
+
+
+def _back(request: Request) -> str:
+    """Where one reads again what was decided on."""
+    plan = request.path_params.get("plan")
+    return f"/ui/proposals/{quote(plan, safe='')}" if plan and request.method == "POST" else ""
 
 
 class Beside:

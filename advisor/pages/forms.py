@@ -11,7 +11,7 @@ from starlette.types import Message, Receive
 from advisor.api.limits import BODY_S
 
 MOST_BYTES = 64 << 10
-MOST_FIELDS = 200
+MOST_FIELDS = 250
 FIELD, HEADER = "csrf", "x-csrf-token"
 KIND = "application/x-www-form-urlencoded"
 

@@ -35,12 +35,14 @@ class Problem:
         said: in words for people.
         request_id: by which the audit names the same event; empty where it has no row.
         retry_s: when to ask again; 0 where nothing is known of that.
+        back: page on which one sees how it is now; empty leads to the first one.
     """
 
     status: int
     said: str
     request_id: str = ""
     retry_s: int = 0
+    back: str = ""
 
 
 @dataclass(slots=True)

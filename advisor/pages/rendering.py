@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
+from typing import Protocol
 from urllib.parse import quote
 
 from fastapi import Request
@@ -22,8 +23,10 @@ TITLES = {
     404: "Nothing is here",
     405: "Nothing is here",
     408: "That took too long",
+    409: "It is not as you saw it",
     413: "That is too much",
     422: "This does not fit",
+    423: "Nothing may be changed now",
     429: "Too many requests",
     500: "Something went wrong here",
     503: "Not for now",
@@ -65,7 +68,34 @@ class Place:
     """Pressed after `g`."""
 
 
-PLACES = (Place("/ui/cluster", "Cluster", "c"), Place("/ui/victims", "Victims", "v"))
+PLACES = (
+    Place("/ui/cluster", "Cluster", "c"),
+    Place("/ui/victims", "Victims", "v"),
+    Place("/ui/proposals", "Proposals", "p"),
+)
+DECIDED = {
+    "open": "Nobody has decided yet",
+    "approved": "To be carried out",
+    "rejected": "Not to be carried out",
+    "stale": "It does not hold any more",
+    "held back": "Held back by chance, to tell what the others achieve",
+}
+"""What a decision on a step means, in a sentence."""
+
+
+class Halts(Protocol):
+    """Whether everything is halted."""
+
+    @property
+    def office(self) -> object | None:
+        """None where nothing can be halted."""
+
+    @property
+    def last(self) -> object | None:
+        """The halt that held when somebody asked last."""
+
+    def now(self) -> object | None:
+        """The halt that holds; may ask the store."""
 
 
 @dataclass
@@ -75,11 +105,13 @@ class Pages:
     Args:
         known: files that pages refer to.
         now_us: the clock.
+        halts: whether everything is halted.
         doors: who may use each route, as in "GET /ui/cluster".
     """
 
     known: Mapping[str, Asset]
     now_us: Callable[[], int]
+    halts: Halts
     doors: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,16 +129,20 @@ class Pages:
             "plural": plural,
             "resource": resource,
             "meaning": lambda verdict: MEANINGS.get(verdict, ""),
+            "decided": lambda decision: DECIDED.get(decision, ""),
+            "sentence": sentence,
         }
         self._made = made
 
     def page(self, request: Request, template: str, facts: Mapping[str, object], status: int = 200) -> HTMLResponse:
         """A whole page, or what a template makes of a part of one."""
-        return self._page(request.scope, template, status, facts)
+        visit: Visit = request.scope["state"]["visit"]
+        halt = self.halts.now() if visit.visitor else None
+        return self._page(request.scope, template, status, {"halt": halt, **facts})
 
     def problem(self, scope: Scope, of: Problem) -> HTMLResponse:
         """The page that tells why there is no other."""
-        facts = {"problem": of, "title": TITLES.get(of.status, TITLES[500])}
+        facts = {"problem": of, "title": TITLES.get(of.status, TITLES[500]), "halt": self.halts.last}
         reply = self._page(scope, "problem.html", of.status, facts)
         if of.request_id:
             reply.headers["X-Request-Id"] = of.request_id
@@ -117,9 +153,19 @@ class Pages:
     def _page(self, scope: Scope, template: str, status: int, facts: Mapping[str, object]) -> HTMLResponse:
         visit: Visit = scope["state"]["visit"]
         visitor = visit.visitor
-        places = [place for place in PLACES if visitor and visitor.caller.may(self.doors[f"GET {place.path}"])]
+
+        def may(door: str) -> bool:
+            return visitor is not None and visitor.caller.may(self.doors[door])
+
         shown = self._made.get_template(template).render(
-            visitor=visitor, places=places, path=scope["path"], csrf=visitor.csrf if visitor else "", **facts
+            visitor=visitor,
+            places=[place for place in PLACES if may(f"GET {place.path}")],
+            path=scope["path"],
+            here=scope["path"] if scope["method"] == "GET" else "/ui/proposals",
+            csrf=visitor.csrf if visitor else "",
+            may=may,
+            may_halt=self.halts.office is not None and may("POST /ui/halt"),
+            **facts,
         )
         return HTMLResponse(shown, status)
 
@@ -139,6 +185,11 @@ def percent(value: float) -> str:
 def resource(name: str) -> str:
     """A resource as people call it."""
     return RESOURCES.get(name.replace(" ", "_"), name)
+
+
+def sentence(said: str) -> str:
+    """A sentence of its own, of what was said within one."""
+    return f"{said[:1].upper()}{said[1:]}{'' if said.endswith('.') else '.'}" if said else ""
 
 
 def moment(at_us: int) -> str:

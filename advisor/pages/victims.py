@@ -1,7 +1,5 @@
 """The pages of victims: all of them, and one with what was seen."""
 
-import math
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -11,31 +9,24 @@ from advisor.api.roles import allowed
 from advisor.api.victims import WHO, Wanted
 from advisor.decision import LIMIT_SLOWDOWN
 from advisor.diagnosis.verdicts import Diagnosis, Suspect
-from advisor.errors import NoVictim
+from advisor.errors import NoVictim, StoreUnavailable
 from advisor.pages.heat import VERDICTS
+from advisor.pages.intervals import Interval, intervals
 from advisor.pages.looking import look
 from advisor.pages.paging import sheet
 from advisor.pages.rendering import Pages
+from advisor.proposals.office import Office
+from advisor.proposals.plans import Proposal
+from advisor.proposals.shown import helping
 from advisor.remedies.kept import kept_ladder
 from advisor.serving import Serving
 
 ROWS = 50
 Text = Annotated[str, Query(max_length=253)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
-WIDTH = 200.0
-"""Of the drawing of an interval, in units of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 90 % interval as it is drawn: from, how wide, and where its middle is, of WIDTH."""
-
-    low: float
-    wide: float
-    middle: float
-
-
-def victim_pages(pages: Pages, serving: Serving) -> APIRouter:
+def victim_pages(pages: Pages, serving: Serving, office: Office | None = None) -> APIRouter:
     """Routes of victims."""
     router = APIRouter()
 
@@ -64,8 +55,14 @@ def victim_pages(pages: Pages, serving: Serving) -> APIRouter:
         one = seen.told.of(container) if seen.told else None
         if one is None:
             raise NoVictim(container)
-        facts = {"seen": seen, "one": one, "suspects": drawn(one), "limit": LIMIT_SLOWDOWN}
-        facts["ladder"] = kept_ladder(serving.snapshots, container)
+        facts = {
+            "seen": seen,
+            "one": one,
+            "suspects": drawn(one),
+            "limit": LIMIT_SLOWDOWN,
+            "ladder": kept_ladder(serving.snapshots, container),
+            "proposals": _helping(office, container),
+        }
         return pages.page(request, "victim.html", facts)
 
     return router
@@ -73,10 +70,15 @@ def victim_pages(pages: Pages, serving: Serving) -> APIRouter:
 
 def drawn(one: Diagnosis) -> list[tuple[Suspect, Interval]]:
     """Suspects with their intervals, all on one scale that begins at nothing."""
-    known = [max(of.high, of.added) for of in one.suspects if math.isfinite(of.high)]
-    scale = WIDTH / max([*known, 0.01])
+    values = [(of.added, of.low, of.high) for of in one.suspects]
+    return list(zip(one.suspects, intervals(values), strict=True))
 
-    def place(value: float) -> float:
-        return min(max(value, 0.0) * scale, WIDTH) if math.isfinite(value) else 0.0
 
-    return [(of, Interval(place(of.low), place(of.high) - place(of.low), place(of.added))) for of in one.suspects]
+def _helping(office: Office | None, container: str) -> list[Proposal]:
+    """Proposals that would help; none while the store does not answer."""
+    if office is None:
+        return []
+    try:
+        return helping(office.desk, container)
+    except StoreUnavailable:
+        return []

@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Engine
 
 from advisor.audit import Entry
 from advisor.proposals import proposal_store, states
-from advisor.proposals.errors import ChangedMeanwhile, NothingHolds, NotNow, ReasonMissing
+from advisor.proposals.errors import ChangedMeanwhile, NothingHolds, NotNow
 from advisor.proposals.outcome import Outcome
-from advisor.proposals.plans import Proposal, State, expected
+from advisor.proposals.plans import Halt, Proposal, State, expected
 from advisor.proposals.rules import Rules
 from advisor.store import reading, writing
 
@@ -175,14 +175,26 @@ class Desk:
         Raises:
             ReasonMissing: nobody says why.
         """
-        told = " ".join(reason.split())
-        if not states.LEAST_REASON <= len(told) <= states.MOST_REASON:
-            raise ReasonMissing
+        told = states.reason_of(reason)
         proposal_store.halt(self.engine, self.cluster, told, self._entry(actor, "halt", self.cluster, told))
 
     def resume(self, actor: Actor) -> int:
         """Go on; how many halts were lifted."""
         return proposal_store.resume(self.engine, self.cluster, self._entry(actor, "resume", self.cluster))
+
+    def halted(self) -> Halt | None:
+        """The halt that holds; None where nothing is halted."""
+        with reading(self.engine) as connection:
+            return proposal_store.standing(connection, self.cluster)
+
+    def given_out(self, name: str) -> bytes | None:
+        """What was given out of a proposal; None where nothing was.
+
+        Raises:
+            NoSuchProposal: there is none.
+        """
+        with reading(self.engine) as connection:
+            return proposal_store.export_of(connection, name)
 
     def must_not_be_halted(self) -> None:
         """Make sure of it before anything is worked out.

@@ -91,3 +91,28 @@ class NotNamed(AdvisorError):
             f"step {step} cannot be told to Kubernetes: nobody told namespace and name of {container}. Send them on "
             "topic placements, or export the plan as plain"
         )
+
+
+class NoOffice(AdvisorError):
+    """Here no proposals are kept."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no proposals are kept here: they need a store (`cohabit store migrate`) and a lake (COHABIT_LAKE), both "
+            "there before `cohabit serve` starts"
+        )
+
+
+class NothingChosen(AdvisorError):
+    """Steps are to be approved, and none was ticked."""
+
+    def __init__(self) -> None:
+        super().__init__("no step is chosen: tick those to approve, approve all, or reject the proposal")
+
+
+class CannotTry(AdvisorError):
+    """What is to be approved cannot be tried in the cluster as it is now; nothing was decided."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the steps cannot be tried again, so that nothing was decided: {reason}")

@@ -176,6 +176,21 @@ class Proposal:
         return tuple(sorted((s for s in self.plan.steps if s.number in chosen), key=lambda s: (s.round, s.number)))
 
 
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Nothing is drafted, approved or exported.
+
+    Args:
+        who: halted everything.
+        reason: why.
+        at_us: since when.
+    """
+
+    who: str
+    reason: str
+    at_us: int
+
+
 def expected(steps: Sequence[Step]) -> tuple[float, float, float]:
     """What steps save together in an hour, and a 90 % interval of it.
 

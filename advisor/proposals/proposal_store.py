@@ -10,7 +10,7 @@ from advisor import audit
 from advisor.audit import Entry
 from advisor.proposals.errors import ChangedMeanwhile, Halted, NoSuchProposal
 from advisor.proposals.guards import REMEMBERED_US, Past
-from advisor.proposals.plans import Decided, Decision, Proposal, State, plan_from, plan_json
+from advisor.proposals.plans import Decided, Decision, Halt, Proposal, State, plan_from, plan_json
 from advisor.store import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
 
 MOST_LISTED = 1000
@@ -141,10 +141,16 @@ def refuse_halted(connection: Connection, cluster: str) -> None:
     Raises:
         Halted: it is.
     """
-    wanted = select(HALTS.c.who, HALTS.c.reason).where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+    if (found := standing(connection, cluster)) is not None:
+        raise Halted(found.who, found.reason)
+
+
+def standing(connection: Connection, cluster: str) -> Halt | None:
+    """The first halt that holds; None where nothing is halted."""
+    told = select(HALTS.c.who, HALTS.c.reason, HALTS.c.at_us)
+    wanted = told.where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
     row = connection.execute(wanted.order_by(HALTS.c.id)).first()
-    if row is not None:
-        raise Halted(row[0], row[1])
+    return None if row is None else Halt(*row)
 
 
 def halt(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:

@@ -6,6 +6,7 @@ exported → confirmed, refuted, or expired where nothing could be told.
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from unicodedata import category
 
 from advisor.proposals.errors import NoSuchStep, NothingHolds, ReasonMissing, WrongState
 from advisor.proposals.plans import Decided, Decision, Plan, Proposal, State
@@ -22,6 +23,8 @@ NEXT: dict[State, tuple[State, ...]] = {
 }
 WAITING: tuple[State, ...] = ("drafted", "approved", "partly")
 """Of these states somebody still has to do something."""
+UNSEEN = {"Cc", "Cs"}
+"""Control characters, and halves of characters."""
 LEAST_REASON, MOST_REASON = 3, 500
 ALL_HELD_BACK = "all of its steps are held back, to tell what the others achieve"
 
@@ -80,12 +83,22 @@ def rejected(of: Proposal, reason: str, at_us: int) -> Proposal:
         ReasonMissing: nobody says why.
     """
     _may(of, "rejected", at_us)
-    told = " ".join(reason.split())
-    if not LEAST_REASON <= len(told) <= MOST_REASON:
-        raise ReasonMissing
+    told = reason_of(reason)
     undecided: tuple[Decision, ...] = ("open", "approved")
     decided = tuple(Decided(one.number, "rejected", told) if one.decision in undecided else one for one in of.decided)
     return _changed(of, "rejected", at_us, decided=decided, reason=told)
+
+
+def reason_of(said: str) -> str:
+    """A reason in one line, without what no database or terminal takes.
+
+    Raises:
+        ReasonMissing: it is none, or too long.
+    """
+    told = " ".join("".join(" " if category(c) in UNSEEN else c for c in said).split())
+    if not LEAST_REASON <= len(told) <= MOST_REASON:
+        raise ReasonMissing
+    return told
 
 
 def exported(of: Proposal, at_us: int) -> Proposal:

@@ -8,6 +8,7 @@ import pytest
 import schemathesis
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from offices import Bureau, mixed
 from processes import Process
 from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, FuzzScenarioFinished, NonFatalError, ScenarioFinished
@@ -21,6 +22,9 @@ from advisor.store import migrate, open_store
 
 EXAMPLES = 60
 """Of each route, beside those that go along every bound of the description."""
+
+ACCEPTED = ["2xx", "3xx", "401", "403", "404", "409", "423", "429", "5xx"]
+"""What may come of a request that fits; 423 where another one has halted everything."""
 
 
 @dataclass
@@ -46,7 +50,10 @@ class Held:
 def held(app: FastAPI, headers: Mapping[str, str] | None = None) -> Held:
     """Every phase and every check of schemathesis, the same requests every time."""
     generation = {"max-examples": EXAMPLES, "deterministic": True, "database": "none"}
-    config = schemathesis.Config.from_dict({"generation": generation, "headers": dict(headers or {})})
+    accepted = {"positive_data_acceptance": {"expected-statuses": ACCEPTED}}
+    config = schemathesis.Config.from_dict(
+        {"generation": generation, "headers": dict(headers or {}), "checks": accepted}
+    )
     found = Held()
     for event in from_schema(schemathesis.openapi.from_asgi("/openapi.json", app, config=config)).execute():
         if isinstance(event, FatalError):
@@ -65,13 +72,20 @@ def guarding(store_address: str) -> Iterator[Guarded]:
         yield Guarded(store)
 
 
+@pytest.fixture
+def bureau(guarding: Guarded) -> Bureau:
+    made = Bureau(guarding.store)
+    made.put(mixed())
+    return made
+
+
 def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:
     paths = TestClient(app).get("/openapi.json").json()["paths"]
     return {path: {m: sorted(of["responses"]) for m, of in methods.items()} for path, methods in paths.items()}
 
 
-def test_the_listener_for_people_answers_as_described(process: Process) -> None:
-    found = held(create_app(process.made_ready().serving))
+def test_the_listener_for_people_answers_as_described(process: Process, bureau: Bureau) -> None:
+    found = held(create_app(process.made_ready().serving, office=bureau.office))
 
     assert not found.failures, "\n".join(found.failures)
     assert found.requests["POST /v1/scores"] > EXAMPLES
@@ -86,9 +100,9 @@ def test_the_listener_for_schedulers_answers_as_described(process: Process) -> N
 
 
 def test_behind_the_gate_answers_are_as_described_and_a_token_is_not_ignored(
-    process: Process, guarding: Guarded
+    process: Process, guarding: Guarded, bureau: Bureau
 ) -> None:
-    app = create_app(process.made_ready().serving, guarding.guard)
+    app = create_app(process.made_ready().serving, guarding.guard, office=bureau.office)
 
     found = held(app, {"Authorization": f"Bearer {guarding.token('sre')}"})
 
@@ -106,6 +120,13 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/victims": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}/ladder": {"get": ["200", "404", "422", "503"]},
+        "/v1/proposals": {"get": ["200", "422", "503"]},
+        "/v1/proposals/{plan}": {"get": ["200", "404", "422", "503"]},
+        "/v1/proposals/{plan}/approve": {"post": ["200", "400", "404", "408", "409", "413", "422", "423", "503"]},
+        "/v1/proposals/{plan}/reject": {"post": ["200", "400", "404", "408", "409", "413", "422", "503"]},
+        "/v1/proposals/{plan}/export": {"post": ["200", "400", "404", "408", "409", "413", "422", "423", "503"]},
+        "/v1/halt": {"get": ["200", "503"], "post": ["200", "400", "408", "413", "422", "503"]},
+        "/v1/resume": {"post": ["200", "503"]},
         "/healthz": {"get": ["200"]},
         "/readyz": {"get": ["200", "503"]},
         "/metrics": {"get": ["200"]},

@@ -7,21 +7,27 @@ from time import time_ns
 from zlib import compress, crc32, decompress
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS.parent), str(TESTS / "pages"), str(TESTS / "advisor")]
+sys.path[:0] = [str(TESTS.parent), *(str(TESTS / name) for name in ("pages", "advisor", "proposals"))]
 
+from bench import bench  # noqa: E402
 from browsing import chromium  # noqa: E402
+from offices import DRAFTER  # noqa: E402
 from page_site import site  # noqa: E402
-from playwright.sync_api import Page, ViewportSize  # noqa: E402
+from playwright.sync_api import Browser, Page, ViewportSize  # noqa: E402
 from town import sick, town  # noqa: E402
+
+from advisor.proposals.giving import given_as  # noqa: E402
 
 NODES, VICTIMS = 900, 70
 SIZE: ViewportSize = {"width": 980, "height": 740}
 SHORT: ViewportSize = {"width": 1240, "height": 600}
+WIDE: ViewportSize = {"width": 1120, "height": 500}
+TALL: ViewportSize = {"width": 1120, "height": 840}
 MOST_BYTES = 150_000
 
 
 def main(folder: Path) -> None:
-    """Write cluster.png, victims.png and victim.png."""
+    """Write cluster.png, victims.png, victim.png, proposals.png and proposal.png."""
     snapshot = town(NODES, time_ns() // 1000)
     told = sick(snapshot, VICTIMS)
     culprit = next(one for one in told.diagnoses if one.verdict == "culprit")
@@ -40,6 +46,31 @@ def main(folder: Path) -> None:
         page.set_viewport_size(SHORT)
         page.goto(f"{found.main}/ui/victims")
         taken(page, folder / "victims.png")
+        with TemporaryDirectory() as other:
+            of_proposals(browser, Path(other), folder)
+
+
+def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
+    """Write proposals.png and proposal.png."""
+    with bench(kept, NODES, VICTIMS) as found:
+        desk, stale = found.bureau.desk, found.bureau.office.stale
+        drawn = [found.put(after).plan for after in (7, 5, 4, 3, 1, 0)]
+        desk.reject(drawn[0], 1, "release today", DRAFTER)
+        desk.approve(drawn[1], 1, None, DRAFTER, stale)
+        desk.export(drawn[1], 2, given_as("plain"), DRAFTER)
+        desk.approve(drawn[2], 1, {1, 2}, DRAFTER, stale)
+        desk.approve(drawn[3], 1, None, DRAFTER, stale)
+        page = browser.new_page(viewport=WIDE)
+        page.goto(f"{found.site.main}/ui/login?next=/ui/proposals")
+        page.fill("#token", found.site.token("mira", "sre"))
+        page.click("main button[type=submit]")
+        page.wait_for_selector("#proposals tbody")
+        taken(page, folder / "proposals.png")
+        page.set_viewport_size(TALL)
+        page.goto(f"{found.site.main}/ui/proposals/{drawn[-1]}")
+        page.check("input[name=step-1]")
+        page.check("input[name=step-2]")
+        taken(page, folder / "proposal.png")
 
 
 def taken(page: Page, path: Path, *, whole: bool = False) -> None:

@@ -9,12 +9,13 @@ from clusters import snapshot
 from diagnoses import diagnosis, suspect, told
 
 from advisor.pages.heat import NONE, VERDICTS, counted, heat_of, whole
+from advisor.pages.intervals import WIDTH
 from advisor.pages.looking import Seen
 from advisor.pages.node import residents, used_by_all
 from advisor.pages.overview import Overviews
 from advisor.pages.paging import sheet
 from advisor.pages.rendering import duration, percent, plural, ratio, resource
-from advisor.pages.victims import WIDTH, drawn
+from advisor.pages.victims import drawn
 from advisor.utilisation import utilisation_percent
 from features.catalog import NAMES
 

@@ -8,6 +8,7 @@ from itertools import count
 from diagnoses import AT_US, FOUND
 from fastapi.testclient import TestClient
 from httpx2 import Response
+from offices import DRAFTER, Bureau, mixed
 from processes import Process
 from test_gate import Guarded
 from town import town
@@ -16,6 +17,7 @@ from advisor.diagnosis.told import write_told
 from advisor.pages.app import create_pages
 from advisor.pages.entrance import Entrance, OpenEntrance
 from advisor.pages.sessions import SessionEntrance
+from advisor.proposals.giving import given_as
 from advisor.tokens import TokenRole
 
 BASE = "http://cohabit.example"
@@ -28,11 +30,13 @@ class House:
     process: Process
     entrance: Entrance
     guarded: Guarded | None = None
+    bureau: Bureau | None = None
     numbers: Iterator[int] = field(default_factory=count)
 
     def visitor(self, base: str = BASE) -> TestClient:
         """Somebody with a browser of their own."""
-        app = create_pages(self.process.serving, self.entrance)
+        office = None if self.bureau is None else self.bureau.office
+        app = create_pages(self.process.serving, self.entrance, office)
         return TestClient(app, base, follow_redirects=False, client=("192.0.2.7", 50_000))
 
     def logged_in(self, role: TokenRole) -> TestClient:
@@ -59,7 +63,16 @@ def guarded_house(process: Process, guarded: Guarded) -> House:
     entrance = SessionEntrance(
         guarded.store, lambda: guarded.now_us, lambda: f"{next(numbers):064x}", guard.refusals, guard.rates
     )
-    return House(small(process), entrance, guarded)
+    return House(small(process), entrance, guarded, bureau_over(guarded))
+
+
+def bureau_over(guarded: Guarded) -> Bureau:
+    """Proposals: p1 is drafted, p2 was given out."""
+    bureau = Bureau(guarded.store)
+    bureau.put(mixed(victims=("web-1",)), mixed("p2"))
+    bureau.desk.approve("p2", 1, None, DRAFTER, bureau.office.stale)
+    bureau.desk.export("p2", 2, given_as("plain"), DRAFTER)
+    return bureau
 
 
 def open_house(process: Process) -> House:

@@ -19,7 +19,7 @@
   document.getElementById("help").addEventListener("click", () => keys.showModal());
 
   function toRow(step) {
-    const rows = [...document.querySelectorAll("a[data-row]")];
+    const rows = [...document.querySelectorAll("[data-row]")];
     const at = rows.indexOf(document.activeElement);
     rows[at < 0 ? 0 : Math.min(Math.max(at + step, 0), rows.length - 1)]?.focus();
   }
@@ -30,11 +30,13 @@
     t: switchTheme,
     j: () => toRow(1),
     k: () => toRow(-1),
+    a: () => document.querySelector("[data-approve]")?.focus(),
+    r: () => document.querySelector("[data-reject]")?.focus(),
   };
   let after = "";
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
-    if (event.target.closest("input, select, textarea, [contenteditable]")) return;
+    if (event.target.closest("input:not([type=checkbox]), select, textarea, [contenteditable]")) return;
     if (after === "g") {
       document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`)?.click();
       after = "";

@@ -1,0 +1,77 @@
+"""Deciding: the office in which a server has people decide on proposals, where there is all that it needs. An edge.
+
+What tries steps again reads the lake; it is loaded with the first approval, and one approval is tried at a time.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Lock
+
+from sqlalchemy import Engine
+
+from advisor.callers import Caller
+from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.proposals.desk import Desk, Stale
+from advisor.proposals.errors import CannotTry
+from advisor.proposals.office import Office
+from advisor.proposals.plans import Proposal
+from cohabit.errors import CohabitError
+from cohabit.settings import Settings
+from cohabit.store_commands import checked
+from features.errors import FeaturesError
+from ingest.errors import IngestError
+from models.errors import ModelsError
+
+NOT_THERE = (StoreOutdated, StoreAhead, StoreUnavailable, BadStoreUrl)
+FAILED = (AdvisorError, CohabitError, FeaturesError, IngestError, ModelsError, OSError)
+
+
+@contextmanager
+def office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iterator[Office | None]:
+    """The office that the settings name; None where there is no lake, or no store of this version.
+
+    Args:
+        settings: with the folders that the server answers from.
+        now_us: the clock.
+        local: who decides where nobody is asked for a name.
+    """
+    with ExitStack() as stack:
+        store = _store(settings, stack) if is_there(settings.lake) else None
+        if store is None:
+            yield None
+            return
+        desk = Desk(store, settings.cluster, settings.proposals.rules(), now_us)
+        yield Office(desk, tried_in(settings), Caller(local, frozenset({"admin"})))
+
+
+def is_there(lake: str) -> bool:
+    """Whether a lake is a folder of this machine."""
+    return bool(lake) and Path(lake.removeprefix("file://")).is_dir()
+
+
+def tried_in(settings: Settings) -> Stale:
+    """Tries steps again by what the settings name."""
+    one_at_a_time = Lock()
+
+    def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
+        from cohabit.command_parts import existing_lake
+        from cohabit.proposing import PLANS, Sources, stale_now
+        from models.registry import Registry
+
+        try:
+            lake, registry = existing_lake(settings, None), Registry(settings.registry)
+            of = Sources(lake, settings.snapshots, registry, settings.registry.parent / PLANS)
+            with one_at_a_time:
+                return stale_now(of)(proposal, steps)
+        except FAILED as error:
+            raise CannotTry(str(error)) from error
+
+    return stale
+
+
+def _store(settings: Settings, stack: ExitStack) -> Engine | None:
+    try:
+        return stack.enter_context(checked(settings))
+    except NOT_THERE:
+        return None
