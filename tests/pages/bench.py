@@ -36,7 +36,6 @@ from models.registry import Registry
 CHANGED: tuple[tuple[Kind, str, tuple[Field, ...]], ...] = (
     ("move culprit", "without it there is room for the others", ()),
     ("cpu.max", "it keeps 60% of its cores", (Field("cgroup", "cpu.max", "480000 100000"),)),
-    ("bandwidth class", "it keeps half of its memory bandwidth", (Field("resctrl", "schemata", "MB:0=50;1=50"),)),
     ("move victim", "the other node has room, and nobody there presses on it", ()),
 )
 
@@ -85,13 +84,13 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
 
 
 def proposed(of: Snapshot, told: Told, name: str, made_us: int, after: int) -> Plan:
-    """Four steps of different kinds for four who suffer, and one that is held back."""
+    """Steps of three kinds for three who suffer, and one that is held back."""
     culprits = [one for one in told.diagnoses if one.verdict == "culprit" and one.suspects]
     kinds = (*CHANGED, CHANGED[0])
     steps = tuple(
         _step(of, one, number, *how) for number, (one, how) in enumerate(zip(culprits[after:], kinds, strict=False), 1)
     )
-    made = plan_of(name=name, made_us=made_us, of=steps, held_back=(5,))
+    made = plan_of(name=name, made_us=made_us, of=steps, held_back=(4,))
     return replace(made, snapshot=of.version, bundle="2026-02-27T09")
 
 
@@ -104,7 +103,7 @@ def _step(of: Snapshot, one: Diagnosis, number: int, kind: Kind, why: str, field
     return replace(
         made,
         who=replace(made.who, namespace="shop", name=container, team="blue", best_effort=suspect.qos == "BE"),
-        round=1 + number // 4,
+        round=1 + number // 3,
         fields=fields,
         victims=(one.container,),
         verdict=one.reason,

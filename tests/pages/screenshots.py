@@ -22,8 +22,8 @@ NODES, VICTIMS = 900, 70
 SIZE: ViewportSize = {"width": 980, "height": 740}
 SHORT: ViewportSize = {"width": 1240, "height": 600}
 WIDE: ViewportSize = {"width": 1120, "height": 500}
-TALL: ViewportSize = {"width": 1120, "height": 840}
-MOST_BYTES = 150_000
+TALL: ViewportSize = {"width": 1120, "height": 880}
+MOST_BYTES = 170_000
 
 
 def main(folder: Path) -> None:
