@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -73,10 +74,12 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 
 
 @pytest.fixture
-def bureau(guarding: Guarded) -> Bureau:
-    made = Bureau(guarding.store)
-    made.put(mixed())
-    return made
+def bureau(tmp_path: Path) -> Iterator[Bureau]:
+    with open_store(str(tmp_path / "proposals.sqlite")) as store:
+        migrate(store)
+        made = Bureau(store)
+        made.put(mixed())
+        yield made
 
 
 def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
@@ -20,10 +21,18 @@ from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
 
 
-@pytest.fixture
-def bureau(tmp_path: Path) -> Iterator[Bureau]:
-    with open_store(str(tmp_path / "store.sqlite")) as store:
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with nothing in it; each test has a copy, which takes less long than to make it."""
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
+    with open_store(str(path)) as store:
         migrate(store)
+    return path
+
+
+@pytest.fixture
+def bureau(tmp_path: Path, migrated: Path) -> Iterator[Bureau]:
+    with open_store(str(copy(migrated, tmp_path / "store.sqlite"))) as store:
         made = Bureau(store)
         made.put(mixed())
         yield made
