@@ -42,7 +42,7 @@ def office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iter
             yield None
             return
         desk = Desk(store, settings.cluster, settings.proposals.rules(), now_us)
-        yield Office(desk, tried_in(settings), Caller(local, frozenset({"admin"})))
+        yield Office(desk, tried_in(settings, desk), Caller(local, frozenset({"admin"})))
 
 
 def is_there(lake: str) -> bool:
@@ -50,7 +50,7 @@ def is_there(lake: str) -> bool:
     return bool(lake) and Path(lake.removeprefix("file://")).is_dir()
 
 
-def tried_in(settings: Settings) -> Stale:
+def tried_in(settings: Settings, desk: Desk) -> Stale:
     """Tries steps again by what the settings name."""
     one_at_a_time = Lock()
 
@@ -61,9 +61,11 @@ def tried_in(settings: Settings) -> Stale:
 
         try:
             lake, registry = existing_lake(settings, None), Registry(settings.registry)
-            of = Sources(lake, settings.snapshots, registry, settings.registry.parent / PLANS)
+            of = Sources(
+                lake, settings.snapshots, registry, settings.registry.parent / PLANS, settings.proposals.most_age_us
+            )
             with one_at_a_time:
-                return stale_now(of)(proposal, steps)
+                return stale_now(of, desk)(proposal, steps)
         except FAILED as error:
             raise CannotTry(str(error)) from error
 

@@ -4,6 +4,7 @@ import json
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.client import HTTPException
 from threading import Event, Thread
 
 import structlog
@@ -62,8 +63,14 @@ class Drafting:
         conclude(self.sources.lake, self.desk, actor)
         found = propose(self.sources, self.desk, actor, looked)
         if found.plan is not None and self.webhook is not None:
-            notify(self.webhook, found.plan)
+            self._tell(self.webhook, found.plan)
         return found
+
+    def _tell(self, webhook: str, plan: Plan) -> None:
+        try:
+            notify(webhook, plan)
+        except (OSError, HTTPException, ValueError) as error:
+            log.warning("the webhook was not told of a plan", plan=plan.plan, error=str(error))
 
     def _go_on(self, stop: Event) -> None:
         while not stop.wait(self.every_s):
@@ -71,6 +78,8 @@ class Drafting:
                 found = self.once()
             except KNOWN as error:
                 log.warning("no plan this time", error=str(error))
+            except Exception:  # whatever it is, the next time may go well
+                log.exception("no plan this time")
             else:
                 name = found.plan.plan if found.plan else ""
                 log.info("looked who suffers", victims=len(found.ladders), plan=name)
@@ -95,5 +104,12 @@ def notify(url: str, plan: Plan) -> None:
     request = urllib.request.Request(  # noqa: S310 - checked when it was set
         url, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(request, timeout=WEBHOOK_LIMIT_S):  # noqa: S310
+    with urllib.request.build_opener(_Straight).open(request, timeout=WEBHOOK_LIMIT_S):
         pass
+
+
+class _Straight(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else than it was told."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """No other address."""

@@ -95,6 +95,17 @@ class StaleSnapshot(CohabitError):
         )
 
 
+class OldSnapshot(CohabitError):
+    """Where everybody was is known, but that is long ago."""
+
+    def __init__(self, folder: Path, age_s: float, limit_s: float) -> None:
+        self.folder, self.age_s, self.limit_s = folder, age_s, limit_s
+        super().__init__(
+            f"the newest snapshot in {folder} is {age_s / 3600:,.1f} hours old, more than {limit_s / 3600:g}: is "
+            "`cohabit refresh` running? COHABIT_PROPOSALS__MOST_AGE_HOURS allows older ones, as for simulated clusters"
+        )
+
+
 class OtherCluster(CohabitError):
     """The snapshots are of another cluster than the settings."""
 
@@ -110,7 +121,9 @@ class NothingKept(CohabitError):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        super().__init__(f"{folder} is not there: what a plan was made from is kept for the newest plans only")
+        super().__init__(
+            f"{folder} is not there or damaged: what a plan was made from is kept for the newest plans only"
+        )
 
 
 class NothingThen(CohabitError):

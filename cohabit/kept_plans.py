@@ -93,9 +93,9 @@ def kept(folder: Path) -> Inputs:
     """
     try:
         rest = msgspec.msgpack.decode((folder / REST).read_bytes(), type=_Rest)
-    except FileNotFoundError as error:
+        tables = {name: pq.read_table(io.BytesIO((folder / f"{name}.parquet").read_bytes())) for name in TABLES}
+    except (OSError, msgspec.DecodeError, pa.ArrowInvalid) as error:
         raise NothingKept(folder) from error
-    tables = {name: pq.read_table(io.BytesIO((folder / f"{name}.parquet").read_bytes())) for name in TABLES}
     return Inputs(
         load_current(folder / "snapshot"),
         tables["nodes"],

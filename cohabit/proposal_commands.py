@@ -46,7 +46,8 @@ def opened(lake: str | None) -> Iterator[Opened]:
     from models.registry import Registry
 
     own = settings()
-    sources = Sources(existing_lake(own, lake), own.snapshots, Registry(own.registry), own.registry.parent / PLANS)
+    registry, kept = Registry(own.registry), own.registry.parent / PLANS
+    sources = Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.proposals.most_age_us)
     with checked(own) as engine:
         desk = Desk(engine, own.cluster, own.proposals.rules(), lambda: time_ns() // 1000)
         yield Opened(desk, sources, Actor(local_name(), "admin", token_hex(8)))
@@ -106,7 +107,7 @@ def review_command(
         version = of.desk.one(plan).version if seen is None else seen
         if approve is not None:
             with console.status("trying each step again"):
-                of.desk.approve(plan, version, chosen, of.actor, stale_now(of.sources))
+                of.desk.approve(plan, version, chosen, of.actor, stale_now(of.sources, of.desk))
         elif reject is not None:
             of.desk.reject(plan, version, reject, of.actor)
         show_plan(of.desk.one(plan))
@@ -136,7 +137,7 @@ def export_command(
     the same to the byte.
     """
     from advisor.proposals.export import evictions
-    from advisor.proposals.giving import approved_moves, given_as
+    from advisor.proposals.giving import approved_moves, given_as, must_be
     from cohabit.kube_api import ApiServer
     from cohabit.kube_api import dry_run as ask
     from cohabit.proposal_tables import show_answers
@@ -148,10 +149,14 @@ def export_command(
         if dry_run is not None:
             server = ApiServer(dry_run, token_file, ca_file)
             steps, _ = evictions(approved_moves(of.desk.one(plan, seen)), of.desk.cluster, 0)
+            if not steps:
+                console.print("no moves of it are approved: nothing to ask; `cohabit review` approves")
+                return
             with console.status(f"asking {dry_run}"):
                 show_answers(ask(server, steps))
             return
         told = of.desk.export(plan, version, given_as(cast("As", form)), of.actor)
+    must_be(told, plan, form)
     if out is None:
         typer.echo(told.decode(), nl=False)
     else:

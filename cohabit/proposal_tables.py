@@ -16,7 +16,7 @@ def show_list(proposals: Sequence[Proposal]) -> None:
         console.print("there are no plans yet: `cohabit propose` drafts one")
         return
     for one in proposals:
-        steps = one.plan.open_steps
+        steps = one.approved or one.plan.open_steps
         gain, low, high = expected(steps)
         saves = (
             f"{len(steps)} steps save {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"

@@ -12,18 +12,18 @@ from advisor.margins import served_margins
 from advisor.model import open_model
 from advisor.proposals import proposal_store, states
 from advisor.proposals.desk import Actor, Desk, Stale
-from advisor.proposals.drafting import Draft, Situation, draft
+from advisor.proposals.drafting import Draft, Situation, draft, under_way
 from advisor.proposals.outcome import factor_of
 from advisor.proposals.plans import Proposal
 from advisor.proposals.roster import roster_of
-from advisor.proposals.rules import Rules
+from advisor.proposals.rules import HOUR_US, Rules
 from advisor.proposals.validity import stale_steps
 from advisor.remedies.kept import keep_ladders
 from advisor.remedies.moves import Scene
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot, load_current
 from cohabit.diagnosing import diagnosed, newest_window
-from cohabit.errors import OtherCluster, StaleSnapshot
+from cohabit.errors import OldSnapshot, OtherCluster, StaleSnapshot
 from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.node_state import Facts
 from ingest.lake import Lake
@@ -45,12 +45,14 @@ class Sources:
         snapshots: folder of snapshots.
         registry: of bundles.
         kept: folder in which is kept what each plan was made from.
+        most_age_us: a snapshot that is older tells nothing about now.
     """
 
     lake: Lake
     snapshots: Path
     registry: Registry
     kept: Path
+    most_age_us: int = 2 * HOUR_US
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,13 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
     """
     desk.must_not_be_halted()
     desk.expire(actor)
+    known = proposal_store.count(desk.engine, desk.cluster)
     inputs = _inputs(of, desk, looked or look(of.lake))
     found = draft(situation_of(inputs, of.registry), desk.rules)
     keep_ladders(of.snapshots, desk.cluster, inputs.now_us, found.ladders)
     if found.plan is not None:
         keep(of.kept / found.plan.plan, inputs)
-        desk.put(states.drafted(found.plan), actor)
+        desk.put(states.drafted(found.plan), actor, known)
     return found
 
 
@@ -119,12 +122,17 @@ def drafted_again(of: Sources, plan: str) -> Draft:
     return draft(situation_of(inputs, of.registry), inputs.rules)
 
 
-def stale_now(of: Sources) -> Stale:
-    """Tries steps again in the cluster as the newest snapshot has it."""
+def stale_now(of: Sources, desk: Desk) -> Stale:
+    """Tries steps again in the cluster as the newest snapshot has it, beside what was given out of other plans."""
 
     def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
         snapshot = load_current(of.snapshots)
-        now = situation_of(_where(of, snapshot), of.registry)
+        if snapshot.cluster != proposal.plan.cluster:
+            raise OtherCluster(of.snapshots, snapshot.cluster, proposal.plan.cluster)
+        _must_be_new(of, snapshot, desk.now_us())
+        earlier = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
+        others = tuple(one for one in earlier if one.step not in proposal.plan.steps and one.decision == "approved")
+        now = situation_of(replace(_where(of, snapshot), past=others), of.registry)
         until = newest_window(of.lake)
         later = until.timestamp() * 1e6 > proposal.plan.made_us
         suffering = diagnosed(of.lake, until) if later else None
@@ -138,6 +146,7 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     snapshot, until = load_current(of.snapshots), looked.until
     if snapshot.cluster != desk.cluster:
         raise OtherCluster(of.snapshots, snapshot.cluster, desk.cluster)
+    _must_be_new(of, snapshot, desk.now_us())
     if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
         raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
     suffering = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
@@ -146,6 +155,16 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     achieved = proposal_store.achieved(desk.engine, desk.cluster)
     now_us = desk.now_us()
     return replace(where, diagnoses=suffering, past=past, rules=desk.rules, achieved=achieved, now_us=now_us)
+
+
+def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
+    """Nothing is proposed or approved by what was true long ago.
+
+    Raises:
+        OldSnapshot: the newest snapshot is too old.
+    """
+    if now_us - snapshot.as_of_us > of.most_age_us:
+        raise OldSnapshot(of.snapshots, (now_us - snapshot.as_of_us) / 1e6, of.most_age_us / 1e6)
 
 
 def _where(of: Sources, snapshot: Snapshot) -> Inputs:
@@ -170,7 +189,7 @@ def situation_of(inputs: Inputs, registry: Registry) -> Situation:
     margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
     scorer = ModelScorer(snapshot, model.predictor, margins, model.node)
     team = {uid: one.team for uid, one in roster.identity.items()}
-    scene = Scene(scorer, roster.room, team, inputs.now_us)
+    scene = under_way(Scene(scorer, roster.room, team, inputs.now_us), inputs.past)
     return Situation(
         inputs.diagnoses, scene, roster, inputs.past, factor_of(*inputs.achieved), inputs.bundle, digest_of(inputs)
     )

@@ -89,7 +89,8 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     from cohabit.store_commands import checked
     from models.registry import Registry
 
-    sources = Sources(lake, snapshots, Registry(settings.registry), settings.registry.parent / PLANS)
+    kept = settings.registry.parent / PLANS
+    sources = Sources(lake, snapshots, Registry(settings.registry), kept, own.most_age_us)
     with checked(settings) as engine:
         desk = Desk(engine, cluster, own.rules(), lambda: time_ns() // 1000)
         thread = Drafting(sources, desk, own.every_s, own.webhook, lambda: token_hex(8)).begin(stop)

@@ -167,13 +167,15 @@ class AdvisorSettings(Branch):
 class ProposalSettings(Branch):
     """COHABIT_PROPOSALS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
 
-    every_s: float = Field(default=0.0, ge=0)
+    every_s: float = Field(default=0.0, ge=0, le=86_400)
     """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit propose`."""
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
     """Is told of each new plan, by POST: https, or http on loopback."""
     daily_share: float = Field(default=0.005, gt=0, le=1)
     """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
-    cool_down_hours: float = Field(default=24.0, ge=0)
+    most_age_hours: float = Field(default=2.0, gt=0, le=1e6)
+    """From an older snapshot nothing is proposed, and nothing approved."""
+    cool_down_hours: float = Field(default=24.0, ge=0, le=8_760)
     """For how long nothing more is done to a container that something was done to."""
     held_back: float = Field(default=0.15, ge=0, le=0.5)
     """Share of steps, drawn at random, that nobody is to do, so that what the others achieve can be told."""
@@ -183,14 +185,19 @@ class ProposalSettings(Branch):
     """Of one plan."""
     hold_hours: float = Field(default=2.0, gt=0, le=168)
     """For how long a step is taken to hold: it has to save more than it costs in that time."""
-    restart_cost: float = Field(default=0.5, ge=0)
+    restart_cost: float = Field(default=0.5, ge=0, le=1000)
     """What moving a latency-sensitive container costs, in hours at half its speed, each of which costs 2."""
-    restart_cost_best_effort: float = Field(default=0.4, ge=0)
+    restart_cost_best_effort: float = Field(default=0.4, ge=0, le=1000)
     """The same of a best-effort one."""
     freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
     """When nothing is changed: START/END by commas, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
     windows: Annotated[tuple[Window, ...], BeforeValidator(windows_of)] = ()
     """When changes are allowed, UTC: DAYS HH:MM-HH:MM by commas, as in mon-thu 09:00-16:00,fri 09:00-12:00."""
+
+    @property
+    def most_age_us(self) -> int:
+        """Microseconds."""
+        return round(self.most_age_hours * HOUR_US)
 
     def rules(self) -> Rules:
         """The same as the kernels take it."""

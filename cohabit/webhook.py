@@ -1,7 +1,7 @@
 """Webhook: which address may be told of plans."""
 
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 
 def checked_webhook(told: object) -> object:
@@ -11,11 +11,20 @@ def checked_webhook(told: object) -> object:
         ValueError: it is none.
     """
     parts = urlsplit(str(told))
+    if parts.username or parts.password or any(c.isspace() for c in str(told)) or not _has_port(parts):
+        raise ValueError("give https://HOST/PATH without user and spaces")
     if told is None or (parts.scheme == "https" and parts.hostname):
         return told
     if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
         return told
     raise ValueError("give https://HOST/PATH; http counts on loopback alone")
+
+
+def _has_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

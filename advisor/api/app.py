@@ -37,6 +37,7 @@ from advisor.prioritizing import Prioritizer
 from advisor.proposals.errors import (
     CannotTry,
     ChangedMeanwhile,
+    GivenOutOtherwise,
     Halted,
     NoOffice,
     NoSuchProposal,
@@ -63,6 +64,7 @@ STATUS: dict[type[AdvisorError], int] = {
     StoreUnavailable: 503,
     NoSuchProposal: 404,
     ChangedMeanwhile: 409,
+    GivenOutOtherwise: 409,
     WrongState: 409,
     NothingHolds: 409,
     NoSuchStep: 422,

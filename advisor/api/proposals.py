@@ -22,7 +22,7 @@ from advisor.api.proposal_bodies import (
 )
 from advisor.api.roles import allowed
 from advisor.proposals.desk import Actor
-from advisor.proposals.giving import given_as
+from advisor.proposals.giving import given_as, must_be
 from advisor.proposals.office import DECIDERS, READERS, Office, opened
 from advisor.proposals.plans import State
 from advisor.proposals.shown import all_shown, one_shown
@@ -88,6 +88,7 @@ def _deciding(office: Office | None) -> APIRouter:
         reply = Response(media_type="application/json")
         actor = _actor(office, request, reply)
         told = opened(office).desk.export(plan, ask.version, given_as(ask.form), actor)
+        must_be(told, plan, ask.form)
         return Response(told, headers={REQUEST_ID: actor.request_id}, media_type="application/json")
 
     return router

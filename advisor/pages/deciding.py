@@ -13,7 +13,7 @@ from advisor.pages.gate import Visit
 from advisor.pages.halting import actor_of
 from advisor.proposals.errors import NothingChosen
 from advisor.proposals.export import As
-from advisor.proposals.giving import given_as
+from advisor.proposals.giving import given_as, must_be
 from advisor.proposals.office import DECIDERS, Office, opened
 
 STEP = "step-"
@@ -52,7 +52,8 @@ def deciding_pages(office: Office | None) -> APIRouter:
         at, form = opened(office), visit.form.get("form")
         if form not in get_args(As):
             raise HTTPException(422)
-        at.desk.export(plan, seen(visit.form), given_as(cast("As", form)), actor_of(at, visit))
+        told = at.desk.export(plan, seen(visit.form), given_as(cast("As", form)), actor_of(at, visit))
+        must_be(told, plan, cast("As", form))
         return _to(plan)
 
     return router

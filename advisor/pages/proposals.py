@@ -78,7 +78,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
             "states": STATES,
             "query": urlencode({"state": state}),
             "sheet": shown,
-            "saves": savings([expected(one.plan.open_steps) for one in shown.rows]),
+            "saves": savings([expected(one.approved or one.plan.open_steps) for one in shown.rows]),
         }
         partly = "hx-request" in request.headers
         return pages.page(request, "proposals_table.html" if partly else "proposals.html", facts)
@@ -93,7 +93,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
             "one": one,
             "ended": one.state in ENDED,
             "coming": COMING[one.state].format(until=moment(one.plan.expires_us)),
-            "saves": savings([expected(one.plan.open_steps)])[0],
+            "saves": savings([expected(one.approved or one.plan.open_steps)])[0],
             "rows": [row for row in rows if row.step.number not in one.plan.held_back],
             "held_back": [row for row in rows if row.step.number in one.plan.held_back],
             "nodes": node_rows(one),

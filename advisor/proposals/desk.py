@@ -50,13 +50,14 @@ class Desk:
     rules: Rules
     now_us: Callable[[], int]
 
-    def put(self, proposal: Proposal, actor: Actor) -> None:
-        """Put a new one before people.
+    def put(self, proposal: Proposal, actor: Actor, known: int | None = None) -> None:
+        """Put a new one before people; `known` proposals were taken into account, None does not look.
 
         Raises:
+            DraftedMeanwhile: there are others by now.
             Halted: all changes are halted.
         """
-        proposal_store.add(self.engine, proposal, self._entry(actor, "draft", proposal.plan.plan))
+        proposal_store.add(self.engine, proposal, self._entry(actor, "draft", proposal.plan.plan), known)
 
     def approve(self, name: str, seen: int, steps: Collection[int] | None, actor: Actor, stale: Stale) -> Proposal:
         """Approve steps, all that are open where none are named; those that do not hold any more are left out.
@@ -105,8 +106,8 @@ class Desk:
             WrongState, NoSuchProposal: it cannot be.
         """
         with writing(self.engine) as connection:
-            before = proposal_store.one_of(connection, name)
-            kept = proposal_store.export_of(connection, name)
+            before = proposal_store.one_of(connection, self.cluster, name)
+            kept = proposal_store.export_of(connection, self.cluster, name)
             if kept is not None:
                 return kept
             if before.version != seen:
@@ -147,7 +148,7 @@ class Desk:
             ChangedMeanwhile: it is another version by now.
         """
         with reading(self.engine) as connection:
-            found = proposal_store.one_of(connection, name)
+            found = proposal_store.one_of(connection, self.cluster, name)
         if seen is not None and found.version != seen:
             raise ChangedMeanwhile(name, seen)
         return found
@@ -194,7 +195,7 @@ class Desk:
             NoSuchProposal: there is none.
         """
         with reading(self.engine) as connection:
-            return proposal_store.export_of(connection, name)
+            return proposal_store.export_of(connection, self.cluster, name)
 
     def must_not_be_halted(self) -> None:
         """Make sure of it before anything is worked out.

@@ -19,6 +19,8 @@ from advisor.remedies.ladder import Ladder, hurt_by, ladder
 from advisor.remedies.moves import Scene
 from advisor.remedies.remedy import MOVES, Remedy
 
+MOST_LADDERS = 50
+"""Of so many victims remedies are worked out, the worst first, also where no more steps are allowed."""
 NO_MORE = "as many as are allowed in a plan or a day are proposed already"
 
 
@@ -61,8 +63,7 @@ class Draft:
     Args:
         plan: None where nothing is proposed.
         passed_over: for whom nothing is.
-        ladders: of every victim that was looked at, in the order of diagnoses; once there are as many steps as allowed
-            only of those that these help.
+        ladders: of the MOST_LADDERS worst victims, and of as many more as it takes to find as many steps as allowed.
     """
 
     plan: Plan | None
@@ -89,11 +90,11 @@ def draft(of: Situation, rules: Rules) -> Draft:
     at_us, found = of.scene.now_us, _Found(of, rules)
     closed = rules.closed(at_us)
     for one in of.diagnoses:
-        why = "" if found.is_helped(one.container) else found.full
-        if not why:
+        helped, told = found.is_helped(one.container), None
+        if len(found.ladders) < MOST_LADDERS or not (helped or found.full):
             told = calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
             found.ladders.append(told)
-            why = "" if found.is_helped(one.container) else closed or found.take(one, told)
+        why = "" if helped else found.full or closed or (found.take(one, told) if told else "")
         if why:
             found.passed_over.append(PassedOver(one.container, one.node, why))
     steps = tuple(found.steps)
@@ -201,6 +202,16 @@ def moved(scene: Scene, container: str, target: str) -> Scene:
         scorer=replace(scene.scorer, snapshot=rearranged(of, place)),
         room=replace(room, needs=room.needs[order]),
     )
+
+
+def under_way(scene: Scene, past: Sequence[Past]) -> Scene:
+    """The cluster with the moves of earlier plans that may still come: who is where it was is taken to go."""
+    for one in past:
+        who, target = one.step.who.container, one.step.target
+        comes = one.counts and one.decision in {"open", "approved"} and target in scene.snapshot.node_index
+        if comes and target is not None and scene.snapshot.nodes_of({who}).get(who) == one.step.source:
+            scene = moved(scene, who, target)
+    return scene
 
 
 def held_back(steps: Sequence[Step], share: float, seed: str) -> tuple[int, ...]:

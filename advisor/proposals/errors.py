@@ -40,6 +40,25 @@ class ChangedMeanwhile(AdvisorError):
         )
 
 
+class DraftedMeanwhile(AdvisorError):
+    """Another plan was drafted while one was being made."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        super().__init__(f"another plan for cluster {cluster} was drafted just now: look at it, and draft again")
+
+
+class GivenOutOtherwise(AdvisorError):
+    """A plan was given out in another form."""
+
+    def __init__(self, name: str, kept: str, wanted: str) -> None:
+        self.name, self.kept, self.wanted = name, kept, wanted
+        super().__init__(
+            f"proposal {name} was given out as {kept}, and cannot be as {wanted} too: it would be carried out twice. "
+            f"Ask for it as {kept}"
+        )
+
+
 class NoSuchStep(AdvisorError):
     """A step that a proposal does not have, or that is not for people to decide."""
 

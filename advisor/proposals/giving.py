@@ -1,10 +1,12 @@
 """Giving: an approved plan as it is given out, and the leases that belong to it, in one transaction. An edge."""
 
+import json
+
 from sqlalchemy import Connection
 
 from advisor.lease_store import add_leases
 from advisor.proposals.desk import Given
-from advisor.proposals.errors import NotNamed
+from advisor.proposals.errors import GivenOutOtherwise, NotNamed
 from advisor.proposals.export import ApprovedMove, As, Step, document, evictions, migration_jobs
 from advisor.proposals.plans import Proposal
 from advisor.proposals.plans import Step as Planned
@@ -66,3 +68,14 @@ def _approved(of: Proposal, step: Planned) -> ApprovedMove:
         cpu_request_cores=who.cpu_request_cores or 0.0,
         memory_request_bytes=round(who.memory_request_bytes or 0),
     )
+
+
+def must_be(document: bytes, name: str, form: str) -> None:
+    """Make sure that what was given out is of the form that is asked for.
+
+    Raises:
+        GivenOutOtherwise: it was given out before, in another one.
+    """
+    kept = json.loads(document)["as"]
+    if kept != form:
+        raise GivenOutOtherwise(name, kept, form)

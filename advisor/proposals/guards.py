@@ -20,17 +20,21 @@ class Past:
         state: of its proposal.
         decision: on it.
         at_us: when it was decided on last, or proposed.
+        given_out: whether its plan was given out: what was may have been done, whatever was measured of it.
     """
 
     step: Step
     state: State
     decision: str
     at_us: int
+    given_out: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether something was done or may still be; also who was held back is let alone until it is compared."""
         if self.decision == "held back":
+            return True
+        if self.decision == "approved" and self.given_out:
             return True
         return self.decision in {"open", "approved"} and self.state not in {"rejected", "expired"}
 

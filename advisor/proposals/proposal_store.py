@@ -3,35 +3,59 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from sqlalchemy import Connection, Engine, and_, func, insert, select, update
+from sqlalchemy import Connection, Engine, and_, func, insert, select, text, update
 from sqlalchemy.engine import Row
 
 from advisor import audit
 from advisor.audit import Entry
-from advisor.proposals.errors import ChangedMeanwhile, Halted, NoSuchProposal
+from advisor.proposals.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal
 from advisor.proposals.guards import REMEMBERED_US, Past
 from advisor.proposals.plans import Decided, Decision, Halt, Proposal, State, plan_from, plan_json
 from advisor.store import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
 
 MOST_LISTED = 1000
+DRAFTS_LOCK = 0xC04AB18
+"""PostgreSQL's advisory lock that one new proposal at a time holds."""
 
 
-def add(engine: Engine, proposal: Proposal, entry: Entry) -> None:
+def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = None) -> None:
     """Keep a new proposal; one that is there already stays as it is.
 
+    Args:
+        engine: the store.
+        proposal: a new one.
+        entry: for the audit.
+        known: how many proposals of the cluster whoever drafted it knew of, see `count`; None does not look.
+
     Raises:
+        DraftedMeanwhile: there are more by now, which it does not take into account.
         Halted: nothing is to be drafted.
         StoreUnavailable: the database does not answer; then nothing is kept.
     """
     plan = proposal.plan
     with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": DRAFTS_LOCK})
         refuse_halted(connection, plan.cluster)
+        if known is not None and _count(connection, plan.cluster) != known:
+            raise DraftedMeanwhile(plan.cluster)
         if connection.execute(select(PROPOSALS.c.plan).where(PROPOSALS.c.plan == plan.plan)).first():
             return
         kept = {"plan": plan.plan, "cluster": plan.cluster, "made_us": plan.made_us, "document": plan_json(plan)}
         connection.execute(insert(PROPOSALS).values(**kept, **_state(proposal)))
         connection.execute(insert(PROPOSAL_STEPS), [_step(proposal, one) for one in proposal.decided])
         audit.add(connection, entry)
+
+
+def count(engine: Engine, cluster: str) -> int:
+    """How many proposals of a cluster there are."""
+    with reading(engine) as connection:
+        return _count(connection, cluster)
+
+
+def _count(connection: Connection, cluster: str) -> int:
+    wanted = select(func.count()).select_from(PROPOSALS).where(PROPOSALS.c.cluster == cluster)
+    return int(connection.execute(wanted).scalar_one())
 
 
 def change(
@@ -60,26 +84,28 @@ def change(
     audit.add(connection, entry)
 
 
-def one_of(connection: Connection, name: str) -> Proposal:
-    """A proposal by its name.
+def one_of(connection: Connection, cluster: str, name: str) -> Proposal:
+    """A proposal of a cluster by its name.
 
     Raises:
         NoSuchProposal: there is none.
         UnreadablePlan: another Cohabit wrote it.
     """
-    row = connection.execute(select(PROPOSALS).where(PROPOSALS.c.plan == name)).first()
+    here = and_(PROPOSALS.c.plan == name, PROPOSALS.c.cluster == cluster)
+    row = connection.execute(select(PROPOSALS).where(here)).first()
     if row is None:
         raise NoSuchProposal(name)
     return _proposals(connection, [row])[0]
 
 
-def export_of(connection: Connection, name: str) -> bytes | None:
+def export_of(connection: Connection, cluster: str, name: str) -> bytes | None:
     """What was given out of a proposal; None where nothing was.
 
     Raises:
         NoSuchProposal: there is none.
     """
-    row = connection.execute(select(PROPOSALS.c.exported).where(PROPOSALS.c.plan == name)).first()
+    here = and_(PROPOSALS.c.plan == name, PROPOSALS.c.cluster == cluster)
+    row = connection.execute(select(PROPOSALS.c.exported).where(here)).first()
     if row is None:
         raise NoSuchProposal(name)
     return None if row[0] is None else bytes(row[0])
@@ -110,9 +136,13 @@ def listed(
 
 def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
     """Steps of earlier plans that still count for new ones."""
+    since_us = now_us - REMEMBERED_US
+    out = select(PROPOSALS.c.plan).where(PROPOSALS.c.cluster == cluster, PROPOSALS.c.exported.is_not(None))
+    with reading(engine) as connection:
+        given_out = set(connection.execute(out.where(PROPOSALS.c.made_us >= since_us)).scalars())
     return tuple(
-        Past(step, one.state, one.decision_of(step.number), one.changed_us)
-        for one in listed(engine, cluster, since_us=now_us - REMEMBERED_US)
+        Past(step, one.state, one.decision_of(step.number), one.changed_us, given_out=one.plan.plan in given_out)
+        for one in listed(engine, cluster, since_us=since_us)
         for step in one.plan.steps
     )
 

@@ -23,8 +23,8 @@ NEXT: dict[State, tuple[State, ...]] = {
 }
 WAITING: tuple[State, ...] = ("drafted", "approved", "partly")
 """Of these states somebody still has to do something."""
-UNSEEN = {"Cc", "Cs"}
-"""Control characters, and halves of characters."""
+UNSEEN = {"Cc", "Cf", "Cs"}
+"""Control characters, what turns text round or cannot be seen, and halves of characters."""
 LEAST_REASON, MOST_REASON = 3, 500
 ALL_HELD_BACK = "all of its steps are held back, to tell what the others achieve"
 

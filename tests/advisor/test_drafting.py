@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.proposals.drafting import Draft, Situation, draft, held_back, moved
+from advisor.proposals.drafting import Draft, Situation, draft, held_back, moved, under_way
 from advisor.proposals.guards import Past
 from advisor.proposals.plans import Identity, expected, plan_json
 from advisor.proposals.roster import Roster
@@ -257,6 +257,22 @@ def test_moving_changes_who_is_where_and_nothing_else(scorer_of: ScorerOf) -> No
     for name in of.snapshot.containers:
         before, after = of.snapshot.containers.index(name), then.snapshot.containers.index(name)
         assert (of.room.needs[before] == then.room.needs[after]).all()
+
+
+def test_moves_of_earlier_plans_take_their_room_before_they_come(scorer_of: ScorerOf) -> None:
+    of, first = proposed(scorer_of)
+    assert first.plan is not None
+    step = next((one for one in first.plan.steps if one.target is not None), None)
+    if step is None:
+        return
+    target = of.scene.snapshot.node_index[step.target or ""]
+
+    then = under_way(of.scene, [Past(step, "approved", "approved", NOW_US)])
+    same = under_way(of.scene, [Past(step, "rejected", "rejected", NOW_US)])
+
+    assert (then.room.free[target] <= of.scene.room.free[target]).all()
+    assert then.snapshot.nodes_of({step.who.container}) == {step.who.container: step.target}
+    assert same is of.scene
 
 
 def test_without_a_resident_the_others_are_as_before() -> None:

@@ -77,6 +77,7 @@ def place(learnt: Place, tmp_path: Path) -> Place:
         "COHABIT_STORE": str(store),
         "COHABIT_CLUSTER": PLAN.cluster,
         "COHABIT_PROPOSALS__DAILY_SHARE": "1",
+        "COHABIT_PROPOSALS__MOST_AGE_HOURS": "1e6",
         "COHABIT_PROPOSALS__HELD_BACK": "0",
     }
     return Place(learnt.folder, learnt.lake, settings)
@@ -170,6 +171,50 @@ def test_snapshots_of_another_cluster_are_not_taken(place: Place) -> None:
     assert "COHABIT_CLUSTER is 'prod'" in place.run("propose", code=1, COHABIT_CLUSTER="prod")
 
 
+def test_nothing_is_proposed_or_approved_by_what_was_true_long_ago(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    told = place.run("propose", code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
+    also = place.run("review", plan, "--approve", "all", code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
+
+    assert "hours old, more than 2" in told
+    assert "hours old, more than 2" in also
+    assert ": drafted, version 1" in place.run("review", plan)
+
+
+def test_what_was_given_out_in_one_form_is_not_given_in_another(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    assert "no moves of it are approved" in place.run("export", plan, "--dry-run", "http://127.0.0.1:1")
+    place.run("review", plan, "--approve", "all")
+    place.run("export", plan)
+
+    assert "was given out as plain" in place.run("export", plan, "--as", "evictions", code=1)
+
+
+def test_ladders_are_kept_while_no_more_steps_are_allowed(place: Place) -> None:
+    for _ in range(2):
+        place.run("propose", COHABIT_PROPOSALS__DAILY_SHARE="1e-9")
+
+    told = json.loads((place.folder / "snapshots" / "ladders.json").read_bytes())
+    assert len(told["ladders"]) > 1
+
+
+def test_a_damaged_past_is_told_and_no_crash(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    (place.folder / PLANS / plan / "rest.msgpack").write_bytes(b"half")
+
+    assert "not there or damaged" in place.run("why", plan, code=1)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://u:p@h/", "http://127.0.0.1:1/a b", "https://h:99999/", "http://example.org/", "file:///x"]
+)
+def test_a_webhook_that_is_none_is_refused(place: Place, url: str) -> None:
+    assert "WEBHOOK" in place.run("review", code=1, COHABIT_PROPOSALS__WEBHOOK=url)
+
+
 def test_what_plans_saved_is_told_with_the_worth_of_advice(place: Place) -> None:
     place.run("propose")
     plan = place.plan()
@@ -213,7 +258,7 @@ def test_beside_refreshing_victims_are_told_plans_drafted_and_a_webhook_called(
 ) -> None:
     url, told = hook
     folder = place.folder
-    sources = Sources(place.lake, folder / "snapshots", Registry(folder / "registry"), folder / PLANS)
+    sources = Sources(place.lake, folder / "snapshots", Registry(folder / "registry"), folder / PLANS, 2**62)
     with open_store(place.settings["COHABIT_STORE"]) as engine:
         desk = Desk(engine, PLAN.cluster, Rules(held_back=0.0), lambda: time_ns() // 1000)
         stop = Event()

@@ -14,8 +14,18 @@ from postgres_server import NewDatabase
 from sqlalchemy import Connection, Engine, text
 
 from advisor.audit import entries
+from advisor.proposals import proposal_store
 from advisor.proposals.desk import Actor, Desk
-from advisor.proposals.errors import ChangedMeanwhile, Halted, NoSuchProposal, NothingHolds, NotNow, WrongState
+from advisor.proposals.errors import (
+    ChangedMeanwhile,
+    DraftedMeanwhile,
+    Halted,
+    NoSuchProposal,
+    NothingHolds,
+    NotNow,
+    WrongState,
+)
+from advisor.proposals.outcome import Outcome
 from advisor.proposals.plans import Proposal, State
 from advisor.proposals.rules import Freeze, Rules
 from advisor.proposals.states import NEXT, drafted
@@ -213,6 +223,49 @@ def test_migrations_go_down_and_up_again_and_what_is_not_theirs_stays(desk: Desk
     assert desk.listed() == []
     desk.put(drafted(plan()), SRE)
     assert [one.plan.plan for one in desk.listed()] == ["p1"]
+
+
+def test_of_two_drafted_at_once_the_second_is_refused(desk: Desk) -> None:
+    together = Barrier(2)
+    known = proposal_store.count(desk.engine, "c")
+
+    def put(name: str) -> str:
+        together.wait()
+        try:
+            desk.put(drafted(plan(name=name)), SRE, known)
+        except DraftedMeanwhile:
+            return "refused"
+        return "put"
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(put, ["p2", "p3"])) == ["put", "refused"]
+    assert len(desk.listed()) == 2
+
+
+def test_a_plan_of_another_cluster_is_nobody_s_here_and_its_halt_holds(desk: Desk) -> None:
+    other = Desk(desk.engine, "other", Rules(), desk.now_us)
+    desk.approve("p1", 1, {1}, SRE, nothing_stale)
+
+    for attempt in (
+        lambda: other.one("p1"),
+        lambda: other.approve("p1", 2, None, SRE, nothing_stale),
+        lambda: other.reject("p1", 2, "not here", SRE),
+        lambda: other.export("p1", 2, given, SRE),
+        lambda: other.given_out("p1"),
+    ):
+        with pytest.raises(NoSuchProposal):
+            attempt()
+    assert desk.one("p1").state == "partly"
+
+
+def test_what_was_given_out_counts_whatever_was_measured_of_it(desk: Desk) -> None:
+    desk.approve("p1", 1, {1}, SRE, nothing_stale)
+    desk.export("p1", 2, given, SRE)
+    desk.conclude(desk.one("p1"), Outcome(0.0, 0.0, 0, 0), SRE)
+
+    assert desk.one("p1").state == "expired"
+    counted = [one.step.number for one in proposal_store.past(desk.engine, "c", NOW_US) if one.counts]
+    assert counted == [1]
 
 
 class Decisions(RuleBasedStateMachine):
