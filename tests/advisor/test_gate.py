@@ -31,6 +31,8 @@ from advisor.diagnosis.told import write_told
 from advisor.errors import StoreUnavailable
 from advisor.rates import Rates
 from advisor.refusals import MINUTE_US, WRITTEN_A_MINUTE, Refusals
+from advisor.remedies.kept import keep_ladders
+from advisor.remedies.ladder import Ladder
 from advisor.serving import Serving
 from advisor.store import migrate, open_store
 from advisor.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
@@ -87,6 +89,7 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 def client(guarding: Guarded, process: Process) -> TestClient:
     app = create_app(process.made_ready().serving, guarding.guard)
     write_told(process.snapshots, replace(FOUND, diagnoses=(diagnosis("container"),)))
+    keep_ladders(process.snapshots, "c", FOUND.at_us, (Ladder("container", (), "nothing is known that would help"),))
     return TestClient(app, client=("192.0.2.7", 50_000))
 
 

@@ -18,14 +18,14 @@ def process(tmp_path: Path) -> Process:
     return new_process(tmp_path / "no-bundle", tmp_path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, without anything kept."""
     with chromium() as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server that asks for tokens, over 10,000 nodes of which some have victims."""
     snapshot = town(10_000, time_ns() // 1000, each=3)

@@ -54,7 +54,7 @@ def visiting(browser: Browser, site: Site, scheme: str = "light") -> Iterator[Vi
     page.on("pageerror", lambda error: visit.wrong.append(str(error)))
     page.on("console", lambda message: visit.wrong.append(message.text) if "Policy" in message.text else None)
     page.on("request", lambda asked: None if asked.url.startswith(site.main) else visit.wrong.append(asked.url))
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     try:
         yield visit
     finally:
