@@ -100,8 +100,10 @@ def test_one_is_told_step_by_step(client: TestClient) -> None:
 def test_a_proposal_is_approved_in_part_and_given_out_the_same_to_the_byte(client: TestClient, bureau: Bureau) -> None:
     approved = approve(client, steps=[1])
     first = export(client, 2, "evictions")
-    again = export(client, 2)
+    again = export(client, 2, "evictions")
+    otherwise = export(client, 2)
 
+    assert (otherwise.status_code, "was given out as evictions" in otherwise.json()["error"]) == (409, True)
     assert approved.status_code == 200
     assert (approved.json()["state"], approved.json()["version"]) == ("partly", 2)
     assert [one["decision"] for one in approved.json()["decided"]] == ["approved", "rejected", "held back"]

@@ -1,5 +1,6 @@
 """`cohabit serve` has people decide on proposals where the store is migrated and the lake is there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from httpx2 import Client
@@ -18,7 +19,8 @@ def test_on_an_open_server_the_user_of_the_machine_decides(tmp_path: Path) -> No
     (tmp_path / "cohabit-data" / "lake").mkdir(parents=True)
     snapshot = town(5, now_us := 10**15, each=2)
     with site(tmp_path, snapshot, None, access="open") as served, open_store(served.store) as store:
-        Desk(store, "default", Rules(), lambda: now_us).put(drafted(mixed(made_us=2 * 10**15)), DRAFTER)
+        plan = replace(mixed(made_us=2 * 10**15), cluster="default")
+        Desk(store, "default", Rules(), lambda: now_us).put(drafted(plan), DRAFTER)
         with Client(base_url=served.main) as client:
             listed = client.get("/v1/proposals")
             tried = client.post("/v1/proposals/p1/approve", json={"version": 1})

@@ -13,6 +13,8 @@ from advisor.tokens import TokenRole
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 NUMBERS = count()
+MOST_TRIES, AGAIN_MS = 10, 5_000
+"""Log-ins of one address are limited, and all tests come from one."""
 
 
 @dataclass
@@ -29,9 +31,15 @@ class Visit:
     def log_in(self, role: TokenRole = "sre") -> str:
         """With a new token, whose name is told."""
         name = f"{role}-{next(NUMBERS)}-{id(self)}"
-        self.go("/ui/login")
-        self.page.fill("#token", self.site.token(name, role))
-        self.page.click("main button[type=submit]")
+        token = self.site.token(name, role)
+        for _ in range(MOST_TRIES):
+            self.go("/ui/login")
+            self.page.fill("#token", token)
+            with self.page.expect_navigation():
+                self.page.click("main button[type=submit]")
+            if "/ui/login" not in self.page.url:
+                break
+            self.page.wait_for_timeout(AGAIN_MS)
         self.page.wait_for_url("**/ui/cluster")
         return name
 
