@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import Engine
 
-from advisor.decision import BE_WEIGHT, LIMIT_SLOWDOWN
+from advisor.decision import LIMIT_SLOWDOWN
 from advisor.proposals import proposal_store
 from advisor.proposals.desk import Actor, Desk
 from advisor.proposals.drafting import Draft
@@ -28,7 +28,7 @@ from benchmarks.runner import TOP, Benchmark, Result
 from cohabit.concluding import conclude
 from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
 from cohabit.proposing import Sources, propose
-from ingest.simulator.law import HIDDEN, PLATFORMS, capacities_of
+from ingest.simulator.law import HIDDEN
 from ingest.simulator.laws import LAWS
 from models.registry import Registry
 
@@ -104,7 +104,6 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
             "first_choices": count["first"],
             "first_sufficient_frac": count["first_enough"] / max(count["first"], 1),
             "cheaper_than_moving": count["cheaper"],
-            "cheaper_right_frac": count["cheaper_right"] / max(count["cheaper"], 1),
         }
     }
 
@@ -240,7 +239,6 @@ def _judge_ladders(world: Played, found: Draft, count: Counter[str]) -> None:
             moves = [other for other in one.remedies if other.kind in MOVES]
             if first.kind not in MOVES and moves:
                 count["cheaper"] += 1
-                count["cheaper_right"] += _true_cost(world, first) <= min(other.cost for other in moves)
 
 
 def _is_enough(world: Played, of: Ladder, first: Remedy) -> bool:
@@ -253,14 +251,6 @@ def _is_enough(world: Played, of: Ladder, first: Remedy) -> bool:
         throttles[first.container] = (HIDDEN.index(HELD_BY[first.kind]), first.kept)
     then = slowdowns(world.law, world.cast, Moment(now.time_s, now.containers, throttles), Undone(node, frozenset()))
     return then[of.victim] < LIMIT_SLOWDOWN
-
-
-def _true_cost(world: Played, of: Remedy) -> float:
-    """What a throttle truly costs: work takes longer by the part of it that the resource is."""
-    app = next(c.app for c in world.state.containers if c.uid == of.container)
-    demand = world.cast.apps.demand[app] / capacities_of(PLATFORMS).max(axis=0)
-    part = demand[HIDDEN.index(HELD_BY[of.kind])] / demand.max() if of.kind in HELD_BY else 1.0
-    return BE_WEIGHT * part * (1.0 / of.kept - 1.0) * RULES.prices.hours
 
 
 def _node(name: str | None) -> int:

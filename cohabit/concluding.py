@@ -51,9 +51,9 @@ def trials_of(lake: Lake, of: Proposal, *, held_back: bool) -> list[Trial]:
     """Steps of a proposal that were given out, or those that were held back."""
     if held_back:
         steps: Sequence[Step] = [step for step in of.plan.steps if step.number in of.plan.held_back]
-        return [_trial(of, step, of.plan.made_us, {}, done=False) for step in steps]
+        return [_trial(of, step, of.plan.made_us, {}) for step in steps]
     heirs = heirs_of(lake, of)
-    return [_trial(of, step, of.changed_us, heirs, done=True) for step in of.approved]
+    return [_trial(of, step, of.changed_us, heirs) for step in of.approved]
 
 
 def heirs_of(lake: Lake, of: Proposal) -> dict[str, str]:
@@ -86,6 +86,6 @@ def seen_of(lake: Lake, start_us: int, end_us: int) -> Mapping[str, Seen]:
     return {str(uid): Seen(ends[part], slowdown[part], nodes[part]) for uid, part in zip(uids, parts, strict=True)}
 
 
-def _trial(of: Proposal, step: Step, start_us: int, heirs: Mapping[str, str], *, done: bool) -> Trial:
+def _trial(of: Proposal, step: Step, start_us: int, heirs: Mapping[str, str]) -> Trial:
     own = {uid: heir for uid, heir in heirs.items() if uid == step.who.container}
-    return Trial(step.gain, of.plan.made_us, start_us, done, step.victims, own, step.target)
+    return Trial(step.gain, of.plan.made_us, start_us, step.victims, own, step.target)

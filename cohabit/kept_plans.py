@@ -62,12 +62,11 @@ class _Rest(msgspec.Struct, frozen=True):
     achieved: tuple[float, float]
     bundle: str
     now_us: int
-    digest: str
 
 
 def digest_of(inputs: Inputs) -> str:
     """SHA-256 of what tells situations apart: the snapshot's version and time, who suffers, the past and the rules."""
-    told = (inputs.snapshot.cluster, inputs.snapshot.version, inputs.snapshot.as_of_us, _rest(inputs, ""))
+    told = (inputs.snapshot.cluster, inputs.snapshot.version, inputs.snapshot.as_of_us, _rest(inputs))
     return hashlib.sha256(msgspec.msgpack.encode(told, order="deterministic")).hexdigest()
 
 
@@ -79,7 +78,7 @@ def keep(folder: Path, inputs: Inputs) -> None:
     publish(building / "snapshot", inputs.snapshot)
     for name in TABLES:
         pq.write_table(getattr(inputs, name), building / f"{name}.parquet", compression="zstd")
-    (building / REST).write_bytes(msgspec.msgpack.encode(_rest(inputs, digest_of(inputs)), order="deterministic"))
+    (building / REST).write_bytes(msgspec.msgpack.encode(_rest(inputs), order="deterministic"))
     shutil.rmtree(folder, ignore_errors=True)
     building.rename(folder)
     _forget(folder.parent)
@@ -109,8 +108,8 @@ def kept(folder: Path) -> Inputs:
     )
 
 
-def _rest(inputs: Inputs, digest: str) -> _Rest:
-    return _Rest(inputs.diagnoses, inputs.past, inputs.rules, inputs.achieved, inputs.bundle, inputs.now_us, digest)
+def _rest(inputs: Inputs) -> _Rest:
+    return _Rest(inputs.diagnoses, inputs.past, inputs.rules, inputs.achieved, inputs.bundle, inputs.now_us)
 
 
 def _forget(parent: Path) -> None:

@@ -48,7 +48,6 @@ class Trial:
         gain: cost an hour that it was to save.
         made_us: when it was proposed.
         start_us: when it was given out; of one held back when it was proposed.
-        done: whether it was done.
         victims: whom it was to help.
         heirs: uid after the step of who has another one then, by uid before.
         target: node that it moves somebody to; None without.
@@ -57,7 +56,6 @@ class Trial:
     gain: float
     made_us: int
     start_us: int
-    done: bool
     victims: tuple[str, ...]
     heirs: Mapping[str, str]
     target: str | None

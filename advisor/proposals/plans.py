@@ -108,7 +108,7 @@ class Plan:
         hours: for how long steps are meant to hold; gains are of an hour, costs of all of them.
         steps: what to do.
         held_back: numbers of steps that nobody is to do, drawn at random, so that what the others achieve can be told.
-        inputs: SHA-256 of what it was made from.
+        inputs: SHA-256 of what tells what it was made from apart, see cohabit.kept_plans.digest_of.
     """
 
     format: int

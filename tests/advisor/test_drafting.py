@@ -170,10 +170,9 @@ def test_one_step_may_help_several_and_they_are_not_helped_twice(scorer_of: Scor
     found = draft(situation(scorer_of, one, two), RULES)
 
     assert found.plan is not None
-    culprit = [step for step in found.plan.steps if step.who.container == one.suspects[0].container]
-    if culprit:
-        assert set(culprit[0].victims) == {one.container, second}
-        assert len(found.plan.steps) == 1
+    (step,) = found.plan.steps
+    assert step.who.container == one.suspects[0].container
+    assert set(step.victims) == {one.container, second}
 
 
 def test_who_is_left_alone_stays_and_another_way_is_found(scorer_of: ScorerOf) -> None:
@@ -262,9 +261,7 @@ def test_moving_changes_who_is_where_and_nothing_else(scorer_of: ScorerOf) -> No
 def test_moves_of_earlier_plans_take_their_room_before_they_come(scorer_of: ScorerOf) -> None:
     of, first = proposed(scorer_of)
     assert first.plan is not None
-    step = next((one for one in first.plan.steps if one.target is not None), None)
-    if step is None:
-        return
+    step = replace(first.plan.steps[0], kind="move culprit", target=of.scene.snapshot.nodes[-1])
     target = of.scene.snapshot.node_index[step.target or ""]
 
     then = under_way(of.scene, [Past(step, "approved", "approved", NOW_US)])

@@ -31,8 +31,8 @@ def seen(before: float, after: float, node: str = "n0") -> Seen:
     return Seen(ends, np.where(ends <= NOW_US, before, after), np.array([node] * len(ends), object))
 
 
-def trial(victim: str = "v", *, done: bool = True, gain: float = 1.0, target: str | None = None) -> Trial:
-    return Trial(gain, NOW_US, NOW_US, done, (victim,), {}, target)
+def trial(victim: str = "v", *, gain: float = 1.0, target: str | None = None) -> Trial:
+    return Trial(gain, NOW_US, NOW_US, (victim,), {}, target)
 
 
 def cost(slowdown: float) -> float:
@@ -45,7 +45,7 @@ def test_what_is_spared_is_what_it_suffered_less_what_it_suffers() -> None:
 
 
 def test_what_getting_better_anyway_is_worth_is_taken_off() -> None:
-    controls = [trial(f"c{n}", done=False) for n in range(LEAST_CONTROLS)]
+    controls = [trial(f"c{n}") for n in range(LEAST_CONTROLS)]
     windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4) for n in range(LEAST_CONTROLS)}
 
     found = outcome([trial()], controls, windows)
@@ -55,7 +55,7 @@ def test_what_getting_better_anyway_is_worth_is_taken_off() -> None:
 
 
 def test_few_held_back_tell_nothing() -> None:
-    controls = [trial(f"c{n}", done=False) for n in range(LEAST_CONTROLS - 1)]
+    controls = [trial(f"c{n}") for n in range(LEAST_CONTROLS - 1)]
     windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4) for n in range(LEAST_CONTROLS - 1)}
 
     found = outcome([trial()], controls, windows)
