@@ -45,6 +45,12 @@ def add(connection: Connection, entry: Entry) -> None:
     connection.execute(AUDIT.insert().values(row))
 
 
+def of_subject(connection: Connection, subject: str, since_us: int) -> list[Entry]:
+    """Rows of one subject from a time on, in the order they were added."""
+    wanted = select(*(AUDIT.c[name] for name in NAMES)).where(AUDIT.c.subject == subject, AUDIT.c.at_us >= since_us)
+    return [Entry(*row) for row in connection.execute(wanted.order_by(AUDIT.c.id))]
+
+
 def entries(engine: Engine, since_us: int = 0) -> Iterator[Entry]:
     """Rows from a time on, in the order they were added.
 

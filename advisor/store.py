@@ -72,6 +72,7 @@ AUDIT = Table(
     Column("subject", String(300), nullable=False),
     Column("outcome", String(200), nullable=False),
     Column("request_id", String(40), nullable=False),
+    Index("audit_of_subject", "subject", "at_us"),
 )
 """What was done, in the order of `id`; triggers refuse to change or delete a row."""
 

@@ -78,7 +78,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
             "states": STATES,
             "query": urlencode({"state": state}),
             "sheet": shown,
-            "saves": savings([expected(one.approved or one.plan.open_steps) for one in shown.rows]),
+            "saves": savings([expected(one.standing) for one in shown.rows]),
         }
         partly = "hx-request" in request.headers
         return pages.page(request, "proposals_table.html" if partly else "proposals.html", facts)
@@ -87,16 +87,18 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
     @allowed(*READERS)
     def proposal(request: Request, plan: Name) -> Response:
         """One of them."""
-        one = one_shown(opened(office).desk, plan)
+        desk = opened(office).desk
+        one = one_shown(desk, plan)
         rows = step_rows(one)
         facts = {
             "one": one,
             "ended": one.state in ENDED,
             "coming": COMING[one.state].format(until=moment(one.plan.expires_us)),
-            "saves": savings([expected(one.approved or one.plan.open_steps)])[0],
+            "saves": savings([expected(one.standing)])[0],
             "rows": [row for row in rows if row.step.number not in one.plan.held_back],
             "held_back": [row for row in rows if row.step.number in one.plan.held_back],
             "nodes": node_rows(one),
+            "history": desk.history(one),
         }
         return pages.page(request, "proposal.html", facts)
 
@@ -128,6 +130,6 @@ def step_rows(of: Proposal) -> list[StepRow]:
 
 def node_rows(of: Proposal) -> list[NodeRow]:
     """What is changed on each node, what is spared most first, all drawn on one scale."""
-    found = sorted(on_nodes(of.plan), key=lambda one: one.after - one.before)
+    found = sorted(on_nodes(of), key=lambda one: one.after - one.before)
     scale = WIDTH / max([*(max(one.before, one.after) for one in found), 0.01])
     return [NodeRow(one, max(one.before, 0.0) * scale, max(one.after, 0.0) * scale) for one in found]

@@ -67,6 +67,18 @@ def test_a_proposal_is_read_step_by_step(visit: Visit, bench_: Bench) -> None:
     expect(held.locator("tbody tr")).to_have_count(1)
 
 
+def test_who_did_what_with_a_proposal_is_told(visit: Visit, bench_: Bench) -> None:
+    name = bench_.put().plan
+    bench_.bureau.desk.reject(name, 1, "release tonight", OTHER)
+    visit.log_in("planner")
+    visit.go(f"/ui/proposals/{name}")
+
+    rows = visit.page.locator("section", has=visit.page.locator("#history-title")).locator("tbody tr")
+    expect(rows.last).to_contain_text("bob, sre")
+    expect(rows.last).to_contain_text("reject")
+    expect(rows.last).to_contain_text("release tonight")
+
+
 def test_what_a_proposal_does_to_each_node_is_told_before_and_after(visit: Visit, bench_: Bench) -> None:
     name = opened(visit, bench_)
     step = bench_.bureau.desk.one(name).plan.open_steps[0]
