@@ -260,6 +260,17 @@ class UnreadableDiagnoses(AdvisorError):
         )
 
 
+class UnreadableLadders(AdvisorError):
+    """The file of what can be done for whom cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"{path} cannot be read ({reason}): write it again with `cohabit propose`, by the same version of Cohabit "
+            "as serves"
+        )
+
+
 class NothingDiagnosed(AdvisorError):
     """Nobody has looked yet who suffers."""
 

@@ -63,7 +63,7 @@ class Drafting:
         conclude(self.sources.lake, self.desk, actor)
         found = propose(self.sources, self.desk, actor, looked)
         if found.plan is not None and self.webhook is not None:
-            self._tell(self.webhook, found.plan)
+            Thread(target=self._tell, args=(self.webhook, found.plan), name="webhook", daemon=True).start()
         return found
 
     def _tell(self, webhook: str, plan: Plan) -> None:

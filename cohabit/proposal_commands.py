@@ -65,7 +65,7 @@ def propose_command(
     COHABIT_PROPOSALS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
     so that what the others achieve can be told. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
     """
-    from cohabit.proposal_tables import show_passed_over, show_plan
+    from cohabit.proposal_tables import show_passed_over
     from cohabit.proposing import propose
 
     with opened(lake) as of, console.status("looking who suffers, and what would help"):
@@ -73,7 +73,7 @@ def propose_command(
     if found.plan is None:
         console.print(f"nothing is proposed; {len(found.passed_over)} suffer")
     else:
-        show_plan(of.desk.one(found.plan.plan))
+        _show(of.desk, found.plan.plan)
     show_passed_over(found.passed_over, everything=show_all)
 
 
@@ -93,7 +93,7 @@ def review_command(
     At approval each step is tried again in the cluster as it is now; what does not hold any more is left out, with the
     reason. Approved plans are given out by `cohabit export`, and expire where nobody does that in time.
     """
-    from cohabit.proposal_tables import show_list, show_plan
+    from cohabit.proposal_tables import show_list
     from cohabit.proposing import stale_now
 
     if approve is not None and reject is not None:
@@ -110,7 +110,7 @@ def review_command(
                 of.desk.approve(plan, version, chosen, of.actor, stale_now(of.sources, of.desk))
         elif reject is not None:
             of.desk.reject(plan, version, reject, of.actor)
-        show_plan(of.desk.one(plan))
+        _show(of.desk, plan)
 
 
 @proposals_app.command("export")
@@ -194,19 +194,27 @@ def why_command(
     and the name of the bundle.
     """
     from advisor.proposals.plans import plan_json
-    from cohabit.proposal_tables import show_passed_over, show_plan
+    from cohabit.proposal_tables import show_passed_over
     from cohabit.proposing import drafted_again
 
     with opened(None) as of:
         proposal = of.desk.one(plan)
         again = drafted_again(of.sources, plan)
-    show_plan(proposal)
+        _show(of.desk, plan)
     show_passed_over(again.passed_over, everything=True)
     same = again.plan is not None and plan_json(again.plan) == plan_json(proposal.plan)
     console.print("made again, the same to the byte" if same else "made again, and it is NOT the same")
     if out is not None:
         out.write_bytes(plan_json(proposal.plan) + b"\n")
     raise typer.Exit(not same)
+
+
+def _show(desk: "Desk", name: str) -> None:
+    """One plan, and who did what with it."""
+    from cohabit.proposal_tables import show_plan
+
+    found = desk.one(name)
+    show_plan(found, desk.history(found))
 
 
 def _steps(told: str) -> frozenset[int] | None:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from advisor.audit import Entry
 from advisor.proposals.drafting import PassedOver
-from advisor.proposals.plans import Plan, Proposal, Step, expected
+from advisor.proposals.plans import Proposal, Step, expected
 from advisor.proposals.shown import on_nodes
 from cohabit.console import console, show_table
 from cohabit.kube_api import Answer
@@ -16,7 +17,7 @@ def show_list(proposals: Sequence[Proposal]) -> None:
         console.print("there are no plans yet: `cohabit propose` drafts one")
         return
     for one in proposals:
-        steps = one.approved or one.plan.open_steps
+        steps = one.standing
         gain, low, high = expected(steps)
         saves = (
             f"{len(steps)} steps save {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"
@@ -27,8 +28,8 @@ def show_list(proposals: Sequence[Proposal]) -> None:
         )
 
 
-def show_plan(of: Proposal) -> None:
-    """A plan, step by step, and what it does to each node."""
+def show_plan(of: Proposal, history: Sequence[Entry]) -> None:
+    """A plan, step by step, what it does to each node, and what was done with it."""
     plan = of.plan
     console.print(
         f"plan {plan.plan} of cluster {plan.cluster}: {of.state}, version {of.version}, made {moment(plan.made_us)}, "
@@ -37,12 +38,14 @@ def show_plan(of: Proposal) -> None:
     for step in sorted(plan.steps, key=lambda one: (one.round, one.number)):
         for line in _lines(of, step):
             console.print(line)
-    show_table("nodes, cost an hour of what is changed there", ("node", "before", "after"), nodes_of(plan))
+    show_table("nodes, cost an hour of what is changed there", ("node", "before", "after"), nodes_of(of))
+    done = [(moment(one.at_us), one.who, one.action, one.outcome) for one in history]
+    show_table("what was done with it", ("when", "who", "what", "outcome"), done)
 
 
-def nodes_of(plan: Plan) -> list[tuple[str, str, str]]:
-    """What the steps that people decide on do to each node: what they change there, before and after."""
-    return [(one.node, f"{one.before:.2f}", f"{one.after:.2f}") for one in on_nodes(plan)]
+def nodes_of(of: Proposal) -> list[tuple[str, str, str]]:
+    """What the steps that it is about do to each node: what they change there, before and after."""
+    return [(one.node, f"{one.before:.2f}", f"{one.after:.2f}") for one in on_nodes(of)]
 
 
 def show_passed_over(found: Sequence[PassedOver], *, everything: bool) -> None:
@@ -79,5 +82,7 @@ def _lines(of: Proposal, step: Step) -> Iterator[str]:
     yield f"  why: {step.verdict}; {step.why}"
     for field in step.fields:
         yield f"  {field.where}: {field.name} = {field.value}"
+    if of.decision_of(step.number) == "held back":
+        yield "  nobody is to do this: it is held back by chance, to tell what the others achieve"
     if reason := next(one.reason for one in of.decided if one.number == step.number):
         yield f"  {reason}"

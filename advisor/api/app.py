@@ -32,6 +32,7 @@ from advisor.errors import (
     TooBusy,
     UnknownNode,
     UnreadableDiagnoses,
+    UnreadableLadders,
 )
 from advisor.prioritizing import Prioritizer
 from advisor.proposals.errors import (
@@ -61,6 +62,7 @@ STATUS: dict[type[AdvisorError], int] = {
     TooBusy: 503,
     CallerGone: 503,
     UnreadableDiagnoses: 503,
+    UnreadableLadders: 503,
     StoreUnavailable: 503,
     NoSuchProposal: 404,
     ChangedMeanwhile: 409,

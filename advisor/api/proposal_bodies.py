@@ -121,14 +121,14 @@ class HaltAsk(BaseModel):
 
 def row_of(one: Proposal) -> ProposalRow:
     """A proposal, without its steps."""
-    mean, low, high = expected(one.plan.open_steps)
+    mean, low, high = expected(one.standing)
     return ProposalRow(
         plan=one.plan.plan,
         state=one.state,
         version=one.version,
         made_us=one.plan.made_us,
         expires_us=one.plan.expires_us,
-        steps=len(one.plan.open_steps),
+        steps=len(one.standing),
         held_back=len(one.plan.held_back),
         saves=Saves(expected=mean, low=low, high=high),
         reason=one.reason,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
 
+from advisor import audit
 from advisor.audit import Entry
 from advisor.proposals import proposal_store, states
 from advisor.proposals.errors import ChangedMeanwhile, NothingHolds, NotNow
@@ -131,9 +132,7 @@ class Desk:
         least = low * found.predicted / whole if whole else 0.0
         confirmed = None if not found.told else found.realised >= max(least, 0.0)
         reason = f"{found.realised:.2f} of {found.predicted:.2f} an hour; compared with {found.controls} held back"
-        after = states.concluded(
-            of, confirmed=confirmed, reason=reason if found.told else "nothing was measured", at_us=self.now_us()
-        )
+        after = states.concluded(of, confirmed=confirmed, reason=reason if found.told else "nothing was measured")
         told = {"predicted": found.predicted, "realised": found.realised} if found.told else {}
         with writing(self.engine) as connection:
             entry = self._entry(actor, "conclude", of.plan.plan, f"{after.state}: {after.reason}")
@@ -187,6 +186,11 @@ class Desk:
         """The halt that holds; None where nothing is halted."""
         with reading(self.engine) as connection:
             return proposal_store.standing(connection, self.cluster)
+
+    def history(self, of: Proposal) -> list[Entry]:
+        """Who did what with a proposal, in the order it was done."""
+        with reading(self.engine) as connection:
+            return audit.of_subject(connection, of.plan.plan, of.plan.made_us)
 
     def given_out(self, name: str) -> bytes | None:
         """What was given out of a proposal; None where nothing was.

@@ -53,7 +53,7 @@ class Step:
     """One thing to do.
 
     Args:
-        number: from 1, in the order they were found.
+        number: from 1, in the order in which they are carried out.
         round: steps of one round can be carried out beside each other, rounds one after the other.
         kind: what.
         who: to whom.
@@ -155,7 +155,7 @@ class Proposal:
         version: rises with every change; whoever decides names the one they saw.
         decided: of each step, by number.
         reason: why it was rejected, or refuted.
-        changed_us: when it was changed last.
+        changed_us: when it was decided on or given out last; what came of it is written down later.
     """
 
     plan: Plan
@@ -168,6 +168,11 @@ class Proposal:
     def decision_of(self, number: int) -> Decision:
         """What was decided on a step."""
         return next(one.decision for one in self.decided if one.number == number)
+
+    @property
+    def standing(self) -> tuple[Step, ...]:
+        """Steps that it is about: those that were approved, or as long as none was those that people decide on."""
+        return self.approved or self.plan.open_steps
 
     @property
     def approved(self) -> tuple[Step, ...]:

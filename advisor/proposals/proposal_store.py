@@ -3,15 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
+import structlog
 from sqlalchemy import Connection, Engine, and_, func, insert, select, text, update
 from sqlalchemy.engine import Row
 
 from advisor import audit
 from advisor.audit import Entry
-from advisor.proposals.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal
+from advisor.proposals.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
 from advisor.proposals.guards import REMEMBERED_US, Past
-from advisor.proposals.plans import Decided, Decision, Halt, Proposal, State, plan_from, plan_json
+from advisor.proposals.plans import Decided, Decision, Halt, Plan, Proposal, State, plan_from, plan_json
 from advisor.store import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
+
+log = structlog.get_logger(__name__)
 
 MOST_LISTED = 1000
 DRAFTS_LOCK = 0xC04AB18
@@ -131,18 +134,25 @@ def listed(
         wanted = wanted.where(PROPOSALS.c.state.in_(sorted(states)))
     newest = wanted.order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan).limit(min(most, MOST_LISTED))
     with reading(engine) as connection:
-        return _proposals(connection, connection.execute(newest).all())
+        return _proposals(connection, connection.execute(newest).all(), leave_out=True)
 
 
 def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
-    """Steps of earlier plans that still count for new ones."""
-    since_us = now_us - REMEMBERED_US
-    out = select(PROPOSALS.c.plan).where(PROPOSALS.c.cluster == cluster, PROPOSALS.c.exported.is_not(None))
+    """Steps of all earlier plans that still count for new ones, the newest plan first.
+
+    Raises:
+        UnreadablePlan: one cannot be read; what it did to whom is not known, so that nothing new may be proposed.
+        StoreUnavailable: the database does not answer.
+    """
+    here = and_(PROPOSALS.c.cluster == cluster, PROPOSALS.c.made_us >= now_us - REMEMBERED_US)
+    newest = select(PROPOSALS).where(here).order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan)
     with reading(engine) as connection:
-        given_out = set(connection.execute(out.where(PROPOSALS.c.made_us >= since_us)).scalars())
+        rows = connection.execute(newest).all()
+        given_out = {row._mapping["plan"] for row in rows if row._mapping["exported"] is not None}
+        found = _proposals(connection, rows)
     return tuple(
         Past(step, one.state, one.decision_of(step.number), one.changed_us, given_out=one.plan.plan in given_out)
-        for one in listed(engine, cluster, since_us=since_us)
+        for one in found
         for step in one.plan.steps
     )
 
@@ -208,21 +218,39 @@ def _step(of: Proposal, one: Decided) -> dict[str, object]:
     return {"plan": of.plan.plan, "number": one.number, "decision": one.decision, "reason": one.reason[:500]}
 
 
-def _proposals(connection: Connection, rows: Sequence[Row[tuple[object, ...]]]) -> list[Proposal]:
+def _proposals(
+    connection: Connection, rows: Sequence[Row[tuple[object, ...]]], *, leave_out: bool = False
+) -> list[Proposal]:
+    """Proposals; those that cannot be read are left out and named in the log, or all is refused."""
     names = [row._mapping["plan"] for row in rows]
-    decided = dict[str, list[Decided]]()
+    decided, found = dict[str, list[Decided]](), list[Proposal]()
     wanted = select(PROPOSAL_STEPS).where(PROPOSAL_STEPS.c.plan.in_(names)).order_by(PROPOSAL_STEPS.c.number)
     for plan, number, decision, reason in connection.execute(wanted):
         decided.setdefault(plan, []).append(Decided(number, cast("Decision", decision), reason))
-    return [_proposal(row._mapping, tuple(decided[row._mapping["plan"]])) for row in rows]  # type: ignore[arg-type]
+    for row in rows:
+        told = cast("Mapping[str, object]", row._mapping)
+        try:
+            found.append(_proposal(told, tuple(decided[row._mapping["plan"]])))
+        except UnreadablePlan as error:
+            if not leave_out:
+                raise
+            log.warning("a plan is not listed", error=str(error))
+    return found
 
 
-def _proposal(row: dict[str, object], decided: tuple[Decided, ...]) -> Proposal:
+def _proposal(row: Mapping[str, object], decided: tuple[Decided, ...]) -> Proposal:
     return Proposal(
-        plan=plan_from(cast("bytes", row["document"])),
+        plan=_plan(row),
         state=cast("State", row["state"]),
         version=cast("int", row["version"]),
         decided=decided,
         reason=cast("str", row["reason"]),
         changed_us=cast("int", row["changed_us"]),
     )
+
+
+def _plan(row: Mapping[str, object]) -> Plan:
+    try:
+        return plan_from(cast("bytes", row["document"]))
+    except UnreadablePlan as error:
+        raise UnreadablePlan(f"{row['plan']}: {error.reason}") from error

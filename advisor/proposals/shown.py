@@ -48,10 +48,10 @@ def _helps(plan: Plan, container: str) -> bool:
     return any(container in step.victims for step in plan.open_steps)
 
 
-def on_nodes(plan: Plan) -> list[OnNode]:
-    """What the steps that people decide on do to each node, by its name."""
+def on_nodes(of: Proposal) -> list[OnNode]:
+    """What the steps that it is about do to each node, by its name."""
     before, after = dict[str, float](), dict[str, float]()
-    for step in plan.open_steps:
+    for step in of.standing:
         before[step.source] = before.get(step.source, 0.0) + max(step.gain + step.there, 0.0)
         if step.target is not None:
             after[step.target] = after.get(step.target, 0.0) + step.there

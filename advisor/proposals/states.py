@@ -111,8 +111,8 @@ def exported(of: Proposal, at_us: int) -> Proposal:
     return _changed(of, "exported", at_us)
 
 
-def concluded(of: Proposal, *, confirmed: bool | None, reason: str, at_us: int) -> Proposal:
-    """What came of it is known; None where it could not be told.
+def concluded(of: Proposal, *, confirmed: bool | None, reason: str) -> Proposal:
+    """What came of it is known; None where it could not be told. It stays decided on when it was.
 
     Raises:
         WrongState: it was not exported, or this is known already.
@@ -120,7 +120,7 @@ def concluded(of: Proposal, *, confirmed: bool | None, reason: str, at_us: int) 
     state: State = "expired" if confirmed is None else "confirmed" if confirmed else "refuted"
     if of.state != "exported":
         raise WrongState(of.plan.plan, of.state, state)
-    return _changed(of, state, at_us, reason=reason)
+    return _changed(of, state, of.changed_us, reason=reason)
 
 
 def lapsed(of: Proposal, reason: str, at_us: int) -> Proposal:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from advisor.errors import UnreadableDiagnoses
+from advisor.errors import UnreadableLadders
 from advisor.remedies.ladder import Ladder
 from ingest.atomic import replace_atomically
 
@@ -31,7 +31,7 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
     """What can be done for a container; None where nobody looked.
 
     Raises:
-        UnreadableDiagnoses: the file is broken, too large, or of a newer Cohabit.
+        UnreadableLadders: the file is broken, too large, or of a newer Cohabit.
     """
     path = folder / FILE
     try:
@@ -41,7 +41,7 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
-        raise UnreadableDiagnoses(path, str(error)) from error
+        raise UnreadableLadders(path, str(error)) from error
     if found.format != FORMAT:
-        raise UnreadableDiagnoses(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+        raise UnreadableLadders(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return next((one for one in found.ladders if one.victim == victim), None)

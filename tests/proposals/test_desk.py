@@ -23,6 +23,7 @@ from advisor.proposals.errors import (
     NoSuchProposal,
     NothingHolds,
     NotNow,
+    UnreadablePlan,
     WrongState,
 )
 from advisor.proposals.outcome import Outcome
@@ -256,6 +257,52 @@ def test_a_plan_of_another_cluster_is_nobody_s_here_and_its_halt_holds(desk: Des
         with pytest.raises(NoSuchProposal):
             attempt()
     assert desk.one("p1").state == "partly"
+
+
+def test_a_plan_of_another_version_is_left_out_of_lists_and_nothing_new_is_proposed_beside_it(
+    desk: Desk, store: Engine
+) -> None:
+    desk.put(drafted(plan(name="p2")), SRE)
+    with writing(store) as connection:
+        connection.execute(text("UPDATE proposals SET document = :told WHERE plan = 'p1'"), {"told": b"{}"})
+
+    assert [one.plan.plan for one in desk.listed()] == ["p2"]
+    with pytest.raises(UnreadablePlan, match="p1"):
+        proposal_store.past(store, "c", NOW_US)
+    with pytest.raises(UnreadablePlan, match="p1"):
+        desk.one("p1")
+
+
+def test_all_plans_of_two_weeks_count_however_many_there_are(
+    desk: Desk, store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposal_store, "MOST_LISTED", 1)
+    desk.put(drafted(plan(name="p2", made_us=NOW_US + 1)), SRE)
+
+    assert len(desk.listed()) == 1
+    assert len(proposal_store.past(store, "c", NOW_US)) == 6
+
+
+def test_who_did_what_with_a_plan_is_told_in_order(desk: Desk) -> None:
+    desk.put(drafted(plan(name="p2")), SRE)
+    desk.approve("p1", 1, {1}, OTHER, nothing_stale)
+    desk.reject("p1", 2, "release tonight", SRE)
+
+    told = [(one.who, one.action, one.outcome) for one in desk.history(desk.one("p1"))]
+
+    assert told == [("ada", "draft", "done"), ("bob", "approve", "partly: 1"), ("ada", "reject", "release tonight")]
+
+
+def test_what_came_of_a_plan_does_not_make_it_younger(desk: Desk) -> None:
+    desk.approve("p1", 1, None, SRE, nothing_stale)
+    desk.export("p1", 2, given, SRE)
+    clock = desk.now_us
+    assert isinstance(clock, Clock)
+    clock.now_us += 3600 * 1_000_000
+
+    after = desk.conclude(desk.one("p1"), Outcome(4.5, 4.5, 3, 0), SRE)
+
+    assert (after.state, after.changed_us) == ("confirmed", NOW_US)
 
 
 def test_what_was_given_out_counts_whatever_was_measured_of_it(desk: Desk) -> None:

@@ -7,13 +7,14 @@ from made import plan, step
 
 from advisor.pages.intervals import WIDTH, intervals
 from advisor.proposals.shown import OnNode, on_nodes
+from advisor.proposals.states import approved, drafted
 
 
 def test_a_node_is_spared_what_its_steps_gain_and_the_target_gets_what_they_add_there() -> None:
     one, other = step(1, source="n0", target="n1"), step(2, source="n0", target="n2")
     stays = replace(step(3, "cpu.max", source="n1", target=None), there=0.0)
 
-    found = {one.node: one for one in on_nodes(plan(of=(one, other, stays)))}
+    found = {one.node: one for one in on_nodes(drafted(plan(of=(one, other, stays))))}
 
     assert found["n0"].before == pytest.approx(3.2)
     assert found["n0"].after == 0.0
@@ -24,7 +25,15 @@ def test_a_node_is_spared_what_its_steps_gain_and_the_target_gets_what_they_add_
 def test_what_is_held_back_changes_no_node() -> None:
     made = plan(of=(step(1, source="n0"), step(2, source="n5")), held_back=(2,))
 
-    assert [one.node for one in on_nodes(made)] == ["n0", "n1"]
+    assert [one.node for one in on_nodes(drafted(made))] == ["n0", "n1"]
+
+
+def test_what_was_not_approved_changes_no_node_either() -> None:
+    made = plan(of=(step(1, source="n0"), step(2, source="n5")))
+
+    after = approved(drafted(made), {2}, {}, made.made_us + 1)
+
+    assert [one.node for one in on_nodes(after)] == ["n1", "n5"]
 
 
 def test_intervals_are_drawn_on_one_scale_that_begins_at_nothing() -> None:

@@ -81,18 +81,18 @@ def test_what_was_exported_does_not_expire_by_time_but_is_judged() -> None:
     done = exported(whole(), LATER_US)
 
     assert expired(done, NOW_US + 10 * LASTS_US) is done
-    assert concluded(done, confirmed=True, reason="1.2 of 1.5", at_us=LATER_US).state == "confirmed"
-    assert concluded(done, confirmed=False, reason="-0.1 of 1.5", at_us=LATER_US).state == "refuted"
-    assert concluded(done, confirmed=None, reason="nothing was measured", at_us=LATER_US).state == "expired"
+    assert concluded(done, confirmed=True, reason="1.2 of 1.5").state == "confirmed"
+    assert concluded(done, confirmed=False, reason="-0.1 of 1.5").state == "refuted"
+    assert concluded(done, confirmed=None, reason="nothing was measured").state == "expired"
     with pytest.raises(WrongState):
-        concluded(whole(), confirmed=True, reason="", at_us=LATER_US)
+        concluded(whole(), confirmed=True, reason="")
 
 
 def test_what_has_ended_stays_as_it_is() -> None:
     ended = [
         rejected(drafted(plan()), "not today", LATER_US),
         lapsed(drafted(plan()), "all moved", LATER_US),
-        concluded(exported(whole(), LATER_US), confirmed=True, reason="", at_us=LATER_US),
+        concluded(exported(whole(), LATER_US), confirmed=True, reason=""),
     ]
     for of in ended:
         assert of.state in ENDED
