@@ -25,6 +25,7 @@ from benchmarks.antagonists import CLUSTER, cast_of
 from benchmarks.carried_out import HELD_BY, START_S, Moment, Played, Undone, saved, slowdowns
 from benchmarks.reassign.timed import whole
 from benchmarks.runner import TOP, Benchmark, Result
+from benchmarks.worked import cost_of_restart, cost_of_throttle, work_of
 from cohabit.concluding import conclude
 from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
 from cohabit.proposing import Sources, propose
@@ -43,7 +44,7 @@ QUIET = 1.15
 LOOKED_MINUTES = 25
 FIRST_SEED = 301
 """How gains are told was looked at with seeds from 201 on."""
-RULES = Rules(daily_share=1.0, most_steps=20)
+RULES = Rules(daily_share=1.0, most_steps=20, searched=1 << 17)
 """As many as pay: what is judged is what they achieve."""
 SRE = Actor("benchmark", "sre", "benchmark")
 
@@ -60,6 +61,7 @@ class Done:
         moves: how many of its steps were.
         plan: its name.
         told: what differences against those held back say that it saved; None where that was not told.
+        searched: of moves that only the search proposed, predicted and realised.
     """
 
     law: str
@@ -69,6 +71,7 @@ class Done:
     moves: int
     plan: str
     told: float | None = None
+    searched: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass
@@ -77,6 +80,8 @@ class Seen:
 
     done: list[Done] = field(default_factory=list)
     count: Counter[str] = field(default_factory=Counter)
+    claims: list[tuple[float, float]] = field(default_factory=list)
+    """True costs of throttles that are said to cost less than moving, and of those moves."""
 
 
 def run(arguments: Namespace, _: np.random.Generator) -> Result:
@@ -87,6 +92,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
             _under(law, seed, arguments.rounds, seen)
     done, count = seen.done, seen.count
     ratio = sum(one.realised for one in done) / max(sum(one.predicted for one in done), 1e-9)
+    searched = np.array([one.searched for one in done]).sum(axis=0)
     return {
         TOP: {
             "plans": len(done),
@@ -95,6 +101,8 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
             "above_low_frac": float(np.mean([one.realised >= one.low for one in done])),
             "realised_over_predicted": ratio,
             "mean_ratio": float(np.mean([one.realised / one.predicted for one in done])),
+            "searched": count["searched"],
+            "searched_realised_over_predicted": float(searched[1] / max(searched[0], 1e-9)),
             "twice_in_cool_down": count["twice"],
             "told_by_differences": sum(one.told is not None for one in done),
             "differences_over_true": _differences(done),
@@ -103,8 +111,20 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
             "calm_proposals_for_true_victims": count["calm_true"],
             "first_choices": count["first"],
             "first_sufficient_frac": count["first_enough"] / max(count["first"], 1),
-            "cheaper_than_moving": count["cheaper"],
+            **_cheaper(seen.claims),
         }
+    }
+
+
+def _cheaper(claims: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Whether throttles that are said to cost less than moving do."""
+    if not claims:
+        return {"said_cheaper": 0}
+    held, moved = np.array(claims).T
+    return {
+        "said_cheaper": len(claims),
+        "said_cheaper_and_is_frac": float(np.mean(held < moved)),
+        "their_cost_over_moving": float(held.sum() / moved.sum()),
     }
 
 
@@ -150,7 +170,7 @@ def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen
     for number in range(rounds):
         world.play(LEARNT_S + FIRST_S + number * EVERY_S)
         found = _proposed(world, registry, engine)
-        _judge_ladders(world, found, seen.count)
+        _judge_ladders(world, found, seen)
         begun = len(world.moments)
         undone, steps = _carried_out(world, found, engine, touched, seen.count) if found.plan else (None, ())
         world.play(LEARNT_S + FIRST_S + number * EVERY_S + JUDGED_S)
@@ -159,7 +179,7 @@ def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen
             seen.done.append(done)
             print(
                 f"{world.law} {world.seed} {number}: {len(steps)} steps, {done.predicted:.2f} predicted, at least "
-                f"{done.low:.2f}, realised {done.realised:.2f}",
+                f"{done.low:.2f}, realised {done.realised:.2f}; of the search {done.searched}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -199,6 +219,7 @@ def _carried_out(
         uid = step.who.container
         count["steps"] += 1
         count["twice"] += uid in touched
+        count["searched"] += step.kind == "rearrange"
         if step.kind in MOVES:
             count["moves"] += 1
             uid = world.move(uid, _node(step.target))
@@ -221,7 +242,11 @@ def _done(world: Played, plan: str, steps: Sequence[Step], after: Sequence[Momen
     _, low, _ = expected(steps)
     whole_plan = sum(step.gain for step in steps)
     realised = saved(world.law, world.cast, after, undone)
-    return Done(world.law, predicted, predicted * low / whole_plan, realised, len(undone.node), plan)
+    found = np.array([step.kind == "rearrange" for step in steps])
+    nodes = {uid: undone.node[uid] for uid, one in zip(undone.of, found.tolist(), strict=True) if one}
+    searched = saved(world.law, world.cast, after, Undone(nodes, frozenset())) if nodes else 0.0
+    told = float(sum((share * [step.gain for step in steps])[found])), searched
+    return Done(world.law, predicted, predicted * low / whole_plan, realised, len(undone.node), plan, searched=told)
 
 
 def _who(step: Step, names: Mapping[str, str]) -> set[str]:
@@ -229,16 +254,26 @@ def _who(step: Step, names: Mapping[str, str]) -> set[str]:
     return {names[step.who.container], names.get(step.victims[0], step.victims[0])}
 
 
-def _judge_ladders(world: Played, found: Draft, count: Counter[str]) -> None:
+def _judge_ladders(world: Played, found: Draft, seen: Seen) -> None:
     """Whether first choices that are called sufficient are, as the law says of this very moment."""
+    count = seen.count
     for one in found.ladders:
         if one.remedies and one.remedies[0].suffices:
             first, enough = one.remedies[0], _is_enough(world, one, one.remedies[0])
             count["first"] += 1
             count["first_enough"] += enough
-            moves = [other for other in one.remedies if other.kind in MOVES]
-            if first.kind not in MOVES and moves:
-                count["cheaper"] += 1
+            moves = [other for other in one.remedies if other.kind == "move culprit"]
+            if first.kind in HELD_BY and moves and first.cost < moves[0].cost:
+                seen.claims.append(_claim(world, first))
+
+
+def _claim(world: Played, first: Remedy) -> tuple[float, float]:
+    """What a throttle that is said to be cheaper than moving truly costs, and what moving would."""
+    culprit = next(c for c in world.moments[-1].containers if c.uid == first.container)
+    work, ran_hours = work_of(world.cast.apps, world.seed), (world.state.time_s - culprit.born_s) / 3600
+    resource = HELD_BY[first.kind]
+    held = cost_of_throttle(work, culprit.app, resource, first.kept, RULES.prices.hours)
+    return held, cost_of_restart(work, culprit.app, ran_hours)
 
 
 def _is_enough(world: Played, of: Ladder, first: Remedy) -> bool:

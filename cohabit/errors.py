@@ -282,3 +282,12 @@ class UnusableApiServer(CohabitError):
     def __init__(self, what: str, why: str) -> None:
         self.what, self.why = what, why
         super().__init__(f"Kubernetes' API cannot be asked: {what[:200]!r}: {why}")
+
+
+class SearchMissing(CohabitError):
+    """A plan was drafted with the search of the whole cluster, and that is not installed here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the plan was searched for with numba, which is not installed here: install the extra optimise"
+        )

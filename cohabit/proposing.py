@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from advisor.diagnosis.told import Told
@@ -12,7 +14,7 @@ from advisor.margins import served_margins
 from advisor.model import open_model
 from advisor.proposals import proposal_store, states
 from advisor.proposals.desk import Actor, Desk, Stale
-from advisor.proposals.drafting import Draft, Situation, draft, under_way
+from advisor.proposals.drafting import Draft, Search, Situation, draft, under_way
 from advisor.proposals.outcome import factor_of
 from advisor.proposals.plans import Proposal
 from advisor.proposals.roster import roster_of
@@ -23,7 +25,7 @@ from advisor.remedies.moves import Scene
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot, load_current
 from cohabit.diagnosing import diagnosed, newest_window
-from cohabit.errors import OldSnapshot, OtherCluster, StaleSnapshot
+from cohabit.errors import OldSnapshot, OtherCluster, SearchMissing, StaleSnapshot
 from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.node_state import Facts
 from ingest.lake import Lake
@@ -103,7 +105,7 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
     desk.expire(actor)
     known = proposal_store.count(desk.engine, desk.cluster)
     inputs = _inputs(of, desk, looked or look(of.lake))
-    found = draft(situation_of(inputs, of.registry), desk.rules)
+    found = draft(situation_of(inputs, of.registry), inputs.rules, _search(inputs.rules))
     keep_ladders(of.snapshots, desk.cluster, inputs.now_us, found.ladders)
     if found.plan is not None:
         keep(of.kept / found.plan.plan, inputs)
@@ -119,7 +121,7 @@ def drafted_again(of: Sources, plan: str) -> Draft:
         ModelsError: the bundle is not there any more.
     """
     inputs = kept(of.kept / plan)
-    return draft(situation_of(inputs, of.registry), inputs.rules)
+    return draft(situation_of(inputs, of.registry), inputs.rules, _search(inputs.rules))
 
 
 def stale_now(of: Sources, desk: Desk) -> Stale:
@@ -153,8 +155,28 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
     where = _where(of, snapshot)
     achieved = proposal_store.achieved(desk.engine, desk.cluster)
-    now_us = desk.now_us()
-    return replace(where, diagnoses=suffering, past=past, rules=desk.rules, achieved=achieved, now_us=now_us)
+    now_us, rules = desk.now_us(), desk.rules if searchable() else replace(desk.rules, searched=0)
+    return replace(where, diagnoses=suffering, past=past, rules=rules, achieved=achieved, now_us=now_us)
+
+
+def searchable() -> bool:
+    """Whether the extra is installed that the search of a whole cluster needs."""
+    return find_spec("numba") is not None
+
+
+def _search(rules: Rules) -> Search | None:
+    """The search that rules ask for; None where they ask for none.
+
+    Raises:
+        SearchMissing: it is asked for, and not there.
+    """
+    if not rules.searched:
+        return None
+    if not searchable():
+        raise SearchMissing
+    from advisor.proposals.rearranging import better_elsewhere  # compiled, and not there everywhere
+
+    return partial(better_elsewhere, tried=rules.searched)
 
 
 def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
@@ -189,7 +211,7 @@ def situation_of(inputs: Inputs, registry: Registry) -> Situation:
     margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
     scorer = ModelScorer(snapshot, model.predictor, margins, model.node)
     team = {uid: one.team for uid, one in roster.identity.items()}
-    scene = under_way(Scene(scorer, roster.room, team, inputs.now_us), inputs.past)
+    scene = under_way(Scene(scorer, roster.room, team, inputs.now_us, roster.began_us), inputs.past)
     return Situation(
         inputs.diagnoses, scene, roster, inputs.past, factor_of(*inputs.achieved), inputs.bundle, digest_of(inputs)
     )

@@ -183,6 +183,8 @@ class ProposalSettings(Branch):
     """How long a plan may be approved and exported."""
     most_steps: int = Field(default=20, ge=1, le=200)
     """Of one plan."""
+    searched: int = Field(default=131_072, ge=0, le=10_000_000)
+    """Moves that the search of the whole cluster tries, for whom nobody was diagnosed; 0 does not search."""
     hold_hours: float = Field(default=2.0, gt=0, le=168)
     """For how long a step is taken to hold: it has to save more than it costs in that time."""
     restart_cost: float = Field(default=0.5, ge=0, le=1000)
@@ -207,6 +209,7 @@ class ProposalSettings(Branch):
             held_back=self.held_back,
             lasts_us=round(self.lasts_hours * HOUR_US),
             most_steps=self.most_steps,
+            searched=self.searched,
             prices=Prices(self.hold_hours, self.restart_cost, self.restart_cost_best_effort),
             freezes=self.freezes,
             windows=self.windows,

@@ -4,23 +4,26 @@ Worst first; each step is judged in the cluster as the steps before leave it.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from advisor.assigned import homes, rearranged
+from advisor.assigned import homes
 from advisor.diagnosis.verdicts import Diagnosis
 from advisor.proposals.guards import Past, left, refused, shares_budget
 from advisor.proposals.plans import FORMAT, Identity, Plan, Step, named
 from advisor.proposals.roster import Roster
 from advisor.proposals.rules import Rules
-from advisor.remedies.ladder import Ladder, hurt_by, ladder
-from advisor.remedies.moves import Scene
+from advisor.remedies.ladder import Ladder, hurt_by, ladder, restart_of
+from advisor.remedies.moves import Scene, move_anybody, moved
 from advisor.remedies.remedy import MOVES, Remedy
 
+Search = Callable[[Scene, Collection[str], int, float], list[str]]
+"""Who should be elsewhere, of all but some, so many at most, at a price of each: advisor.proposals.rearranging."""
 MOST_LADDERS = 50
 """Of so many victims remedies are worked out, the worst first, also where no more steps are allowed."""
+MOST_SEARCHED = 50
+"""Of whom the search would move so many at most are looked at."""
+UNDIAGNOSED = "nobody here suffers so much that it is measured for sure, but the model expects that several do a little"
 NO_MORE = "as many as are allowed in a plan or a day are proposed already"
 
 
@@ -71,12 +74,13 @@ class Draft:
     ladders: tuple[Ladder, ...]
 
 
-def draft(of: Situation, rules: Rules) -> Draft:
+def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     """A plan for who suffers.
 
     Args:
         of: who suffers and where everybody is.
         rules: what may be proposed.
+        search: tells who should be elsewhere where nobody was diagnosed; None asks nobody.
 
     Returns:
         A plan whose steps each save more than they cost by the lower end of their interval, and why nothing is
@@ -97,7 +101,9 @@ def draft(of: Situation, rules: Rules) -> Draft:
         why = "" if helped else found.full or closed or (found.take(one, told) if told else "")
         if why:
             found.passed_over.append(PassedOver(one.container, one.node, why))
-    steps = tuple(found.steps)
+    if search is not None and not closed and not found.full:
+        found.rearrange(search)
+    steps = _numbered(found.steps)
     plan = _plan(of, rules, steps) if steps else None
     return Draft(plan, tuple(found.passed_over), tuple(found.ladders))
 
@@ -145,12 +151,50 @@ class _Found:
             why = why or refusal
         return why
 
+    def rearrange(self, search: Search) -> None:
+        """Take what the search of the whole cluster finds, where nobody was diagnosed, as long as it pays."""
+        prices = self.rules.prices
+        wanted = search(self.scene, self._settled(), MOST_SEARCHED, prices.restart / prices.hours)
+        while wanted and not self.full:
+            ways = [way for uid in wanted if (way := self._way(uid)) is not None]
+            if not ways:
+                return
+            best = max(ways, key=lambda step: (step.low * prices.hours - step.cost, step.who.container))
+            wanted.remove(best.who.container)
+            self._add(best)
+
+    def _way(self, uid: str) -> Step | None:
+        """The best move of somebody, where it pays and may be proposed."""
+        row = self.scene.snapshot.containers.index(uid)
+        found = move_anybody(self.scene, row, restart_of(self.scene, row, self.rules.prices))
+        if found is None or not found[0].pays(self.rules.prices.hours):
+            return None
+        step = self._made(found[0], self._home(uid), found[1], UNDIAGNOSED)
+        return None if self._refused(step) else step
+
+    def _home(self, uid: str) -> str:
+        return self.scene.snapshot.nodes_of({uid})[uid]
+
+    def _settled(self) -> set[str]:
+        """Who is not moved for the model's word alone: who may not be, and all where somebody was diagnosed."""
+        nodes = {one.node for one in self.of.diagnoses} | {step.target for step in self.steps}
+        snapshot, home = self.scene.snapshot, homes(self.scene.snapshot)
+        there = {
+            uid for uid, node in zip(snapshot.containers, home.tolist(), strict=True) if snapshot.nodes[node] in nodes
+        }
+        lately = self.of.scene.now_us - self.rules.cool_down_us
+        past = {one.step.who.container for one in self.of.past if one.counts and one.at_us > lately}
+        return there | past | set(self.of.roster.left_alone)
+
     def _refused(self, step: Step) -> str:
         if any(other.who.container == step.who.container for other in self.steps):
             return "something else is proposed for it"
         return refused(step, self.of.roster.left_alone, self.of.past, self.rules, self.scene.now_us)
 
     def _step(self, one: Diagnosis, remedy: Remedy) -> Step:
+        return self._made(remedy, one.node, self._victims(one, remedy), one.reason)
+
+    def _made(self, remedy: Remedy, source: str, victims: tuple[str, ...], verdict: str) -> Step:
         who = self.of.roster.identity[remedy.container]
         turn = 1
         while remedy.kind in MOVES and shares_budget(who, self._moving_in(turn)):
@@ -160,12 +204,12 @@ class _Found:
             round=turn,
             kind=remedy.kind,
             who=who,
-            source=one.node,
+            source=source,
             target=remedy.target,
             fields=remedy.fields,
             kept=remedy.kept,
-            victims=self._victims(one, remedy),
-            verdict=one.reason,
+            victims=victims,
+            verdict=verdict,
             why=remedy.why,
             gain=remedy.gain,
             low=remedy.low,
@@ -189,19 +233,10 @@ class _Found:
             self.scene = moved(self.scene, step.who.container, step.target)
 
 
-def moved(scene: Scene, container: str, target: str) -> Scene:
-    """The cluster with a container elsewhere; the room on its old node is not given away yet."""
-    of = scene.snapshot
-    row, node = of.containers.index(container), of.node_index[target]
-    place = homes(of)
-    place[row] = node
-    order = np.argsort(place, kind="stable")
-    room = scene.room.taken(row, node)
-    return replace(
-        scene,
-        scorer=replace(scene.scorer, snapshot=rearranged(of, place)),
-        room=replace(room, needs=room.needs[order]),
-    )
+def _numbered(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps in the order in which they are carried out, numbered from 1."""
+    ordered = sorted(steps, key=lambda step: (step.round, step.number))
+    return tuple(replace(step, number=number) for number, step in enumerate(ordered, 1))
 
 
 def under_way(scene: Scene, past: Sequence[Past]) -> Scene:

@@ -1,16 +1,17 @@
 """Roster: who the residents of a snapshot are, who of them is left alone, and what they were promised. Kernel."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.proposals.plans import Identity
 from advisor.remedies.moves import Room
 from advisor.snapshot import Snapshot
-from features.arrow import floats
+from features.arrow import floats, micros
 from features.catalog import NAMES
 from features.node_state import Facts, known_at
 
@@ -29,11 +30,13 @@ class Roster:
         identity: of each, by uid.
         left_alone: why somebody is not moved, by uid.
         room: what nodes have left.
+        began_us: when each was told of first, by uid: exporters date that to its start.
     """
 
     identity: Mapping[str, Identity]
     left_alone: Mapping[str, str]
     room: Room
+    began_us: Mapping[str, int] = field(default_factory=dict)
 
 
 def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
@@ -64,6 +67,7 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
         identity={uid: _identity(uid, row) for uid, row in zip(snapshot.containers, rows, strict=True)},
         left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row))},
         room=Room(free, np.nan_to_num(needs, nan=np.inf)),
+        began_us=_began(snapshot, facts.placements),
     )
 
 
@@ -79,6 +83,13 @@ def _known(snapshot: Snapshot, facts: pa.Table, key: str, names: tuple[str, ...]
     )
     found = known_at(keys, np.full(len(names), snapshot.as_of_us), facts, ["cluster", key])
     return found.select([*ALLOCATABLE, *CAPACITY] if key == "node" else WANTED)
+
+
+def _began(snapshot: Snapshot, placements: pa.Table) -> dict[str, int]:
+    here = placements.filter(pc.equal(placements["cluster"], snapshot.cluster))
+    first = here.group_by("container").aggregate([("ts", "min")])
+    told = dict(zip(first["container"].to_pylist(), micros(first["ts_min"]).tolist(), strict=True))
+    return {uid: told[uid] for uid in snapshot.containers if uid in told}
 
 
 def _either(rows: pa.Table, first: str, second: str) -> Floats:

@@ -38,6 +38,7 @@ class Rules:
         held_back: share of steps that nobody is to do, so that what the others achieve can be told.
         lasts_us: how long a plan may be approved and exported.
         most_steps: of one plan.
+        searched: moves that the search of the whole cluster tries, for whom nobody was diagnosed; 0 does not search.
         prices: what acting costs.
         freezes: when nothing is changed.
         windows: when changes are allowed; always where there are none.
@@ -48,6 +49,7 @@ class Rules:
     held_back: float = 0.15
     lasts_us: int = 4 * HOUR_US
     most_steps: int = 20
+    searched: int = 0
     prices: Prices = field(default_factory=Prices)
     freezes: tuple[Freeze, ...] = ()
     windows: tuple[Window, ...] = ()

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.proposals.drafting import moved
 from advisor.proposals.plans import Plan, Step
 from advisor.proposals.roster import Roster
-from advisor.remedies.moves import Scene, elsewhere
+from advisor.remedies.moves import Scene, elsewhere, moved
 from advisor.remedies.remedy import MOVES
 
 
@@ -54,7 +53,7 @@ def _gone(step: Step, scene: Scene) -> str:
 
 
 def _well(step: Step, diagnoses: Sequence[Diagnosis] | None) -> str:
-    if diagnoses is None or any(one.container in step.victims for one in diagnoses):
+    if step.kind == "rearrange" or diagnoses is None or any(one.container in step.victims for one in diagnoses):
         return ""
     return f"{', '.join(step.victims[:3])} does not suffer any more"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.decision import BE_WEIGHT
 from advisor.diagnosis.signs import LOOKED
 from advisor.diagnosis.verdicts import TWO_SIDED_90, Diagnosis, Suspect
 from advisor.remedies.moves import Scene, move_culprit, move_victim
@@ -14,6 +15,9 @@ from advisor.remedies.remedy import Field, Remedy, remedy_of
 from advisor.remedies.throttles import CPU_PERIOD_US, Throttled, throttle
 from features.catalog import NAMES
 
+HOUR_US = 3600 * 1_000_000
+STARTING_HOURS = 0.1
+"""Until a container that was started anew works again."""
 MODEL_SPREAD = 0.05
 """Of slowdown, that a measurement and the next differ by, whatever a neighbour adds."""
 RAISE = 1.5
@@ -72,13 +76,24 @@ def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Pri
         calm = bool(scene.snapshot.resident_best_effort[row])
         if calm:
             found.append(throttle(_throttled(scene, row, culprit, of, others), prices.hours))
-        found.append(move_culprit(scene, row, hurt, prices.of(best_effort=calm)))
+        found.append(move_culprit(scene, row, hurt, restart_of(scene, row, prices)))
     if of.container in rows and np.isfinite(of.slowdown):
-        found.append(move_victim(scene, rows[of.container], lately(of), prices.of(best_effort=False)))
+        found.append(move_victim(scene, rows[of.container], lately(of), prices.restart))
     told = [one for one in found if one is not None]
     if not any(one.target for one in told):
         told.append(_more_capacity(of))
     return Ladder(of.container, cheapest_sufficient_first(told, prices.hours))
+
+
+def restart_of(scene: Scene, row: int, prices: Prices) -> float:
+    """What moving a resident costs: of a best-effort one the work that it has done, which is done again."""
+    if not scene.snapshot.resident_best_effort[row]:
+        return prices.restart
+    began_us = scene.began_us.get(scene.snapshot.containers[row])
+    if began_us is None:
+        return prices.restart_best_effort
+    ran_hours = max(0.0, (scene.now_us - began_us) / HOUR_US)
+    return min(prices.restart_best_effort, BE_WEIGHT * (STARTING_HOURS + ran_hours))
 
 
 def cheapest_sufficient_first(remedies: Sequence[Remedy], hours: float) -> tuple[Remedy, ...]:

@@ -5,12 +5,13 @@ say. Each is told with an error, and the model's is the larger one.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import erfc, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.assigned import homes, rearranged
 from advisor.decision import LIMIT_SLOWDOWN, cost, cost_of_harm, cost_of_newcomer
 from advisor.newcomers import Newcomer
 from advisor.remedies.relief import NOTHING, Amount, Hurt, relief, suffered, sufficient
@@ -24,6 +25,8 @@ DOUBT = 0.5
 """Standard deviation of what the model says that somebody costs on a node, as a share of it."""
 LEAST_DOUBT = 0.03
 """The same, at least."""
+MOST_HURT = 5
+"""Of those whom somebody slows down, so many are named."""
 MOST_TRIED = 256
 """Nodes that are scored for one move."""
 ONE_SIDED_90 = 1.2815515655446004
@@ -65,12 +68,14 @@ class Scene:
         room: of its nodes and residents.
         team: of each container, by uid.
         now_us: the time.
+        began_us: when each container began, by uid, where that is known.
     """
 
     scorer: ModelScorer
     room: Room
     team: Mapping[str, str | None]
     now_us: int
+    began_us: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -85,6 +90,7 @@ class Elsewhere:
     Args:
         nodes: (n,) rows of the others.
         home: what it costs where it is, itself and those beside it, but for some.
+        hurt: uids of those it costs most there, itself included, but for some; most first.
         there: (n,) what it costs on each of the others.
         slowdown: (n,) its own expected one there.
         upper: (n,) what that stays below nine times in ten.
@@ -92,6 +98,7 @@ class Elsewhere:
 
     nodes: Ints
     home: float
+    hurt: tuple[str, ...]
     there: Floats
     slowdown: Floats
     upper: Floats
@@ -125,21 +132,29 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     newcomer = Newcomer(name, scene.team.get(of.containers[row]), calm)
     scores = left.score(newcomer, np.append(home, nodes).astype(np.int32), now_us=scene.now_us)
     total = cost(scores, best_effort=calm, resident_best_effort=left.snapshot.resident_best_effort)
-    at_home = _harmed(scores, left.snapshot, but)
-    if of.containers[row] not in but:
-        at_home += float(cost_of_newcomer(scores, best_effort=calm)[0])
+    at_home = _harmed(scores, left.snapshot) | {
+        of.containers[row]: float(cost_of_newcomer(scores, best_effort=calm)[0])
+    }
+    counted = {uid: cost for uid, cost in at_home.items() if uid not in but}
     known = np.isfinite(total[1:])
-    if not np.isfinite(at_home) or not known.any():
+    if not np.isfinite(sum(counted.values())) or not known.any():
         return None
-    return Elsewhere(nodes[known], at_home, total[1:][known], scores.mean[1:][known], scores.upper[1:][known])
+    return Elsewhere(
+        nodes[known],
+        sum(counted.values()),
+        tuple(sorted(counted, key=lambda uid: -counted[uid])[:MOST_HURT]),
+        total[1:][known],
+        scores.mean[1:][known],
+        scores.upper[1:][known],
+    )
 
 
-def _harmed(scores: Scores, snapshot: Snapshot, but: frozenset[str]) -> float:
-    """What the model says that residents of the first candidate are cost, but for some."""
+def _harmed(scores: Scores, snapshot: Snapshot) -> dict[str, float]:
+    """What the model says that each resident of the first candidate is cost, by uid."""
     first = slice(0, int(scores.harm.offsets[1]))
-    counted = [snapshot.containers[row] not in but for row in scores.harm.resident[first]]
     costs = cost_of_harm(scores.harm, snapshot.resident_best_effort)[first]
-    return float(costs[np.array(counted, np.bool_)].sum())
+    uids = (snapshot.containers[row] for row in scores.harm.resident[first])
+    return dict(zip(uids, costs.tolist(), strict=True))
 
 
 def move_culprit(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: float) -> Remedy | None:
@@ -191,6 +206,39 @@ def move_victim(scene: Scene, row: int, slowdown: float, restart: float) -> Reme
         why=f"it is expected to be {found.slowdown[best]:.2f} times its normal there",
     )
     return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=float(found.there[best]))
+
+
+def move_anybody(scene: Scene, row: int, restart: float) -> tuple[Remedy, tuple[str, ...]] | None:
+    """Somebody goes where everybody together suffers least, by the model alone; and whom that helps, most first."""
+    found = elsewhere(scene, row, frozenset())
+    if found is None:
+        return None
+    best = int(np.argmin(found.there))
+    there = float(found.there[best])
+    remedy = remedy_of(
+        "rearrange",
+        scene.snapshot.containers[row],
+        _told(found.home) + _told(there).scaled(-1.0),
+        cost=restart,
+        sufficient=None,
+        why=f"it and those beside it are expected to cost {found.home:.2f} an hour here by it, and {there:.2f} there",
+    )
+    return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=there), found.hurt
+
+
+def moved(scene: Scene, container: str, target: str) -> Scene:
+    """The cluster with a container elsewhere; the room on its old node is not given away yet."""
+    of = scene.snapshot
+    row, node = of.containers.index(container), of.node_index[target]
+    place = homes(of)
+    place[row] = node
+    order = np.argsort(place, kind="stable")
+    room = scene.room.taken(row, node)
+    return replace(
+        scene,
+        scorer=replace(scene.scorer, snapshot=rearranged(of, place)),
+        room=replace(room, needs=room.needs[order]),
+    )
 
 
 def without(snapshot: Snapshot, row: int) -> Snapshot:

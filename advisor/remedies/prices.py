@@ -11,13 +11,10 @@ class Prices:
         hours: for how long a remedy is meant to hold.
         restart: of a latency-sensitive container, in the cost of advisor.decision times hours: minutes without answers
             and the warming up after them.
-        restart_best_effort: of a best-effort one: two hours of work done again.
+        restart_best_effort: of a best-effort one, at most: two hours of work done again. One that has run for less has
+            less to do again.
     """
 
     hours: float = 2.0
     restart: float = 0.5
     restart_best_effort: float = 0.4
-
-    def of(self, *, best_effort: bool) -> float:
-        """Of moving a container."""
-        return self.restart_best_effort if best_effort else self.restart

@@ -16,9 +16,10 @@ Kind = Literal[
     "raise cpu limit",
     "move culprit",
     "move victim",
+    "rearrange",
     "add capacity",
 ]
-MOVES: tuple[Kind, ...] = ("move culprit", "move victim")
+MOVES: tuple[Kind, ...] = ("move culprit", "move victim", "rearrange")
 SUFFICES = 0.8
 """Probability from which a remedy is called sufficient."""
 

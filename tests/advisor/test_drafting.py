@@ -10,15 +10,16 @@ from diagnoses import diagnosis, suspect
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from advisor.decision import BE_WEIGHT
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.proposals.drafting import Draft, Situation, draft, held_back, moved, under_way
+from advisor.proposals.drafting import Draft, Situation, draft, held_back, under_way
 from advisor.proposals.guards import Past
 from advisor.proposals.plans import Identity, expected, plan_json
 from advisor.proposals.roster import Roster
 from advisor.proposals.rules import DAY_US, Freeze, Rules
 from advisor.proposals.validity import stale_steps
-from advisor.remedies.ladder import ladder, lately
-from advisor.remedies.moves import Room, Scene, elsewhere, without
+from advisor.remedies.ladder import HOUR_US, STARTING_HOURS, ladder, lately, restart_of
+from advisor.remedies.moves import Room, Scene, elsewhere, moved, without
 from advisor.remedies.prices import Prices
 from advisor.remedies.remedy import MOVES
 from advisor.scoring import ModelScorer
@@ -26,6 +27,7 @@ from advisor.snapshot import Snapshot
 from features.catalog import NAMES
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
+same_fixture = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 RULES = Rules(daily_share=1.0, held_back=0.0)
 CORES_AND_MEMORY = [NAMES.index("cpu"), NAMES.index("memory")]
 
@@ -116,6 +118,33 @@ def test_the_cheapest_that_suffices_comes_first_and_what_does_not_comes_last(sco
     assert {remedy.kind for remedy in found} >= {"bandwidth class", "move culprit", "move victim"}
     enough = [remedy for remedy in found if remedy.suffices]
     assert list(found[: len(enough)]) == sorted(enough, key=lambda remedy: (remedy.cost, remedy.kind))
+
+
+@given(ages=st.lists(st.floats(0, 100), min_size=2, max_size=2))
+@same_fixture
+def test_a_restart_costs_a_best_effort_container_what_it_has_done_and_never_more_than_its_price(
+    scorer_of: ScorerOf, ages: list[float]
+) -> None:
+    scene, prices = situation(scorer_of).scene, Prices()
+    row = int(np.flatnonzero(scene.snapshot.resident_best_effort)[0])
+    uid = scene.snapshot.containers[row]
+
+    def cost_at(hours: float) -> float:
+        began = {uid: NOW_US - round(hours * HOUR_US)}
+        return restart_of(replace(scene, began_us=began), row, prices)
+
+    younger, older = (cost_at(hours) for hours in sorted(ages))
+    assert 0.0 < younger <= older <= prices.restart_best_effort
+    assert cost_at(1.0) == pytest.approx(BE_WEIGHT * (1.0 + STARTING_HOURS))
+    assert restart_of(scene, row, prices) == prices.restart_best_effort
+
+
+def test_a_restart_costs_whoever_serves_the_same_at_any_age(scorer_of: ScorerOf) -> None:
+    scene = situation(scorer_of).scene
+    row = int(np.flatnonzero(~scene.snapshot.resident_best_effort)[0])
+    young = replace(scene, began_us={scene.snapshot.containers[row]: NOW_US})
+
+    assert restart_of(young, row, Prices()) == Prices().restart
 
 
 def test_who_serves_is_never_throttled(scorer_of: ScorerOf) -> None:
@@ -226,13 +255,10 @@ def test_steps_are_held_back_by_chance_alone_about_as_often_as_asked(scorer_of: 
 
 
 @given(seed=st.integers(0, 30), slow=st.floats(1.3, 4.0))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@same_fixture
 def test_no_plan_asks_for_more_room_than_there_is(scorer_of: ScorerOf, seed: int, slow: float) -> None:
     empty = situation(scorer_of, seed=seed)
-    try:
-        of = situation(scorer_of, blamed(empty, slow), blamed(empty, slow, best_effort=False), seed=seed)
-    except AssertionError:
-        return
+    of = situation(scorer_of, blamed(empty, slow), blamed(empty, slow, best_effort=False), seed=seed)
     found = draft(of, RULES)
 
     free, shot = of.scene.room.free.copy(), of.scene.snapshot
