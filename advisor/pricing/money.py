@@ -91,9 +91,9 @@ def payable(micros: Sequence[int], ids: Sequence[str], exponent: int) -> Payable
 
 
 def share_of(amount: int, share_ppm: int) -> int:
-    """A share of an amount, in parts per million, rounded towards zero, so that a bound is never passed."""
-    size = abs(amount) * share_ppm // MICROS
-    return size if amount >= 0 else -size
+    """A share of an amount, in parts per million of any sign, rounded towards zero, so that no bound is passed."""
+    size = abs(amount * share_ppm) // MICROS
+    return size if (amount < 0) == (share_ppm < 0) else -size
 
 
 def _largest(left: Sequence[int], ids: Sequence[str]) -> list[int]:
