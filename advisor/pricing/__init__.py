@@ -1,0 +1,1 @@
+"""Pricing: what each team pays for what it reserved, used and did to others, to the last unit."""

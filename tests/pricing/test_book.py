@@ -1,0 +1,138 @@
+"""Price book: who may change what from when, and words for what cannot be billed by."""
+
+from dataclasses import replace
+
+import pytest
+from billed import STAMP, START_US, accounts, book, taken
+
+from advisor.pricing.base import HOUR, Pool, base_lines
+from advisor.pricing.book import (
+    HOUR_US,
+    Policy,
+    PriceBook,
+    Tier,
+    UnitPrice,
+    added,
+    approved,
+    book_at,
+    gaps,
+    refuse_unusable,
+    without,
+)
+from advisor.pricing.errors import AlreadyStarted, BadPriceBook, NoPrice, NotApproved, Overlap
+from advisor.pricing.lines import line_json
+from advisor.pricing.quantity import Rule
+
+BEFORE_US = START_US - HOUR_US
+LATER_US = START_US + 5 * HOUR_US
+
+
+def later(**changes: object) -> PriceBook:
+    return replace(book(), version="later", start_us=LATER_US, **changes)  # type: ignore[arg-type]
+
+
+def test_a_version_without_end_ends_where_the_next_one_begins() -> None:
+    books = added((book(),), later(), BEFORE_US)
+
+    assert [(one.version, one.end_us) for one in books] == [("2026-11", LATER_US), ("later", None)]
+    assert book_at(books, LATER_US - HOUR_US).version == "2026-11"
+    assert book_at(books, LATER_US).version == "later"
+    assert gaps(books) == ()
+
+
+def test_prices_change_from_their_hour_on_and_not_one_line_before_it() -> None:
+    """I13."""
+    dearer = later(prices=(UnitPrice("cpu", "core", 80_000), UnitPrice("memory", "GiB", 5_000)))
+    before, after = (book(),), added((book(),), dearer, BEFORE_US)
+    hours = [START_US + n * HOUR_US for n in range(10)]
+    took = taken(("ads", "c", "prod", "cpu", HOUR), ("search", "d", "prod", "memory", 4 * HOUR))
+
+    def billed(books: tuple[PriceBook, ...], hour_us: int) -> list[bytes]:
+        stamp = replace(STAMP, hour_us=hour_us, book=book_at(books, hour_us).version)
+        pool = Pool(1_000_000, {"cpu": 2 * HOUR, "memory": 8 * HOUR})
+        return [line_json(line) for line in base_lines(pool, took, book_at(books, hour_us), stamp)]
+
+    same = [billed(before, hour) == billed(after, hour) for hour in hours]
+    assert same == [hour < LATER_US for hour in hours]
+
+
+@pytest.mark.parametrize("now_us", [LATER_US, LATER_US + 1])
+def test_what_has_begun_is_never_changed(now_us: int) -> None:
+    with pytest.raises(AlreadyStarted, match="begin with a later hour"):
+        added((book(),), later(), now_us)
+    with pytest.raises(AlreadyStarted):
+        without((later(),), "later", now_us)
+
+
+def test_what_has_not_begun_can_be_taken_back_and_leaves_a_gap_that_is_named() -> None:
+    last = replace(later(), version="last", start_us=LATER_US + HOUR_US)
+    books = added(added((book(),), later(), BEFORE_US), last, BEFORE_US)
+
+    left = without(books, "later", BEFORE_US)
+
+    assert [one.version for one in left] == ["2026-11", "last"]
+    assert gaps(left) == (
+        "there is no price from 2026-11-01 05:00 UTC until 2026-11-01 06:00 UTC: let 'last' begin earlier",
+    )
+    with pytest.raises(NoPrice, match="no price book covers 2026-11-01 05:00 UTC: there are 2026-11 from"):
+        book_at(left, LATER_US)
+
+
+def test_two_versions_never_apply_at_once() -> None:
+    fixed = replace(book(), end_us=LATER_US + HOUR_US)
+    with pytest.raises(Overlap, match="both apply from 2026-11-01 05:00 UTC"):
+        added((fixed,), later(), BEFORE_US)
+    with pytest.raises(Overlap):
+        added((later(),), replace(book(), end_us=None), BEFORE_US)
+    with pytest.raises(Overlap, match="name them differently"):
+        added((book(),), replace(later(), version="2026-11"), BEFORE_US)
+    assert len(added((later(),), replace(book(), end_us=LATER_US), BEFORE_US)) == 2
+
+
+def test_nobody_approves_what_they_propose() -> None:
+    with pytest.raises(NotApproved, match="ann both proposed and approved it"):
+        approved(later(approved_by=None), "ann")
+    with pytest.raises(NotApproved, match="nobody has approved it"):
+        added((), later(approved_by=None), BEFORE_US)
+    with pytest.raises(NotApproved):
+        book_at((later(approved_by="ann"),), LATER_US)
+    assert approved(later(approved_by=None), "bob").approved_by == "bob"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"start_us": START_US + 1}, "take a full hour"),
+        ({"end_us": START_US + HOUR_US // 2}, "ends at 2026-11-01 00:30 UTC, within an hour"),
+        ({"end_us": START_US}, "before it begins"),
+        ({"currency": "RMB"}, "write CNY"),
+        ({"prices": ()}, "no resource has a price above 0"),
+        ({"prices": (UnitPrice("cpu", "core", 1),) * 2}, "name each once"),
+        ({"prices": (UnitPrice("cpu", "core", 5), UnitPrice("gpu", "card", -1))}, "what is free is 0"),
+        ({"tiers": ()}, "tiers are none"),
+        ({"tiers": (Tier("prod", -1),)}, "what is free is 0"),
+        ({"policy": Policy("p", Rule(1.5, 1.0))}, "kappa 1.5 must be in 0 to 1"),
+        ({"policy": Policy("p", Rule(0.5, -1.0))}, "beta -1 not below 0"),
+        ({"policy": Policy("p", cap_ppm=2_000_000)}, "cap is 2000000 millionths"),
+        ({"policy": Policy("p", at_least=13)}, "13 of 12 windows cannot be"),
+        ({"policy": Policy("p", gamma_ppm=-1)}, "0 turns them off"),
+    ],
+)
+def test_a_version_that_cannot_be_billed_by_says_what_to_do(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(BadPriceBook, match=says):
+        refuse_unusable(book(**changes))  # type: ignore[arg-type]
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(BadPriceBook) as refused:
+        refuse_unusable(replace(book(), currency="RMB", tiers=(), start_us=1))
+
+    assert len(refused.value.reasons) == 3
+
+
+def test_a_price_of_another_team_does_not_matter_to_the_sum() -> None:
+    """I1, of prices: whatever they are, the pool costs what it costs."""
+    for weight in (1, 40_000, 10**12):
+        of = replace(book(), prices=(UnitPrice("cpu", "core", weight),))
+        lines = base_lines(Pool(777, {"cpu": 3 * HOUR}), taken(("ads", "c", "prod", "cpu", HOUR)), of, STAMP)
+        assert accounts(lines) == {"ads": 259, "platform": 518}
