@@ -1,7 +1,5 @@
 """Money: nothing is lost, nothing invented, and the order of lines makes no difference."""
 
-from time import perf_counter
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -70,15 +68,15 @@ def test_weights_that_make_no_sense_are_refused(weights: list[int], ids: list[st
         apportion(7, weights, ids)
 
 
-def test_three_hundred_thousand_lines_take_about_a_second() -> None:
+def test_of_three_hundred_thousand_lines_none_is_a_unit_off() -> None:
     weights = np.random.default_rng(0).integers(0, 2**62, 300_000).tolist()
     ids = [f"{i:06d}" for i in range(300_000)]
-    began = perf_counter()
+    total, whole = 10**13 + 7, sum(weights)
 
-    shares = apportion(10**13 + 7, weights, ids)
+    shares = apportion(total, weights, ids).tolist()
 
-    assert int(shares.sum()) == 10**13 + 7
-    assert perf_counter() - began < 10, "ten times what it takes, since machines are busy"
+    assert sum(shares) == total
+    assert all(abs(share * whole - total * weight) < whole for share, weight in zip(shares, weights, strict=True))
 
 
 @given(owed=OWED, exponent=st.sampled_from([0, 2, 3]))
