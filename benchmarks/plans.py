@@ -42,8 +42,8 @@ JUDGED_S = 1800.0
 QUIET = 1.15
 """Up to that, nobody truly suffers."""
 LOOKED_MINUTES = 25
-FIRST_SEED = 301
-"""How gains are told was looked at with seeds from 201 on."""
+FIRST_SEED = 401
+"""How gains are told was looked at with seeds from 201 on, steps on calm clusters with 301."""
 RULES = Rules(daily_share=1.0, most_steps=20, searched=1 << 17)
 """As many as pay: what is judged is what they achieve."""
 SRE = Actor("benchmark", "sre", "benchmark")

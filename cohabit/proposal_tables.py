@@ -69,6 +69,11 @@ def moment(at_us: int) -> str:
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def _sure(step: Step) -> str:
+    """How sure it is that a step is enough; empty where that is not known."""
+    return "" if step.sufficient is None else f"; that it is enough is {step.sufficient:.0%} sure"
+
+
 def _lines(of: Proposal, step: Step) -> Iterator[str]:
     """A step for people."""
     who = f"{step.who.namespace}/{step.who.name}" if step.who.name else step.who.container
@@ -77,7 +82,7 @@ def _lines(of: Proposal, step: Step) -> Iterator[str]:
     yield f"{told}: {step.kind}, {who} of {step.who.app}, {where}"
     yield (
         f"  saves {step.gain:.2f} an hour ({step.low:.2f} to {step.high:.2f}), costs {step.cost:.2f} in "
-        f"{of.plan.hours:g} h; helps {', '.join(step.victims)}; that it is enough is {step.sufficient:.0%} sure"
+        f"{of.plan.hours:g} h; helps {', '.join(step.victims)}{_sure(step)}"
     )
     yield f"  why: {step.verdict}; {step.why}"
     for field in step.fields:

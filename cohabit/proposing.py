@@ -161,7 +161,7 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
 
 def searchable() -> bool:
     """Whether the extra is installed that the search of a whole cluster needs."""
-    return find_spec("numba") is not None
+    return all(find_spec(name) is not None for name in ("numba", "highspy"))
 
 
 def _search(rules: Rules) -> Search | None:

@@ -49,14 +49,18 @@ def deciding_pages(office: Office | None) -> APIRouter:
     def export(request: Request, plan: Name) -> Response:
         """Give it out; its page then has the file."""
         visit: Visit = request.state.visit
-        at, form = opened(office), visit.form.get("form")
-        if form not in get_args(As):
-            raise HTTPException(422)
-        told = at.desk.export(plan, seen(visit.form), given_as(cast("As", form)), actor_of(at, visit))
-        must_be(told, plan, cast("As", form))
+        at, form = opened(office), _form(visit.form.get("form"))
+        told = at.desk.export(plan, seen(visit.form), given_as(form), actor_of(at, visit))
+        must_be(told, plan, form)
         return _to(plan)
 
     return router
+
+
+def _form(told: str | None) -> As:
+    if told not in get_args(As):
+        raise HTTPException(422)
+    return cast("As", told)
 
 
 def seen(form: Mapping[str, str]) -> int:

@@ -96,7 +96,7 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     for one in of.diagnoses:
         helped, told = found.is_helped(one.container), None
         if len(found.ladders) < MOST_LADDERS or not (helped or found.full):
-            told = calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
+            told = _calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
             found.ladders.append(told)
         why = "" if helped else found.full or closed or (found.take(one, told) if told else "")
         if why:
@@ -108,13 +108,9 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     return Draft(plan, tuple(found.passed_over), tuple(found.ladders))
 
 
-def calibrated(told: Ladder, factor: float) -> Ladder:
+def _calibrated(told: Ladder, factor: float) -> Ladder:
     """A ladder whose gains are multiplied by what earlier plans realised of theirs."""
-
-    def scaled(one: Remedy) -> Remedy:
-        return replace(one, gain=factor * one.gain, low=factor * one.low, high=factor * one.high)
-
-    return replace(told, remedies=tuple(map(scaled, told.remedies)))
+    return replace(told, remedies=tuple(one.scaled(factor) for one in told.remedies))
 
 
 class _Found:
@@ -164,12 +160,16 @@ class _Found:
             self._add(best)
 
     def _way(self, uid: str) -> Step | None:
-        """The best move of somebody, where it pays and may be proposed."""
+        """The best move of somebody, where it pays twice and may be proposed."""
         row = self.scene.snapshot.containers.index(uid)
         found = move_anybody(self.scene, row, restart_of(self.scene, row, self.rules.prices))
-        if found is None or not found[0].pays(self.rules.prices.hours):
+        if found is None:
             return None
-        step = self._made(found[0], self._home(uid), found[1], UNDIAGNOSED)
+        remedy, helped = found[0].scaled(self.of.factor), found[1]
+        beyond = remedy.low * self.rules.prices.hours - remedy.cost
+        if beyond <= self.rules.prices.restart:  # nobody was measured to suffer: it has to pay for being wrong as well
+            return None
+        step = self._made(remedy, self._home(uid), helped, UNDIAGNOSED)
         return None if self._refused(step) else step
 
     def _home(self, uid: str) -> str:
@@ -216,7 +216,7 @@ class _Found:
             high=remedy.high,
             there=remedy.there,
             cost=remedy.cost,
-            sufficient=remedy.sufficient or 0.0,
+            sufficient=remedy.sufficient,
         )
 
     def _moving_in(self, turn: int) -> list[Identity]:

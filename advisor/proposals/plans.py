@@ -70,7 +70,7 @@ class Step:
         there: cost an hour that it adds on the target, counted in `gain` already; so `gain + there` is what its own
             node is spared.
         cost: of doing it, for as long as it is meant to hold.
-        sufficient: probability that the first victim is then not slower than allowed.
+        sufficient: probability that the first victim is then not slower than allowed; None where that is not known.
     """
 
     number: int
@@ -89,7 +89,7 @@ class Step:
     high: float
     there: float
     cost: float
-    sufficient: float
+    sufficient: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Remedy: one thing that can be done, what it saves and costs, and the fields it is done with. Facts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.remedies.relief import Amount
@@ -76,6 +76,10 @@ class Remedy:
     def suffices(self) -> bool:
         """Whether it is likely enough to help."""
         return self.sufficient is not None and self.sufficient >= SUFFICES
+
+    def scaled(self, factor: float) -> "Remedy":
+        """The same, with a gain so many times as large."""
+        return replace(self, gain=factor * self.gain, low=factor * self.low, high=factor * self.high)
 
     def pays(self, hours: float) -> bool:
         """Whether it saves more than it costs in so many hours, by the lower end of its interval."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -198,6 +199,19 @@ def test_ladders_are_kept_while_no_more_steps_are_allowed(place: Place) -> None:
 
     told = json.loads((place.folder / "snapshots" / "ladders.json").read_bytes())
     assert len(told["ladders"]) > 1
+
+
+def test_without_the_extra_plans_come_from_ladders_alone_and_are_made_again_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.run("propose")
+    searched = place.plan()
+    place.run("review", searched, "--reject", "release tonight")
+    monkeypatch.setitem(sys.modules, "highspy", None)
+
+    assert "install the extra optimise" in place.run("why", searched, code=1)
+    assert "drafted, version 1" in place.run("propose")
+    assert "the same to the byte" in place.run("why", place.plan())
 
 
 def test_a_damaged_past_is_told_and_no_crash(place: Place) -> None:

@@ -42,7 +42,8 @@ def found(scorer_of: ScorerOf) -> Plan:
 def test_what_the_search_finds_is_proposed_where_it_pays_on_its_own(found: Plan) -> None:
     assert {step.kind for step in found.steps} == {"rearrange"}
     for step in found.steps:
-        assert step.low * found.hours > step.cost
+        assert step.low * found.hours > step.cost + RULES.prices.restart
+        assert step.sufficient is None
         assert step.target not in {None, step.source}
         assert step.victims
 
@@ -93,6 +94,20 @@ def test_no_more_is_proposed_than_a_plan_may_hold(scorer_of: ScorerOf, found: Pl
 
     assert one is not None
     assert len(one.steps) == 1
+
+
+def test_what_earlier_plans_realised_of_theirs_scales_what_the_search_promises_too(scorer_of: ScorerOf) -> None:
+    of, one = crowded(scorer_of), replace(RULES, most_steps=1)
+    free = replace(one, prices=replace(RULES.prices, restart=0.0, restart_best_effort=0.0))
+
+    whole, half = draft(of, free, SEARCH).plan, draft(replace(of, factor=0.5), free, SEARCH).plan
+
+    assert whole is not None
+    assert half is not None
+    assert half.steps[0].who == whole.steps[0].who
+    for name in ("gain", "low", "high"):
+        assert getattr(half.steps[0], name) == pytest.approx(0.5 * getattr(whole.steps[0], name))
+    assert draft(replace(of, factor=0.0), RULES, SEARCH).plan is None
 
 
 def test_where_a_restart_costs_more_than_anybody_suffers_nothing_is_proposed(scorer_of: ScorerOf) -> None:

@@ -113,7 +113,7 @@ def _step(of: Snapshot, one: Diagnosis, number: int, kind: Kind, why: str, field
         high=gain + 0.4,
         there=0.12 if moved else 0.0,
         cost=0.4 if moved else 0.1,
-        sufficient=0.97 - 0.04 * number,
+        sufficient=None if kind == "move victim" else 0.97 - 0.04 * number,
     )
 
 

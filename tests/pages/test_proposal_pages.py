@@ -61,6 +61,8 @@ def test_a_proposal_is_read_step_by_step(visit: Visit, bench_: Bench) -> None:
         expect(row.locator(f"a[href='/ui/victims/{step.victims[0]}']")).to_be_visible()
         expect(row).to_contain_text(step.why[1:])
         expect(row.locator("input[type=checkbox]")).not_to_be_checked()
+    expect(rows.nth(0).locator("td.num").last).to_have_text("93%")
+    expect(rows.nth(2).locator("td.num").last).to_have_text("–")
     expect(rows.nth(1).locator("code")).to_have_text("cpu.max = 480000 100000")
     held = page.locator("section", has=page.locator("#held-title"))
     expect(held).to_contain_text("Held back by chance, to tell what the others achieve")

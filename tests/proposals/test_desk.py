@@ -273,14 +273,20 @@ def test_a_plan_of_another_version_is_left_out_of_lists_and_nothing_new_is_propo
         desk.one("p1")
 
 
-def test_all_plans_of_two_weeks_count_however_many_there_are(
-    desk: Desk, store: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(proposal_store, "MOST_LISTED", 1)
-    desk.put(drafted(plan(name="p2", made_us=NOW_US + 1)), SRE)
+def test_all_plans_of_two_weeks_count_however_many_there_are(desk: Desk, store: Engine) -> None:
+    copies = [{"name": f"copy-{number}"} for number in range(proposal_store.MOST_LISTED)]
+    of_p1 = (
+        "INSERT INTO proposals (plan, cluster, state, version, made_us, changed_us, reason, document) "
+        "SELECT :name, cluster, state, version, made_us, changed_us, reason, document FROM proposals WHERE plan = 'p1'",
+        "INSERT INTO proposal_steps (plan, number, decision, reason) "
+        "SELECT :name, number, decision, reason FROM proposal_steps WHERE plan = 'p1'",
+    )
+    with writing(store) as connection:
+        for statement in of_p1:
+            connection.execute(text(statement), copies)
 
-    assert len(desk.listed()) == 1
-    assert len(proposal_store.past(store, "c", NOW_US)) == 6
+    assert len(desk.listed()) == proposal_store.MOST_LISTED
+    assert len(proposal_store.past(store, "c", NOW_US)) == 3 * (proposal_store.MOST_LISTED + 1)
 
 
 def test_who_did_what_with_a_plan_is_told_in_order(desk: Desk) -> None:
