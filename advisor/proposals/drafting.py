@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from advisor.assigned import homes
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.proposals.guards import Past, left, refused, shares_budget
+from advisor.proposals.guards import Past, cools_down, left, refused, shares_budget
 from advisor.proposals.plans import FORMAT, Identity, Plan, Step, named
 from advisor.proposals.roster import Roster
 from advisor.proposals.rules import Rules
@@ -182,8 +182,8 @@ class _Found:
         there = {
             uid for uid, node in zip(snapshot.containers, home.tolist(), strict=True) if snapshot.nodes[node] in nodes
         }
-        lately = self.of.scene.now_us - self.rules.cool_down_us
-        past = {one.step.who.container for one in self.of.past if one.counts and one.at_us > lately}
+        now_us = self.of.scene.now_us
+        past = {one.step.who.container for one in self.of.past if cools_down(one, self.rules, now_us)}
         return there | past | set(self.of.roster.left_alone)
 
     def _refused(self, step: Step) -> str:

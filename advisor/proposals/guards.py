@@ -59,7 +59,7 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
     if step.kind in MOVES and who in left_alone:
         return left_alone[who]
     own = [one for one in past if _is_of(step, one)]
-    if any(one.counts and one.at_us > at_us - rules.cool_down_us for one in own):
+    if any(cools_down(one, rules, at_us) for one in own):
         return "something was done to it, or proposed, a short while ago"
     if step.kind in MOVES and any(_takes_back(step, one, at_us) for one in own):
         return "it would be moved back, and nothing says that moving it was wrong"
@@ -68,6 +68,11 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
     if step.kind in MOVES and any(one.counts and one.at_us > at_us - HOUR_US for one in same):
         return f"its disruption budget {step.who.budget} is in use"
     return ""
+
+
+def cools_down(one: Past, rules: Rules, at_us: int) -> bool:
+    """Whether whom an earlier step was about is to be let alone for what was done to it, or may be."""
+    return one.counts and one.at_us > at_us - rules.cool_down_us
 
 
 def _is_of(step: Step, one: Past) -> bool:
