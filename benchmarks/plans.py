@@ -98,6 +98,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
             "plans": len(done),
             "steps": count["steps"],
             "moves": count["moves"],
+            "plans_whose_containers_left_at_once": count["left_at_once"],
             "above_low_frac": float(np.mean([one.realised >= one.low for one in done])),
             "realised_over_predicted": ratio,
             "mean_ratio": float(np.mean([one.realised / one.predicted for one in done])),
@@ -176,6 +177,9 @@ def _rounds(world: Played, registry: Registry, engine: Engine, rounds: int, seen
         world.play(LEARNT_S + FIRST_S + number * EVERY_S + JUDGED_S)
         if found.plan is not None and undone is not None and steps:
             done = _done(world, found.plan.plan, steps, world.moments[begun:], undone)
+            if not done.predicted:  # nobody whom it is about stayed for a moment of what is judged
+                seen.count["left_at_once"] += 1
+                continue
             seen.done.append(done)
             print(
                 f"{world.law} {world.seed} {number}: {len(steps)} steps, {done.predicted:.2f} predicted, at least "
