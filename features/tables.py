@@ -196,6 +196,83 @@ TRAINING = Table(
     ),
 )
 
-DERIVED = {t.name: t for t in (NODE_STATE, CONTENTION, ANTAGONISTS, LABELS, PROFILES, TRAINING)}
+HOUR = _time("hour", "start of the hour")
+POOL = Column(
+    "pool", pa.string(), "", "what is paid for together: node class and site, see features.metering", required=True
+)
+
+
+def _sum(name: str, meaning: str, *, required: bool = True) -> Column:
+    return Column(name, pa.int64(), "micro-unit-minutes", meaning, 0, required=required)
+
+
+METERED = Table(
+    "metered",
+    1,
+    ("cluster", "hour", "container", "node", "resource"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        NODE,
+        CONTAINER,
+        Column("resource", pa.string(), "", "cpu, memory, gpu, network or disk, see features.metering", required=True),
+        POOL,
+        APP,
+        TEAM,
+        QOS,
+        _sum("requested", "request of each minute; what was used where nobody told the request"),
+        _sum("within", "use of each minute up to the request; the request where use was not measured"),
+        _sum("beyond", "use of each minute beyond the request"),
+        Column("minutes", pa.int64(), "minutes", "of which request or use is known", 0, 60, required=True),
+        Column(
+            "gap_minutes", pa.int64(), "minutes", "in which it was there and neither is known", 0, 60, required=True
+        ),
+    ),
+)
+"""What a container reserved and used in an hour: three sums that every rule of billing is linear in."""
+
+POOL_HOURS = Table(
+    "pool_hours",
+    1,
+    ("cluster", "hour", "pool"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        POOL,
+        Column("nodes", pa.int64(), "nodes", "that were there at some time of the hour", 0, required=True),
+        Column("cost_micros", pa.int64(), "10^-6 of the currency", "of the hour; null: no node or bill tells one"),
+        Column("cost_source", pa.string(), "", "nodes, or the name of the bill; null as cost_micros is"),
+        Column(
+            "capacity",
+            pa.map_(pa.string(), pa.int64()),
+            "micro-unit-minutes",
+            "by resource; what is not known is left out",
+        ),
+    ),
+)
+"""What there was of each pool in an hour, and what it cost."""
+
+BILLS = Table(
+    "bills",
+    1,
+    ("cluster", "bill", "item"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        POOL,
+        Column("bill", pa.string(), "", "name of the imported bill", required=True),
+        Column("item", pa.string(), "", "row of the bill and hour that this is a part of", required=True),
+        Column("cost_micros", pa.int64(), "10^-6 of the currency", "of this hour; negative is a credit", required=True),
+        Column("currency", pa.string(), "ISO 4217", "of the cost", required=True),
+    ),
+)
+"""Costs that were billed from outside, by the hour; of an hour and pool that has some, they are its cost."""
+
+DERIVED = {
+    t.name: t for t in (NODE_STATE, CONTENTION, ANTAGONISTS, LABELS, PROFILES, TRAINING, METERED, POOL_HOURS, BILLS)
+}
 TABLES = {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS, **DERIVED}
 """Every table of the lake."""
