@@ -144,6 +144,96 @@ SESSIONS = Table(
 )
 """Who is logged in with a browser, by which token and as what; roles by commas. What the cookie says is nowhere."""
 
+PRICE_BOOKS = Table(
+    "price_books",
+    METADATA,
+    Column("version", String(60), primary_key=True),
+    Column("start_us", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("proposed_by", String(200), nullable=False),
+    Column("proposed_us", BigInteger, nullable=False),
+    Column("approved_by", String(200)),
+    Column("approved_us", BigInteger),
+    Column("withdrawn_by", String(200)),
+    Column("withdrawn_us", BigInteger),
+)
+"""Versions of the price book as JSON, see advisor.ledger.books; triggers refuse to change what was proposed."""
+
+PERIODS = Table(
+    "periods",
+    METADATA,
+    Column("cluster", String(253), primary_key=True),
+    Column("period", String(7), primary_key=True),
+    Column("state", String(8), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
+    Column("changed_by", String(200), nullable=False),
+    Column("draft", LargeBinary),
+)
+"""Months that somebody began to close, with what they are to be closed with; a closed one is never changed."""
+
+LEDGER_BATCHES = Table(
+    "ledger_batches",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("cluster", String(253), nullable=False),
+    Column("period", String(7), nullable=False),
+    Column("pool", String(300), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("inputs_sha256", String(64), nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("book", String(60), nullable=False),
+    Column("policy", String(60), nullable=False),
+    Column("model", String(64), nullable=False),
+    Column("corrects", BigInteger, ForeignKey("ledger_batches.id")),
+    Column("posted_us", BigInteger, nullable=False),
+    Column("posted_by", String(200), nullable=False),
+    Index("ledger_batches_of_period", "cluster", "period"),
+    Index("ledger_batches_by_file", "sha256"),
+)
+"""Files of lines that were billed; rows are only added."""
+
+LEDGER_POSTINGS = Table(
+    "ledger_postings",
+    METADATA,
+    Column("batch", BigInteger, ForeignKey("ledger_batches.id"), primary_key=True),
+    Column("account", String(200), primary_key=True),
+    Column("kind", String(24), primary_key=True),
+    Column("amount_micros", BigInteger, nullable=False),
+    Column("memo_micros", BigInteger, nullable=False),
+    Column("lines", BigInteger, nullable=False),
+)
+"""What the lines of a file sum to, by account and kind, against the pool's own account; rows are only added."""
+
+PAYABLES = Table(
+    "payables",
+    METADATA,
+    Column("cluster", String(253), primary_key=True),
+    Column("period", String(7), primary_key=True),
+    Column("account", String(200), primary_key=True),
+    Column("owed_micros", BigInteger, nullable=False),
+    Column("minor", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+)
+"""What accounts pay for a closed month in coins; account `rounding` has what no coin can pay; rows are only added."""
+
+BUDGETS = Table(
+    "budgets",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("cluster", String(253), nullable=False),
+    Column("team", String(200), nullable=False),
+    Column("amount_micros", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("warn_ppm", BigInteger, nullable=False),
+    Column("since", String(7), nullable=False),
+    Column("set_us", BigInteger, nullable=False),
+    Column("set_by", String(200), nullable=False),
+    Index("budgets_of_team", "cluster", "team"),
+)
+"""What a team means to spend in a month, from a month on; of several the newest counts; rows are only added."""
+
 
 @contextmanager
 def open_store(address: str) -> Iterator[Engine]:

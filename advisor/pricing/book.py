@@ -182,10 +182,19 @@ def refuse_unusable(book: PriceBook) -> None:
         BadPriceBook: with everything that is wrong with it.
         NotApproved: no second person has signed it.
     """
+    refuse_wrong(book)
+    _refuse_unsigned(book)
+
+
+def refuse_wrong(book: PriceBook) -> None:
+    """Nothing, if the version could be billed by once a second person has signed it.
+
+    Raises:
+        BadPriceBook: with everything that is wrong with it.
+    """
     reasons = [*_wrong_times(book), *_wrong_prices(book), *_wrong_policy(book.policy)]
     if reasons:
         raise BadPriceBook(book.version, reasons)
-    _refuse_unsigned(book)
 
 
 def told(at_us: int) -> str:

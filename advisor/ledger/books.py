@@ -1,0 +1,80 @@
+"""Books: versions of the price book as they are kept, and which of them are in force. Facts and their JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from advisor.ledger.errors import AlreadyDecided, UnreadableDraft
+from advisor.pricing.book import PriceBook, added, told
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A version of the price book in the store.
+
+    Args:
+        book: as it was proposed; signed where somebody else approved it.
+        proposed_us: when, microseconds since 1970.
+        approved_us: the same; None while nobody did.
+        withdrawn_by: who took it back before it began; None while nobody did.
+    """
+
+    book: PriceBook
+    proposed_us: int
+    approved_us: int | None = None
+    withdrawn_by: str | None = None
+
+    @property
+    def state(self) -> str:
+        """In a word: proposed, approved or withdrawn."""
+        if self.withdrawn_by is not None:
+            return "withdrawn"
+        return "approved" if self.approved_us is not None else "proposed"
+
+
+def book_json(book: PriceBook) -> bytes:
+    """A version as it is kept, without who approved it: the same bytes for the same one."""
+    return msgspec.json.encode(replace(book, approved_by=None), order="deterministic")
+
+
+def book_from(kept: bytes) -> PriceBook:
+    """A version that was kept.
+
+    Raises:
+        UnreadableDraft: it is none.
+    """
+    try:
+        return msgspec.json.decode(kept, type=PriceBook)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableDraft("price book", str(error)) from error
+
+
+def in_force(kept: Sequence[Kept]) -> tuple[PriceBook, ...]:
+    """The versions that hours are billed by, by time; one without an end ends where the next one begins.
+
+    Args:
+        kept: all that there are; those that were not approved, or were withdrawn, do not count.
+    """
+    found: tuple[PriceBook, ...] = ()
+    for one in sorted((k for k in kept if k.state == "approved"), key=lambda k: k.book.start_us):
+        found = added(found, one.book, one.book.start_us - 1)
+    return found
+
+
+def refuse_decided(one: Kept) -> None:
+    """Nothing, for a version that nobody has decided on.
+
+    Raises:
+        AlreadyDecided: somebody has.
+    """
+    if one.withdrawn_by is not None:
+        raise AlreadyDecided(one.book.version, one.withdrawn_by, "withdrawn")
+    if one.approved_us is not None:
+        raise AlreadyDecided(one.book.version, one.book.approved_by or "", "approved")
+
+
+def summary(book: PriceBook) -> str:
+    """From when until when it applies, in words."""
+    until = "until another one begins" if book.end_us is None else f"until {told(book.end_us)}"
+    return f"from {told(book.start_us)} {until}"

@@ -1,0 +1,104 @@
+"""Errors of the ledger, one class per action a caller can take."""
+
+from collections.abc import Sequence
+
+from advisor.errors import AdvisorError
+
+
+class BadPeriod(AdvisorError):
+    """No month."""
+
+    def __init__(self, told: str) -> None:
+        self.told = told
+        super().__init__(f"{told[:40]!r} is no month: write one as 2026-11")
+
+
+class ReservedAccount(AdvisorError):
+    """A team is called as an account of the ledger itself."""
+
+    def __init__(self, account: str) -> None:
+        self.account = account
+        super().__init__(
+            f"an account cannot be called {account[:80]!r}: names that begin with `pool:` and the name `rounding` are "
+            "the ledger's own; map the team to another name (COHABIT_MAPPING)"
+        )
+
+
+class PeriodChanged(AdvisorError):
+    """Somebody else has changed a period since it was read."""
+
+    def __init__(self, period: str, seen: int) -> None:
+        self.period, self.seen = period, seen
+        super().__init__(
+            f"somebody has changed period {period} since you read version {seen}: read it again and decide"
+        )
+
+
+class PeriodState(AdvisorError):
+    """What is asked cannot be done to a period in its state."""
+
+    def __init__(self, period: str, state: str, wanted: str) -> None:
+        self.period, self.state, self.wanted = period, state, wanted
+        what = {
+            "closed": "what was wrong is corrected in a later one (`cohabit bill correct`)",
+            "closing": "close it (`cohabit bill close --confirm`) or take that back (`cohabit bill reopen`)",
+        }.get(state, "begin to close it first (`cohabit bill close`)")
+        super().__init__(f"period {period} is {state} and cannot be {wanted}: {what}")
+
+
+class NotReady(AdvisorError):
+    """A period cannot be closed yet, or its sums are wrong."""
+
+    def __init__(self, period: str, reasons: Sequence[str]) -> None:
+        self.period, self.reasons = period, tuple(reasons)
+        super().__init__(f"period {period} cannot be closed: {'; '.join(reasons)}")
+
+
+class OtherDraft(AdvisorError):
+    """What is to be closed is not what was looked at."""
+
+    def __init__(self, period: str, seen: str, now: str) -> None:
+        self.period, self.seen, self.now = period, seen, now
+        super().__init__(
+            f"the draft of {period} is {now[:12]} by now, not {seen[:12]}: look at it again, then close it"
+        )
+
+
+class Unbalanced(AdvisorError):
+    """Postings of a batch do not sum to zero: a mistake of ours, and nothing is kept."""
+
+    def __init__(self, pool: str, total: int) -> None:
+        self.pool, self.total = pool, total
+        super().__init__(f"postings of pool {pool} sum to {total} micro-units instead of 0: nothing was kept")
+
+
+class NoSuchPriceBook(AdvisorError):
+    """No version of the price book has this name."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        super().__init__(f"there is no price book {version[:80]!r}: `cohabit bill books` lists them")
+
+
+class AlreadyDecided(AdvisorError):
+    """A version of the price book was approved or withdrawn before."""
+
+    def __init__(self, version: str, by: str, what: str) -> None:
+        self.version, self.by, self.what = version, by, what
+        super().__init__(f"price book {version!r} was {what} by {by} already")
+
+
+class NameTaken(AdvisorError):
+    """Another version of the price book has this name."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        super().__init__(f"there is a price book {version!r} already, and a version is never changed: name it anew")
+
+
+class UnreadableDraft(AdvisorError):
+    """A draft, or a price book, of another format."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what, self.reason = what, reason
+        super().__init__(f"this is no {what} that can be read: {reason}; was it written by a newer Cohabit?")

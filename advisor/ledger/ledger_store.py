@@ -1,0 +1,223 @@
+"""The ledger in SQL: periods change by whoever saw their newest version, all else is only added. An edge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, and_, func, insert, select, update
+from sqlalchemy.engine import Row
+from sqlalchemy.exc import IntegrityError
+
+from advisor import audit
+from advisor.audit import Entry
+from advisor.ledger.drafts import Batch, Draft, draft_from, draft_json
+from advisor.ledger.errors import PeriodChanged
+from advisor.ledger.periods import Period
+from advisor.ledger.postings import ROUNDING, Payables, Posting, ordered, payables, refuse_unbalanced
+from advisor.pricing.currencies import exponent_of
+from advisor.store import LEDGER_BATCHES, LEDGER_POSTINGS, PAYABLES, PERIODS, reading, writing
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A batch of the ledger.
+
+    Args:
+        number: of it.
+        period: month that it is billed in.
+        currency: of its amounts.
+        batch: what it is.
+        at_us: when it was posted, microseconds since 1970.
+        by: whom.
+    """
+
+    number: int
+    period: str
+    currency: str
+    batch: Batch
+    at_us: int
+    by: str
+
+
+def period_of(connection: Connection, cluster: str, period: str) -> Period:
+    """A month of a cluster; open, in version 0, where nobody began to close it.
+
+    Raises:
+        UnreadableDraft: another Cohabit wrote what it is to be closed with.
+    """
+    wanted = select(PERIODS).where(PERIODS.c.cluster == cluster, PERIODS.c.period == period)
+    row = connection.execute(wanted).first()
+    return Period(cluster, period) if row is None else _period(row)
+
+
+def periods(engine: Engine, cluster: str) -> list[Period]:
+    """Months of a cluster that somebody began to close, the newest first."""
+    wanted = select(PERIODS).where(PERIODS.c.cluster == cluster).order_by(PERIODS.c.period.desc())
+    with reading(engine) as connection:
+        return [_period(row) for row in connection.execute(wanted)]
+
+
+def change(connection: Connection, before: Period, after: Period, entry: Entry) -> None:
+    """Put a changed period in the place of the version that was seen, and say who did that.
+
+    Raises:
+        PeriodChanged: that is not the newest version any more; then nothing is changed.
+    """
+    values = {
+        "state": after.state,
+        "version": after.version,
+        "changed_us": after.changed_us,
+        "changed_by": after.changed_by[:200],
+        "draft": None if after.draft is None else draft_json(after.draft),
+    }
+    if before.version == 0:
+        _insert_first(connection, after, values)
+    else:
+        here = and_(PERIODS.c.cluster == after.cluster, PERIODS.c.period == after.period)
+        same = and_(here, PERIODS.c.version == before.version)
+        if connection.execute(update(PERIODS).where(same).values(**values)).rowcount != 1:
+            raise PeriodChanged(after.period, before.version)
+    audit.add(connection, entry)
+
+
+def post(connection: Connection, draft: Draft, at_us: int, by: str) -> Payables:
+    """Add a month's batches, their postings, and what accounts pay; all within the caller's transaction.
+
+    Args:
+        connection: that writes.
+        draft: what is billed.
+        at_us: when.
+        by: whom.
+
+    Returns:
+        What accounts pay.
+
+    Raises:
+        Unbalanced: postings of a batch do not sum to zero.
+    """
+    for batch in draft.batches:
+        refuse_unbalanced(batch.pool, batch.postings)
+        number = connection.execute(insert(LEDGER_BATCHES).values(**_batch_row(draft, batch, at_us, by)))
+        key = number.inserted_primary_key
+        assert key is not None  # noqa: S101 - the column numbers itself
+        rows = [_posting_row(int(key[0]), one) for one in batch.postings]
+        connection.execute(insert(LEDGER_POSTINGS), rows)
+    found = payables(draft.postings, exponent_of(draft.currency))
+    connection.execute(insert(PAYABLES), _payable_rows(draft, found))
+    return found
+
+
+def batches(engine: Engine, cluster: str, period: str) -> list[Posted]:
+    """What was billed in a month, in the order it was posted."""
+    here = and_(LEDGER_BATCHES.c.cluster == cluster, LEDGER_BATCHES.c.period == period)
+    with reading(engine) as connection:
+        return _posted(connection, here)
+
+
+def batch_by_file(engine: Engine, cluster: str, start_of_sha256: str) -> list[Posted]:
+    """Batches whose file's name begins so, hex digits."""
+    here = and_(LEDGER_BATCHES.c.cluster == cluster, LEDGER_BATCHES.c.sha256.startswith(start_of_sha256))
+    with reading(engine) as connection:
+        return _posted(connection, here)
+
+
+def paid(engine: Engine, cluster: str, period: str) -> dict[str, tuple[int, int, str]]:
+    """Of a closed month, by account: micro-units owed, minor units to pay, currency; ROUNDING is the residue."""
+    here = and_(PAYABLES.c.cluster == cluster, PAYABLES.c.period == period)
+    wanted = select(PAYABLES).where(here).order_by(PAYABLES.c.account)
+    with reading(engine) as connection:
+        return {row.account: (row.owed_micros, row.minor, row.currency) for row in connection.execute(wanted)}
+
+
+def total(engine: Engine, cluster: str) -> int:
+    """Micro-units that all postings of a cluster sum to: zero, unless somebody changed the database by hand."""
+    joined = LEDGER_POSTINGS.join(LEDGER_BATCHES)
+    wanted = select(func.coalesce(func.sum(LEDGER_POSTINGS.c.amount_micros), 0)).select_from(joined)
+    with reading(engine) as connection:
+        return int(connection.execute(wanted.where(LEDGER_BATCHES.c.cluster == cluster)).scalar_one())
+
+
+def store_change(engine: Engine, before: Period, after: Period, entry: Entry) -> None:
+    """A change of a period in a transaction of its own; see `change`."""
+    with writing(engine) as connection:
+        change(connection, before, after, entry)
+
+
+def _insert_first(connection: Connection, after: Period, values: Mapping[str, object]) -> None:
+    """The first change of a period makes its row; of two that do so at once one loses."""
+    row = {"cluster": after.cluster, "period": after.period, **values}
+    try:
+        connection.execute(insert(PERIODS).values(**row))
+    except IntegrityError as error:
+        raise PeriodChanged(after.period, 0) from error
+
+
+def _period(row: Row[tuple[object, ...]]) -> Period:
+    draft = None if row.draft is None else draft_from(bytes(row.draft))
+    return Period(row.cluster, row.period, row.state, row.version, row.changed_us, row.changed_by, draft)
+
+
+def _batch_row(draft: Draft, batch: Batch, at_us: int, by: str) -> dict[str, object]:
+    return {
+        "cluster": draft.cluster,
+        "period": draft.period,
+        "pool": batch.pool,
+        "sha256": batch.sha256,
+        "inputs_sha256": batch.inputs_sha256,
+        "lines": batch.rows,
+        "currency": draft.currency,
+        "book": batch.book,
+        "policy": batch.policy,
+        "model": batch.model,
+        "corrects": batch.corrects,
+        "posted_us": at_us,
+        "posted_by": by[:200],
+    }
+
+
+def _posting_row(batch: int, one: Posting) -> dict[str, object]:
+    return {
+        "batch": batch,
+        "account": one.account,
+        "kind": one.kind,
+        "amount_micros": one.amount_micros,
+        "memo_micros": one.memo_micros,
+        "lines": one.lines,
+    }
+
+
+def _payable_rows(draft: Draft, found: Payables) -> list[dict[str, object]]:
+    shared = {"cluster": draft.cluster, "period": draft.period, "currency": draft.currency}
+    rows = [
+        {**shared, "account": account, "owed_micros": found.owed_micros[account], "minor": minor}
+        for account, minor in found.minor.items()
+    ]
+    return [*rows, {**shared, "account": ROUNDING, "owed_micros": found.residue_micros, "minor": 0}]
+
+
+def _posted(connection: Connection, here: object) -> list[Posted]:
+    wanted = select(LEDGER_BATCHES).where(here).order_by(LEDGER_BATCHES.c.id)  # type: ignore[arg-type]
+    rows = connection.execute(wanted).all()
+    numbers: Sequence[int] = [row.id for row in rows]
+    found: dict[int, list[Posting]] = {number: [] for number in numbers}
+    chosen = LEDGER_POSTINGS.c.batch.in_(numbers)
+    for one in connection.execute(select(LEDGER_POSTINGS).where(chosen)):
+        found[one.batch].append(Posting(one.account, one.kind, one.amount_micros, one.memo_micros, one.lines))
+    return [
+        Posted(row.id, row.period, row.currency, _batch(row, found[row.id]), row.posted_us, row.posted_by)
+        for row in rows
+    ]
+
+
+def _batch(row: Row[tuple[object, ...]], postings: Sequence[Posting]) -> Batch:
+    return Batch(
+        pool=row.pool,
+        sha256=row.sha256,
+        inputs_sha256=row.inputs_sha256,
+        rows=row.lines,
+        cost_micros=None,
+        book=row.book,
+        policy=row.policy,
+        model=row.model,
+        postings=ordered(postings),
+        corrects=row.corrects,
+    )
