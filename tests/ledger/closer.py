@@ -1,4 +1,4 @@
-"""Closes a month in a process of its own, to be killed: address of the store, digest of the draft."""
+"""Closes month after month in a process of its own, to be killed: address of the store, then months."""
 
 import sys
 
@@ -8,6 +8,7 @@ from advisor.store import open_store
 
 with open_store(sys.argv[1]) as engine:
     closing = Closing(engine, "c", lambda: 1_796_083_200_000_000)
-    closing.one("2026-11")
+    digests = {period: closing.one(period).digest for period in sys.argv[2:]}
     print("ready", flush=True)  # noqa: T201 - whoever kills it waits for that
-    closing.close("2026-11", sys.argv[2], Actor("cron", "finance", "r3"))
+    for period, digest in digests.items():
+        closing.close(period, digest, Actor("cron", "finance", "r3"))
