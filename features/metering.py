@@ -111,7 +111,8 @@ def minutes_of(request: Floats, use: Floats) -> Minutes:
     Source: ours, docs/decisions/0047-pricing.md.
     """
     asked, used = np.where(np.isnan(request), use, request), np.where(np.isnan(use), request, use)
-    return Minutes(_micro(asked), _micro(np.minimum(asked, used)), _micro(np.maximum(used - asked, 0.0)))
+    requested, taken = _micro(asked), _micro(used)
+    return Minutes(requested, np.minimum(requested, taken), np.maximum(taken - requested, 0))
 
 
 def _micro(units: Floats) -> Ints:
