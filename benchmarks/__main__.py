@@ -1,6 +1,7 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
 from benchmarks import (
+    billing,
     closed_loop,
     decode,
     diagnosis,
@@ -24,6 +25,7 @@ from benchmarks.runner import main
 BENCHMARKS = (
     roadef_run.CHECK_ROADEF,
     tianchi_run.CHECK_TIANCHI,
+    billing.BENCHMARK,
     closed_loop.BENCHMARK,
     decode.BENCHMARK,
     diagnosis.BENCHMARK,

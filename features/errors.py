@@ -22,3 +22,14 @@ class FewerThanStrata(FeaturesError):
             f"{most_rows:,} training rows cannot stand for {strata:,} strata (app, band of slowdown, band of "
             f"pressure): ask for {strata:,} rows at least"
         )
+
+
+class MixedCurrencies(FeaturesError):
+    """Bills of one pool and hour are in several currencies."""
+
+    def __init__(self, bills: list[str], currencies: list[str]) -> None:
+        self.bills, self.currencies = tuple(bills), tuple(currencies)
+        super().__init__(
+            f"bills {', '.join(bills)} name costs of the same pool and hour in {', '.join(currencies)}: nothing is "
+            "converted; import them again in one currency"
+        )

@@ -109,3 +109,31 @@ class UnreadableLine(AdvisorError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"this is no line that can be read: {reason}; was it written by a newer Cohabit?")
+
+
+class NoCost(AdvisorError):
+    """Hours of which nobody knows what the pool cost."""
+
+    def __init__(self, pool: str, hours: Sequence[str]) -> None:
+        self.pool, self.hours = pool, tuple(hours)
+        more = f" and {len(hours) - 1:,} more hours" if len(hours) > 1 else ""
+        super().__init__(
+            f"pool {pool!r} has no cost in the hour from {hours[0]}{more}: tell cost_micros_per_hour of its nodes, or "
+            "import a bill of it with `cohabit bill import`, then `cohabit bill meter` these hours again"
+        )
+
+
+class SeveralPools(AdvisorError):
+    """Rows of more pools than one were to be billed at once."""
+
+    def __init__(self, pools: Sequence[str]) -> None:
+        self.pools = tuple(pools)
+        super().__init__(f"rows of pools {', '.join(pools[:5])}: bill each pool on its own")
+
+
+class BadLineFile(AdvisorError):
+    """A file of lines that is not what it was when it was written."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be relied on ({reason}): take it from a backup, or make it again")

@@ -9,7 +9,7 @@ from ingest.schema import TIMESTAMP
 
 FORMAT = 1
 ORDER = ("hour", "kind", "account", "container", "node", "resource")
-"""Rows are sorted by these, nulls first: the same lines make the same bytes. Of equal remainders the first one gets the
+"""Rows are sorted by these, nulls first: the same lines make the same bytes. Of equal remainders the first gets the
 unit."""
 
 SCHEMA = pa.schema(

@@ -16,6 +16,9 @@ Ints = NDArray[np.int64]
 
 MICROS = 1_000_000
 """Micro-units of a major unit, and parts of a whole where a share is told in parts per million (`_ppm`)."""
+MOST_TOTAL = 2**50
+MOST_WHOLE = 2**61
+"""Up to these, doubles are near enough for `in_order_64`: a billion of a currency, by most price books' weights."""
 
 
 def apportion(total: int, weights: Sequence[int], ids: Sequence[str]) -> Ints:
@@ -40,15 +43,74 @@ def apportion(total: int, weights: Sequence[int], ids: Sequence[str]) -> Ints:
     shares = [int(weight) for weight in weights]
     if len(shares) != len(ids) or (shares and min(shares) < 0):
         raise BadWeights(f"{len(shares)} weights, {len(ids)} names, smallest weight {min(shares, default=0)}")
-    whole = sum(shares)
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    found = np.zeros(len(shares), np.int64)
+    found[order] = in_order(total, [shares[line] for line in order])
+    return found
+
+
+def in_order(total: int, weights: Sequence[int]) -> Ints:
+    """As `apportion`, of lines that stand in their order: of equal remainders the first gets the unit.
+
+    Args:
+        total: micro-units, of either sign.
+        weights: (n,) whole numbers >= 0, of any size.
+
+    Returns:
+        (n,) micro-units that sum to `total` exactly.
+
+    Raises:
+        NothingToShareBy: there is something to share, and all weights are 0, or there are none.
+
+    Source: as `apportion`.
+    """
+    whole = sum(weights)
     if not whole:
         if total:
             raise NothingToShareBy(total)
-        return np.zeros(len(shares), np.int64)
-    parts = [divmod(abs(total) * share, whole) for share in shares]
+        return np.zeros(len(weights), np.int64)
+    parts = [divmod(abs(total) * weight, whole) for weight in weights]
     found = np.array([amount for amount, _ in parts], np.int64)
-    found[_largest([left for _, left in parts], ids)[: abs(total) - int(found.sum())]] += 1
+    found[_largest([left for _, left in parts])[: abs(total) - int(found.sum())]] += 1
     return found if total >= 0 else -found
+
+
+def in_order_64(total: int, weights: Ints) -> Ints:
+    """`in_order`, column by column, where the numbers are small enough for it; the same to the last unit.
+
+    Args:
+        total: micro-units, of either sign.
+        weights: (n,) whole numbers >= 0.
+
+    Returns:
+        (n,) micro-units, as `in_order`; from it, where total or weights are beyond MOST_TOTAL or MOST_WHOLE.
+
+    Raises:
+        NothingToShareBy: as `in_order`.
+
+    Source: as `apportion`. A quotient of doubles is off by one at most here; what it leaves is exact modulo 2^64,
+        lies within 2^63, and puts it right.
+    """
+    size, whole = abs(total), exact_total(weights)
+    if not whole or size > MOST_TOTAL or whole > MOST_WHOLE:
+        return in_order(total, weights.tolist())
+    found: Ints = np.floor(weights.astype(np.float64) / float(whole) * float(size)).astype(np.int64)
+    left = weights * np.int64(size) - found * np.int64(whole)  # wraps around, as it should
+    off = left // whole
+    found, left = found + off, left - off * whole
+    more = size - int(found.sum())
+    if more:
+        least = np.partition(left, len(left) - more)[len(left) - more]
+        first = left > least
+        first[np.flatnonzero(left == least)[: more - int(first.sum())]] = True
+        found += first
+    return found if total >= 0 else -found
+
+
+def exact_total(values: Ints) -> int:
+    """Sum of whole numbers, however large."""
+    low = (1 << 31) - 1
+    return (int((values >> 31).sum()) << 31) + int((values & low).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +148,9 @@ def payable(micros: Sequence[int], ids: Sequence[str], exponent: int) -> Payable
     coin = MICROS // 10**exponent
     owed = [int(amount) for amount in micros]
     minor, left = np.array([amount // coin for amount in owed], np.int64), [amount % coin for amount in owed]
-    minor[_largest(left, ids)[: (2 * sum(left) + coin) // (2 * coin)]] += 1
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    chosen = _largest([left[line] for line in order])[: (2 * sum(left) + coin) // (2 * coin)]
+    minor[[order[line] for line in chosen]] += 1
     return Payable(minor, sum(owed) - coin * int(minor.sum()))
 
 
@@ -96,6 +160,6 @@ def share_of(amount: int, share_ppm: int) -> int:
     return size if (amount < 0) == (share_ppm < 0) else -size
 
 
-def _largest(left: Sequence[int], ids: Sequence[str]) -> list[int]:
-    """Which lines have something left, the most first, then by name."""
-    return sorted((line for line, rest in enumerate(left) if rest), key=lambda line: (-left[line], ids[line]))
+def _largest(left: Sequence[int]) -> list[int]:
+    """Which lines have something left, the most first, then as they stand."""
+    return sorted((line for line, rest in enumerate(left) if rest), key=lambda line: -left[line])

@@ -1,7 +1,7 @@
-"""Quantity: what is billed of what a container requested and used, minute by minute. Kernel.
+"""Quantity: what is billed of what a container requested and used. Kernel.
 
-Quantities are integers, micro-unit-minutes: a core used for a minute is 1,000,000. So hours are sums of minutes to the
-last unit, in whatever order they are read.
+Quantities are integers, micro-unit-minutes: a core used for a minute is 1,000,000. They are linear in what is metered,
+sums over minutes, so hours are sums of minutes in whatever order they are read.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from advisor.pricing.errors import BadQuantities
 from advisor.pricing.money import MICROS
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGEST = 1e9
-"""Units of a resource in one container, beyond which a quantity is a mistake and would not fit its integer."""
+HOUR = 60 * MICROS
+"""Micro-unit-minutes of a unit in an hour."""
+LARGEST = 2**61
+"""Micro-unit-minutes of a container's hour, beyond which a quantity is a mistake and would not fit its integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,72 +69,51 @@ def best_quantile(rule: Rule) -> float:
     return (rule.beta - 1) / (rule.beta - 1 + rule.kappa)
 
 
-def billable(request: Floats, use: Floats, rule: Rule) -> Floats:
-    """What is billed of minutes of one resource.
+def billed_quantity(requested: Ints, within: Ints, beyond: Ints, rule: Rule) -> Ints:
+    """What is billed of hours of one resource.
 
     Args:
-        request: (n,) units requested, >= 0; NaN where nobody told.
-        use: (n,) units used, mean over the minute, >= 0; NaN where it was not measured.
-        rule: how they count.
+        requested: (n,) micro-unit-minutes, >= 0: as table `metered` has them, as the next two.
+        within: (n,) of them used.
+        beyond: (n,) used beyond them.
+        rule: how they count; kappa and beta are rounded to millionths.
 
     Returns:
-        (n,) units: kappa x request + (1 - kappa) x use up to the request, request + beta x (use - request) beyond it.
-        Where one is missing the other one is billed; NaN where both are, for nobody knows what to bill.
+        (n,) micro-unit-minutes, rounded half up: kappa x requested + (1 - kappa) x within + beta x beyond. By minutes
+        that is kappa x request + (1 - kappa) x use up to the request, request + beta x (use - request) beyond it: the
+        rule is linear in these sums, so hours are sums of minutes.
 
     Raises:
-        BadQuantities: the arrays differ in length, or hold what is negative or beyond LARGEST.
+        BadQuantities: the arrays differ in length, or hold what is negative or too large to be counted.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
-    if request.shape != use.shape:
-        raise BadQuantities(f"{len(request)} requests and {len(use)} uses")
-    for name, values in (("request", request), ("use", use)):
-        if (values < 0).any() or (values > LARGEST).any():
-            raise BadQuantities(f"a {name} is below 0 or beyond {LARGEST:g} units: look at what was metered")
-    asked, used = np.where(np.isnan(request), use, request), np.where(np.isnan(use), request, use)
-    within = rule.kappa * asked + (1 - rule.kappa) * used
-    return np.where(used <= asked, within, asked + rule.beta * (used - asked))
+    if not len(requested) == len(within) == len(beyond):
+        raise BadQuantities(f"{len(requested)} sums requested, {len(within)} within, {len(beyond)} beyond")
+    kappa, beta = round(rule.kappa * MICROS), round(rule.beta * MICROS)
+    terms = ((kappa, requested), (MICROS - kappa, within), (beta, beyond))
+    if len(requested) and min(int(sums.min()) for _, sums in terms) < 0:
+        raise BadQuantities("a sum is below 0: look at what was metered")
+    most = sum(factor * (int(sums.max(initial=0)) // MICROS + 1) for factor, sums in terms)
+    if max(most, beta * MICROS) > LARGEST:
+        raise BadQuantities(f"more than {LARGEST:g} micro-unit-minutes in an hour: look at what was metered")
+    whole = sum((factor * (sums // MICROS) for factor, sums in terms), np.zeros(len(requested), np.int64))
+    parts = sum((factor * (sums % MICROS) for factor, sums in terms), np.zeros(len(requested), np.int64))
+    return whole + (parts + MICROS // 2) // MICROS
 
 
-@dataclass(frozen=True, slots=True)
-class Hour:
-    """Quantities of k containers in an hour, (k,) each.
-
-    Args:
-        known: micro-unit-minutes of the minutes of which request or use is known.
-        gap: micro-unit-minutes of the others, each counted as the mean of the known ones of its container.
-        gap_minutes: how many these are. A container of which no minute is known has a gap of 0 here, and every minute.
-    """
-
-    known: Ints
-    gap: Ints
-    gap_minutes: Ints
-
-
-def by_hour(container: Ints, minute: Floats, containers: int) -> Hour:
-    """Add minutes up.
+def gap_quantity(known: Ints, minutes: Ints, gap_minutes: Ints) -> Ints:
+    """What minutes of which nothing is known count: each as the mean of the known ones of its container.
 
     Args:
-        container: (n,) which container each minute is of, from 0.
-        minute: (n,) units from `billable`; NaN where nothing is known.
-        containers: how many there are.
+        known: (n,) micro-unit-minutes of the known minutes.
+        minutes: (n,) how many these are; of a container of which no minute is known gaps count 0.
+        gap_minutes: (n,) how many the others are.
 
     Returns:
-        Sums of minutes that were each rounded to micro-units, so that order and grouping make no difference. What is
-        not known is never billed to the container, and never zero: it is a gap.
-
-    Raises:
-        BadQuantities: the arrays differ in length, or name a container that there is not.
+        (n,) micro-unit-minutes, rounded down. What is not known is never billed to the container, and never zero.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
-    if len(container) != len(minute) or (len(container) and not 0 <= container.min() <= container.max() < containers):
-        raise BadQuantities(
-            f"{len(minute)} minutes of {len(container)} containers, numbered from 0 to {containers - 1}"
-        )
-    missing = np.isnan(minute)
-    known, minutes, gaps = np.zeros((3, containers), np.int64)
-    np.add.at(known, container, np.rint(np.where(missing, 0.0, minute) * MICROS).astype(np.int64))
-    np.add.at(minutes, container, (~missing).astype(np.int64))
-    np.add.at(gaps, container, missing.astype(np.int64))
-    return Hour(known, known * gaps // np.maximum(minutes, 1), gaps)
+    of = np.maximum(minutes, 1)
+    return known // of * gap_minutes + known % of * gap_minutes // of

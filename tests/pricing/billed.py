@@ -1,17 +1,20 @@
 """Pools, books and stamps that tests of pricing share, and ways to draw them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
-from advisor.pricing.base import HOUR, Idle, Pool, Taken
+from advisor.pricing.base import base_lines
 from advisor.pricing.book import HOUR_US, Policy, PriceBook, Tier, UnitPrice
+from advisor.pricing.idle import Idle
 from advisor.pricing.lines import Line, Stamp
 from advisor.pricing.money import MICROS
-from advisor.pricing.quantity import Rule
+from advisor.pricing.quantity import HOUR, Rule
+from features.tables import METERED, POOL_HOURS
 
 START_US = 1_793_491_200_000_000  # 2026-11-01 00:00 UTC
 STAMP = Stamp("2026-11", "standard-a", START_US, "2026-11", "policy-1", "model-7")
@@ -40,13 +43,44 @@ def full(of: PriceBook) -> PriceBook:
     return replace(of, policy=replace(of.policy, recovery="full"))
 
 
-def taken(*rows: tuple[str, str, str, str, int], gap: int = 0, gap_minutes: int = 0) -> Taken:
-    """Of rows (account, container, tier, resource, micro-unit-minutes); the gap is the first row's."""
-    account, container, tier, resource, known = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    gaps, minutes = np.zeros((2, len(rows)), np.int64)
-    if rows:
-        gaps[0], minutes[0] = gap, gap_minutes
-    return Taken(account, container, tier, resource, np.array(known, np.int64), gaps, minutes)
+Taken: TypeAlias = pa.Table
+"""Rows of table `metered`."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An hour of a pool, and why it has more than is taken."""
+
+    cost_micros: int
+    capacity: Mapping[str, int]
+    idle: tuple[Idle, ...] = ()
+
+    def hours(self, *starts: int) -> pa.Table:
+        """Rows of table `pool_hours`."""
+        row = {"cluster": "c", "pool": STAMP.pool, "nodes": 1, "cost_micros": self.cost_micros, "cost_source": "nodes"}
+        rows = [{**row, "hour": start, "capacity": list(self.capacity.items())} for start in starts]
+        return pa.Table.from_pylist(rows, schema=POOL_HOURS.schema)
+
+
+def taken(
+    *rows: tuple[str, str, str, str, int], gap_minutes: int = 0, minutes: int = 60, hour_us: int = START_US
+) -> Taken:
+    """Of rows (account, container, tier, resource, micro-unit-minutes), all of it requested and used, so that every
+    rule bills just that; the gap is the first row's, each of its minutes the mean of the known ones."""
+    told = [
+        {
+            "cluster": "c", "hour": hour_us, "node": "n", "container": container, "resource": resource,
+            "pool": STAMP.pool, "team": account, "qos": tier, "requested": known, "within": known, "beyond": 0,
+            "minutes": minutes if row == 0 else 60, "gap_minutes": gap_minutes if row == 0 else 0,
+        }
+        for row, (account, container, tier, resource, known) in enumerate(rows)
+    ]  # fmt: skip
+    return pa.Table.from_pylist(told, schema=METERED.schema)
+
+
+def billed(pool: Pool, hour: Taken, of: PriceBook, *starts: int) -> tuple[Line, ...]:
+    """Lines of the hours, the first one unless told."""
+    return base_lines(hour, pool.hours(*(starts or (START_US,))), of, STAMP, idle=pool.idle)
 
 
 def total(lines: Iterable[Line]) -> int:
@@ -78,7 +112,8 @@ def numbered(rows: Sequence[tuple[str, str, str, int]]) -> list[tuple[str, str, 
 @st.composite
 def drawn_taken(draw: st.DrawFn) -> Taken:
     rows = numbered(draw(ROWS))
-    return taken(*rows, gap=draw(st.integers(0, HOUR)), gap_minutes=draw(st.integers(1, 60)))
+    gap = draw(st.integers(1, 60))
+    return taken(*rows, gap_minutes=gap, minutes=60 - gap)
 
 
 @st.composite

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from billed import STAMP, START_US, accounts, book, taken
+from billed import STAMP, START_US, Pool, accounts, billed, book, taken
 
-from advisor.pricing.base import HOUR, Pool, base_lines
+from advisor.pricing.base import base_lines
 from advisor.pricing.book import (
     HOUR_US,
     Policy,
@@ -21,7 +21,7 @@ from advisor.pricing.book import (
 )
 from advisor.pricing.errors import AlreadyStarted, BadPriceBook, NoPrice, NotApproved, Overlap
 from advisor.pricing.lines import line_json
-from advisor.pricing.quantity import Rule
+from advisor.pricing.quantity import HOUR, Rule
 
 BEFORE_US = START_US - HOUR_US
 LATER_US = START_US + 5 * HOUR_US
@@ -45,14 +45,15 @@ def test_prices_change_from_their_hour_on_and_not_one_line_before_it() -> None:
     dearer = later(prices=(UnitPrice("cpu", "core", 80_000), UnitPrice("memory", "GiB", 5_000)))
     before, after = (book(),), added((book(),), dearer, BEFORE_US)
     hours = [START_US + n * HOUR_US for n in range(10)]
-    took = taken(("ads", "c", "prod", "cpu", HOUR), ("search", "d", "prod", "memory", 4 * HOUR))
+    pool = Pool(1_000_000, {"cpu": 2 * HOUR, "memory": 8 * HOUR})
 
-    def billed(books: tuple[PriceBook, ...], hour_us: int) -> list[bytes]:
+    def of_hour(books: tuple[PriceBook, ...], hour_us: int) -> list[bytes]:
         stamp = replace(STAMP, hour_us=hour_us, book=book_at(books, hour_us).version)
-        pool = Pool(1_000_000, {"cpu": 2 * HOUR, "memory": 8 * HOUR})
-        return [line_json(line) for line in base_lines(pool, took, book_at(books, hour_us), stamp)]
+        rows = (("ads", "c", "prod", "cpu", HOUR), ("search", "d", "prod", "memory", 4 * HOUR))
+        took = taken(*rows, hour_us=hour_us)
+        return [*map(line_json, base_lines(took, pool.hours(hour_us), book_at(books, hour_us), stamp))]
 
-    same = [billed(before, hour) == billed(after, hour) for hour in hours]
+    same = [of_hour(before, hour) == of_hour(after, hour) for hour in hours]
     assert same == [hour < LATER_US for hour in hours]
 
 
@@ -134,5 +135,5 @@ def test_a_price_of_another_team_does_not_matter_to_the_sum() -> None:
     """I1, of prices: whatever they are, the pool costs what it costs."""
     for weight in (1, 40_000, 10**12):
         of = replace(book(), prices=(UnitPrice("cpu", "core", weight),))
-        lines = base_lines(Pool(777, {"cpu": 3 * HOUR}), taken(("ads", "c", "prod", "cpu", HOUR)), of, STAMP)
+        lines = billed(Pool(777, {"cpu": 3 * HOUR}), taken(("ads", "c", "prod", "cpu", HOUR)), of)
         assert accounts(lines) == {"ads": 259, "platform": 518}

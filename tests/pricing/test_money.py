@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from advisor.pricing.currencies import exponent_of
 from advisor.pricing.errors import BadWeights, NothingToShareBy, UnknownCurrency
-from advisor.pricing.money import MICROS, apportion, payable, share_of
+from advisor.pricing.money import MICROS, apportion, exact_total, in_order, in_order_64, payable, share_of
 
 TOTALS = st.integers(-(10**15), 10**15)
 WEIGHTS = st.lists(st.integers(0, 10**24), min_size=1, max_size=40).filter(any)
@@ -39,6 +39,23 @@ def test_the_order_of_lines_makes_no_difference(total: int, weights: list[int], 
     shuffled = apportion(total, [weights[i] for i in order], [ids[i] for i in order])
 
     assert shuffled.tolist() == apportion(total, weights, ids)[order].tolist()
+
+
+@given(
+    total=st.integers(-(2**51), 2**51),
+    weights=st.lists(st.one_of(st.integers(0, 9), st.integers(0, 2**58)), min_size=1, max_size=40).filter(any),
+)
+def test_column_by_column_shares_are_the_same_to_the_last_unit(total: int, weights: list[int]) -> None:
+    found = in_order_64(total, np.array(weights, np.int64))
+
+    assert (
+        found.tolist() == in_order(total, weights).tolist() == apportion(total, weights, names(len(weights))).tolist()
+    )
+
+
+@given(values=st.lists(st.integers(-(2**62), 2**62), max_size=20))
+def test_a_sum_is_exact_however_large(values: list[int]) -> None:
+    assert exact_total(np.array(values, np.int64)) == sum(values)
 
 
 @given(total=TOTALS, weights=WEIGHTS)

@@ -1,5 +1,7 @@
 """Quantity: what is billed of request and use, and what becomes of minutes of which nobody knows either."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -11,13 +13,14 @@ from advisor.pricing.quantity import (
     LARGER,
     REQUEST_ONLY,
     USAGE_ONLY,
-    Floats,
     Rule,
     best_quantile,
-    billable,
-    by_hour,
+    billed_quantity,
+    gap_quantity,
     rule_for,
 )
+from features.arrow import Floats, Ints
+from features.metering import minutes_of
 
 NAN = float("nan")
 UNITS = st.floats(0, 1e4)
@@ -27,6 +30,21 @@ MINUTES = st.lists(st.tuples(UNITS, UNITS), min_size=1, max_size=60)
 
 def columns(*pairs: tuple[float, float]) -> tuple[Floats, Floats]:
     return np.array([request for request, _ in pairs]), np.array([use for _, use in pairs])
+
+
+def billable(request: Floats, use: Floats, rule: Rule) -> Floats:
+    """Units that are billed of each minute, as it is metered."""
+    return quantities(request, use, rule) / MICROS
+
+
+def quantities(request: Floats, use: Floats, rule: Rule) -> Ints:
+    minutes = minutes_of(request, use)
+    return billed_quantity(minutes.requested, minutes.within, minutes.beyond, rule)
+
+
+def bill(sums: Sequence[Sequence[int]], rule: Rule) -> list[int]:
+    requested, within, beyond = (np.array(column, np.int64) for column in sums)
+    return [int(quantity) for quantity in billed_quantity(requested, within, beyond, rule)]
 
 
 def billed(request: float, use: float, rule: Rule) -> float:
@@ -41,18 +59,16 @@ def test_a_part_of_the_request_and_a_part_of_the_use_are_billed_and_more_beyond_
 def test_the_rules_of_others_are_settings_of_the_same_kernel(pairs: list[tuple[float, float]]) -> None:
     request, use = columns(*pairs)
 
-    assert billable(request, use, LARGER) == pytest.approx(np.maximum(request, use))
-    assert (billable(request, use, REQUEST_ONLY) == request).all()
-    assert billable(request, use, USAGE_ONLY) == pytest.approx(use)
+    assert billable(request, use, LARGER) == pytest.approx(np.maximum(request, use), abs=1e-6)
+    assert billable(request, use, REQUEST_ONLY) == pytest.approx(request, abs=1e-6)
+    assert billable(request, use, USAGE_ONLY) == pytest.approx(use, abs=1e-6)
 
 
 @pytest.mark.parametrize("rule", [LARGER, REQUEST_ONLY, USAGE_ONLY, Rule(0.5, 3.0)])
-def test_where_one_is_missing_the_other_is_billed_and_nothing_is_invented(rule: Rule) -> None:
-    found = billable(*columns((4.0, NAN), (NAN, 3.0), (NAN, NAN), (0.0, 0.0)), rule)
+def test_where_one_is_missing_the_other_is_billed(rule: Rule) -> None:
+    found = billable(*columns((4.0, NAN), (NAN, 3.0), (0.0, 0.0)), rule)
 
-    assert found[:2].tolist() == [4.0, 3.0]
-    assert np.isnan(found[2])
-    assert found[3] == 0.0, "nothing requested and nothing used is a fact, not a gap"
+    assert found.tolist() == [4.0, 3.0, 0.0]
 
 
 @given(request=UNITS, use=UNITS, more=st.floats(0.01, 100), rule=RULES)
@@ -66,52 +82,72 @@ def test_whoever_uses_more_beyond_its_request_is_billed_more(
     assert billed(request, use, rule) >= billed(use, use, rule), "a request would have been cheaper"
 
 
-@pytest.mark.parametrize(("request_", "use"), [(-1.0, 1.0), (1.0, -1.0), (1e10, 1.0), (1.0, float("inf"))])
-def test_what_nobody_can_have_requested_or_used_is_refused(request_: float, use: float) -> None:
-    with pytest.raises(BadQuantities, match="look at what was metered"):
-        billable(*columns((request_, use)), LARGER)
+@pytest.mark.parametrize("sums", [([-1], [0], [0]), ([2**62], [0], [0]), ([1], [1, 2], [0])])
+def test_what_nobody_can_have_requested_or_used_is_refused(sums: Sequence[Sequence[int]]) -> None:
+    with pytest.raises(BadQuantities):
+        bill(sums, LARGER)
 
 
-@given(pairs=MINUTES, cut=st.integers(0, 60), seed=st.integers(0, 9))
+def test_a_rule_too_steep_to_be_counted_by_is_refused() -> None:
+    with pytest.raises(BadQuantities):
+        bill([[1], [1], [1]], Rule(1.0, 1e9))
+
+
+SUMS = st.integers(0, 2**50)
+
+
+@given(sums=st.tuples(SUMS, SUMS, SUMS), rule=RULES)
+def test_quantities_are_exact_however_large(sums: tuple[int, int, int], rule: Rule) -> None:
+    """Beside whole numbers of any size."""
+    kappa, beta = round(rule.kappa * MICROS), round(rule.beta * MICROS)
+
+    found = bill([[one] for one in sums], rule)
+
+    exact = kappa * sums[0] + (MICROS - kappa) * sums[1] + beta * sums[2]
+    assert found == [(exact + MICROS // 2) // MICROS]
+
+
+@given(pairs=MINUTES, cut=st.integers(0, 60), seed=st.integers(0, 9), rule=RULES)
 def test_an_hour_is_the_sum_of_its_minutes_however_they_are_cut_and_ordered(
-    pairs: list[tuple[float, float]], cut: int, seed: int
+    pairs: list[tuple[float, float]], cut: int, seed: int, rule: Rule
 ) -> None:
-    """I11; and I3, since minutes arrive in any order."""
-    minute = billable(*columns(*pairs), Rule(0.5, 3.0))
-    one, order = np.zeros(len(minute), np.int64), np.random.default_rng(seed).permutation(len(minute))
+    """I11; and I3, since minutes arrive in any order: what is metered adds up exactly, and is billed once."""
+    minutes = minutes_of(*columns(*pairs))
+    sums = [minutes.requested, minutes.within, minutes.beyond]
+    order = np.random.default_rng(seed).permutation(len(pairs))
 
-    whole = by_hour(one, minute, 1).known[0]
+    def hour(*parts: Ints) -> int:
+        return bill([[sum(int(s[p].sum()) for p in parts)] for s in sums], rule)[0]
 
-    assert whole == sum(by_hour(one[part], minute[part], 1).known[0] for part in (slice(cut), slice(cut, None)))
-    assert whole == by_hour(one, minute[order], 1).known[0]
-    assert whole == sum(by_hour(one[:1], minute[i : i + 1], 1).known[0] for i in range(len(minute)))
+    every = np.arange(len(pairs))
+    whole = hour(every)
+    assert whole == hour(every[:cut], every[cut:]) == hour(order) == hour(*(every[i : i + 1] for i in every))
+    apart = quantities(*columns(*pairs), rule)
+    assert abs(whole - apart.sum()) <= len(pairs) / 2 + 1, "billed minute by minute it differs by rounding alone"
 
 
 def test_the_mean_of_the_larger_is_not_the_larger_of_the_means() -> None:
     """Why minutes are billed, and the statement says so."""
     request, use = columns((2.0, 0.0), (2.0, 4.0))
 
-    by_minute = by_hour(np.zeros(2, np.int64), billable(request, use, LARGER), 1).known[0]
-
-    assert by_minute == 6 * MICROS
+    assert quantities(request, use, LARGER).sum() == 6 * MICROS
     assert 2 * billed(2.0, 2.0, LARGER) == 4.0
 
 
 def test_minutes_of_which_nothing_is_known_are_gaps_of_the_containers_mean() -> None:
     """I12, of minutes: never billed to the container, never zero."""
-    container = np.array([0, 0, 0, 1, 1])
+    known, minutes, gaps = (np.array(column, np.int64) for column in ([4 * MICROS, 0], [2, 0], [1, 60]))
 
-    found = by_hour(container, np.array([1.0, 3.0, NAN, NAN, NAN]), 3)
-
-    assert found.known.tolist() == [4 * MICROS, 0, 0]
-    assert found.gap.tolist() == [2 * MICROS, 0, 0]
-    assert found.gap_minutes.tolist() == [1, 2, 0]
+    assert gap_quantity(known, minutes, gaps).tolist() == [2 * MICROS, 0]
 
 
-@pytest.mark.parametrize("container", [[0, 3], [-1, 0], [0]])
-def test_minutes_of_containers_that_there_are_not_are_refused(container: list[int]) -> None:
-    with pytest.raises(BadQuantities):
-        by_hour(np.array(container), np.ones(2), 2)
+@given(known=st.integers(0, 2**61), minutes=st.integers(1, 60), gaps=st.integers(0, 60))
+def test_gaps_are_exact_however_large(known: int, minutes: int, gaps: int) -> None:
+    assume(known * gaps // minutes < 2**63)
+
+    found = gap_quantity(np.array([known]), np.array([minutes]), np.array([gaps]))
+
+    assert found.tolist() == [known * gaps // minutes]
 
 
 @pytest.mark.parametrize(
