@@ -126,6 +126,30 @@ class NothingKept(CohabitError):
         )
 
 
+class LostInputs(CohabitError):
+    """What lines were made of is gone, or was changed."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}; what bills were made of has to be kept: restore it from a backup")
+
+
+class NoSuchLine(CohabitError):
+    """Nothing that was billed is called so."""
+
+    def __init__(self, told: str, reason: str) -> None:
+        self.told, self.reason = told, reason
+        super().__init__(f"there is no line {told[:80]!r}: {reason}")
+
+
+class BadPriceBookFile(CohabitError):
+    """A file that is no version of a price book."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}; `cohabit bill propose-book --help` shows a whole one")
+
+
 class NothingThen(CohabitError):
     """The lake holds labels, but none of that time."""
 

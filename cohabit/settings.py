@@ -223,6 +223,8 @@ class Settings(Branch):
     lake: str = "cohabit-data/lake"
     registry: Path = Path("cohabit-data/registry")
     snapshots: Path = Path("cohabit-data/snapshots")
+    lines: Path = Path("cohabit-data/lines")
+    """Folder of billed lines and what they were made of; bills cannot be explained without it."""
     store: str | None = None
     """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
     mapping: Path | None = None

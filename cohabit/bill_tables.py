@@ -1,0 +1,117 @@
+"""Bill tables: price books, months, drafts and explained lines, as people read them in a terminal."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from rich.table import Table
+
+from advisor.ledger.books import Kept, summary
+from advisor.ledger.drafts import Draft, digest_of
+from advisor.ledger.periods import Period
+from advisor.ledger.postings import POOL, Payables
+from advisor.pricing.money import MICROS
+from cohabit.console import console
+from cohabit.explaining import Explained
+
+HOUR_MICROS = 60 * MICROS
+
+
+def money(micros: int, currency: str) -> str:
+    """An amount to the micro-unit: 1.250001 EUR."""
+    return f"{Decimal(micros) / MICROS:,.6f} {currency}"
+
+
+def show_books(kept: Sequence[Kept]) -> None:
+    """Versions of the price book."""
+    table = Table(title="price books", title_justify="left")
+    for heading in ("version", "applies", "currency", "state", "proposed by", "approved by"):
+        table.add_column(heading)
+    for one in kept:
+        book = one.book
+        table.add_row(book.version, summary(book), book.currency, one.state, book.proposed_by, book.approved_by or "")
+    console.print(table if kept else "there is no price book: cohabit bill propose-book")
+
+
+def show_months(periods: Sequence[Period], total_micros: int) -> None:
+    """Months and whether the ledger sums to zero."""
+    table = Table(title="months", title_justify="left")
+    for heading in ("month", "state", "since", "by", "draft"):
+        table.add_column(heading)
+    for one in periods:
+        since = f"{datetime.fromtimestamp(one.changed_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+        table.add_row(one.period, one.state, since, one.changed_by, one.digest[:12])
+    console.print(table if periods else "no month was closed, or is being closed")
+    console.print("all postings sum to 0" if not total_micros else f"postings sum to {total_micros} instead of 0")
+
+
+def show_draft(draft: Draft) -> None:
+    """What accounts would owe, by kind; sums of pools; checks."""
+    kinds = sorted({one.kind for one in draft.postings if not one.account.startswith(POOL)})
+    table = Table(title=f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", title_justify="left")
+    table.add_column("account")
+    for kind in (*kinds, "owed"):
+        table.add_column(kind.replace("_", " "), justify="right")
+    sums = _sums(draft)
+    for account in sorted({account for account, _ in sums}):
+        amounts = [sums.get((account, kind), 0) for kind in kinds]
+        table.add_row(account, *(f"{Decimal(a) / MICROS:,.2f}" for a in (*amounts, sum(amounts))))
+    console.print(table)
+    cost = sum(batch.cost_micros or 0 for batch in draft.batches)
+    lines, billed = sum(batch.rows for batch in draft.batches), sum(sums.values())
+    console.print(
+        f"{lines:,} lines in {len(draft.batches)} files come to {money(billed, draft.currency)}; pools cost "
+        f"{money(cost, draft.currency)}{'' if billed == cost else ': THAT IS NOT THE SAME'}",
+        soft_wrap=True,
+    )
+
+
+def show_payables(period: str, found: Payables) -> None:
+    """What accounts pay, in coins."""
+    table = Table(title=f"{period} is closed", title_justify="left")
+    for heading in ("account", "owes, micro-units", "pays, smallest coins"):
+        table.add_column(heading, justify="left" if heading == "account" else "right")
+    for account, minor in found.minor.items():
+        table.add_row(account, f"{found.owed_micros[account]:,}", f"{minor:,}")
+    console.print(table)
+    console.print(f"{found.residue_micros} micro-units are what no coin can pay")
+
+
+def show_explained(told: str, found: Explained) -> None:
+    """A line, step by step."""
+    line, currency = found.line, found.book.currency
+    console.print(f"line {told}: {line['kind']}, {line['account']}, {money(_int(line['amount_micros']), currency)}")
+    where = f"container {line['container']} on {line['node']}" if line["container"] else "about no container"
+    console.print(f"pool {found.batch.batch.pool}, hour {line['hour']}, {where}")
+    for row in found.metered:
+        _show_metered(row, found)
+    cost = _int(found.pool["cost_micros"])
+    console.print(f"the pool cost {money(cost, currency)} in that hour (by {found.pool['cost_source']})")
+    console.print(f"shared by {found.hour_lines} lines, by price book {found.book.version}, each to the micro-unit")
+    console.print("worked out again: the same" if found.same else f"worked out again: NOT THE SAME: {found.again}")
+
+
+def _show_metered(row: Mapping[str, object], found: Explained) -> None:
+    rule, line = found.book.policy.rule, found.line
+    sums = {name: _int(row[name]) / HOUR_MICROS for name in ("requested", "within", "beyond")}
+    console.print(
+        f"{row['resource']}: {sums['requested']:.6f} requested, {sums['within']:.6f} used within that, "
+        f"{sums['beyond']:.6f} beyond it, unit-hours in {row['minutes']} minutes; {row['gap_minutes']} not known"
+    )
+    console.print(
+        f"{rule.kappa:g} x requested + {1 - rule.kappa:g} x within + {rule.beta:g} x beyond = "
+        f"{_int(line['micro_unit_minutes']) / HOUR_MICROS:.6f} unit-hours, "
+        f"at {line['unit_price_micros']} micro-units each, {line['evidence']}"
+    )
+
+
+def _sums(draft: Draft) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for one in draft.postings:
+        if not one.account.startswith(POOL):
+            found[one.account, one.kind] = found.get((one.account, one.kind), 0) + one.amount_micros
+    return found
+
+
+def _int(told: object) -> int:
+    return told if isinstance(told, int) else 0

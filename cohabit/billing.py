@@ -1,0 +1,149 @@
+"""Billing: a month of the lake as files of lines, what they sum to, and any line worked out again. An edge.
+
+A file holds the lines of one pool, day and version of the price book, and lies in the folder of lines under its
+SHA-256; what it was made of lies beside it. So a closed month can be worked out again when the lake has forgotten it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.ledger import months
+from advisor.ledger.drafts import FORMAT, Batch, Draft
+from advisor.ledger.errors import NotReady
+from advisor.ledger.postings import postings_of
+from advisor.pricing import line_table
+from advisor.pricing.book import HOUR_US, PriceBook, book_at
+from advisor.pricing.charges import bill_pool_hours
+from advisor.pricing.line_file import write_lines
+from cohabit.billed_inputs import write_inputs
+from features.arrow import micros
+from ingest.lake import Lake
+
+Progress = Callable[[str, int], None]
+"""Told of each day and the lines it made."""
+LOOK_BACK = timedelta(days=31)
+"""In that time before a month something was metered, or metering began within the month."""
+MOST_TOLD = 3
+"""Hours that a complaint names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one file is made of: rows of `metered` and `pool_hours` of a pool, in hours that one price book covers."""
+
+    pool: str
+    book: PriceBook
+    metered: pa.Table
+    pools: pa.Table
+
+
+def draft_of(
+    lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], folder: Path, progress: Progress
+) -> Draft:
+    """What a month would be closed with, and the files it names.
+
+    Args:
+        lake: where hours were metered.
+        cluster: whose.
+        period: month, as in 2026-11.
+        books: versions of the price book in force.
+        folder: of lines and what they are made of.
+        progress: told day by day.
+
+    Raises:
+        BadPeriod: it is no month.
+        NotReady: nothing was metered in it, or a price book with another currency begins within it.
+        NoPrice: an hour has none.
+        NoCost: of a pool and hour that containers were metered in no cost is known.
+    """
+    found = list[Batch]()
+    for start, end in months.days(period):
+        batches = [_batch(cluster, period, part, folder) for part in parts_of(lake, cluster, start, end, books)]
+        progress(f"{start:%Y-%m-%d}", sum(batch.rows for batch in batches))
+        found += batches
+    currencies = {book.version: book.currency for book in books}
+    used = sorted({currencies[batch.book] for batch in found})
+    if len(used) != 1:
+        several = f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"
+        raise NotReady(period, [several if used else "nothing was metered in it: `cohabit bill meter`"])
+    return Draft(FORMAT, cluster, period, used[0], tuple(found))
+
+
+def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Sequence[PriceBook]) -> Iterator[Part]:
+    """What the files of a stretch of hours are made of, pool by pool and book by book.
+
+    Raises:
+        NoPrice: an hour has none.
+    """
+    pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
+    metered = _of_cluster(lake.read("metered", start, end), cluster)
+    for pool in sorted(pc.unique(pools["pool"]).to_pylist()):
+        own, taken = _where(pools, "pool", pool), _where(metered, "pool", pool)
+        versions = {hour: book_at(books, hour) for hour in sorted(set(micros(own["hour"]).tolist()))}
+        for version in dict.fromkeys(book.version for book in versions.values()):
+            hours = pa.array([hour for hour, book in versions.items() if book.version == version])
+            book = next(book for book in versions.values() if book.version == version)
+            yield Part(pool, book, _in_hours(taken, hours), _in_hours(own, hours))
+
+
+def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:
+    """Nothing, if every hour of a month that is over was metered, from the first hour that ever was.
+
+    Raises:
+        BadPeriod: it is no month.
+        NotReady: it is not over, or some of its hours were not metered.
+    """
+    start, end = months.bounds(period)
+    if now < end:
+        raise NotReady(period, [f"it is not over before {end:%Y-%m-%d %H:%M} UTC"])
+    earlier = _of_cluster(lake.read("pool_hours", start - LOOK_BACK, start, ["cluster", "hour"]), cluster).num_rows
+    known = set(micros(_of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour"]), cluster)["hour"]).tolist())
+    first = round(start.timestamp() * 1e6) if earlier or not known else min(known)
+    missing = [hour for hour in range(first, round(end.timestamp() * 1e6), HOUR_US) if hour not in known]
+    if not known or missing:
+        told = ", ".join(f"{datetime.fromtimestamp(hour / 1e6, end.tzinfo):%d %H:00}" for hour in missing[:MOST_TOLD])
+        raise NotReady(period, [f"{len(missing)} of its hours were not metered ({told} ...): `cohabit bill meter`"])
+
+
+def _batch(cluster: str, period: str, part: Part, folder: Path) -> Batch:
+    """One file, and what it sums to."""
+    lines = bill_pool_hours(part.metered, part.pools, part.book)
+    shared = {
+        "format": str(line_table.FORMAT),
+        "cluster": cluster,
+        "period": period,
+        "pool": part.pool,
+        "currency": part.book.currency,
+        "book": part.book.version,
+        "policy": part.book.policy.version,
+        "model": "",
+    }
+    written = write_lines(lines, shared, folder)
+    return Batch(
+        pool=part.pool,
+        sha256=written.sha256,
+        inputs_sha256=write_inputs(part.metered, part.pools, folder),
+        rows=written.rows,
+        cost_micros=int(pc.sum(part.pools["cost_micros"]).as_py()),
+        book=part.book.version,
+        policy=part.book.policy.version,
+        model="",
+        postings=postings_of(lines, part.pool),
+    )
+
+
+def _of_cluster(rows: pa.Table, cluster: str) -> pa.Table:
+    return _where(rows, "cluster", cluster)
+
+
+def _where(rows: pa.Table, column: str, value: str) -> pa.Table:
+    return rows.filter(pc.equal(rows[column], value))
+
+
+def _in_hours(rows: pa.Table, hours: pa.Array) -> pa.Table:
+    return rows.filter(pc.is_in(rows["hour"].cast(pa.int64()), hours))

@@ -1,0 +1,117 @@
+"""Explaining: a line of a bill, worked out again from what was recorded. An edge."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Engine
+
+from advisor.ledger import book_store, ledger_store
+from advisor.ledger.ledger_store import Posted
+from advisor.pricing.book import PriceBook
+from advisor.pricing.charges import bill_pool_hours
+from advisor.pricing.line_file import in_line_order, read_lines
+from cohabit.billed_inputs import read_inputs
+from cohabit.errors import NoSuchLine
+
+REFERENCE = re.compile(r"([0-9a-f]{12,64})-(\d{1,12})")
+NAMED = 12
+"""Hex digits of a file's name in a line's."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A line, and how it comes about.
+
+    Args:
+        line: its row, as it was billed.
+        again: the same row, worked out again.
+        batch: the file it is in.
+        book: version of the price book it was billed by.
+        metered: rows of `metered` that it is about; none for lines about no container.
+        pool: row of `pool_hours` of its hour.
+        hour_lines: how many lines share that hour's cost.
+    """
+
+    line: dict[str, object]
+    again: dict[str, object]
+    batch: Posted
+    book: PriceBook
+    metered: tuple[dict[str, object], ...]
+    pool: dict[str, object]
+    hour_lines: int
+
+    @property
+    def same(self) -> bool:
+        """Whether it comes out again to the micro-unit."""
+        return self.line == self.again
+
+
+def reference(sha256: str, row: int) -> str:
+    """What a line is called: its file and its place in it."""
+    return f"{sha256[:NAMED]}-{row}"
+
+
+def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
+    """Work a line out again from what was recorded.
+
+    Args:
+        engine: the store.
+        cluster: whose.
+        told: what the line is called, see `reference`.
+        folder: of lines and what they are made of.
+
+    Raises:
+        NoSuchLine: nothing that was billed is called so.
+        BadLineFile, LostInputs: the line, or what it was made of, is not there any more or was changed.
+    """
+    posted, row = _found(engine, cluster, told)
+    lines, _ = read_lines(folder / f"{posted.batch.sha256}.parquet")
+    if row >= lines.num_rows:
+        raise NoSuchLine(told, f"its file has {lines.num_rows} lines, counted from 0")
+    line = lines.slice(row, 1)
+    metered, pools = read_inputs(folder, posted.batch.inputs_sha256)
+    book = next(one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book)
+    own, hour = _of_hour(metered, line), _of_hour(pools, line)
+    again = in_line_order(bill_pool_hours(own, hour, book))
+    return Explained(
+        line=line.to_pylist()[0],
+        again=_same_place(again, lines, row),
+        batch=posted,
+        book=book,
+        metered=_about(own, line),
+        pool=hour.to_pylist()[0],
+        hour_lines=again.num_rows,
+    )
+
+
+def _found(engine: Engine, cluster: str, told: str) -> tuple[Posted, int]:
+    named = REFERENCE.fullmatch(told)
+    if named is None:
+        raise NoSuchLine(told, "a line is called by its file and place, as in 3f9c2a1e8b07-1234")
+    files: Sequence[Posted] = ledger_store.batch_by_file(engine, cluster, named[1])
+    if len({one.batch.sha256 for one in files}) != 1:
+        raise NoSuchLine(told, "several files begin so" if files else "no file that was billed begins so")
+    return files[0], int(named[2])
+
+
+def _of_hour(rows: pa.Table, line: pa.Table) -> pa.Table:
+    return rows.filter(pc.equal(rows["hour"], line["hour"][0]))
+
+
+def _same_place(again: pa.Table, lines: pa.Table, row: int) -> dict[str, object]:
+    """The line that stands in an hour's lines where the given one stands in those of its hour."""
+    before = pc.sum(pc.equal(lines["hour"].slice(0, row), lines["hour"][row])).as_py() or 0
+    return again.slice(before, 1).to_pylist()[0] if before < again.num_rows else {}
+
+
+def _about(rows: pa.Table, line: pa.Table) -> tuple[dict[str, object], ...]:
+    names = ("container", "node", "resource")
+    if line["container"][0].as_py() is None:
+        return ()
+    for name in names:
+        rows = rows.filter(pc.equal(rows[name], line[name][0]))
+    return tuple(rows.to_pylist())

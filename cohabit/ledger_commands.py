@@ -1,0 +1,217 @@
+"""`cohabit bill`: price books, drafts, closing months, and any line explained."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from time import time_ns
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.command_line import LakeOption, settings, told_plainly
+from cohabit.console import console
+from cohabit.store_commands import checked
+from cohabit.token_commands import local_name
+
+if TYPE_CHECKING:
+    from advisor.audit import Entry
+    from advisor.ledger.closing import Closing
+    from advisor.ledger.drafts import Draft
+    from advisor.proposals.desk import Actor
+
+ledger_app = typer.Typer()
+Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, as in 2026-11.")]
+Version = Annotated[str, typer.Argument(help="Version of the price book, as `cohabit bill books` lists them.")]
+
+
+@dataclass(frozen=True)
+class Till:
+    """The store of bills, the folder of lines, and who is at it."""
+
+    closing: "Closing"
+    actor: "Actor"
+    lines: Path
+
+    def entry(self, action: str, subject: str) -> "Entry":
+        """For the audit: something that was done now."""
+        from advisor.audit import Entry
+
+        by = self.actor
+        return Entry(self.closing.now_us(), by.who, by.role, action, subject, "done", by.request_id)
+
+
+@contextmanager
+def till() -> Iterator[Till]:
+    """Where the settings say that bills are kept."""
+    from advisor.ledger.closing import Closing
+    from advisor.proposals.desk import Actor
+
+    own = settings()
+    with checked(own) as engine:
+        closing = Closing(engine, own.cluster, lambda: time_ns() // 1000)
+        yield Till(closing, Actor(local_name(), "admin", token_hex(8)), own.lines)
+
+
+@ledger_app.command("books")
+@told_plainly
+def books_command() -> None:
+    """List all versions of the price book that were ever proposed, by when they begin."""
+    from advisor.ledger import book_store
+    from cohabit.bill_tables import show_books
+
+    with till() as of:
+        show_books(book_store.kept_books(of.closing.engine))
+
+
+@ledger_app.command("propose-book")
+@told_plainly
+def propose_book_command(
+    file: Annotated[Path | None, typer.Argument(help="TOML; left out, a whole example is printed.")] = None,
+) -> None:
+    """Put a version of the price book before a second person; nothing is billed by it until somebody approves it.
+
+    It applies from a full hour on that has not begun, until the next version begins, and is never changed. Without a
+    file a whole example is printed: cohabit bill propose-book > book.toml
+    """
+    from advisor.ledger import book_store
+    from advisor.ledger.books import summary
+    from cohabit.price_book_file import EXAMPLE, read_price_book
+
+    if file is None:
+        typer.echo(EXAMPLE.strip())
+        return
+    with till() as of:
+        book = read_price_book(file, of.actor.who)
+        book_store.propose(of.closing.engine, book, of.closing.now_us(), of.entry("propose price book", book.version))
+    console.print(f"price book {book.version} applies {summary(book)}, once another person has approved it")
+
+
+@ledger_app.command("approve-book")
+@told_plainly
+def approve_book_command(version: Version) -> None:
+    """Agree to a version of the price book that somebody else proposed; it has to begin in an hour to come."""
+    from advisor.ledger import book_store
+    from advisor.ledger.books import summary
+
+    with till() as of:
+        entry = of.entry("approve price book", version)
+        book = book_store.approve(of.closing.engine, version, of.actor.who, of.closing.now_us(), entry)
+    console.print(f"price book {book.version} applies {summary(book)}")
+
+
+@ledger_app.command("withdraw-book")
+@told_plainly
+def withdraw_book_command(version: Version) -> None:
+    """Take back a version of the price book that has not begun."""
+    from advisor.ledger import book_store
+
+    with till() as of:
+        entry = of.entry("withdraw price book", version)
+        book_store.withdraw(of.closing.engine, version, of.actor.who, of.closing.now_us(), entry)
+    console.print(f"price book {version} is withdrawn")
+
+
+@ledger_app.command("months")
+@told_plainly
+def months_command() -> None:
+    """List months that somebody began to close, and whether all that was ever billed sums to zero."""
+    from advisor.ledger import ledger_store
+    from cohabit.bill_tables import show_months
+
+    with till() as of:
+        engine, cluster = of.closing.engine, of.closing.cluster
+        show_months(ledger_store.periods(engine, cluster), ledger_store.total(engine, cluster))
+
+
+@ledger_app.command("draft")
+@told_plainly
+def draft_command(month: Month, lake: LakeOption = None) -> None:
+    """Show what a month comes to by what was metered so far; nothing is billed by that, and it can be done any time."""
+    from cohabit.bill_tables import show_draft
+
+    with till() as of:
+        show_draft(_drafted(of, month, lake))
+
+
+@ledger_app.command("close")
+@told_plainly
+def close_command(
+    month: Month,
+    confirm: Annotated[
+        str | None, typer.Option(metavar="DRAFT", help="Bill it with this draft, for good: its name as it was printed.")
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Begin to close a month, look at what it is to be billed with, and then close it for good.
+
+    The first time a draft is made of what was metered, late data included, and printed with its name: look at it. With
+    --confirm and that name the month is billed, all of it in one transaction, and never changed again; what was
+    wrong is corrected in a later one.
+    """
+    from cohabit.bill_tables import show_draft, show_payables
+    from cohabit.billing import refuse_unmetered
+    from cohabit.command_parts import existing_lake
+
+    with till() as of:
+        if confirm is not None:
+            show_payables(month, of.closing.close(month, _whole(of, month, confirm), of.actor))
+            return
+        before = of.closing.one(month)
+        refuse_unmetered(existing_lake(settings(), lake), of.closing.cluster, month, _now(of))
+        draft = _drafted(of, month, lake)
+        after = of.closing.begin(draft, before.version, of.actor)
+        show_draft(draft)
+    console.print(f"{month} is being closed: cohabit bill close --month {month} --confirm {after.digest[:12]}")
+
+
+@ledger_app.command("reopen")
+@told_plainly
+def reopen_command(month: Month) -> None:
+    """Forget what a month was to be closed with; a closed one stays closed."""
+    with till() as of:
+        of.closing.reopen(month, of.closing.one(month).version, of.actor)
+    console.print(f"{month} is open")
+
+
+@ledger_app.command("explain")
+@told_plainly
+def explain_command(
+    line: Annotated[str, typer.Argument(help="A line as statements call it, such as 3f9c2a1e8b07-1234.")],
+) -> None:
+    """Work a line that was billed out again from what was recorded, step by step."""
+    from cohabit.bill_tables import show_explained
+    from cohabit.explaining import explain
+
+    with till() as of:
+        found = explain(of.closing.engine, of.closing.cluster, line, of.lines)
+        show_explained(line, found)
+    if not found.same:
+        raise typer.Exit(1)
+
+
+def _drafted(of: Till, month: str, lake: str | None) -> "Draft":
+    from advisor.ledger import book_store
+    from cohabit.billing import draft_of
+    from cohabit.command_parts import existing_lake
+
+    books = book_store.books(of.closing.engine)
+    with console.status(f"billing {month}") as status:
+
+        def progress(day: str, lines: int) -> None:
+            status.update(f"billing {month}: {day}, {lines} lines")
+
+        found = existing_lake(settings(), lake)
+        return draft_of(found, of.closing.cluster, month, books=books, folder=of.lines, progress=progress)
+
+
+def _whole(of: Till, month: str, digest: str) -> str:
+    """The name of the draft that begins so; what it is compared with says what is wrong."""
+    now = of.closing.one(month).digest
+    return now if len(digest) >= 12 and now.startswith(digest) else digest
+
+
+def _now(of: Till) -> datetime:
+    return datetime.fromtimestamp(of.closing.now_us() / 1e6, UTC)

@@ -1,0 +1,78 @@
+"""The last hours of a month as they were metered, in a lake of the test's own."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from billed import START_US, book
+
+from advisor.pricing.book import PriceBook, Tier
+from advisor.pricing.money import MICROS
+from features.tables import METERED, POOL_HOURS, TABLES
+from ingest.lake import Lake
+
+END = datetime(2026, 12, 1, tzinfo=UTC)
+HOURS = [END - timedelta(hours=h) for h in (30, 29, 28, *range(27, 0, -1))]
+UNIT_HOUR = 60 * MICROS
+TEAMS = {"web-1": "shop", "web-2": "shop", "crawl-1": "search", "lost-1": None}
+COST = 7_654_321
+
+
+def metered_row(hour: datetime, container: str, resource: str, units: float, **changes: object) -> dict[str, object]:
+    """A container that requested a unit and used some."""
+    quantity = round(units * UNIT_HOUR)
+    row = {
+        "cluster": "c",
+        "hour": hour,
+        "node": "n1",
+        "container": container,
+        "resource": resource,
+        "pool": "std@a",
+        "app": container.rsplit("-", 1)[0],
+        "team": TEAMS.get(container),
+        "qos": "BE" if container.startswith("crawl") else "LS",
+        "requested": UNIT_HOUR,
+        "within": min(quantity, UNIT_HOUR),
+        "beyond": max(0, quantity - UNIT_HOUR),
+        "minutes": 60,
+        "gap_minutes": 0,
+    }
+    return row | changes
+
+
+def rows(hours: Sequence[datetime] = HOURS) -> list[dict[str, object]]:
+    """Everybody, hour by hour, of two resources."""
+    use = {"web-1": 0.4, "web-2": 1.7, "crawl-1": 2.5, "lost-1": 0.1}
+    return [
+        metered_row(hour, container, resource, units + 0.01 * (number % 7))
+        for number, hour in enumerate(hours)
+        for container, units in use.items()
+        for resource in ("cpu", "memory")
+    ]
+
+
+def pool_rows(hours: Sequence[datetime] = HOURS) -> list[dict[str, object]]:
+    """One pool, which costs a little more in each hour."""
+    capacity = [("cpu", 8 * UNIT_HOUR), ("memory", 16 * UNIT_HOUR)]
+    shared = {"cluster": "c", "pool": "std@a", "nodes": 1, "cost_source": "nodes", "capacity": capacity}
+    return [{**shared, "hour": hour, "cost_micros": COST + number} for number, hour in enumerate(hours)]
+
+
+def lake_of(folder: Path, taken: list[dict[str, object]], pools: list[dict[str, object]]) -> Lake:
+    """A lake that holds just that."""
+    lake = Lake.open(folder, TABLES)
+    put(lake, taken, pools)
+    return lake
+
+
+def put(lake: Lake, taken: list[dict[str, object]], pools: list[dict[str, object]]) -> None:
+    """Meter the month again."""
+    span = END - timedelta(days=30), END
+    lake.replace("metered", *span, "metering", pa.Table.from_pylist(taken, schema=METERED.schema))
+    lake.replace("pool_hours", *span, "metering", pa.Table.from_pylist(pools, schema=POOL_HOURS.schema))
+
+
+def price_book(version: str = "2026-11", start_us: int = START_US) -> PriceBook:
+    tiers = (Tier("LS", MICROS), Tier("BE", 250_000), Tier("SYSTEM", 0))
+    return book(version=version, start_us=start_us, tiers=tiers)
