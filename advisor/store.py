@@ -178,7 +178,11 @@ LEDGER_BATCHES = Table(
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("cluster", String(253), nullable=False),
     Column("period", String(7), nullable=False),
+    Column("about", String(7), nullable=False),
     Column("pool", String(300), nullable=False),
+    Column("start_us", BigInteger, nullable=False),
+    Column("sign", Integer, nullable=False),
+    Column("cost_micros", BigInteger, nullable=False),
     Column("sha256", String(64), nullable=False),
     Column("inputs_sha256", String(64), nullable=False),
     Column("lines", BigInteger, nullable=False),
@@ -191,8 +195,15 @@ LEDGER_BATCHES = Table(
     Column("posted_by", String(200), nullable=False),
     Index("ledger_batches_of_period", "cluster", "period"),
     Index("ledger_batches_by_file", "sha256"),
+    Index(
+        "ledger_batches_taken_back",
+        "corrects",
+        unique=True,
+        sqlite_where=text("sign = -1"),
+        postgresql_where=text("sign = -1"),
+    ),
 )
-"""Files of lines that were billed; rows are only added."""
+"""Files of lines that were billed, or taken back, each once; rows are only added."""
 
 LEDGER_POSTINGS = Table(
     "ledger_postings",

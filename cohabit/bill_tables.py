@@ -57,7 +57,7 @@ def show_draft(draft: Draft) -> None:
         amounts = [sums.get((account, kind), 0) for kind in kinds]
         table.add_row(account, *(f"{Decimal(a) / MICROS:,.2f}" for a in (*amounts, sum(amounts))))
     console.print(table)
-    cost = sum(batch.cost_micros or 0 for batch in draft.batches)
+    cost = sum(batch.sign * batch.cost_micros for batch in draft.batches)
     lines, billed = sum(batch.rows for batch in draft.batches), sum(sums.values())
     console.print(
         f"{lines:,} lines in {len(draft.batches)} files come to {money(billed, draft.currency)}; pools cost "

@@ -4,10 +4,11 @@ A file holds the lines of one pool, day and version of the price book, and lies 
 SHA-256; what it was made of lies beside it. So a closed month can be worked out again when the lake has forgotten it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,8 @@ import pyarrow.compute as pc
 from advisor.ledger import months
 from advisor.ledger.drafts import FORMAT, Batch, Draft
 from advisor.ledger.errors import NotReady
-from advisor.ledger.postings import postings_of
+from advisor.ledger.ledger_store import Posted
+from advisor.ledger.postings import postings_of, reversed_of
 from advisor.pricing import line_table
 from advisor.pricing.book import HOUR_US, PriceBook, book_at
 from advisor.pricing.charges import bill_pool_hours
@@ -43,7 +45,14 @@ class Part:
 
 
 def draft_of(
-    lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], folder: Path, progress: Progress
+    lake: Lake,
+    cluster: str,
+    period: str,
+    *,
+    books: Sequence[PriceBook],
+    folder: Path,
+    progress: Progress,
+    corrected: Mapping[str, Sequence[Posted]] = MappingProxyType({}),
 ) -> Draft:
     """What a month would be closed with, and the files it names.
 
@@ -54,24 +63,71 @@ def draft_of(
         books: versions of the price book in force.
         folder: of lines and what they are made of.
         progress: told day by day.
+        corrected: what is billed of closed months that are corrected with it, by month.
 
     Raises:
-        BadPeriod: it is no month.
-        NotReady: nothing was metered in it, or a price book with another currency begins within it.
+        BadPeriod: it, or what is corrected, is no month.
+        NotReady: nothing was metered in it, what is corrected is not earlier and billed, or currencies differ.
         NoPrice: an hour has none.
         NoCost: of a pool and hour that containers were metered in no cost is known.
     """
-    found = list[Batch]()
-    for start, end in months.days(period):
-        batches = [_batch(cluster, period, part, folder) for part in parts_of(lake, cluster, start, end, books)]
-        progress(f"{start:%Y-%m-%d}", sum(batch.rows for batch in batches))
-        found += batches
+    found = batches_of(lake, cluster, period, books=books, folder=folder, progress=progress)
+    if not found:
+        raise NotReady(period, ["nothing was metered in it: `cohabit bill meter`"])
+    for month, standing in corrected.items():
+        if month >= period or not standing:
+            raise NotReady(period, [f"{month} was not billed before it, so nothing in it can be corrected"])
+        now = batches_of(lake, cluster, month, books=books, folder=folder, progress=progress)
+        found += corrections(now, standing)
     currencies = {book.version: book.currency for book in books}
     used = sorted({currencies[batch.book] for batch in found})
-    if len(used) != 1:
-        several = f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"
-        raise NotReady(period, [several if used else "nothing was metered in it: `cohabit bill meter`"])
+    if len(used) > 1:
+        raise NotReady(
+            period, [f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"]
+        )
     return Draft(FORMAT, cluster, period, used[0], tuple(found))
+
+
+def batches_of(
+    lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], folder: Path, progress: Progress
+) -> list[Batch]:
+    """What a month's hours come to by what is metered now, see draft_of."""
+    found = list[Batch]()
+    for start, end in months.days(period):
+        parts = parts_of(lake, cluster, start, end, books)
+        batches = [_batch(cluster, period, start, part, folder) for part in parts]
+        progress(f"{start:%Y-%m-%d}", sum(batch.rows for batch in batches))
+        found += batches
+    return found
+
+
+def corrections(now: Sequence[Batch], standing: Sequence[Posted]) -> list[Batch]:
+    """What takes back and bills anew what was billed of a month, where it comes to something else by now.
+
+    Args:
+        now: what its hours come to, from batches_of.
+        standing: what is billed of it, from advisor.ledger.ledger_store.standing.
+
+    Returns:
+        For each file that changed the old one with other signs, and the new one; nothing where nothing changed. They
+        sum to the new cost less the old one.
+
+    Source: ours, docs/decisions/0049-billing.md.
+    """
+    billed = {one.batch.key: one for one in standing}
+    found = list[Batch]()
+    for key, one in billed.items():
+        if all((new.key, new.sha256) != (key, one.batch.sha256) for new in now):
+            found.append(_taken_back(one))
+    for new in now:
+        old = billed.get(new.key)
+        if old is None or old.batch.sha256 != new.sha256:
+            found.append(replace(new, corrects=None if old is None else old.number))
+    return found
+
+
+def _taken_back(one: Posted) -> Batch:
+    return replace(one.batch, postings=reversed_of(one.batch.postings), corrects=one.number, sign=-1)
 
 
 def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Sequence[PriceBook]) -> Iterator[Part]:
@@ -110,7 +166,7 @@ def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> No
         raise NotReady(period, [f"{len(missing)} of its hours were not metered ({told} ...): `cohabit bill meter`"])
 
 
-def _batch(cluster: str, period: str, part: Part, folder: Path) -> Batch:
+def _batch(cluster: str, period: str, start: datetime, part: Part, folder: Path) -> Batch:
     """One file, and what it sums to."""
     lines = bill_pool_hours(part.metered, part.pools, part.book)
     shared = {
@@ -125,7 +181,9 @@ def _batch(cluster: str, period: str, part: Part, folder: Path) -> Batch:
     }
     written = write_lines(lines, shared, folder)
     return Batch(
+        about=period,
         pool=part.pool,
+        start_us=round(start.timestamp() * 1e6),
         sha256=written.sha256,
         inputs_sha256=write_inputs(part.metered, part.pools, folder),
         rows=written.rows,

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 ledger_app = typer.Typer()
 Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, as in 2026-11.")]
+Correct = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--correct", metavar="YYYY-MM", help="Also bill what a closed month comes to otherwise by now; repeatable."
+    ),
+]
 Version = Annotated[str, typer.Argument(help="Version of the price book, as `cohabit bill books` lists them.")]
 
 
@@ -128,18 +134,19 @@ def months_command() -> None:
 
 @ledger_app.command("draft")
 @told_plainly
-def draft_command(month: Month, lake: LakeOption = None) -> None:
+def draft_command(month: Month, correct: Correct = None, lake: LakeOption = None) -> None:
     """Show what a month comes to by what was metered so far; nothing is billed by that, and it can be done any time."""
     from cohabit.bill_tables import show_draft
 
     with till() as of:
-        show_draft(_drafted(of, month, lake))
+        show_draft(_drafted(of, month, correct or [], lake))
 
 
 @ledger_app.command("close")
 @told_plainly
 def close_command(
     month: Month,
+    correct: Correct = None,
     confirm: Annotated[
         str | None, typer.Option(metavar="DRAFT", help="Bill it with this draft, for good: its name as it was printed.")
     ] = None,
@@ -148,8 +155,9 @@ def close_command(
     """Begin to close a month, look at what it is to be billed with, and then close it for good.
 
     The first time a draft is made of what was metered, late data included, and printed with its name: look at it. With
-    --confirm and that name the month is billed, all of it in one transaction, and never changed again; what was
-    wrong is corrected in a later one.
+    --confirm and that name the month is billed, all of it in one transaction, and never changed again. What was wrong
+    in a closed month, since data came late or its bill changed, is corrected in a later one: meter it again, and name it
+    with --correct.
     """
     from cohabit.bill_tables import show_draft, show_payables
     from cohabit.billing import refuse_unmetered
@@ -161,7 +169,7 @@ def close_command(
             return
         before = of.closing.one(month)
         refuse_unmetered(existing_lake(settings(), lake), of.closing.cluster, month, _now(of))
-        draft = _drafted(of, month, lake)
+        draft = _drafted(of, month, correct or [], lake)
         after = of.closing.begin(draft, before.version, of.actor)
         show_draft(draft)
     console.print(f"{month} is being closed: cohabit bill close --month {month} --confirm {after.digest[:12]}")
@@ -192,19 +200,20 @@ def explain_command(
         raise typer.Exit(1)
 
 
-def _drafted(of: Till, month: str, lake: str | None) -> "Draft":
-    from advisor.ledger import book_store
+def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "Draft":
+    from advisor.ledger import book_store, ledger_store
     from cohabit.billing import draft_of
     from cohabit.command_parts import existing_lake
 
-    books = book_store.books(of.closing.engine)
+    engine, cluster = of.closing.engine, of.closing.cluster
+    books, standing = book_store.books(engine), {m: ledger_store.standing(engine, cluster, m) for m in corrected}
     with console.status(f"billing {month}") as status:
 
         def progress(day: str, lines: int) -> None:
             status.update(f"billing {month}: {day}, {lines} lines")
 
         found = existing_lake(settings(), lake)
-        return draft_of(found, of.closing.cluster, month, books=books, folder=of.lines, progress=progress)
+        return draft_of(found, cluster, month, books=books, folder=of.lines, progress=progress, corrected=standing)
 
 
 def _whole(of: Till, month: str, digest: str) -> str:

@@ -13,31 +13,42 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One file of lines.
+    """One file of lines, as it is billed or taken back.
 
     Args:
+        about: month that its hours lie in; another one than it is billed in where it is a correction.
         pool: whose cost it shares out.
+        start_us: start of the day that its hours lie in, microseconds since 1970.
         sha256: of the file, hex; its name.
-        inputs_sha256: of the file with what it was made of; empty for corrections, which are made of batches.
+        inputs_sha256: of the file with what it was made of.
         rows: lines.
-        cost_micros: what the pool cost in that time, as it was metered or billed; None for corrections.
+        cost_micros: what the pool cost in that time, as it was metered or billed.
         book: version of the price book.
         policy: of its policy.
         model: hash of the model that slowdowns come from; empty where none was needed.
-        postings: what they sum to.
-        corrects: number of the batch that it takes back or replaces; None for what is new.
+        postings: what they sum to; of a file that is taken back with other signs than its lines have.
+        corrects: number of the batch that it takes back, or stands in for; None for what was not billed before.
+        sign: -1 where it takes back a file that was billed, else 1.
     """
 
+    about: str
     pool: str
+    start_us: int
     sha256: str
     inputs_sha256: str
     rows: int
-    cost_micros: int | None
+    cost_micros: int
     book: str
     policy: str
     model: str
     postings: tuple[Posting, ...]
     corrects: int | None = None
+    sign: int = 1
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What no two files of a month have alike: pool, day, version of the price book."""
+        return self.pool, self.start_us, self.book
 
     @property
     def amount_micros(self) -> int:
@@ -79,14 +90,14 @@ def refuse_wrong(draft: Draft) -> None:
     reasons = [] if draft.batches else ["nothing was metered in it (`cohabit bill meter`)"]
     for batch in draft.batches:
         refuse_unbalanced(batch.pool, batch.postings)
-        if batch.cost_micros is not None and batch.amount_micros != batch.cost_micros:
+        if batch.amount_micros != batch.sign * batch.cost_micros:
             wrong = (
                 f"lines of pool {batch.pool} sum to {batch.amount_micros} micro-units, and it cost {batch.cost_micros}"
             )
             reasons.append(wrong)
-    named = [(batch.sha256, batch.corrects) for batch in draft.batches]
+    named = [(batch.about, batch.key, batch.sign) for batch in draft.batches]
     if len(set(named)) != len(named):
-        reasons.append("a file of lines is in it twice")
+        reasons.append("a pool's day is in it twice")
     if reasons:
         raise NotReady(draft.period, reasons)
 

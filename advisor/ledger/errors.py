@@ -64,6 +64,17 @@ class OtherDraft(AdvisorError):
         )
 
 
+class TakenBack(AdvisorError):
+    """A draft corrects what another month has corrected meanwhile."""
+
+    def __init__(self, pool: str, about: str) -> None:
+        self.pool, self.about = pool, about
+        super().__init__(
+            f"what was billed of pool {pool} in {about} was corrected by another month meanwhile: open this one again "
+            "(`cohabit bill reopen`) and draft it anew"
+        )
+
+
 class Unbalanced(AdvisorError):
     """Postings of a batch do not sum to zero: a mistake of ours, and nothing is kept."""
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from advisor import audit
 from advisor.audit import Entry
 from advisor.ledger.drafts import Batch, Draft, draft_from, draft_json
-from advisor.ledger.errors import PeriodChanged
+from advisor.ledger.errors import PeriodChanged, TakenBack
 from advisor.ledger.periods import Period
 from advisor.ledger.postings import ROUNDING, Payables, Posting, ordered, payables, refuse_unbalanced
 from advisor.pricing.currencies import exponent_of
@@ -93,13 +93,12 @@ def post(connection: Connection, draft: Draft, at_us: int, by: str) -> Payables:
 
     Raises:
         Unbalanced: postings of a batch do not sum to zero.
+        TakenBack: it takes back what another month has taken back meanwhile.
     """
     for batch in draft.batches:
         refuse_unbalanced(batch.pool, batch.postings)
-        number = connection.execute(insert(LEDGER_BATCHES).values(**_batch_row(draft, batch, at_us, by)))
-        key = number.inserted_primary_key
-        assert key is not None  # noqa: S101 - the column numbers itself
-        rows = [_posting_row(int(key[0]), one) for one in batch.postings]
+        number = _insert_batch(connection, _batch_row(draft, batch, at_us, by))
+        rows = [_posting_row(number, one) for one in batch.postings]
         connection.execute(insert(LEDGER_POSTINGS), rows)
     found = payables(draft.postings, exponent_of(draft.currency))
     connection.execute(insert(PAYABLES), _payable_rows(draft, found))
@@ -111,6 +110,15 @@ def batches(engine: Engine, cluster: str, period: str) -> list[Posted]:
     here = and_(LEDGER_BATCHES.c.cluster == cluster, LEDGER_BATCHES.c.period == period)
     with reading(engine) as connection:
         return _posted(connection, here)
+
+
+def standing(engine: Engine, cluster: str, about: str) -> list[Posted]:
+    """What is billed of a month's hours by now: batches about it that no other one has taken back."""
+    here = and_(LEDGER_BATCHES.c.cluster == cluster, LEDGER_BATCHES.c.about == about)
+    with reading(engine) as connection:
+        found = _posted(connection, here)
+    gone = {one.batch.corrects for one in found if one.batch.sign < 0}
+    return [one for one in found if one.batch.sign > 0 and one.number not in gone]
 
 
 def batch_by_file(engine: Engine, cluster: str, start_of_sha256: str) -> list[Posted]:
@@ -151,6 +159,16 @@ def _insert_first(connection: Connection, after: Period, values: Mapping[str, ob
         raise PeriodChanged(after.period, 0) from error
 
 
+def _insert_batch(connection: Connection, row: Mapping[str, object]) -> int:
+    """The number of a new batch."""
+    try:
+        key = connection.execute(insert(LEDGER_BATCHES).values(**row)).inserted_primary_key
+    except IntegrityError as error:
+        raise TakenBack(str(row["pool"]), str(row["about"])) from error
+    assert key is not None  # noqa: S101 - the column numbers itself
+    return int(key[0])
+
+
 def _period(row: Row[tuple[object, ...]]) -> Period:
     draft = None if row.draft is None else draft_from(bytes(row.draft))
     return Period(row.cluster, row.period, row.state, row.version, row.changed_us, row.changed_by, draft)
@@ -160,7 +178,11 @@ def _batch_row(draft: Draft, batch: Batch, at_us: int, by: str) -> dict[str, obj
     return {
         "cluster": draft.cluster,
         "period": draft.period,
+        "about": batch.about,
         "pool": batch.pool,
+        "start_us": batch.start_us,
+        "sign": batch.sign,
+        "cost_micros": batch.cost_micros,
         "sha256": batch.sha256,
         "inputs_sha256": batch.inputs_sha256,
         "lines": batch.rows,
@@ -210,14 +232,17 @@ def _posted(connection: Connection, here: object) -> list[Posted]:
 
 def _batch(row: Row[tuple[object, ...]], postings: Sequence[Posting]) -> Batch:
     return Batch(
+        about=row.about,
         pool=row.pool,
+        start_us=row.start_us,
         sha256=row.sha256,
         inputs_sha256=row.inputs_sha256,
         rows=row.lines,
-        cost_micros=None,
+        cost_micros=row.cost_micros,
         book=row.book,
         policy=row.policy,
         model=row.model,
         postings=ordered(postings),
         corrects=row.corrects,
+        sign=row.sign,
     )

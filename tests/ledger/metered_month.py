@@ -11,6 +11,7 @@ from advisor.pricing.book import PriceBook, Tier
 from advisor.pricing.money import MICROS
 from features.tables import METERED, POOL_HOURS, TABLES
 from ingest.lake import Lake
+from ingest.schema import Table
 
 END = datetime(2026, 12, 1, tzinfo=UTC)
 HOURS = [END - timedelta(hours=h) for h in (30, 29, 28, *range(27, 0, -1))]
@@ -69,8 +70,13 @@ def lake_of(folder: Path, taken: list[dict[str, object]], pools: list[dict[str, 
 def put(lake: Lake, taken: list[dict[str, object]], pools: list[dict[str, object]]) -> None:
     """Meter the month again."""
     span = END - timedelta(days=30), END
-    lake.replace("metered", *span, "metering", pa.Table.from_pylist(taken, schema=METERED.schema))
-    lake.replace("pool_hours", *span, "metering", pa.Table.from_pylist(pools, schema=POOL_HOURS.schema))
+    lake.replace("metered", *span, "metering", table_of(taken, METERED))
+    lake.replace("pool_hours", *span, "metering", table_of(pools, POOL_HOURS))
+
+
+def table_of(taken: list[dict[str, object]], of: Table) -> pa.Table:
+    """Rows in a table's schema."""
+    return pa.Table.from_pylist(taken, schema=of.schema)
 
 
 def price_book(version: str = "2026-11", start_us: int = START_US) -> PriceBook:

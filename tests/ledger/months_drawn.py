@@ -29,7 +29,9 @@ def batch(pool: str, *rows: tuple[str, str, int], cost_micros: int | None = None
     """Made of those lines; of a pool that cost what they sum to, unless said otherwise."""
     total = sum(amount for _, _, amount in rows)
     return Batch(
+        about=PERIOD,
         pool=pool,
+        start_us=day,
         sha256=sha256(f"{pool} {day} {rows}".encode()).hexdigest(),
         inputs_sha256="0" * 64,
         rows=len(rows),

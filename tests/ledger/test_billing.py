@@ -7,22 +7,23 @@ from random import Random
 
 import pytest
 from billed import START_US
-from metered_month import COST, END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
+from metered_month import COST, END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
+from months_drawn import ANN, BOB, NOW_US, PERIOD, draft
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
 from advisor.ledger import book_store, ledger_store
 from advisor.ledger.closing import Closing
 from advisor.ledger.drafts import Draft, digest_of
-from advisor.ledger.errors import BadPeriod, NotReady
+from advisor.ledger.errors import BadPeriod, NotReady, TakenBack
 from advisor.ledger.postings import owed
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.errors import BadLineFile, NoPrice
 from advisor.pricing.line_file import read_lines
-from cohabit.billing import draft_of, refuse_unmetered
+from cohabit.billing import corrections, draft_of, refuse_unmetered
 from cohabit.errors import LostInputs, NoSuchLine
 from cohabit.explaining import explain, reference
+from features.tables import METERED, POOL_HOURS
 from ingest.lake import Lake
 
 LATER_US = round((END - timedelta(hours=5)).timestamp() * 1e6)
@@ -157,3 +158,60 @@ def test_the_ledger_sums_to_zero_after_months_were_billed(lake: Lake, tmp_path: 
     assert sum(micros for who, (micros, _, _) in paid.items() if who != "rounding") == sum(
         COST + n for n in range(len(HOURS))
     )
+
+
+def closed(closing: Closing, of: Draft) -> None:
+    begun = closing.begin(of, closing.one(of.period).version, ANN)
+    closing.close(of.period, begun.digest, BOB)
+
+
+DECEMBER = [END + timedelta(hours=h) for h in range(3)]
+
+
+def test_a_correction_nets_to_the_new_cost_less_the_old_and_the_closed_month_stays(
+    lake: Lake, tmp_path: Path, closing: Closing
+) -> None:
+    """A container came late, the last hour's bill changed, and a day was metered that was not before."""
+    books = [price_book()]
+    closed(closing, drafted(lake, tmp_path / "l"))
+    before = ledger_store.batches(closing.engine, "c", PERIOD)
+    late = [*rows(), metered_row(HOURS[0], "late-1", "cpu", 1.0)]
+    pools = [*pool_rows([HOURS[0] - timedelta(days=1)]), *pool_rows()[:-1], {**pool_rows()[-1], "cost_micros": 5}]
+    put(lake, late, pools)
+    lake.replace("metered", END, END + timedelta(days=1), "metering", table_of(rows(DECEMBER), METERED))
+    lake.replace("pool_hours", END, END + timedelta(days=1), "metering", table_of(pool_rows(DECEMBER), POOL_HOURS))
+
+    standing = ledger_store.standing(closing.engine, "c", PERIOD)
+    december = draft_of(
+        lake, "c", "2026-12", books=books, folder=tmp_path / "l", progress=lambda *_: None, corrected={PERIOD: standing}
+    )
+    closed(closing, december)
+
+    corrected = [batch for batch in december.batches if batch.about == PERIOD]
+    added = sum(batch.amount_micros for batch in corrected)
+    assert added == COST + (5 - (COST + len(HOURS) - 1))
+    assert [batch.sign for batch in corrected] == [-1, -1, 1, 1, 1]
+    assert ledger_store.batches(closing.engine, "c", PERIOD) == before
+    assert ledger_store.total(closing.engine, "c") == 0
+    now = ledger_store.standing(closing.engine, "c", PERIOD)
+    assert sum(one.batch.amount_micros for one in now) == sum(row["cost_micros"] for row in pools)  # type: ignore[misc]
+
+
+def test_what_did_not_change_is_not_corrected(lake: Lake, tmp_path: Path, closing: Closing) -> None:
+    of = drafted(lake, tmp_path / "l")
+    closed(closing, of)
+
+    assert corrections(of.batches, ledger_store.standing(closing.engine, "c", PERIOD)) == []
+
+
+def test_two_months_do_not_correct_the_same_twice(lake: Lake, tmp_path: Path, closing: Closing) -> None:
+    closed(closing, drafted(lake, tmp_path / "l"))
+    put(lake, [*rows(), metered_row(HOURS[0], "late-1", "cpu", 1.0)], pool_rows())
+    standing = ledger_store.standing(closing.engine, "c", PERIOD)
+    again = corrections(drafted(lake, tmp_path / "l").batches, standing)
+    closed(closing, draft(*again, period="2026-12"))
+
+    with pytest.raises(TakenBack, match="open this one again"):
+        closed(closing, draft(*again, period="2027-01"))
+    assert closing.one("2027-01").state == "closing"
+    assert ledger_store.batches(closing.engine, "c", "2027-01") == []

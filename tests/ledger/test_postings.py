@@ -81,7 +81,7 @@ def test_a_month_is_not_closed_with_nothing_or_with_a_file_twice() -> None:
     one = batch("std@a", ("ads", "base", 7))
     with pytest.raises(NotReady, match="nothing was metered"):
         refuse_wrong(draft())
-    with pytest.raises(NotReady, match="twice"):
+    with pytest.raises(NotReady, match="pool's day is in it twice"):
         refuse_wrong(draft(one, one))
 
 

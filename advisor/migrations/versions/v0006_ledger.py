@@ -74,7 +74,11 @@ def _make_ledger() -> None:
         sa.Column("id", number, primary_key=True),
         sa.Column("cluster", sa.String(253), nullable=False),
         sa.Column("period", sa.String(7), nullable=False),
+        sa.Column("about", sa.String(7), nullable=False),
         sa.Column("pool", sa.String(300), nullable=False),
+        sa.Column("start_us", sa.BigInteger, nullable=False),
+        sa.Column("sign", sa.Integer, nullable=False),
+        sa.Column("cost_micros", sa.BigInteger, nullable=False),
         sa.Column("sha256", sa.String(64), nullable=False),
         sa.Column("inputs_sha256", sa.String(64), nullable=False),
         sa.Column("lines", sa.BigInteger, nullable=False),
@@ -88,6 +92,9 @@ def _make_ledger() -> None:
         sa.Index("ledger_batches_of_period", "cluster", "period"),
         sa.Index("ledger_batches_by_file", "sha256"),
     )
+    back = sa.text("sign = -1")
+    index = "ledger_batches_taken_back"
+    op.create_index(index, "ledger_batches", ["corrects"], unique=True, sqlite_where=back, postgresql_where=back)
     op.create_table(
         "ledger_postings",
         sa.Column("batch", sa.BigInteger, sa.ForeignKey("ledger_batches.id"), primary_key=True),
