@@ -20,7 +20,7 @@ from features.order import joint, ranks, rising
 from features.pools import pools_of
 from features.tables import METERED
 from features.windows import SECOND_US, WINDOW_US, once
-from ingest.schema import TIMESTAMP
+from ingest.schema import TIMESTAMP, USAGE
 from ingest.selection import microseconds
 
 Bools = NDArray[np.bool_]
@@ -62,6 +62,7 @@ EVERYBODYS = ("cpu", "memory")
 USED = [*dict.fromkeys(name for resource in RESOURCES for name in resource.usage)]
 COLUMNS = [*KEYS, *IDENTITY, "ts", "interval_s", *USED, "topic", "partition", "offset"]
 """Columns of usage that metering reads."""
+READ = pa.schema([USAGE.schema.field(name) for name in COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,12 @@ def standing_in(placements: pa.Table, hours: Hours) -> pa.Table:
     over = np.append(ts[order][1:], [0])[: len(order)] <= hours.start_us
     kept = order[~(followed & over) & (ts[order] < hours.end_us)]
     return placements.take(pa.array(np.sort(kept)))
+
+
+def nodes_in(*tables: pa.Table) -> pa.Table:
+    """Columns cluster and node of the nodes that rows of some tables are about, each once."""
+    named = [rows.select(["cluster", "node"]) for rows in tables]
+    return pa.concat_tables(named, promote_options="permissive").group_by(["cluster", "node"]).aggregate([])
 
 
 def _overlapping(usage: pa.Table, hours: Hours) -> pa.Table:
