@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.metering import COLUMNS, GIB, Hours
+from features.meter import COLUMNS, GIB, Hours
 from features.tables import BILLS
 from features.windows import WINDOW_US
 from ingest.schema import NODES, PLACEMENTS, TIMESTAMP, USAGE, Table

@@ -14,7 +14,7 @@ from cohabit.console import Bar, bar
 from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill
 from cohabit.settings import SparkSettings
 from features.bills import FOCUS, MICROS, PLAIN, bill_rows
-from features.metering import HOUR_US, Hours
+from features.meter import HOUR_US, Hours
 from features.metering_job import run_local
 from features.tables import BILLS
 from ingest.lake import Lake

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from features.asof import NEVER
 from features.job import Progress
-from features.metering import COLUMNS, HOUR_US, Hours, metered, nodes_in, standing_in
+from features.meter import COLUMNS, HOUR_US, Hours
+from features.metering import metered, nodes_in, standing_in
 from features.node_state import Facts
 from features.pools import pool_hours
 from features.rates import LOOK_BACK_US, rates

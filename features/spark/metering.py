@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from features.job import Progress
-from features.metering import COLUMNS, READ, Hours, metered, nodes_in
+from features.meter import COLUMNS, READ, Hours
+from features.metering import metered, nodes_in
 from features.metering_job import JOB, LONGEST, TICK, days, facts_until, times, write_pools
 from features.node_state import Facts
 from features.rates import LOOK_BACK_US

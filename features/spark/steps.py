@@ -23,7 +23,8 @@ from features.arrow import Ints
 from features.asof import NEVER
 from features.hashing import Hashes, of_windows
 from features.job import Stretch
-from features.metering import COLUMNS, READ, Hours, metered, nodes_in
+from features.meter import COLUMNS, READ, Hours
+from features.metering import metered, nodes_in
 from features.node_state import Facts, node_state
 from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources

@@ -15,7 +15,8 @@ from sampled import placement_messages, sample_messages
 from cohabit.command_parts import TOPICS
 from cohabit.simulation import simulate_into
 from features.asof import NEVER
-from features.metering import COLUMNS, Hours, metered, nodes_in
+from features.meter import COLUMNS, Hours
+from features.metering import metered, nodes_in
 from features.metering_job import run_local
 from features.node_state import Facts
 from features.pools import pool_hours
