@@ -21,7 +21,8 @@ from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import Rule
 from benchmarks.billing_site import DAY_HOURS, START_US, Site, bills, described, placed, used
 from benchmarks.runner import OURS, Benchmark, Result
-from features.metering import HOUR_US, Hours, metered
+from features.meter import HOUR_US, Hours
+from features.metering import metered
 from features.node_state import Facts
 from features.pools import pool_hours
 

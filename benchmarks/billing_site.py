@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.metering import COLUMNS, GIB, Hours
+from features.meter import COLUMNS, GIB, Hours
 from features.tables import BILLS
 from features.windows import WINDOW_US
 from ingest.schema import NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
@@ -154,4 +154,5 @@ def _place(column: pa.ChunkedArray, names: list[str]) -> Ints:
     place = {name: i for i, name in enumerate(names)}
     encoded = column.combine_chunks().dictionary_encode()
     places: Ints = np.array([place[name] for name in encoded.dictionary.to_pylist()], np.int64)
-    return np.take(places, encoded.indices.to_numpy())
+    found: Ints = np.take(places, encoded.indices.to_numpy())
+    return found

@@ -315,3 +315,30 @@ class SearchMissing(CohabitError):
         super().__init__(
             "the plan was searched for with numba, which is not installed here: install the extra optimise"
         )
+
+
+class OtherBill(CohabitError):
+    """A bill of that name was imported, and it said something else."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"a bill {name!r} was imported before, and this one says something else: what was imported is never "
+            "changed. Import the difference under another name"
+        )
+
+
+class BillTooLarge(CohabitError):
+    """A file that is no bill, by its size."""
+
+    def __init__(self, path: Path, size_bytes: int, limit_bytes: int) -> None:
+        self.path, self.size_bytes, self.limit_bytes = path, size_bytes, limit_bytes
+        super().__init__(f"{path} has {size_bytes:,} bytes (limit {limit_bytes:,}): export pools alone, or cut it up")
+
+
+class NotText(CohabitError):
+    """A file that is not CSV."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path} is not text in UTF-8: export the bill as CSV, uncompressed")

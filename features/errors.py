@@ -33,3 +33,11 @@ class MixedCurrencies(FeaturesError):
             f"bills {', '.join(bills)} name costs of the same pool and hour in {', '.join(currencies)}: nothing is "
             "converted; import them again in one currency"
         )
+
+
+class BadBill(FeaturesError):
+    """A bill that cannot be imported."""
+
+    def __init__(self, bill: str, line: int, column: str, reason: str) -> None:
+        self.bill, self.line, self.column, self.reason = bill, line, column, reason
+        super().__init__(f"bill {bill!r}, line {line}, column {column}: {reason}; nothing was imported")

@@ -212,12 +212,21 @@ class Lake:
         parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self.parts(table, start, end)]
         return each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
 
-    def rows(self, table: str, start: datetime, end: datetime) -> pa.Table:
+    def rows(
+        self,
+        table: str,
+        start: datetime,
+        end: datetime,
+        columns: Sequence[str] | None = None,
+        *,
+        nodes: Sequence[str] | None = None,
+    ) -> pa.Table:
         """Rows whose time lies in [start, end), in no order, duplicates still in: for jobs that sort by themselves."""
         kind = self.table(table)
-        wanted = within(kind.time, self._unexpired(table, start), end)
-        parts = [self._read_part(part, kind, wanted, kind.schema.names) for part in self.parts(table, start, end)]
-        return pa.concat_tables([kind.schema.empty_table(), *parts])
+        names = list(columns) if columns is not None else kind.schema.names
+        wanted = condition(kind, self._unexpired(table, start), end, nodes=nodes, as_of=None)
+        parts = [self._read_part(part, kind, wanted, names) for part in self.parts(table, start, end)]
+        return pa.concat_tables([kind.schema.empty_table().select(names), *parts])
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """All rows in pieces of at most PIECE_ROWS, in no order, duplicates still in: for more than memory holds.

@@ -20,7 +20,7 @@ def condition(
     """Rows with a time in [start, end), on one of the nodes, that had arrived by `as_of`; None asks nothing."""
     condition = within(kind.time, start, end)
     if nodes is not None:
-        condition &= pc.field("node").isin(list(nodes))
+        condition &= pc.field("node").isin(pa.array(nodes, pa.string()))
     if as_of is not None:
         condition &= pc.field("arrived_at") <= pa.scalar(as_of, TIMESTAMP)
     return condition

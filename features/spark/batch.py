@@ -58,7 +58,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     inside, late = _between(first, last), F.expr(f"arrived_at - ts > interval {LATENESS_US} microseconds")
     seen, late_samples = Observation(), 0
     counted = usage.where(inside).observe(seen, F.count(F.when(late, 1)).alias("late"))
-    groups = _groups(usage.sparkSession, lake.count("usage", first, last) + lake.count("samples", first, last))
+    groups = groups_of(usage.sparkSession, lake.count("usage", first, last) + lake.count("samples", first, last))
     if lake.span("samples"):
         samples = _samples(usage.sparkSession, lake, stretch, groups)
         late_samples = samples.where(inside & late).count()
@@ -85,8 +85,8 @@ def _samples(spark: SparkSession, lake: Lake, stretch: Stretch, groups: int) -> 
     """Landed samples of a stretch and of the look-back before it, by node."""
     first, last = stretch.samples()
     before = first - timedelta(microseconds=LOOK_BACK_US)
-    landed = _landed(spark, lake, SAMPLES, before, last)
-    return landed.where(_between(before, last)).transform(by_node, groups).persist()
+    found = landed(spark, lake, SAMPLES, before, last)
+    return found.where(_between(before, last)).transform(by_node, groups).persist()
 
 
 def _write_node_usage(samples: DataFrame, lake: Lake, stretch: Stretch, facts: Facts, progress: Progress) -> None:
@@ -100,17 +100,18 @@ def _between(first: datetime, last: datetime) -> Column:
     return (F.col("ts") >= F.lit(first)) & (F.col("ts") < F.lit(last))
 
 
-def _groups(spark: SparkSession, samples: int) -> int:
+def groups_of(spark: SparkSession, samples: int) -> int:
     """How many parts the nodes, or the apps, are split into: Spark's own number, more where parts would be large."""
     return max(int(str(spark.conf.get("spark.sql.shuffle.partitions"))), samples // MOST_IN_PART)
 
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
     """Usage rows landed for the stretch; duplicates and late rows still in."""
-    return _landed(spark, lake, USAGE, *stretch.samples())
+    return landed(spark, lake, USAGE, *stretch.samples())
 
 
-def _landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: datetime) -> DataFrame:
+def landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: datetime) -> DataFrame:
+    """Rows of the files that overlap [start, end); edges are the caller's."""
     files, schema = lake.files(table.name, start, end), spark_schema(table.schema)
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 

@@ -20,15 +20,18 @@ from pyspark.sql.types import StructType
 from features.antagonists import antagonists
 from features.apps import labels_of, profiles_of
 from features.arrow import Ints
+from features.asof import NEVER
 from features.hashing import Hashes, of_windows
 from features.job import Stretch
+from features.meter import COLUMNS, READ, Hours
+from features.metering import metered, nodes_in
 from features.node_state import Facts, node_state
 from features.rates import LOOK_BACK_US, count_within, rates
 from features.residents import Sources
 from features.sampling import COUNTED, TALLY, Draw, chosen, chosen_of, tally, total, weighted
 from features.spans import contention
 from features.streamed import MESSAGE, messages
-from features.tables import ANTAGONISTS, CONTENTION, LABELS, NODE_STATE, PROFILES, TRAINING
+from features.tables import ANTAGONISTS, CONTENTION, LABELS, METERED, NODE_STATE, PROFILES, TRAINING
 from features.training import training_rows
 from features.windows import WINDOW_US
 from ingest.schema import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE
@@ -83,6 +86,26 @@ def with_rates(samples: DataFrame, facts: Facts, stretch: Stretch) -> DataFrame:
     inside = within("ts", *stretch.samples())
     kernel = whole_partitions(lambda rows: rates(rows, facts).usage.filter(inside), SAMPLES.schema)
     return samples.mapInArrow(kernel, spark_schema(USAGE.schema))
+
+
+def with_all_rates(samples: DataFrame, facts: Facts) -> DataFrame:
+    """Usage of pods, made of samples however late they arrived, with what metering reads of it.
+
+    In:  rows of table samples, from by_node, features.rates.LOOK_BACK_US more than what is wanted.
+    Out: features.metering.COLUMNS.
+    """
+    kernel = whole_partitions(lambda rows: rates(rows, facts, lateness_us=NEVER).usage.select(COLUMNS), SAMPLES.schema)
+    return samples.mapInArrow(kernel, spark_schema(READ))
+
+
+def with_metered(usage: DataFrame, facts: Facts, hours: Hours) -> DataFrame:
+    """What containers on nodes with any usage reserved and used, hour by hour.
+
+    In:  features.metering.COLUMNS of table usage, from by_node; an hour more than what is wanted.
+    Out: rows of table metered.
+    """
+    kernel = whole_partitions(lambda rows: metered(rows, facts, hours, nodes_in(rows)), READ)
+    return usage.mapInArrow(kernel, spark_schema(METERED.schema))
 
 
 def with_node_usage(samples: DataFrame, facts: Facts, stretch: Stretch, impossible: "Accumulator[int]") -> DataFrame:

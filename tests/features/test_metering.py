@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import T0, at, nodes, placements, usage
 
-from features.metering import GIB, HOUR_US, MICROS, RESOURCES, Hours, metered, minutes_of, standing_in
+from features.meter import GIB, HOUR_US, MICROS, RESOURCES, Hours
+from features.metering import metered, minutes_of, standing_in
 from features.node_state import Facts
 from features.tables import METERED
 from ingest.selection import microseconds
@@ -288,6 +289,17 @@ def test_neither_the_order_of_rows_nor_how_time_and_nodes_are_cut_makes_a_differ
             own = used.filter(pa.array([name == node for name in used["node"].to_pylist()], pa.bool_()))
             pieces.append(meter(own, standing_in(placed, hour), hour, node))
     assert pa.concat_tables(pieces).sort_by([(name, "ascending") for name in METERED.key]).equals(whole)
+
+
+def test_whose_a_deleted_container_was_is_still_told_hours_later() -> None:
+    events = placements(
+        {"container": "c", "ts": -7000, "team": "ads"}, {"container": "c", "ts": -6000, "event": "delete"}
+    )
+
+    found = meter(usage(*steady(minutes=range(1))), standing_in(events, ONE))
+
+    assert found["team"].to_pylist() == ["ads", "ads"]
+    assert standing_in(events, ONE).num_rows == 2
 
 
 def test_every_resource_is_named_in_the_order_of_the_table() -> None:

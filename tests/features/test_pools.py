@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rows import T0, at, nodes
 
 from features.errors import MixedCurrencies
-from features.metering import HOUR_US, MICROS
+from features.meter import HOUR_US, MICROS
 from features.pools import pool_hours, pool_names
 from features.tables import BILLS
 from ingest.selection import microseconds

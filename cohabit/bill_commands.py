@@ -1,0 +1,88 @@
+"""`cohabit bill`: what was reserved and used, and what it cost. meter, import."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cohabit.command_line import LakeOption, settings, told_plainly
+from cohabit.console import console
+
+bill_app = typer.Typer(no_args_is_help=True, help="Meter what containers reserve and use, and what pools cost.")
+
+HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
+
+
+@bill_app.command("meter")
+@told_plainly
+def meter_command(
+    start: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=HOUR_FORMATS, help="First hour, UTC; the first one not metered when left out."),
+    ] = None,
+    end: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=HOUR_FORMATS, help="Not this hour any more; all that are over when left out."),
+    ] = None,
+    lake: LakeOption = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="With Spark; the tables are the same to the last bit.")
+    ] = False,
+) -> None:
+    """Add up minute by minute what each container requested and used, and what there was of each pool.
+
+    Writes tables metered and pool_hours, which know no prices. Hours that are metered again are replaced, so late
+    usage and bills count once --from names their hours. A container without usage is metered by its request, one
+    without a request by its use; minutes with neither are told as gaps. A pool costs what cost_micros_per_hour of its
+    nodes say, or what a bill says that was imported.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.metering import hours_to_meter, meter_hours
+
+    own = settings()
+    opened = existing_lake(own, lake)
+    hours = hours_to_meter(opened, start, end)
+    if not hours.count:
+        console.print("nothing to meter: every hour that is over was; --from meters hours again")
+        return
+    rows = meter_hours(opened, hours, own.spark if spark or own.spark.master is not None else None)
+    console.print(f"{hours.count:,} hours: {rows['metered']:,} rows metered, {rows['pool_hours']:,} hours of pools")
+
+
+@bill_app.command("import")
+@told_plainly
+def import_command(
+    file: Annotated[Path, typer.Argument(help="CSV with a header.", exists=True, dir_okay=False)],
+    name: Annotated[str, typer.Option("--name", help="Of the bill, such as aws-2026-11; on every cost that it tells.")],
+    form: Annotated[
+        str,
+        typer.Option("--format", help="csv: pool,start,end,cost,currency. focus: FOCUS 1.x, cost and usage."),
+    ] = "csv",
+    pool_column: Annotated[
+        str | None,
+        typer.Option(help="Column that names the pool; of focus ResourceName, else tag x_pool, when left out."),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Take a pool's cost from a bill: each of its rows is spread over its hours, nothing is lost to rounding.
+
+    Pools are called class@site: node pool, else SKU, else CPU model, then the zone; `unknown` for what nobody told.
+    Times are whole hours, UTC. Importing the same bill again changes nothing; another one needs another name. Then
+    meter the hours again.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.metering import import_bill
+
+    if form not in ("csv", "focus"):
+        raise typer.BadParameter(f"--format {form}: there are csv and focus")
+    own = settings()
+    done = import_bill(existing_lake(own, lake), file, name, cluster=own.cluster, form=form, pool_column=pool_column)
+    if not done.new:
+        console.print(f"bill {name} was imported before, and is the same: nothing was changed")
+        return
+    told = ", ".join(f"{amount} {currency}" for currency, amount in sorted(done.totals.items()))
+    console.print(f"bill {name}: {told} over {done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC")
+    console.print(
+        f"now meter these hours: cohabit bill meter --from {done.start:%Y-%m-%dT%H} --to {done.end:%Y-%m-%dT%H}"
+    )

@@ -1,0 +1,142 @@
+"""Metering and bills as commands do them: which hours, in this process or with Spark, and each bill once. An edge."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cohabit.console import Bar, bar
+from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill
+from cohabit.settings import SparkSettings
+from features.bills import FOCUS, MICROS, PLAIN, bill_rows
+from features.meter import HOUR_US, Hours
+from features.metering_job import run_local
+from features.tables import BILLS
+from ingest.lake import Lake
+from ingest.origin import BatchId
+from ingest.selection import microseconds
+
+MOST_BYTES = 1 << 28
+HOUR = timedelta(hours=1)
+
+
+def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None) -> Hours:
+    """The hours that options name; without, those from the last metered one until the last full one in the lake.
+
+    Raises:
+        EmptyLake: there is no usage.
+        BadOption: a time is within an hour, or nothing lies between them.
+    """
+    spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
+    if not spans and (start is None or end is None):
+        raise EmptyLake(lake.root)
+    metered_us = max((part.end_us for part in lake.range_parts("metered")), default=None)
+    first_us = _hour_us("--from", start)
+    if first_us is None:
+        first_us = min(low for low, _ in spans) // HOUR_US * HOUR_US if metered_us is None else metered_us
+    end_us = _hour_us("--to", end)
+    if end_us is None:
+        end_us = max(high for _, high in spans) // HOUR_US * HOUR_US
+    if end_us <= first_us and (start is not None or end is not None):
+        raise BadOption("no hour lies between --from and --to: --to names the first hour that is not metered any more")
+    return Hours(first_us, max(0, (end_us - first_us) // HOUR_US))
+
+
+def _hour_us(option: str, moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    if moment.minute or moment.second:
+        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within an hour: name a full one")
+    return microseconds(moment.replace(tzinfo=UTC))
+
+
+def meter_hours(lake: Lake, hours: Hours, spark: SparkSettings | None) -> Mapping[str, int]:
+    """Meter hours, showing how far it is; rows written by table."""
+    written = {"metered": 0, "pool_hours": 0}
+    with bar("metering") as shown:
+        days = _Days(shown, hours, written)
+        if spark is None:
+            run_local(lake, hours, days.told)
+        else:
+            _with_spark(lake, hours, spark, days)
+    return written
+
+
+@dataclass
+class _Days:
+    """How far metering is."""
+
+    shown: Bar
+    hours: Hours
+    written: dict[str, int]
+    done: int = 0
+
+    def told(self, table: str, rows: int) -> None:
+        """A day of a table was written."""
+        self.written[table] += rows
+        if table == "pool_hours":
+            self.done = min(self.done + 24, self.hours.count)
+            self.shown.tell("hours metered", self.done, self.hours.count)
+
+
+def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) -> None:
+    from features.spark.metering import run_spark
+    from features.spark.session import LOCAL_MASTER, spark_session
+
+    with spark_session(settings.master or LOCAL_MASTER, {"spark.driver.memory": settings.driver_memory}) as spark:
+        run_spark(spark, lake, hours, days.told)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A bill: whether it is new, its rows by the hour, what it comes to by currency, and its hours."""
+
+    new: bool
+    rows: int
+    totals: Mapping[str, Decimal]
+    start: datetime
+    end: datetime
+
+
+def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, pool_column: str | None) -> Imported:
+    """Land a bill, once.
+
+    Raises:
+        BadBill: a row cannot be read.
+        BillTooLarge: the file has more than MOST_BYTES.
+        NotText: it is not UTF-8.
+        OtherBill: another one was imported by this name.
+    """
+    if (size := file.stat().st_size) > MOST_BYTES:
+        raise BillTooLarge(file, size, MOST_BYTES)
+    try:
+        content = file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise NotText(file) from error
+    columns = PLAIN if form == "csv" else FOCUS
+    columns = columns if pool_column is None else replace(columns, pool=pool_column)
+    rows = bill_rows(content, name, cluster, columns)
+    origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
+    new = bool(lake.append(BILLS.name, rows, origin))
+    if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
+        raise OtherBill(name)
+    hours = rows["hour"].to_pylist()
+    return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR)
+
+
+def _landed(lake: Lake, name: str, cluster: str) -> pa.Table:
+    """What of a bill is in the lake."""
+    found = lake.read(BILLS.name)
+    own = found.filter(pc.and_(pc.equal(found["bill"], name), pc.equal(found["cluster"], cluster)))
+    return own.sort_by([(key, "ascending") for key in ("hour", *BILLS.key)]).combine_chunks()
+
+
+def _totals(rows: pa.Table) -> dict[str, Decimal]:
+    sums = rows.group_by("currency").aggregate([("cost_micros", "sum")])
+    told = zip(sums["currency"].to_pylist(), sums["cost_micros_sum"].to_pylist(), strict=True)
+    return {currency: Decimal(micros) / MICROS for currency, micros in told}

@@ -1,0 +1,48 @@
+"""The metering job with Spark: whole nodes a partition, a day of hours at a time. An edge."""
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from features.job import Progress
+from features.meter import COLUMNS, READ, Hours
+from features.metering import metered, nodes_in
+from features.metering_job import JOB, LONGEST, TICK, days, facts_until, times, write_pools
+from features.node_state import Facts
+from features.rates import LOOK_BACK_US
+from features.spark.batch import groups_of, landed
+from features.spark.steps import by_node, with_all_rates, with_metered
+from features.windows import WINDOW_US
+from ingest.lake import Lake
+from ingest.schema import SAMPLES, USAGE
+
+
+def run_spark(spark: SparkSession, lake: Lake, hours: Hours, progress: Progress) -> None:
+    """As features.metering_job.run_local, the same rows to the last bit."""
+    for day in days(hours):
+        nodes, placements = facts_until(lake, day)
+        facts, staged = Facts(nodes, placements), lake.stage("metered", JOB)
+        start, end = times(day)
+        last, before = end + LONGEST + TICK, start - timedelta(microseconds=LOOK_BACK_US)
+        after = end + timedelta(microseconds=WINDOW_US)
+        groups = groups_of(spark, lake.count("usage", start, last) + lake.count("samples", before, after))
+        usage = landed(spark, lake, USAGE, start, last).where(F.col("ts") > F.lit(start)).select(*COLUMNS)
+        if lake.span("samples"):
+            samples = landed(spark, lake, SAMPLES, before, after)
+            inside = samples.where((F.col("ts") >= F.lit(before)) & (F.col("ts") < F.lit(after)))
+            usage = usage.unionByName(inside.transform(by_node, groups).transform(with_all_rates, facts))
+        usage.transform(by_node, groups).transform(with_metered, facts, day).write.parquet(str(staged))
+        pq.write_table(_silent(ds.dataset(staged).to_table(["cluster", "node"]), facts, day), staged / "silent.parquet")
+        progress("metered", lake.replace("metered", start, end, JOB, staged))
+        progress("pool_hours", write_pools(lake, day, nodes))
+
+
+def _silent(seen: pa.Table, facts: Facts, hours: Hours) -> pa.Table:
+    """What containers were placed on nodes of which there is no usage at all."""
+    told = nodes_in(facts.placements)
+    where = told.join(nodes_in(seen), ["cluster", "node"], join_type="left anti")
+    return metered(READ.empty_table(), facts, hours, where)

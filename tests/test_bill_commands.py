@@ -1,0 +1,103 @@
+"""`cohabit bill`: hours are metered from where it stopped, a bill is imported once, and errors say what to do."""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pyarrow.compute as pc
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
+
+from cohabit.cli import app
+from cohabit.command_parts import TOPICS
+from cohabit.simulation import simulate_into
+from features.tables import TABLES
+from ingest.lake import Lake
+from ingest.metrics import IngestMetrics
+from ingest.simulator.run import Plan
+from ingest.streams import ingest_files
+
+PLAN = Plan(nodes=3, apps=4, per_node=4, hours=2.2)
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two hours and a bit of a small cluster, landed."""
+    simulate_into(tmp_path / "stream", PLAN, lambda _done, _of: None)
+    lake = Lake.open(tmp_path / "lake", TABLES)
+    metrics = IngestMetrics.on(CollectorRegistry())
+    ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    return tmp_path
+
+
+@pytest.fixture
+def bill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `cohabit bill`; exit code, and what it printed."""
+    for name in [name for name in os.environ if name.startswith("COHABIT_")]:
+        monkeypatch.delenv(name)
+
+    def run(*words: str) -> tuple[int, str]:
+        own = {"COHABIT_LAKE": str(folder / "lake"), "COHABIT_CLUSTER": PLAN.cluster, "COLUMNS": "300"}
+        ran = CliRunner().invoke(app, ["bill", *words], env=own, catch_exceptions=False)
+        structlog.reset_defaults()
+        return ran.exit_code, " ".join(ran.output.split())
+
+    return run
+
+
+def test_hours_that_are_over_are_metered_once_and_again_when_told(folder: Path, bill: Run) -> None:
+    first, nothing, again = bill("meter"), bill("meter"), bill("meter", "--from", f"{PLAN.start:%Y-%m-%dT%H}")
+
+    lake = Lake.open(folder / "lake", TABLES)
+    hours = pc.unique(lake.read("metered")["hour"]).to_pylist()
+    assert hours == [PLAN.start + timedelta(hours=n) for n in range(2)]
+    assert first[0] == again[0] == nothing[0] == 0
+    assert f"2 hours: {lake.read('metered').num_rows:,} rows metered" in first[1]
+    assert first[1] == again[1]
+    assert "nothing to meter" in nothing[1]
+
+
+def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: Path, bill: Run) -> None:
+    bill("meter")
+    lake = Lake.open(folder / "lake", TABLES)
+    pool = lake.read("pool_hours")["pool"][0].as_py()
+    end = PLAN.start + timedelta(hours=2)
+    row = f"{pool},{PLAN.start:%Y-%m-%dT%H:%M:%SZ},{end:%Y-%m-%dT%H:%M:%SZ},10.000001,EUR"
+    file = folder / "bill.csv"
+    file.write_text(f"pool,start,end,cost,currency\n{row}\n")
+
+    code, told = bill("import", str(file), "--name", "nov")
+    assert code == 0, told
+    assert "10.000001 EUR over 2 hours of pools" in told
+    metered = bill(*told[told.index("cohabit bill meter") :].split()[2:])
+
+    assert metered[0] == 0, metered
+    found = [row for row in lake.read("pool_hours").to_pylist() if row["pool"] == pool]
+    assert [(row["cost_micros"], row["cost_source"]) for row in found] == [(5_000_001, "nov"), (5_000_000, "nov")]
+    assert "is the same: nothing was changed" in bill("import", str(file), "--name", "nov")[1]
+    file.write_text(file.read_text().replace("10.0", "11.0"))
+    code, told = bill("import", str(file), "--name", "nov")
+    assert (code, "under another name" in told) == (1, True)
+    assert lake.read("bills").num_rows == 2
+
+
+def test_errors_say_what_to_do(folder: Path, bill: Run) -> None:
+    broken = folder / "broken.csv"
+    broken.write_text("pool,start,end,cost\n")
+    binary = folder / "binary.csv"
+    binary.write_bytes(b"\xff\xfe")
+
+    for words, says in (
+        (("meter", "--from", "2026-03-02T00:30"), "lies within an hour: name a full one"),
+        (("meter", "--from", "2026-03-02", "--to", "2026-03-01"), "no hour lies between"),
+        (("meter", "--lake", str(folder / "none")), "none"),
+        (("import", str(broken), "--name", "x"), "line 1, column currency: the header does not have it"),
+        (("import", str(binary), "--name", "x"), "is not text in UTF-8"),
+    ):
+        code, told = bill(*words)
+        assert (code, says in told) == (1, True), told
