@@ -1,4 +1,4 @@
-"""`cohabit bill`: what was reserved and used, and what it cost. meter, import."""
+"""`cohabit bill`: what was reserved and used, and what it cost. meter, import; the ledger's own in ledger_commands."""
 
 from datetime import datetime
 from pathlib import Path
@@ -8,8 +8,18 @@ import typer
 
 from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.console import console
+from cohabit.ledger_commands import ledger_app
 
-bill_app = typer.Typer(no_args_is_help=True, help="Meter what containers reserve and use, and what pools cost.")
+bill_app = typer.Typer(
+    no_args_is_help=True,
+    help="""Meter what containers reserve and use, price it, and close months that add up.
+
+    Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Each month:
+    [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line.
+    """,
+    rich_markup_mode="rich",
+)
+bill_app.add_typer(ledger_app)
 
 HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
 

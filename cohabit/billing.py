@@ -82,9 +82,8 @@ def draft_of(
     currencies = {book.version: book.currency for book in books}
     used = sorted({currencies[batch.book] for batch in found})
     if len(used) > 1:
-        raise NotReady(
-            period, [f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"]
-        )
+        several = f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"
+        raise NotReady(period, [several])
     return Draft(FORMAT, cluster, period, used[0], tuple(found))
 
 

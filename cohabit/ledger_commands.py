@@ -79,8 +79,8 @@ def propose_book_command(
 ) -> None:
     """Put a version of the price book before a second person; nothing is billed by it until somebody approves it.
 
-    It applies from a full hour on that has not begun, until the next version begins, and is never changed. Without a
-    file a whole example is printed: cohabit bill propose-book > book.toml
+    It applies from a full hour on that has not begun, until the next version begins, and is never changed; the very
+    first one may begin in the past. Without a file a whole example is printed: cohabit bill propose-book > book.toml
     """
     from advisor.ledger import book_store
     from advisor.ledger.books import summary
@@ -156,8 +156,8 @@ def close_command(
 
     The first time a draft is made of what was metered, late data included, and printed with its name: look at it. With
     --confirm and that name the month is billed, all of it in one transaction, and never changed again. What was wrong
-    in a closed month, since data came late or its bill changed, is corrected in a later one: meter it again, and name it
-    with --correct.
+    in a closed month, since data came late or a bill changed, is corrected in a later one: meter it again, and name
+    it with --correct.
     """
     from cohabit.bill_tables import show_draft, show_payables
     from cohabit.billing import refuse_unmetered

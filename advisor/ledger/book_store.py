@@ -38,6 +38,8 @@ def propose(engine: Engine, book: PriceBook, at_us: int, entry: Entry) -> None:
 def approve(engine: Engine, version: str, by: str, at_us: int, entry: Entry) -> PriceBook:
     """A second person agrees; the version in force before it ends where it begins.
 
+    The very first one may begin in the past: nothing can have been billed without a price.
+
     Raises:
         NoSuchPriceBook: there is none.
         NotApproved: it is who proposed it.
@@ -49,8 +51,8 @@ def approve(engine: Engine, version: str, by: str, at_us: int, entry: Entry) -> 
         kept = _all(connection)
         one = _one(kept, version)
         refuse_decided(one)
-        signed = approved(one.book, by)
-        added(in_force(kept), signed, at_us)
+        signed, before = approved(one.book, by), in_force(kept)
+        added(before, signed, at_us if before else min(at_us, signed.start_us - 1))
         _set(connection, version, approved_by=by, approved_us=at_us)
         audit.add(connection, entry)
     return signed

@@ -58,11 +58,18 @@ def test_a_version_ends_where_the_next_one_begins_and_hours_before_keep_theirs(s
 
 def test_what_has_begun_is_neither_approved_nor_withdrawn(store: Engine) -> None:
     put(store, proposed("v1"))
-    with pytest.raises(AlreadyStarted):
-        sign(store, "v1", at_us=START_US)
+    put(store, proposed("v2", START_US + HOUR_US))
     sign(store, "v1")
     with pytest.raises(AlreadyStarted):
+        sign(store, "v2", at_us=START_US + HOUR_US)
+    with pytest.raises(AlreadyStarted):
         book_store.withdraw(store, "v1", "bob", START_US, entry(BOB))
+
+
+def test_the_very_first_version_may_begin_in_the_past(store: Engine) -> None:
+    put(store, proposed("v1"))
+
+    assert sign(store, "v1", at_us=START_US + 5 * HOUR_US).start_us == START_US
 
 
 def test_what_was_withdrawn_does_not_count_and_is_not_approved(store: Engine) -> None:
