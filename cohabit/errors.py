@@ -142,6 +142,23 @@ class NoSuchLine(CohabitError):
         super().__init__(f"there is no line {told[:80]!r}: {reason}")
 
 
+class NoSuchAccount(CohabitError):
+    """Nothing was billed to an account in a month."""
+
+    def __init__(self, account: str, period: str, known: Sequence[str]) -> None:
+        self.account, self.period, self.known = account, period, tuple(known)
+        there = ", ".join(name for name in known if not name.startswith("pool:"))
+        super().__init__(f"nothing was billed to {account[:80]!r} in {period}; there are {there[:500]}")
+
+
+class UnknownForm(CohabitError):
+    """A file's ending says no form that can be written."""
+
+    def __init__(self, path: Path, suffixes: Sequence[str]) -> None:
+        self.path, self.suffixes = path, tuple(suffixes)
+        super().__init__(f"{path} could be of any form: let its name end in {', '.join(suffixes)}")
+
+
 class BadPriceBookFile(CohabitError):
     """A file that is no version of a price book."""
 

@@ -200,6 +200,47 @@ def explain_command(
         raise typer.Exit(1)
 
 
+@ledger_app.command("statement")
+@told_plainly
+def statement_command(
+    month: Month,
+    team: Annotated[str, typer.Option("--team", help="Whose: a team, platform or unattributed.")],
+    out: Annotated[Path, typer.Option("--out", help=".html to print; .csv or .parquet with every line.")],
+) -> None:
+    """Write what a team owes for a closed month: to print, or line by line, each with the name that explains it."""
+    from cohabit.statements import write_statement
+
+    with till() as of, console.status(f"adding up {month} of {team}"):
+        lines = write_statement(of.closing.engine, of.closing.cluster, month, team, folder=of.lines, out=out)
+    console.print(f"{lines:,} lines of {team} in {out}", soft_wrap=True)
+
+
+@ledger_app.command("focus")
+@told_plainly
+def focus_command(
+    month: Month,
+    out: Annotated[Path, typer.Option("--out", help="CSV file to write.")],
+    hourly: Annotated[bool, typer.Option("--hourly", help="A row an hour instead of a row a day.")] = False,
+) -> None:
+    """Write a closed month as FOCUS 1.2 cost and usage, for any tool that reads cloud bills.
+
+    A row is what an account owes for one container, node, resource and kind on one day. BilledCost of each InvoiceId
+    sums to what that account pays, and all of it to what the pools cost.
+    """
+    from cohabit.focus_export import export_focus
+
+    with till() as of, console.status(f"exporting {month}") as status:
+        engine, cluster = of.closing.engine, of.closing.cluster
+
+        def progress(file: str, rows: int) -> None:
+            status.update(f"exporting {month}: {file}, {rows:,} rows")
+
+        rows = export_focus(
+            engine, cluster, month, folder=of.lines, out=out, grain="hour" if hourly else "day", progress=progress
+        )
+    console.print(f"{rows:,} rows of FOCUS 1.2 in {out}", soft_wrap=True)
+
+
 def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "Draft":
     from advisor.ledger import book_store, ledger_store
     from cohabit.billing import draft_of

@@ -2,7 +2,10 @@
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 
 def create_exclusively(path: Path, content: bytes) -> bool:
@@ -25,6 +28,21 @@ def replace_atomically(path: Path, content: bytes) -> None:
     """Write `path`, whether or not it exists; readers see the old content or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_beside(path, content).replace(path)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[TextIO]:
+    """A text file to write piece by piece, which appears under its name at the end; nothing where that fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _write_beside(path: Path, content: bytes) -> Path:

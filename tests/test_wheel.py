@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("cohabit", "ingest", "features", "models", "advisor")
 DATA_FILES = {"ingest/jars.sha256"} | {
     str(path.relative_to(ROOT))
-    for folder in ("static", "templates")
-    for path in (ROOT / "advisor" / "pages" / folder).rglob("*")
+    for folder in ("advisor/pages/static", "advisor/pages/templates", "cohabit/templates")
+    for path in (ROOT / folder).rglob("*")
     if path.is_file()
 }
 DESCRIPTION = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}

@@ -1,0 +1,142 @@
+"""Statements: what one team owes for a month, line by line for machines, or to print. An edge."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+from jinja2 import Environment, PackageLoader, select_autoescape
+from sqlalchemy import Engine
+
+from advisor.ledger import book_store, ledger_store
+from advisor.ledger.errors import PeriodState
+from advisor.ledger.ledger_store import Posted
+from advisor.ledger.months import bounds
+from advisor.pricing.currencies import exponent_of
+from advisor.pricing.line_file import read_lines
+from advisor.pricing.money import MICROS
+from cohabit.errors import NoSuchAccount, UnknownForm
+from cohabit.explaining import reference
+
+SUFFIXES = (".html", ".csv", ".parquet")
+MOST_SHOWN = 50
+"""Containers that a printed statement names; the others are added up."""
+MILLIONTH = pa.scalar(Decimal("0.000001"), pa.decimal128(6, 6))
+NAMES = ["line", "month", "pool", "hour", "kind", "container", "node", "resource"]
+Cell = str | Decimal | int | None
+
+
+def write_statement(engine: Engine, cluster: str, period: str, team: str, *, folder: Path, out: Path) -> int:
+    """Write what an account owes for a closed month.
+
+    Args:
+        engine: the store.
+        cluster: whose.
+        period: month.
+        team: account: a team, `platform` or `unattributed`.
+        folder: of lines.
+        out: .csv or .parquet get every line with its name, .html is to be printed.
+
+    Returns:
+        How many lines it is about.
+
+    Raises:
+        BadPeriod: it is no month.
+        PeriodState: it is not closed.
+        NoSuchAccount: nothing was billed to it.
+        UnknownForm: the file's ending says no form.
+        BadLineFile: a file of lines is gone, or was changed.
+    """
+    bounds(period)
+    if out.suffix not in SUFFIXES:
+        raise UnknownForm(out, SUFFIXES)
+    posted = ledger_store.batches(engine, cluster, period)
+    if not posted:
+        raise PeriodState(period, "open", "told of")
+    lines = pa.concat_tables(lines_of(posted, team, folder))
+    if not lines.num_rows:
+        raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix == ".csv":
+        pv.write_csv(lines, out)
+    elif out.suffix == ".parquet":
+        pq.write_table(lines, out, compression="zstd")
+    else:
+        paid = ledger_store.paid(engine, cluster, period)[team]
+        books = [
+            one.book for one in book_store.kept_books(engine) if one.book.version in {p.batch.book for p in posted}
+        ]
+        facts = {"team": team, "period": period, "cluster": cluster, "books": books}
+        out.write_text(_printed(lines, posted, paid, facts), encoding="utf-8")
+    return int(lines.num_rows)
+
+
+def lines_of(posted: list[Posted], team: str, folder: Path) -> Iterator[pa.Table]:
+    """Lines of an account, file by file, each with its name, and signs as they are billed.
+
+    Returns:
+        Columns NAMES; amount, major units of the currency; unit_minutes of the resource, null for what is shared out.
+    """
+    for one in posted:
+        lines, _ = read_lines(folder / f"{one.batch.sha256}.parquet")
+        rows = pc.indices_nonzero(pc.equal(lines["account"], team))
+        yield _named(one, lines.take(rows), rows.to_pylist())
+
+
+def _named(one: Posted, lines: pa.Table, rows: list[int]) -> pa.Table:
+    count, sign = lines.num_rows, one.batch.sign
+    micros = pc.multiply(lines["amount_micros"], sign)
+    minutes = pc.multiply(lines["micro_unit_minutes"], sign)
+    return pa.table(
+        {
+            "line": pa.array([reference(one.batch.sha256, row) for row in rows], pa.string()),
+            "month": pa.array([one.batch.about] * count, pa.string()),
+            "pool": pa.array([one.batch.pool] * count, pa.string()),
+            **{name: lines[name] for name in ("hour", "kind", "container", "node", "resource")},
+            "amount": _millionths(micros),
+            "unit_minutes": _millionths(minutes),
+        }
+    )
+
+
+def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole millionths as decimals."""
+    return pc.multiply(values.cast(pa.decimal128(25, 0)), MILLIONTH)
+
+
+def _printed(lines: pa.Table, posted: list[Posted], paid: tuple[int, int, str], facts: Mapping[str, object]) -> str:
+    """HTML to print, with everything in it."""
+    (owed, minor, currency), about = paid, {one.batch.about for one in posted}
+    digits = exponent_of(currency)
+    environment = Environment(loader=PackageLoader("cohabit"), autoescape=select_autoescape(default=True))
+    return environment.get_template("statement.html").render(
+        **facts,
+        currency=currency,
+        payable=f"{Decimal(minor) / 10**digits:,.{digits}f}",
+        owed=f"{Decimal(owed) / MICROS:,.6f}",
+        kinds=_sums(lines, ["kind"]),
+        containers=_most(_sums(lines, ["container"])),
+        corrections=sorted(about - {posted[0].period}),
+        lines=lines.num_rows,
+        example=lines["line"][0].as_py(),
+        closed=datetime.fromtimestamp(posted[0].at_us / 1e6, UTC),
+    )
+
+
+def _sums(lines: pa.Table, by: list[str]) -> list[tuple[Cell, ...]]:
+    """Amounts by some columns, the largest first."""
+    grouped = lines.group_by(by, use_threads=False).aggregate([("amount", "sum")])
+    found = grouped.sort_by([("amount_sum", "descending")]).select([*by, "amount_sum"])
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def _most(rows: list[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+    """The first ones, and what the others come to."""
+    rest = rows[MOST_SHOWN:]
+    if not rest:
+        return rows
+    return [*rows[:MOST_SHOWN], (f"{len(rest)} others", sum((Decimal(str(row[1])) for row in rest), Decimal(0)))]

@@ -1,0 +1,91 @@
+"""Statements: every line of a team with its name, and what it pays, in each form."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+import pytest
+from billed import START_US
+from metered_month import lake_of, pool_rows, price_book, rows
+from months_drawn import ANN, BOB, NOW_US, PERIOD
+from sqlalchemy import Engine
+
+from advisor.audit import Entry
+from advisor.ledger import book_store, ledger_store
+from advisor.ledger.closing import Closing
+from advisor.ledger.errors import PeriodState
+from advisor.pricing.book import HOUR_US
+from cohabit.billing import draft_of
+from cohabit.errors import NoSuchAccount, UnknownForm
+from cohabit.explaining import explain
+from cohabit.statements import _printed, write_statement
+
+
+@pytest.fixture
+def month(store: Engine, tmp_path: Path) -> Engine:
+    entry = Entry(0, "ann", "finance", "x", "y", "done", "r")
+    book_store.propose(store, price_book(), START_US - HOUR_US, entry)
+    book_store.approve(store, "2026-11", "bob", START_US - HOUR_US, entry)
+    lake, closing = lake_of(tmp_path / "lake", rows(), pool_rows()), Closing(store, "c", lambda: NOW_US)
+    books = book_store.books(store)
+    of = draft_of(lake, "c", PERIOD, books=books, folder=tmp_path / "lines", progress=lambda *_: None)
+    closing.close(PERIOD, closing.begin(of, 0, ANN).digest, BOB)
+    return store
+
+
+def written(store: Engine, tmp_path: Path, name: str, team: str = "shop") -> Path:
+    write_statement(store, "c", PERIOD, team, folder=tmp_path / "lines", out=tmp_path / name)
+    return tmp_path / name
+
+
+@pytest.mark.parametrize("team", ["shop", "search", "platform", "unattributed"])
+def test_the_lines_of_an_account_sum_to_what_it_owes(month: Engine, tmp_path: Path, team: str) -> None:
+    lines = pq.read_table(written(month, tmp_path, "s.parquet", team))
+
+    owed = ledger_store.paid(month, "c", PERIOD)[team][0]
+    assert sum(lines["amount"].to_pylist()) == Decimal(owed) / 10**6
+
+
+def test_every_line_is_called_by_what_explains_it(month: Engine, tmp_path: Path) -> None:
+    lines = pq.read_table(written(month, tmp_path, "s.parquet")).to_pylist()
+
+    for line in lines[::50]:
+        told = explain(month, "c", line["line"], tmp_path / "lines")
+        assert (told.line["container"], told.line["kind"]) == (line["container"], line["kind"])
+        assert Decimal(str(told.line["amount_micros"])) / 10**6 == line["amount"]
+
+
+def test_csv_has_what_parquet_has(month: Engine, tmp_path: Path) -> None:
+    one, other = pv.read_csv(written(month, tmp_path, "s.csv")), pq.read_table(written(month, tmp_path, "s.parquet"))
+
+    assert one.column_names == other.column_names
+    assert [round(Decimal(amount), 6) for amount in one["amount"].to_pylist()] == other["amount"].to_pylist()
+
+
+def test_the_printed_one_says_who_pays_what_and_by_which_rules(month: Engine, tmp_path: Path) -> None:
+    told = written(month, tmp_path, "s.html").read_text(encoding="utf-8")
+
+    minor = ledger_store.paid(month, "c", PERIOD)["shop"][1]
+    assert f"Pays {Decimal(minor) / 100:,.2f} EUR" in told
+    assert "0.5 x requested" in told
+    assert "cohabit bill explain" in told
+
+
+def test_nothing_is_written_for_nobody_of_no_form_or_before_the_month_is_closed(month: Engine, tmp_path: Path) -> None:
+    with pytest.raises(NoSuchAccount, match="there are platform, search, shop, unattributed"):
+        written(month, tmp_path, "s.csv", team="nobody")
+    with pytest.raises(UnknownForm, match="let its name end in"):
+        written(month, tmp_path, "s.xlsx")
+    with pytest.raises(PeriodState):
+        write_statement(month, "c", "2026-12", "shop", folder=tmp_path / "lines", out=tmp_path / "s.csv")
+    assert not list(tmp_path.glob("s.*"))
+
+
+def test_names_of_teams_are_shown_as_text(month: Engine, tmp_path: Path) -> None:
+    """A team may be called anything; the statement is a page."""
+    lines = pq.read_table(written(month, tmp_path, "s.parquet"))
+    facts = {"team": "<script>", "period": PERIOD, "cluster": "c", "books": []}
+    told = _printed(lines, ledger_store.batches(month, "c", PERIOD), (1, 1, "EUR"), facts)
+
+    assert "<script>" not in told
