@@ -88,4 +88,4 @@ def seen_of(lake: Lake, start_us: int, end_us: int) -> Mapping[str, Seen]:
 
 def _trial(of: Proposal, step: Step, start_us: int, heirs: Mapping[str, str]) -> Trial:
     own = {uid: heir for uid, heir in heirs.items() if uid == step.who.container}
-    return Trial(step.gain, of.plan.made_us, start_us, step.victims, own, step.target)
+    return Trial(step.gain, of.plan.made_us, start_us, step.victims, own, step.source, step.target)

@@ -50,6 +50,7 @@ class Trial:
         start_us: when it was given out; of one held back when it was proposed.
         victims: whom it was to help.
         heirs: uid after the step of who has another one then, by uid before.
+        source: node that it is done on.
         target: node that it moves somebody to; None without.
     """
 
@@ -58,6 +59,7 @@ class Trial:
     start_us: int
     victims: tuple[str, ...]
     heirs: Mapping[str, str]
+    source: str
     target: str | None
 
 
@@ -94,8 +96,10 @@ def outcome(done: Sequence[Trial], held_back: Sequence[Trial], seen: Mapping[str
 
     Source: difference in differences, Angrist and Pischke, "Mostly harmless econometrics", 2009, section 5.2.
     """
-    changes = [(one.gain, change) for one in done if (change := change_of(one, seen)) is not None]
-    others = [change for one in held_back if (change := change_of(one, seen)) is not None]
+    told = zip(done, changes_of(done, seen), strict=True)
+    changes = [(one.gain, change) for one, change in told if change is not None]
+    apart = [one for one in held_back if not any(_beside(one, other) for other in done)]
+    others = [change for change in changes_of(apart, seen) if change is not None]
     usual = float(np.mean(others)) if len(others) >= LEAST_CONTROLS else 0.0
     return Outcome(
         predicted=sum(gain for gain, _ in changes),
@@ -105,15 +109,34 @@ def outcome(done: Sequence[Trial], held_back: Sequence[Trial], seen: Mapping[str
     )
 
 
-def change_of(one: Trial, seen: Mapping[str, Seen]) -> float | None:
-    """Cost an hour that whom a step was to help, and who was on its target already, were spared; None if not told."""
+def changes_of(trials: Sequence[Trial], seen: Mapping[str, Seen]) -> list[float | None]:
+    """Cost an hour that whom steps were to help, and who stood beside or on a target, were spared; None if not told.
+
+    Of steps proposed at the same time nobody counts twice: whom one of them is about counts there, who stands beside
+    several with the first.
+    """
+    counted = {(uid, one.made_us) for one in trials for uid in _about(one)}
+    return [_change(one, seen, counted) for one in trials]
+
+
+def _beside(one: Trial, done: Trial) -> bool:
+    """Whether somebody held back was where a step was done at the same time, and so had its share of that."""
+    return one.made_us == done.made_us and one.source in (done.source, done.target)
+
+
+def _about(one: Trial) -> set[str]:
+    return {*one.victims, *one.heirs, *one.heirs.values()}
+
+
+def _change(one: Trial, seen: Mapping[str, Seen], counted: set[tuple[str, int]]) -> float | None:
+    """Of one step; who stands beside it is counted from then on."""
     helped = [_spared(uid, one.heirs.get(uid, uid), one, seen) for uid in one.victims]
     known = [value for value in helped if value is not None]
     if not known:
         return None
-    moved = {*one.victims, *one.heirs, *one.heirs.values()}
-    there = (uid for uid in seen if uid not in moved and _was_at(seen[uid], one))
-    others = [_spared(uid, uid, one, seen) for uid in there]
+    beside = [uid for uid in seen if (uid, one.made_us) not in counted and _was_at(seen[uid], one)]
+    counted.update((uid, one.made_us) for uid in beside)
+    others = [_spared(uid, uid, one, seen) for uid in beside]
     return sum(known) + sum(value for value in others if value is not None)
 
 
@@ -137,8 +160,6 @@ def _cost(of: Seen | None, start_us: int, end_us: int) -> float | None:
 
 
 def _was_at(of: Seen, one: Trial) -> bool:
-    """Whether a container was on the target before the step."""
-    if one.target is None:
-        return False
+    """Whether a container was where a step was to be done, or on its target, before it."""
     last = np.searchsorted(of.ends_us, one.made_us, side="right") - 1
-    return bool(last >= 0 and of.node[last] == one.target)
+    return bool(last >= 0 and of.node[last] in (one.source, one.target))

@@ -17,8 +17,9 @@ STATES: tuple[State, ...] = get_args(State)
 ENDED: tuple[State, ...] = ("rejected", "confirmed", "refuted", "expired")
 Decision = Literal["open", "approved", "rejected", "stale", "held back"]
 FORMAT = 1
-COMMON_ERROR = 0.2
-"""By how much the steps of a plan are all misjudged alike, by one model at one time: standard deviation, a share."""
+COMMON_ERROR = 0.3
+"""By how much the steps of a plan are all misjudged alike, by one model at one time: standard deviation, a share. Of 35
+simulated plans 83 % saved the lower end of what was promised with 0.2, 89 % with 0.25, all with 0.3."""
 
 
 @dataclass(frozen=True, slots=True)

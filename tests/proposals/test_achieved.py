@@ -1,5 +1,6 @@
 """Outcome: what steps saved, held against those held back."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from advisor.proposals.outcome import (
     MOST_FACTOR,
     Seen,
     Trial,
-    change_of,
+    changes_of,
     factor_of,
     outcome,
 )
@@ -31,8 +32,12 @@ def seen(before: float, after: float, node: str = "n0") -> Seen:
     return Seen(ends, np.where(ends <= NOW_US, before, after), np.array([node] * len(ends), object))
 
 
-def trial(victim: str = "v", *, gain: float = 1.0, target: str | None = None) -> Trial:
-    return Trial(gain, NOW_US, NOW_US, (victim,), {}, target)
+def trial(victim: str = "v", *, gain: float = 1.0, source: str = "n0", target: str | None = None) -> Trial:
+    return Trial(gain, NOW_US, NOW_US, (victim,), {}, source, target)
+
+
+def change_of(one: Trial, windows: Mapping[str, Seen]) -> float | None:
+    return changes_of([one], windows)[0]
 
 
 def cost(slowdown: float) -> float:
@@ -45,8 +50,8 @@ def test_what_is_spared_is_what_it_suffered_less_what_it_suffers() -> None:
 
 
 def test_what_getting_better_anyway_is_worth_is_taken_off() -> None:
-    controls = [trial(f"c{n}") for n in range(LEAST_CONTROLS)]
-    windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4) for n in range(LEAST_CONTROLS)}
+    controls = [trial(f"c{n}", source=f"m{n}") for n in range(LEAST_CONTROLS)]
+    windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4, f"m{n}") for n in range(LEAST_CONTROLS)}
 
     found = outcome([trial()], controls, windows)
 
@@ -54,14 +59,29 @@ def test_what_getting_better_anyway_is_worth_is_taken_off() -> None:
     assert (found.told, found.controls, found.predicted) == (1, LEAST_CONTROLS, 1.0)
 
 
+def test_nobody_counts_twice_where_several_steps_are_done_beside_each_other() -> None:
+    windows = {"v": seen(1.8, 1.0), "w": seen(1.6, 1.2), "beside": seen(1.4, 1.1)}
+
+    found = changes_of([trial("v"), trial("w")], windows)
+
+    assert found == pytest.approx([(cost(1.8) - cost(1.0)) + (cost(1.4) - cost(1.1)), cost(1.6) - cost(1.2)])
+
+
 def test_few_held_back_tell_nothing() -> None:
-    controls = [trial(f"c{n}") for n in range(LEAST_CONTROLS - 1)]
-    windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4) for n in range(LEAST_CONTROLS - 1)}
+    controls = [trial(f"c{n}", source=f"m{n}") for n in range(LEAST_CONTROLS - 1)]
+    windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4, f"m{n}") for n in range(LEAST_CONTROLS - 1)}
 
     found = outcome([trial()], controls, windows)
 
     assert found.realised == pytest.approx(cost(1.8) - cost(1.0))
     assert found.controls == 0
+
+
+def test_who_was_held_back_beside_a_step_that_was_done_is_no_measure_of_it() -> None:
+    controls = [trial(f"c{n}", source="n0") for n in range(LEAST_CONTROLS)]
+    windows = {"v": seen(1.8, 1.0)} | {f"c{n}": seen(1.8, 1.4) for n in range(LEAST_CONTROLS)}
+
+    assert outcome([trial()], controls, windows).controls == 0
 
 
 def test_who_was_moved_is_followed_under_its_new_uid() -> None:
@@ -70,12 +90,14 @@ def test_who_was_moved_is_followed_under_its_new_uid() -> None:
     assert change_of(moved, {"old": seen(1.8, 1.8), "new": seen(9.0, 1.0)}) == pytest.approx(cost(1.8) - cost(1.0))
 
 
-def test_who_was_on_the_target_already_counts_too() -> None:
-    there, elsewhere = seen(1.0, 1.5, "n1"), seen(1.0, 1.5, "n2")
+def test_who_was_on_the_target_already_and_who_stays_behind_count_too() -> None:
+    there, behind, elsewhere = seen(1.0, 1.5, "n1"), seen(1.4, 1.1, "n0"), seen(1.0, 1.5, "n2")
 
-    found = change_of(trial(target="n1"), {"v": seen(1.8, 1.0), "there": there, "elsewhere": elsewhere})
+    windows = {"v": seen(1.8, 1.0), "there": there, "behind": behind, "elsewhere": elsewhere}
+    found = change_of(trial(target="n1"), windows)
 
-    assert found == pytest.approx((cost(1.8) - cost(1.0)) + (cost(1.0) - cost(1.5)))
+    spared = (cost(1.8) - cost(1.0)) + (cost(1.0) - cost(1.5)) + (cost(1.4) - cost(1.1))
+    assert found == pytest.approx(spared)
 
 
 def test_what_was_not_measured_does_not_count_as_nothing() -> None:
