@@ -178,8 +178,7 @@ def judge_pairs(
 ) -> tuple[Ints, Judged]:
     """As judge_windows; what is independent is a workload of the role, or a victim."""
     entities = entities_of(pairs)
-    described = describe(entities.workload, entities.platform, pairs.profiles)
-    standard = _standard(pairs.profiles)[entities.workload]
+    described, standard = described_of(pairs, entities), standard_of(pairs, entities)
     parts = []
     for number, split in enumerate(splits, 1):
         seen, asked = Seen(entities.cells.take(split.train), standard), entities.cells.take(split.test)
@@ -202,7 +201,7 @@ def _ours_of_pairs(cells: Cells, asked: Cells, described: Floats, rng: np.random
 def _baseline_of_pairs(fit: Callable[[Seen], Predict], seen: Seen, asked: Cells) -> Said:
     """A baseline on all cells, its bound from errors on cells left out."""
     log_mean = fit(seen)(asked.victim, asked.aggressor)
-    return Said(log_mean, log_mean + _cell_margin(fit, seen.cells, seen.profiles))
+    return Said(log_mean, log_mean + max(0.0, conformal_quantile(cell_errors(fit, seen), LEVEL)))
 
 
 def splits_of_pairs(pairs: PairTable, role: str | None = None, probes: int = 0) -> list[Split]:
@@ -255,6 +254,16 @@ def entities_of(pairs: PairTable) -> Entities:
     return Entities(names // count, names % count, Cells(victim, aggressor, pairs.log_slowdown))
 
 
+def described_of(pairs: PairTable, entities: Entities) -> Floats:
+    """(e, q) what ours knows of entities beforehand."""
+    return describe(entities.workload, entities.platform, pairs.profiles)
+
+
+def standard_of(pairs: PairTable, entities: Entities) -> Floats:
+    """(e, p) what baselines know of them: numbers measured alone, standardised."""
+    return _standard(pairs.profiles)[entities.workload]
+
+
 def write_predictions(path: Path, rows: Ints, judged: Judged, about: Mapping[str, object]) -> None:
     """One line a judged row: its number in the file (in the order judged by), truth, expectation and bound."""
     ours = judged.said[OURS]
@@ -262,12 +271,11 @@ def write_predictions(path: Path, rows: Ints, judged: Judged, about: Mapping[str
     pd.DataFrame({"row": rows, **ratios, **about}).sort_values("row").to_csv(path, index=False)
 
 
-def _cell_margin(fit: Callable[[Seen], Predict], cells: Cells, profiles: Floats) -> float:
-    """What covers the level of the cells that one inner fold left out."""
-    fold = random_rows(len(cells.victim), folds=INNER_FOLDS, rng=np.random.default_rng(1))[0]
-    left = cells.take(fold.test)
-    error = left.log_slowdown - fit(Seen(cells.take(fold.train), profiles))(left.victim, left.aggressor)
-    return max(0.0, conformal_quantile(error, LEVEL))
+def cell_errors(fit: Callable[[Seen], Predict], seen: Seen) -> Floats:
+    """Measured less expected log slowdown of the cells that one inner fold left out."""
+    fold = random_rows(len(seen.cells.victim), folds=INNER_FOLDS, rng=np.random.default_rng(1))[0]
+    left = seen.cells.take(fold.test)
+    return left.log_slowdown - fit(Seen(seen.cells.take(fold.train), seen.profiles))(left.victim, left.aggressor)
 
 
 def _said_by(methods: Mapping[str, Callable[[], Said]], fold: str, progress: Progress) -> dict[str, Said]:

@@ -1,40 +1,79 @@
-"""Pair blend: hidden properties and the plain product, weighed by how they do on pairs left out; a bound to match."""
+"""Pair blend: hidden properties and the plain product, weighed by how they do on pairs left out; bounds to match.
 
+What is known beforehand places newcomers and may mislead about workloads that
+were measured in both roles, so for those the properties are also sampled without it, and the mean of both is taken.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.calibrate import conformal_quantile
-from models.pair_product import Product, fit_product
+from models.pair_product import Product, fit_own_product
 from models.pairs import Cells, PairConfig, PairModel, PairPrediction, fit_pairs
 from models.splits import random_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 FOLDS = 5
 SHARES = np.linspace(0.0, 0.8, 9)
 """Shares of the product that are tried; hidden properties always have a say, since only they place newcomers."""
+FOR_PRICES = PairConfig(level=0.95, scale="speed", way_share=0.08)
+"""Prices are in proportion to the speed that is left; bounds that rebates are paid by hold more often than others."""
 SMALLEST_MARGIN = 1e-3
 LEAST_STRETCH, MOST_STRETCH = 0.5, 3.0
 
 
 @dataclass(frozen=True)
-class PairBlend:
-    """Both parts, the product's share, and how much wider the bound of the hidden properties must be to hold."""
+class Hidden:
+    """Properties sampled with what is known beforehand, and without where there is any; who was measured in both roles.
 
-    hidden: PairModel
+    Args:
+        described: the first.
+        plain: the second; None where nothing is known beforehand.
+        known: (entities,) measured in both roles.
+    """
+
+    described: PairModel
+    plain: PairModel | None
+    known: Flags
+
+    def predict(self, victim: Ints, aggressor: Ints, rng: np.random.Generator) -> PairPrediction:
+        """(m,) as PairModel.predict; of pairs with somebody who was not measured in both roles, by the first alone."""
+        said = self.described.predict(victim, aggressor, rng)
+        if self.plain is None:
+            return said
+        half = 0.5 * (self.known[victim] & self.known[aggressor])
+        other = self.plain.predict(victim, aggressor, rng)
+        return PairPrediction(
+            said.log_mean + half * (other.log_mean - said.log_mean),
+            said.upper + half * (other.upper - said.upper),
+            said.lower + half * (other.lower - said.lower),
+        )
+
+
+@dataclass(frozen=True)
+class PairBlend:
+    """Both parts, the product's share, and how much wider bounds must be to hold, below and above."""
+
+    hidden: Hidden
     product: Product
     share: float
-    stretch: float
+    stretch: tuple[float, float]
 
     def predict(self, victim: Ints, aggressor: Ints, rng: np.random.Generator) -> PairPrediction:
         """(m,) expected log slowdowns and bounds of pairs of entities; see PairModel.predict."""
-        return _blend(self.hidden.predict(victim, aggressor, rng), self.product.predict(victim, aggressor), self)
+        hidden = self.hidden.predict(victim, aggressor, rng)
+        mean = hidden.log_mean + self.share * (self.product.predict(victim, aggressor) - hidden.log_mean)
+        below, above = _margins(hidden)
+        return PairPrediction(mean, mean + self.stretch[1] * above, mean - self.stretch[0] * below)
 
 
 def fit_pair_blend(cells: Cells, described: Floats, config: PairConfig, rng: np.random.Generator) -> PairBlend:
-    """Learn the share and the stretch on cells left out, then both parts on all.
+    """Learn the share and the stretches on cells left out, then both parts on all.
 
     Args:
         cells: n >= FOLDS measured pairs.
@@ -49,27 +88,44 @@ def fit_pair_blend(cells: Cells, described: Floats, config: PairConfig, rng: np.
         InconsistentDataset: fewer cells than folds.
 
     Source: stacked regression, Breiman, Machine Learning 1996; scaled conformal bounds, Lei et al., JASA 2018; ours,
-        docs/decisions/0018-pairs.md.
+        docs/decisions/0018-pairs.md and 0048-pair-prices.md.
     """
-    hidden = PairPrediction(*np.empty((2, len(cells.victim))))
-    product = np.empty(len(cells.victim))
+    hidden, product = PairPrediction(*np.empty((3, len(cells.victim)))), np.empty(len(cells.victim))
     for fold in random_rows(len(cells.victim), folds=FOLDS, rng=rng):
         seen, left = cells.take(fold.train), cells.take(fold.test)
-        said = fit_pairs(seen, described, config, rng).predict(left.victim, left.aggressor, rng)
-        hidden.log_mean[fold.test], hidden.upper[fold.test] = said.log_mean, said.upper
-        product[fold.test] = fit_product(seen, len(described)).predict(left.victim, left.aggressor)
+        said = _fit_hidden(seen, described, config, rng).predict(left.victim, left.aggressor, rng)
+        for whole, part in zip(_parts(hidden), _parts(said), strict=True):
+            whole[fold.test] = part
+        product[fold.test] = fit_own_product(seen, len(described)).predict(left.victim, left.aggressor)
     blends = hidden.log_mean + SHARES[:, None] * (product - hidden.log_mean)
     best = int(np.abs(blends - cells.log_slowdown).mean(axis=1).argmin())
-    margin = np.maximum(hidden.upper - hidden.log_mean, SMALLEST_MARGIN)
-    stretch = conformal_quantile((cells.log_slowdown - blends[best]) / margin, config.level)
+    error, (below, above) = cells.log_slowdown - blends[best], _margins(hidden)
     return PairBlend(
-        hidden=fit_pairs(cells, described, config, rng),
-        product=fit_product(cells, len(described)),
+        hidden=_fit_hidden(cells, described, config, rng),
+        product=fit_own_product(cells, len(described)),
         share=float(SHARES[best]),
-        stretch=float(np.clip(stretch, LEAST_STRETCH, MOST_STRETCH)),
+        stretch=(_stretch(-error / below, config.level), _stretch(error / above, config.level)),
     )
 
 
-def _blend(hidden: PairPrediction, product: Floats, how: PairBlend) -> PairPrediction:
-    mean = hidden.log_mean + how.share * (product - hidden.log_mean)
-    return PairPrediction(mean, mean + how.stretch * np.maximum(hidden.upper - hidden.log_mean, SMALLEST_MARGIN))
+def _fit_hidden(cells: Cells, described: Floats, config: PairConfig, rng: np.random.Generator) -> Hidden:
+    known = [np.bincount(who, minlength=len(described)) > 0 for who in (cells.victim, cells.aggressor)]
+    return Hidden(
+        described=fit_pairs(cells, described, config, rng),
+        plain=fit_pairs(cells, described[:, :0], config, rng) if described.shape[1] else None,
+        known=known[0] & known[1],
+    )
+
+
+def _parts(said: PairPrediction) -> Sequence[Floats]:
+    return said.log_mean, said.upper, said.lower
+
+
+def _margins(said: PairPrediction) -> tuple[Floats, Floats]:
+    """(m,) each, how far a measurement may lie below and above what is expected."""
+    below, above = said.log_mean - said.lower, said.upper - said.log_mean
+    return np.maximum(below, SMALLEST_MARGIN), np.maximum(above, SMALLEST_MARGIN)
+
+
+def _stretch(scores: Floats, level: float) -> float:
+    return float(np.clip(conformal_quantile(scores, level), LEAST_STRETCH, MOST_STRETCH))

@@ -1,12 +1,14 @@
 """Pairs: how much each workload slows down beside each other one, from some measured pairs and from being alone.
 
 Every workload has four hidden properties: how sensitive and how aggressive it is on the whole, and a few ways in which
-it is sensitive and aggressive. A pair's log slowdown is the victim's and the aggressor's own part and the product of
-the ways. All properties of a workload are drawn from one distribution around what its profile says, so that a workload
-seen in one role only, or never, is placed by what goes together in the others.
+it is sensitive and aggressive. A pair's slowdown, in log or as the speed that is left, is the victim's and the
+aggressor's own part and the product of the ways; beside a copy of itself, which wants the same at the same time, a
+workload has something more, for all alike. All properties of a workload are drawn from one distribution around what its
+profile says, so that a workload seen in one role only, or never, is placed by what goes together in the others.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +18,19 @@ from scipy.stats import wishart
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Scale = Literal["log", "speed"]
+"""What properties add up to: log slowdown, or minus the speed that is left, -1 / slowdown."""
 
 CAPPED_SHARE, CAPPED_CELLS = 0.04, 3
 """As many cells of exactly the smallest value mean that smaller ones were cut off."""
 TAIL = 4.0
 """Degrees of freedom of the noise: heavy tails, so that single pairs do not rule."""
-NOISE_SHARE, WAY_SHARE = 0.05, 0.3
-"""What is expected of the noise and of the ways, as a share of the labels' standard deviation."""
+NOISE_SHARE = 0.05
+"""What is expected of the noise, as a share of the labels' standard deviation."""
+ITSELF_SHARE = 0.3
+"""What is expected of being beside itself, as a share of the labels' standard deviation."""
+SLOWEST = -0.01
+"""Speed that is left at the least, where properties add up to speed."""
 CALM = 3
 """How many workloads' worth of evidence speak for properties that do not go together."""
 PLATFORM_SCALE = 2.0
@@ -43,6 +51,10 @@ class Cells:
         """The chosen pairs, (n,) flags."""
         return Cells(self.victim[chosen], self.aggressor[chosen], self.log_slowdown[chosen])
 
+    def labels(self, scale: Scale) -> Floats:
+        """(n,) slowdowns in a scale, larger is worse."""
+        return self.log_slowdown if scale == "log" else -np.exp(-self.log_slowdown)
+
 
 @dataclass(frozen=True)
 class PairConfig:
@@ -53,20 +65,25 @@ class PairConfig:
         warm_up: draws thrown away.
         draws: draws kept.
         level: share of pairs that a bound must cover.
+        scale: what properties add up to.
+        way_share: what is expected of the ways, as a share of the labels' standard deviation.
     """
 
     ways: int = 4
     warm_up: int = 400
     draws: int = 600
     level: float = 0.9
+    scale: Scale = "log"
+    way_share: float = 0.3
 
 
 @dataclass(frozen=True)
 class PairPrediction:
-    """(m,) expected log slowdown of pairs, and the bound that their measurement stays below at the config's level."""
+    """(m,) expected log slowdown of pairs, and what their measurement stays below, and above, at the config's level."""
 
     log_mean: Floats
     upper: Floats
+    lower: Floats
 
 
 @dataclass(frozen=True)
@@ -75,9 +92,9 @@ class PairModel:
 
     Args:
         latent: (draws, entities, 2 + 2 ways) own part and ways as a victim, then as an aggressor.
-        level: (draws,) mean log slowdown.
+        level: (draws, 2) mean of all pairs, and what being beside itself adds; all in the config's scale.
         noise: (draws,) scale of the noise.
-        floor: log slowdown below which measurements are cut off; -inf where they are not.
+        floor: value below which measurements are cut off; -inf where they are not.
         config: how it was sampled.
     """
 
@@ -103,11 +120,17 @@ class PairModel:
 
         Source: ours, docs/decisions/0018-pairs.md.
         """
-        said = np.stack([_said(t, victim, aggressor) for t in self.latent]) + self.level[:, None]
+        said = np.stack([_said(t, victim, aggressor) for t in self.latent]) + self.level @ _common(victim, aggressor).T
         measured = said + self.noise[:, None] * rng.standard_t(TAIL, said.shape)
-        mean = np.maximum(said, self.floor).mean(axis=0)
-        upper = np.quantile(np.maximum(measured, self.floor), self.config.level, axis=0)
-        return PairPrediction(mean, np.maximum(upper, mean))
+        mean = self._log(said).mean(axis=0)
+        level = self.config.level
+        lower, upper = np.quantile(self._log(measured), [1 - level, level], axis=0)
+        return PairPrediction(mean, np.maximum(upper, mean), np.minimum(lower, mean))
+
+    def _log(self, values: Floats) -> Floats:
+        """Values in the config's scale as log slowdown."""
+        cut = np.maximum(values, self.floor)
+        return cut if self.config.scale == "log" else -np.log(-np.minimum(cut, SLOWEST))
 
 
 def describe(workload: Ints, platform: Ints, profiles: Floats) -> Floats:
@@ -158,8 +181,8 @@ def fit_pairs(cells: Cells, described: Floats, config: PairConfig, rng: np.rando
         if number >= config.warm_up:
             kept.append((chain.latent.copy(), chain.level, chain.precision**-0.5))
     latent, level, noise = zip(*kept, strict=True)
-    floor = float(cells.log_slowdown.min()) if chain.capped.any() else -np.inf
-    return PairModel(np.stack(latent), np.array(level), np.array(noise), floor, config)
+    floor = float(chain.measured.min()) if chain.capped.any() else -np.inf
+    return PairModel(np.stack(latent), np.stack(level), np.array(noise), floor, config)
 
 
 @dataclass(slots=True)
@@ -167,6 +190,8 @@ class _Chain:
     """The state of the Gibbs sampler; every method draws one part given all others."""
 
     cells: Cells
+    measured: Floats
+    common: Floats
     described: Floats
     rng: np.random.Generator
     shape: Floats
@@ -174,27 +199,30 @@ class _Chain:
     latent: Floats
     expected: Floats
     covariance: Floats
-    level: float
+    level: Floats
     precision: float
     weight: Floats
     label: Floats
 
     @classmethod
     def start(cls, cells: Cells, described: Floats, config: PairConfig, rng: np.random.Generator) -> "_Chain":
-        y, half = cells.log_slowdown, config.ways + 1
+        y = cells.labels(config.scale)
         spread = max(float(y.std()), 1e-6)
         low = y <= y.min() + 1e-9
-        part = np.r_[0.5 * spread**2, np.full(config.ways, WAY_SHARE * spread)]
+        role = np.r_[0.5 * spread**2, np.full(config.ways, config.way_share * spread)]
+        part = np.r_[role, role]
         return cls(
             cells=cells,
+            measured=y,
+            common=_common(cells.victim, cells.aggressor),
             described=described,
             rng=rng,
-            shape=np.diag(np.r_[part, part]) * CALM,
+            shape=np.diag(part) * CALM,
             capped=low if low.sum() >= max(CAPPED_CELLS, CAPPED_SHARE * len(y)) else np.zeros(len(y), np.bool_),
-            latent=rng.normal(0.0, 0.3 * np.sqrt(spread), (len(described), 2 * half)),
-            expected=np.zeros((len(described), 2 * half)),
-            covariance=np.diag(np.r_[part, part]),
-            level=float(y.mean()),
+            latent=rng.normal(0.0, 0.3 * np.sqrt(spread), (len(described), len(part))),
+            expected=np.zeros((len(described), len(part))),
+            covariance=np.diag(part),
+            level=np.array([y.mean(), 0.0]),
             precision=1 / (2 * NOISE_SHARE * spread) ** 2,
             weight=np.ones(len(y)),
             label=y.copy(),
@@ -216,19 +244,27 @@ class _Chain:
         factor = self.latent[beside, other]
         x = np.column_stack([np.ones(len(who)), factor[:, 1:]])
         strength = self.precision * self.weight
+        left = self.label - self.common @ self.level - factor[:, 0]
         gram = _sums(who, strength[:, None, None] * x[:, :, None] * x[:, None, :], len(mean)) + prior
-        pull = _sums(who, (strength * (self.label - self.level - factor[:, 0]))[:, None] * x, len(mean)) + mean @ prior
+        pull = _sums(who, (strength * left)[:, None] * x, len(mean)) + mean @ prior
         root = np.linalg.cholesky(gram)
         noise = np.linalg.solve(root.transpose(0, 2, 1), self.rng.normal(size=(*mean.shape, 1)))
         self.latent[:, own] = (np.linalg.solve(gram, pull[:, :, None]) + noise)[:, :, 0]
 
+    def _draw_level(self, left: Floats) -> None:
+        """What all pairs share, given what the properties of their workloads leave."""
+        spread = max(float(self.measured.std()), 1e-6)
+        weighed = self.common.T * (self.precision * self.weight)
+        covariance = np.linalg.inv(weighed @ self.common + np.diag([0.0, (ITSELF_SHARE * spread) ** -2]))
+        self.level = covariance @ weighed @ left + np.linalg.cholesky(covariance) @ self.rng.normal(size=2)
+
     def _draw_noise(self) -> None:
         """The common level, what lies behind cut-off values, the noise and each cell's share of it."""
-        y, rng = self.cells.log_slowdown, self.rng
+        y, rng = self.measured, self.rng
         said = _said(self.latent, self.cells.victim, self.cells.aggressor)
+        self._draw_level(self.label - said)
+        said = said + self.common @ self.level
         strength = self.precision * self.weight
-        self.level = float((strength @ (self.label - said)) / strength.sum() + rng.normal() / np.sqrt(strength.sum()))
-        said = said + self.level
         scale = strength[self.capped] ** -0.5
         below = rng.random(len(scale)) * ndtr((y[self.capped] - said[self.capped]) / scale)
         self.label[self.capped] = said[self.capped] + scale * ndtri(np.maximum(below, 1e-300))
@@ -252,8 +288,13 @@ class _Chain:
         self.covariance = np.linalg.inv(wishart.rvs(width + 1 + CALM + entities, scatter, random_state=self.rng))
 
 
+def _common(victim: Ints, aggressor: Ints) -> Floats:
+    """(m, 2) what all pairs share: 1, and whether a workload is beside itself."""
+    return np.column_stack([np.ones(len(victim)), victim == aggressor])
+
+
 def _said(latent: Floats, victim: Ints, aggressor: Ints) -> Floats:
-    """(m,) log slowdown beside the common level."""
+    """(m,) value of each pair beside what all share."""
     half = latent.shape[1] // 2
     own, other = latent[victim, :half], latent[aggressor, half:]
     total: Floats = own[:, 0] + other[:, 0] + (own[:, 1:] * other[:, 1:]).sum(axis=1)

@@ -1,6 +1,7 @@
 """Pairs: hidden properties are found, newcomers are placed by their other role or profile, bounds hold."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ from numpy.typing import NDArray
 
 from models.errors import InconsistentDataset
 from models.pair_blend import fit_pair_blend
-from models.pair_product import fit_product
-from models.pairs import Cells, PairConfig, describe, fit_pairs
+from models.pair_product import fit_own_product, fit_product
+from models.pairs import Cells, PairConfig, Scale, describe, fit_pairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,7 +49,7 @@ def test_cells_left_out_are_predicted_far_better_than_by_the_mean() -> None:
 
 def test_an_aggressor_never_seen_beside_anybody_is_placed_by_its_own_suffering() -> None:
     errors, means = [], []
-    for seed in range(8):
+    for seed in range(16):
         rng = np.random.default_rng(seed)
         cells, _ = world(rng)
         left = cells.take(cells.aggressor == 0)
@@ -134,6 +135,74 @@ def test_the_blend_leans_on_the_product_where_it_is_the_truth_and_its_bound_hold
 
     assert blend.share >= 0.3
     assert 0.8 <= (left.log_slowdown <= said.upper).mean() <= 1.0
+
+
+def beside_themselves(rng: np.random.Generator) -> Cells:
+    """Every ordered pair, where copies of a workload hurt each other a third more than what the two roles say."""
+    pain, press = rng.uniform(0.1, 0.5, (2, SIZE))
+    victim, aggressor = np.divmod(np.arange(SIZE * SIZE), SIZE)
+    log = pain[victim] + press[aggressor] + 0.3 * (victim == aggressor) + rng.normal(0, 0.02, SIZE * SIZE)
+    return Cells(victim, aggressor, log)
+
+
+@pytest.mark.parametrize("scale", ["log", "speed"])
+def test_what_workloads_add_to_themselves_is_learnt_from_others_that_do(scale: Scale) -> None:
+    cells = beside_themselves(np.random.default_rng(3))
+    held = (cells.victim == cells.aggressor) & (cells.victim < 5)
+    left, rng = cells.take(held), np.random.default_rng(0)
+
+    model = fit_pairs(cells.take(~held), NOTHING, replace(QUICK, scale=scale), rng)
+    said = model.predict(left.victim, left.aggressor, rng)
+
+    assert mae(said.log_mean, left.log_slowdown) < 0.08
+    assert (said.lower <= said.log_mean).all()
+
+
+def test_a_product_with_a_factor_for_copies_finds_it_and_is_the_product_where_there_is_none() -> None:
+    rng = np.random.default_rng(0)
+    sensitivity, pressure = rng.gamma(2.0, 0.5, (2, SIZE))
+    victim, aggressor = np.divmod(np.arange(SIZE * SIZE), SIZE)
+    excess = sensitivity[victim] * pressure[aggressor]
+
+    same = fit_own_product(Cells(victim, aggressor, np.log1p(excess)), SIZE)
+    more = fit_own_product(Cells(victim, aggressor, np.log1p(excess * np.where(victim == aggressor, 1.5, 1))), SIZE)
+
+    assert same.itself == pytest.approx(1.0, abs=1e-6)
+    assert 1.3 < more.itself <= 1.5
+
+
+def test_slowdowns_are_minus_the_speed_that_is_left_in_the_other_scale() -> None:
+    cells = Cells(np.array([0, 1]), np.array([1, 0]), np.log([2.0, 4.0]))
+
+    assert cells.labels("speed") == pytest.approx([-0.5, -0.25])
+    assert (cells.labels("log") == cells.log_slowdown).all()
+
+
+def test_the_blend_s_lower_bound_holds_as_its_upper_one_does() -> None:
+    cells, _ = world(np.random.default_rng(7), noise=0.05)
+    held = np.random.default_rng(8).random(SIZE * SIZE) < 0.3
+    left, rng = cells.take(held), np.random.default_rng(0)
+
+    said = fit_pair_blend(cells.take(~held), NOTHING, QUICK, rng).predict(left.victim, left.aggressor, rng)
+
+    assert (said.lower < said.log_mean).all()
+    assert 0.8 <= (left.log_slowdown >= said.lower).mean() < 1.0
+
+
+def test_what_is_known_beforehand_has_the_only_say_about_newcomers() -> None:
+    cells, alone = world(np.random.default_rng(0))
+    described = describe(np.arange(SIZE), np.zeros(SIZE, np.int64), alone)
+    out, rng = (cells.victim == 0) | (cells.aggressor == 0), np.random.default_rng(0)
+
+    hidden = fit_pair_blend(cells.take(~out), described, QUICK, rng).hidden
+    newcomer, other = np.array([0]), np.array([3])
+
+    def said(seed: int, victim: Ints) -> tuple[Floats, Floats]:
+        rng = np.random.default_rng(seed)
+        return hidden.predict(victim, other, rng).log_mean, hidden.described.predict(victim, other, rng).log_mean
+
+    assert np.equal(*said(0, newcomer)).all()
+    assert not np.equal(*said(0, np.array([4]))).any()
 
 
 def test_the_same_seed_gives_the_same_model() -> None:
