@@ -171,9 +171,7 @@ class BadTokenTeam(AdvisorError):
     def __init__(self, role: str, team: str | None) -> None:
         self.role, self.team = role, team
         told = f"with team {team[:80]!r}" if team is not None else "without a team"
-        super().__init__(
-            f"there is no token of role {role} {told}: role team, and no other, is for one team, as bills call it (--team)"
-        )
+        super().__init__(f"there is no token of role {role} {told}: role team, and no other, is for one team (--team)")
 
 
 class NoToken(AdvisorError):
