@@ -43,6 +43,13 @@ def drafted() -> tuple[Draft, dict[str, bytes]]:
         return found, {path.name: path.read_bytes() for path in files.iterdir()}
 
 
+def proposed(office: BillOffice, version: str = "2027-01") -> str:
+    """A version of the price book that waits for a second person; its name."""
+    book = replace(price_book(version, LATER_US), proposed_by="ann", approved_by=None)
+    book_store.propose(office.closing.engine, book, NOW_US, office.entry(ANN, "propose price book", version))
+    return version
+
+
 def closed(office: BillOffice) -> BillOffice:
     """The same, with its month closed."""
     office.closing.close(PERIOD, office.closing.one(PERIOD).digest, BOB)

@@ -1,20 +1,18 @@
 """Bills over HTTP: what accounts owe, to whom that is told, and who may do what about prices and moves."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bill_offices import LATER_US, bill_office, closed
+from bill_offices import bill_office, closed, proposed
 from fastapi.testclient import TestClient
-from metered_month import COST, HOURS, price_book
-from months_drawn import ANN, NOW_US, PERIOD
+from metered_month import COST, HOURS
+from months_drawn import PERIOD
 from processes import Process, new_process
 from test_gate import Guarded
 
 from advisor.api.app import create_app
-from advisor.ledger import book_store
 from advisor.ledger.bill_office import BillOffice
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
@@ -115,8 +113,7 @@ def test_a_token_that_is_for_no_team_sees_no_bill(office: BillOffice, process: P
 def test_price_books_are_told_as_they_are_in_force_or_proposed(
     client: TestClient, guarding: Guarded, office: BillOffice
 ) -> None:
-    other = replace(price_book("2027-01", LATER_US), proposed_by="ann", approved_by=None)
-    book_store.propose(guarding.store, other, NOW_US, office.entry(ANN, "propose price book", other.version))
+    proposed(office)
 
     told = as_role(client, guarding, "finance").get("/v1/prices").json()["books"]
 
