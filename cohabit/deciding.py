@@ -1,4 +1,4 @@
-"""Deciding: the offices in which a server has people decide, on plans and bills, where there is what they need. An edge.
+"""Deciding: the offices where people decide, on plans and on bills, as far as what they need is there. An edge.
 
 What tries steps again reads the lake; it is loaded with the first approval, and one approval is tried at a time.
 """
