@@ -66,7 +66,7 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
             accounts=[account_row(one, paid) for one in accounts],
         )
 
-    @router.get("/v1/statements/{period}/{team:path}", responses=refusals(404, 422, 503))
+    @router.get("/v1/statements/{period}/{team}", responses=refusals(404, 422, 503))
     @allowed(*BILLED)
     def of_team(period: str, team: str, request: Request, limit: Limit = 100, offset: Offset = 0) -> TeamReply:
         """What one account owes for a month, by container and kind, the most expensive first."""
