@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 
 from advisor.api.bill_bodies import (
     ContainerRow,
@@ -24,6 +24,7 @@ from advisor.ledger.books import in_force
 MOST = 1000
 """Containers in one reply."""
 MOST_BEFORE = 10_000_000
+Month = Annotated[str, Path(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
 Offset = Annotated[int, Query(ge=0, le=MOST_BEFORE)]
 
@@ -41,7 +42,7 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
         shown = [one for one in kept if one.state != "withdrawn"]
         return PricesReply(books=[book_row(one, ends.get(one.book.version, one.book.end_us)) for one in shown])
 
-    @router.get("/v1/statements", responses=refusals(503))
+    @router.get("/v1/statements", responses=refusals(403, 503))
     @allowed(*BILLED)
     def statements(request: Request) -> MonthsReply:
         """Months that are closed or being closed, the newest first; for a team those that are closed."""
@@ -51,9 +52,9 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
             statements=[month_row(one) for one in found if one.state == "closed" or (team is None and one.draft)]
         )
 
-    @router.get("/v1/statements/{period}", responses=refusals(404, 422, 503))
+    @router.get("/v1/statements/{period}", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
-    def statement(period: str, request: Request) -> StatementReply:
+    def statement(period: Month, request: Request) -> StatementReply:
         """What accounts owe for a month, to the micro-unit and in coins."""
         at = opened_bills(bills)
         month, accounts = at.billed(period, _caller(request))
@@ -66,9 +67,9 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
             accounts=[account_row(one, paid) for one in accounts],
         )
 
-    @router.get("/v1/statements/{period}/{team}", responses=refusals(404, 422, 503))
+    @router.get("/v1/statements/{period}/{team}", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
-    def of_team(period: str, team: str, request: Request, limit: Limit = 100, offset: Offset = 0) -> TeamReply:
+    def of_team(period: Month, team: str, request: Request, limit: Limit = 100, offset: Offset = 0) -> TeamReply:
         """What one account owes for a month, by container and kind, the most expensive first."""
         at = opened_bills(bills)
         month, account = at.account(period, team, _caller(request))
