@@ -116,7 +116,7 @@ class Access:
             return Refusal(503, "store does not answer", retry_s=RETRY_S)
         if verdict.token is None:
             return Refusal(401, f"{verdict.state} token")
-        caller = Caller(verdict.token.name, frozenset({verdict.token.role}))
+        caller = Caller(verdict.token.name, frozenset({verdict.token.role}), verdict.token.team)
         return caller if verdict.state == "valid" else Refusal(401, f"{verdict.state} token", caller)
 
     async def _signed(self, asked: Signed) -> Caller | Refusal:

@@ -13,10 +13,12 @@ class Caller:
     Args:
         name: as in the audit: of a token of ours, or `oidc:` and the subject of an issuer's.
         roles: what they may act as; an issuer may know people to whom we give none.
+        team: whose bills they may see as role `team`; None where that is nobody's.
     """
 
     name: str
     roles: frozenset[TokenRole]
+    team: str | None = None
 
     def may(self, roles: Collection[str]) -> bool:
         """Whether one of those roles is theirs; `admin` is everybody, `anyone` is whoever has a role at all."""

@@ -165,6 +165,15 @@ class TokenExists(AdvisorError):
         )
 
 
+class BadTokenTeam(AdvisorError):
+    """A token of role team without a team, or of another role with one."""
+
+    def __init__(self, role: str, team: str | None) -> None:
+        self.role, self.team = role, team
+        told = f"with team {team[:80]!r}" if team is not None else "without a team"
+        super().__init__(f"there is no token of role {role} {told}: role team, and no other, is for one team (--team)")
+
+
 class NoToken(AdvisorError):
     """No token that is still open has this name."""
 

@@ -39,7 +39,8 @@ def open_session(engine: Engine, id_sha256: bytes, token: Token, *, now_us: int,
     Raises:
         StoreUnavailable: the database does not answer.
     """
-    session = Session(Caller(token.name, frozenset({token.role})), min(now_us + SESSION_US, token.expires_us))
+    caller = Caller(token.name, frozenset({token.role}), token.team)
+    session = Session(caller, min(now_us + SESSION_US, token.expires_us))
     row = {
         "id_sha256": id_sha256,
         "token_prefix": token.prefix,
@@ -62,7 +63,7 @@ def find_session(engine: Engine, id_sha256: bytes, now_us: int) -> Session | Non
         StoreUnavailable: the database does not answer.
     """
     wanted = (
-        select(SESSIONS.c.who, SESSIONS.c.roles, SESSIONS.c.expires_us)
+        select(SESSIONS.c.who, SESSIONS.c.roles, SESSIONS.c.expires_us, TOKENS.c.team)
         .join(TOKENS, TOKENS.c.prefix == SESSIONS.c.token_prefix)
         .where(SESSIONS.c.id_sha256 == id_sha256, TOKENS.c.revoked_us.is_(None))
         .where(SESSIONS.c.expires_us > now_us, TOKENS.c.expires_us > now_us)
@@ -71,8 +72,8 @@ def find_session(engine: Engine, id_sha256: bytes, now_us: int) -> Session | Non
         row = connection.execute(wanted).one_or_none()
     if row is None:
         return None
-    who, roles, expires_us = row
-    return Session(Caller(who, frozenset(map(checked_role, roles.split(",")))), expires_us)
+    who, roles, expires_us, team = row
+    return Session(Caller(who, frozenset(map(checked_role, roles.split(","))), team), expires_us)
 
 
 def end_session(engine: Engine, id_sha256: bytes, caller: Caller, *, now_us: int, request_id: str) -> None:

@@ -58,8 +58,9 @@ TOKENS = Table(
     Column("expires_us", BigInteger, nullable=False),
     Column("last_used_us", BigInteger),
     Column("revoked_us", BigInteger),
+    Column("team", String(200)),
 )
-"""Who may come in; the secret itself is nowhere."""
+"""Who may come in, and for which team; the secret itself is nowhere."""
 
 AUDIT = Table(
     "audit",

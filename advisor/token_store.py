@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from advisor.audit import Entry, add
 from advisor.errors import NoToken, StoreUnavailable, TokenExists
 from advisor.store import TOKENS, reading, writing
-from advisor.tokens import Shown, State, Token, TokenRole, checked_name, new_token
+from advisor.tokens import Shown, State, Token, TokenRole, checked_name, checked_team, new_token
 
 USED_EVERY_US = 3600 * 10**6
 """How often it is written down, at most, that a token was used."""
@@ -54,15 +54,23 @@ UNKNOWN = Verdict("unknown", None)
 
 
 def create_token(
-    engine: Engine, name: str, role: TokenRole, *, expires_us: int, doer: Doer, random_bytes: Callable[[int], bytes]
+    engine: Engine,
+    name: str,
+    role: TokenRole,
+    *,
+    expires_us: int,
+    doer: Doer,
+    random_bytes: Callable[[int], bytes],
+    team: str | None = None,
 ) -> str:
-    """Make a token.
+    """Make a token; one of role `team` for a team.
 
     Returns:
         The token itself, which nobody can tell again.
 
     Raises:
         BadTokenName: the name does not fit.
+        BadTokenTeam: role `team` goes without a team, or another one with a team.
         TokenExists: there is, or was, a token of that name: the audit would not tell the two apart.
         StoreUnavailable: the database does not answer.
     """
@@ -74,11 +82,13 @@ def create_token(
         "secret_sha256": made.secret_sha256,
         "created_us": doer.now_us,
         "expires_us": expires_us,
+        "team": checked_team(role, team),
     }
+    of = f" of {team}" if team else ""
     try:
         with writing(engine) as connection:
             connection.execute(TOKENS.insert().values(row))
-            add(connection, doer.entry("token create", f"{name} {made.prefix} as {role}", "done"))
+            add(connection, doer.entry("token create", f"{name} {made.prefix} as {role}{of}", "done"))
     except IntegrityError as error:
         raise TokenExists(name) from error
     return text

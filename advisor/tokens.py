@@ -12,7 +12,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal, get_args
 
-from advisor.errors import BadTokenName, UnknownRole
+from advisor.errors import BadTokenName, BadTokenTeam, UnknownRole
 
 TokenRole = Literal["scheduler", "sre", "finance", "planner", "admin", "team"]
 ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
@@ -20,6 +20,7 @@ SECRET_BYTES = 32
 PREFIX_BYTES = 6
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _TOKEN = re.compile(r"chb_([0-9a-f]{12})_([0-9a-f]{64})")
+MOST_TEAM_CHARS = 200
 MOST_SIGNED_CHARS = 8192
 """Of a token of an issuer: with some hundred groups it has 4,000; longer ones are not looked at."""
 _SIGNED = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
@@ -37,6 +38,7 @@ class Token:
         expires_us: from then on it is worth nothing.
         last_used_us: to within an hour; None while it was not used.
         revoked_us: when it was taken back; None while it was not.
+        team: whose bills its holder may see; None but for role `team`.
     """
 
     prefix: str
@@ -46,6 +48,7 @@ class Token:
     expires_us: int
     last_used_us: int | None = None
     revoked_us: int | None = None
+    team: str | None = None
 
     def state(self, now_us: int) -> State:
         """Whether it opens anything now."""
@@ -121,3 +124,16 @@ def checked_role(role: str) -> TokenRole:
         if role == known:
             return known
     raise UnknownRole(role, ROLES)
+
+
+def checked_team(role: TokenRole, team: str | None) -> str | None:
+    """The team of a token.
+
+    Raises:
+        BadTokenTeam: role `team` goes without, another one with a team, or it cannot be the name of one.
+    """
+    if (team is None) != (role != "team"):
+        raise BadTokenTeam(role, team)
+    if team is not None and not (0 < len(team) <= MOST_TEAM_CHARS and team.isprintable()):
+        raise BadTokenTeam(role, team)
+    return team

@@ -10,16 +10,11 @@ from advisor.ledger.books import Kept, summary
 from advisor.ledger.drafts import Draft, digest_of
 from advisor.ledger.periods import Period
 from advisor.ledger.postings import POOL, Payables
-from advisor.pricing.money import MICROS
+from advisor.pricing.money import MICROS, written
 from cohabit.console import console
 from cohabit.explaining import Explained
 
 HOUR_MICROS = 60 * MICROS
-
-
-def money(micros: int, currency: str) -> str:
-    """An amount to the micro-unit: 1.250001 EUR."""
-    return f"{Decimal(micros) / MICROS:,.6f} {currency}"
 
 
 def show_books(kept: Sequence[Kept]) -> None:
@@ -60,8 +55,8 @@ def show_draft(draft: Draft) -> None:
     cost = sum(batch.sign * batch.cost_micros for batch in draft.batches)
     lines, billed = sum(batch.rows for batch in draft.batches), sum(sums.values())
     console.print(
-        f"{lines:,} lines in {len(draft.batches)} files come to {money(billed, draft.currency)}; pools cost "
-        f"{money(cost, draft.currency)}{'' if billed == cost else ': THAT IS NOT THE SAME'}",
+        f"{lines:,} lines in {len(draft.batches)} files come to {written(billed, draft.currency)}; pools cost "
+        f"{written(cost, draft.currency)}{'' if billed == cost else ': THAT IS NOT THE SAME'}",
         soft_wrap=True,
     )
 
@@ -80,13 +75,13 @@ def show_payables(period: str, found: Payables) -> None:
 def show_explained(told: str, found: Explained) -> None:
     """A line, step by step."""
     line, currency = found.line, found.book.currency
-    console.print(f"line {told}: {line['kind']}, {line['account']}, {money(_int(line['amount_micros']), currency)}")
+    console.print(f"line {told}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
     where = f"container {line['container']} on {line['node']}" if line["container"] else "about no container"
     console.print(f"pool {found.batch.batch.pool}, hour {line['hour']}, {where}")
     for row in found.metered:
         _show_metered(row, found)
     cost = _int(found.pool["cost_micros"])
-    console.print(f"the pool cost {money(cost, currency)} in that hour (by {found.pool['cost_source']})")
+    console.print(f"the pool cost {written(cost, currency)} in that hour (by {found.pool['cost_source']})")
     console.print(f"shared by {found.hour_lines} lines, by price book {found.book.version}, each to the micro-unit")
     console.print("worked out again: the same" if found.same else f"worked out again: NOT THE SAME: {found.again}")
 

@@ -1,4 +1,4 @@
-"""Deciding: the office in which a server has people decide on proposals, where there is all that it needs. An edge.
+"""Deciding: the offices where people decide, on plans and on bills, as far as what they need is there. An edge.
 
 What tries steps again reads the lake; it is loaded with the first approval, and one approval is tried at a time.
 """
@@ -12,6 +12,8 @@ from sqlalchemy import Engine
 
 from advisor.callers import Caller
 from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.ledger.bill_office import BillOffice
+from advisor.ledger.closing import Closing
 from advisor.proposals.desk import Desk, Stale
 from advisor.proposals.errors import CannotTry
 from advisor.proposals.office import Office
@@ -43,6 +45,24 @@ def office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iter
             return
         desk = Desk(store, settings.cluster, settings.proposals.rules(), now_us)
         yield Office(desk, tried_in(settings, desk), Caller(local, frozenset({"admin"})))
+
+
+@contextmanager
+def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iterator[BillOffice | None]:
+    """The office of bills that the settings name; None where there is no store of this version.
+
+    Args:
+        settings: with the store and the folder of lines.
+        now_us: the clock.
+        local: who decides where nobody is asked for a name.
+    """
+    with ExitStack() as stack:
+        store = _store(settings, stack)
+        if store is None:
+            yield None
+            return
+        closing = Closing(store, settings.cluster, now_us)
+        yield BillOffice(closing, settings.lines, Caller(local, frozenset({"admin"})))
 
 
 def is_there(lake: str) -> bool:

@@ -18,8 +18,6 @@ from cohabit.billed_inputs import read_inputs
 from cohabit.errors import NoSuchLine
 
 REFERENCE = re.compile(r"([0-9a-f]{12,64})-(\d{1,12})")
-NAMED = 12
-"""Hex digits of a file's name in a line's."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,13 @@ class Explained:
         return self.line == self.again
 
 
-def reference(sha256: str, row: int) -> str:
-    """What a line is called: its file and its place in it."""
-    return f"{sha256[:NAMED]}-{row}"
-
-
 def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
     """Work a line out again from what was recorded.
 
     Args:
         engine: the store.
         cluster: whose.
-        told: what the line is called, see `reference`.
+        told: what the line is called, see advisor.pricing.line_file.reference.
         folder: of lines and what they are made of.
 
     Raises:

@@ -84,7 +84,8 @@ def propose_book_command(
     """
     from advisor.ledger import book_store
     from advisor.ledger.books import summary
-    from cohabit.price_book_file import EXAMPLE, read_price_book
+    from advisor.pricing.book_text import EXAMPLE
+    from cohabit.price_book_file import read_price_book
 
     if file is None:
         typer.echo(EXAMPLE.strip())

@@ -1,114 +1,20 @@
-"""Price book file: a version of the price book as people write it, TOML. An edge."""
+"""Price book file: a version of the price book from a file of TOML. An edge."""
 
-import tomllib
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-
-from advisor.pricing.book import Policy, PriceBook, Recovery, Tier, UnitPrice
-from advisor.pricing.money import MICROS
-from advisor.pricing.quantity import LARGER, REQUEST_ONLY, USAGE_ONLY, Rule, rule_for
+from advisor.pricing.book import PriceBook
+from advisor.pricing.book_text import price_book_from
+from advisor.pricing.errors import BadBookText
 from cohabit.errors import BadPriceBookFile
 
 MOST_BYTES = 1 << 20
-EXAMPLE = """
-version = "2026-12"
-currency = "EUR"
-start = 2026-12-01T00:00:00Z   # ends where the next version begins
-recovery = "remainder"         # or full: whoever is billed pays all of a pool's cost
-
-[rule]
-quantile = 0.8                 # of its own use, which it is cheapest for a container to request
-kappa = 0.5                    # of use below the request, by how much the request counts
-# instead: kind = "larger", "request" or "usage"
-
-[prices]                       # for an hour; what matters is how they stand to each other
-cpu = { unit = "core", price = "0.04" }
-memory = { unit = "GiB", price = "0.005" }
-
-[tiers]                        # class of service, and what a quantity of it counts
-LS = 1.0
-BE = 0.25
-SYSTEM = 0.0
-
-[interference]                 # all may be left out
-shadow = true                  # shown, and nobody pays
-theta = 1.0                    # share of what was lost that is given back
-cap = 0.2                      # of a team's base charge on the node
-"""
-
-
-def _decimal(told: object) -> object:
-    """A number as it is written: floats by their shortest text, so that 0.04 is 0.04."""
-    try:
-        return Decimal("" if isinstance(told, bool) else str(told))
-    except InvalidOperation as error:
-        raise ValueError("give a number, such as 0.04") from error
-
-
-Number = Annotated[Decimal, BeforeValidator(_decimal), Field(ge=0, le=1_000_000, allow_inf_nan=False)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Price(_Part):
-    unit: str = Field(min_length=1, max_length=20)
-    price: Number
-
-
-class _Rule(_Part):
-    kind: Literal["larger", "request", "usage", "quantile"] = "quantile"
-    quantile: float = Field(default=0.8, ge=0, lt=1)
-    kappa: float = Field(default=0.5, gt=0, le=1)
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if self.kind != "quantile" and self.model_fields_set & {"quantile", "kappa"}:
-            raise ValueError("give a kind, or a quantile and kappa")
-        return self
-
-    def rule(self) -> Rule:
-        named = {"larger": LARGER, "request": REQUEST_ONLY, "usage": USAGE_ONLY}
-        return named.get(self.kind) or rule_for(self.quantile, self.kappa)
-
-
-class _Interference(_Part):
-    shadow: bool = True
-    theta: Number = Decimal(1)
-    delta: Number = Decimal("0.05")
-    windows: int = Field(default=12, ge=1, le=3600)
-    at_least: int = Field(default=6, ge=1)
-    cap: Number = Decimal("0.2")
-    platform_cap: Number = Decimal(0)
-
-
-class _Scarcity(_Part):
-    gamma: Number = Decimal(0)
-
-
-class _Book(_Part):
-    version: str = Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    currency: str
-    start: datetime
-    end: datetime | None = None
-    recovery: Recovery = "remainder"
-    rule: _Rule = _Rule()
-    prices: dict[str, _Price] = Field(min_length=1, max_length=100)
-    tiers: dict[str, Number] = Field(min_length=1, max_length=100)
-    interference: _Interference = _Interference()
-    scarcity: _Scarcity = _Scarcity()
 
 
 def read_price_book(path: Path, proposed_by: str) -> PriceBook:
     """A version of the price book from a file.
 
     Args:
-        path: TOML, see EXAMPLE.
+        path: TOML, see advisor.pricing.book_text.EXAMPLE.
         proposed_by: whoever wants it.
 
     Raises:
@@ -120,54 +26,7 @@ def read_price_book(path: Path, proposed_by: str) -> PriceBook:
         raise BadPriceBookFile(path, error.strerror or str(error)) from error
     if len(content) > MOST_BYTES:
         raise BadPriceBookFile(path, f"it has {len(content)} bytes, and {MOST_BYTES} are the most")
-    return price_book_from(content, proposed_by, path)
-
-
-def price_book_from(content: bytes, proposed_by: str, path: Path) -> PriceBook:
-    """The same from what the file holds; the path is for complaints."""
     try:
-        told = _Book.model_validate(tomllib.loads(content.decode()))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadPriceBookFile(path, f"it is no TOML: {error}") from error
-    except ValidationError as error:
-        reasons = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        raise BadPriceBookFile(path, "; ".join(reasons[:5])) from error
-    return _book(told, proposed_by)
-
-
-def _book(told: _Book, proposed_by: str) -> PriceBook:
-    return PriceBook(
-        version=told.version,
-        currency=told.currency,
-        start_us=_micros_at(told.start),
-        end_us=None if told.end is None else _micros_at(told.end),
-        prices=tuple(UnitPrice(name, one.unit, _millionths(one.price)) for name, one in told.prices.items()),
-        tiers=tuple(Tier(name, _millionths(factor)) for name, factor in told.tiers.items()),
-        policy=_policy(told),
-        proposed_by=proposed_by,
-    )
-
-
-def _policy(told: _Book) -> Policy:
-    of = told.interference
-    return Policy(
-        version=told.version,
-        rule=told.rule.rule(),
-        recovery=told.recovery,
-        theta_ppm=_millionths(of.theta),
-        delta_ppm=_millionths(of.delta),
-        windows=of.windows,
-        at_least=of.at_least,
-        cap_ppm=_millionths(of.cap),
-        platform_cap_micros=_millionths(of.platform_cap),
-        gamma_ppm=_millionths(told.scarcity.gamma),
-        shadow=of.shadow,
-    )
-
-
-def _millionths(of: Decimal) -> int:
-    return int((of * MICROS).to_integral_value())
-
-
-def _micros_at(of: datetime) -> int:
-    return round(of.replace(tzinfo=of.tzinfo or UTC).timestamp() * 1e6)
+        return price_book_from(content.decode(), proposed_by)
+    except (BadBookText, UnicodeDecodeError) as error:
+        raise BadPriceBookFile(path, str(error)) from error

@@ -152,7 +152,7 @@ def run_serve(
     workers: int | None,
 ) -> None:
     """See `cohabit serve`."""
-    from cohabit.deciding import office_in
+    from cohabit.deciding import bill_office_in, office_in
     from cohabit.serving import Front, Listening, SchedulerListener, run
     from cohabit.token_commands import local_name
 
@@ -171,12 +171,14 @@ def run_serve(
         return True
 
     meant = {"registry": source.registry, "snapshots": source.snapshots, "store": source.store}
-    deciding = office_in(settings.model_copy(update=meant), serving.now_us, local_name())
-    with _guarding(settings, serving) as (guard, entrance), deciding as office:
+    own_settings = settings.model_copy(update=meant)
+    deciding = office_in(own_settings, serving.now_us, local_name())
+    billing = bill_office_in(own_settings, serving.now_us, local_name())
+    with _guarding(settings, serving) as (guard, entrance), deciding as office, billing as bills:
         run(
             serving,
             source,
-            Front(own.port if port is None else port, entrance, str(own.host), guard, office),
+            Front(own.port if port is None else port, entrance, str(own.host), guard, office, bills),
             SchedulerListener(
                 port=own.scheduler_port if scheduler_port is None else scheduler_port,
                 host=str(own.scheduler_host),

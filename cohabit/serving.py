@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.api.gate import Guard
+from advisor.ledger.bill_office import BillOffice
 from advisor.pages.app import Beside, create_pages
 from advisor.pages.entrance import Entrance
 from advisor.prioritizing import Prioritizer
@@ -69,6 +70,7 @@ class Front:
         entrance: how browsers are recognised.
         guard: who may do what; None lets everybody do everything.
         office: where they decide on proposals; None where none are kept.
+        bills: where bills are kept; None where none are.
     """
 
     port: int
@@ -76,6 +78,7 @@ class Front:
     host: str = HOST
     guard: Guard | None = None
     office: Office | None = None
+    bills: BillOffice | None = None
 
 
 def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerListener, *, ready: Ready) -> None:
@@ -111,9 +114,10 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         prioritizer, peers = shared.prioritizer(serving, 0)
         metrics = CollectorRegistry()
         metrics.register(Together(serving.metrics, shared.folder))
-        pages = create_pages(serving, front.entrance, front.office)
+        pages = create_pages(serving, front.entrance, front.office, front.bills)
+        tools = create_app(serving, front.guard, metrics, front.office, bills=front.bills)
         apps: list[App] = [
-            (Beside(create_app(serving, front.guard, metrics, front.office), pages), main, None),
+            (Beside(tools, pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
         ]
         with (

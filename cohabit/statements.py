@@ -13,14 +13,13 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from sqlalchemy import Engine
 
 from advisor.ledger import book_store, ledger_store
+from advisor.ledger.drilling import Drilling
 from advisor.ledger.errors import PeriodState
 from advisor.ledger.ledger_store import Posted
 from advisor.ledger.months import bounds
 from advisor.pricing.currencies import exponent_of
-from advisor.pricing.line_file import read_lines
 from advisor.pricing.money import MICROS
 from cohabit.errors import NoSuchAccount, UnknownForm
-from cohabit.explaining import reference
 
 SUFFIXES = (".html", ".csv", ".parquet")
 MOST_SHOWN = 50
@@ -57,9 +56,10 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
         raise PeriodState(period, "open", "told of")
-    lines = pa.concat_tables(lines_of(posted, team, folder))
-    if not lines.num_rows:
+    found = list(lines_of(posted, team, folder))
+    if not found:
         raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))
+    lines = pa.concat_tables(found)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":
         pv.write_csv(lines, out)
@@ -76,31 +76,24 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
 
 
 def lines_of(posted: list[Posted], team: str, folder: Path) -> Iterator[pa.Table]:
-    """Lines of an account, file by file, each with its name, and signs as they are billed.
+    """Lines of an account, piece by piece, each with its name, and signs as they are billed.
 
     Returns:
         Columns NAMES; amount, major units of the currency; unit_minutes of the resource, null for what is shared out.
     """
+    drilling = Drilling(folder)
     for one in posted:
-        lines, _ = read_lines(folder / f"{one.batch.sha256}.parquet")
-        rows = pc.indices_nonzero(pc.equal(lines["account"], team))
-        yield _named(one, lines.take(rows), rows.to_pylist())
+        for lines in drilling.lines([one.batch], team):
+            yield _told(one, lines)
 
 
-def _named(one: Posted, lines: pa.Table, rows: list[int]) -> pa.Table:
-    count, sign = lines.num_rows, one.batch.sign
-    micros = pc.multiply(lines["amount_micros"], sign)
-    minutes = pc.multiply(lines["micro_unit_minutes"], sign)
-    return pa.table(
-        {
-            "line": pa.array([reference(one.batch.sha256, row) for row in rows], pa.string()),
-            "month": pa.array([one.batch.about] * count, pa.string()),
-            "pool": pa.array([one.batch.pool] * count, pa.string()),
-            **{name: lines[name] for name in ("hour", "kind", "container", "node", "resource")},
-            "amount": _millionths(micros),
-            "unit_minutes": _millionths(minutes),
-        }
-    )
+def _told(one: Posted, lines: pa.Table) -> pa.Table:
+    shared = {"month": one.batch.about, "pool": one.batch.pool}
+    columns = {name: lines[name] for name in NAMES if name not in shared}
+    columns |= {name: pa.array([value] * lines.num_rows, pa.string()) for name, value in shared.items()}
+    minutes = pc.multiply(lines["micro_unit_minutes"], one.batch.sign)
+    amounts = {"amount": _millionths(lines["amount_micros"]), "unit_minutes": _millionths(minutes)}
+    return pa.table({name: columns[name] for name in NAMES} | amounts)
 
 
 def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -34,6 +34,7 @@ def token() -> None:
 def create_command(
     name: Name,
     role: Annotated[str, typer.Option(help="scheduler, sre, finance, planner, team, or admin, who may do everything.")],
+    team: Annotated[str | None, typer.Option(help="Of role team: whose bills its holder may see.")] = None,
     days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="How long it is good for.")] = 90,
 ) -> None:
     """Make a token and print it: the only time that anybody can see it.
@@ -47,7 +48,7 @@ def create_command(
     known, doer = checked_role(role), _doer()
     with checked(settings()) as engine:
         expires_us = doer.now_us + days * DAY_US
-        text = create_token(engine, name, known, expires_us=expires_us, doer=doer, random_bytes=token_bytes)
+        text = create_token(engine, name, known, expires_us=expires_us, doer=doer, random_bytes=token_bytes, team=team)
     typer.echo(text)
     complaints.print(f"{name}, {known}, until {_moment(expires_us)}; this is the only time the token is shown")
 
@@ -61,10 +62,18 @@ def list_command() -> None:
     now_us = _now_us()
     with checked(settings()) as engine:
         rows = [
-            (each.name, each.prefix, each.role, each.state(now_us), _day(each.expires_us), _day(each.last_used_us))
+            (
+                each.name,
+                each.prefix,
+                each.role,
+                each.team or "",
+                each.state(now_us),
+                _day(each.expires_us),
+                _day(each.last_used_us),
+            )
             for each in all_tokens(engine)
         ]
-    show_table("tokens, days in UTC", ("name", "prefix", "role", "state", "until", "last used"), rows)
+    show_table("tokens, days in UTC", ("name", "prefix", "role", "team", "state", "until", "last used"), rows)
 
 
 @token_app.command("revoke")

@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
+from advisor.api.bills import bill_routes
 from advisor.api.bookings import booking_routes
 from advisor.api.described import described
 from advisor.api.extender import extender_routes
@@ -34,6 +35,23 @@ from advisor.errors import (
     UnreadableDiagnoses,
     UnreadableLadders,
 )
+from advisor.ledger.bill_office import BillOffice
+from advisor.ledger.errors import (
+    AlreadyDecided,
+    BadPeriod,
+    NameTaken,
+    NoBills,
+    NoStatement,
+    NoSuchPriceBook,
+    NotReady,
+    OtherDraft,
+    OtherTeam,
+    PeriodChanged,
+    PeriodState,
+    TakenBack,
+    UnreadableDraft,
+)
+from advisor.pricing.errors import AlreadyStarted, BadBookText, BadLineFile, BadPriceBook, NotApproved, Overlap
 from advisor.prioritizing import Prioritizer
 from advisor.proposals.errors import (
     CannotTry,
@@ -79,6 +97,25 @@ STATUS: dict[type[AdvisorError], int] = {
     NoOffice: 503,
     CannotTry: 503,
     UnreadablePlan: 503,
+    NoBills: 503,
+    UnreadableDraft: 503,
+    BadLineFile: 503,
+    OtherTeam: 403,
+    NotApproved: 403,
+    NoStatement: 404,
+    NoSuchPriceBook: 404,
+    PeriodChanged: 409,
+    PeriodState: 409,
+    OtherDraft: 409,
+    TakenBack: 409,
+    NotReady: 409,
+    AlreadyDecided: 409,
+    AlreadyStarted: 409,
+    NameTaken: 409,
+    Overlap: 409,
+    BadPeriod: 422,
+    BadBookText: 422,
+    BadPriceBook: 422,
 }
 MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
@@ -104,6 +141,8 @@ def create_app(
     guard: Guard | None = None,
     metrics: CollectorRegistry | None = None,
     office: Office | None = None,
+    *,
+    bills: BillOffice | None = None,
 ) -> FastAPI:
     """The listener for everything else; without a guard whoever reaches it may do everything.
 
@@ -112,10 +151,11 @@ def create_app(
         guard: who may do what.
         metrics: what /metrics tells; None tells of this process alone.
         office: where proposals are decided on; None where none are kept.
+        bills: where bills are kept; None where none are.
     """
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
     victims = victim_routes(serving.diagnoses, serving.now_us)
-    routers = [score_routes(serving), victims, proposal_routes(office), ops]
+    routers = [score_routes(serving), victims, proposal_routes(office), bill_routes(bills), ops]
     app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES)
     return app if guard is None else guarded(app, guard)
 

@@ -113,3 +113,34 @@ class UnreadableDraft(AdvisorError):
     def __init__(self, what: str, reason: str) -> None:
         self.what, self.reason = what, reason
         super().__init__(f"this is no {what} that can be read: {reason}; was it written by a newer Cohabit?")
+
+
+class NoBills(AdvisorError):
+    """This server keeps no bills."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no bills are kept here: `cohabit store migrate` makes their tables; then start the server anew"
+        )
+
+
+class NoStatement(AdvisorError):
+    """Nothing was billed in a month, or nothing of an account in it."""
+
+    def __init__(self, period: str, account: str = "") -> None:
+        self.period, self.account = period, account
+        of = f" of {account[:80]!r}" if account else ""
+        super().__init__(f"there is no statement{of} for {period}: a month has some once it is being closed")
+
+
+class OtherTeam(AdvisorError):
+    """A team asks for what another one owes."""
+
+    def __init__(self, team: str | None) -> None:
+        self.team = team
+        own = (
+            "is for no team: `cohabit token create NAME --role team --team TEAM` makes one that is"
+            if team is None
+            else (f"is for team {team[:80]!r} alone")
+        )
+        super().__init__(f"this cannot be seen: role team sees what its own team owes, and this token {own}")

@@ -12,16 +12,20 @@ from advisor.api.app import STATUS
 from advisor.api.gate import doors_of
 from advisor.api.roles import allowed, roles_of
 from advisor.errors import AdvisorError
+from advisor.ledger.bill_office import BillOffice
 from advisor.pages.assets import asset_routes, assets
+from advisor.pages.bill_closing import closing_pages
+from advisor.pages.bills import bill_pages
 from advisor.pages.cluster import cluster_routes
 from advisor.pages.deciding import deciding_pages
 from advisor.pages.entrance import Entrance
-from advisor.pages.gate import PageGate, Problem
+from advisor.pages.gate import PageGate, Problem, Visit
 from advisor.pages.halting import Halting, halt_routes
 from advisor.pages.login import HOME, login_routes
 from advisor.pages.node import node_routes
+from advisor.pages.prices import PLACE, price_pages
 from advisor.pages.proposals import proposal_pages
-from advisor.pages.rendering import Pages
+from advisor.pages.rendering import PLACES, Pages
 from advisor.pages.victims import victim_pages
 from advisor.proposals.office import Office
 from advisor.serving import Serving
@@ -34,13 +38,16 @@ SAID = {
 }
 
 
-def create_pages(serving: Serving, entrance: Entrance, office: Office | None = None) -> FastAPI:
+def create_pages(
+    serving: Serving, entrance: Entrance, office: Office | None = None, bills: BillOffice | None = None
+) -> FastAPI:
     """All pages, behind their gate.
 
     Args:
         serving: what they show.
         entrance: who comes in how.
         office: where proposals are decided on; None where none are kept.
+        bills: where bills are kept; None where none are.
 
     Raises:
         RouteWithoutRole: a page does not say who may see it.
@@ -50,7 +57,7 @@ def create_pages(serving: Serving, entrance: Entrance, office: Office | None = N
     pages = Pages(known, serving.now_us, halting)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     for router in (
-        home_routes(),
+        home_routes(pages),
         asset_routes(known),
         login_routes(pages, entrance),
         cluster_routes(pages, serving),
@@ -58,6 +65,9 @@ def create_pages(serving: Serving, entrance: Entrance, office: Office | None = N
         victim_pages(pages, serving, office),
         proposal_pages(pages, office),
         deciding_pages(office),
+        bill_pages(pages, bills),
+        closing_pages(bills),
+        price_pages(pages, bills),
         halt_routes(halting),
     ):
         app.include_router(router)
@@ -67,7 +77,7 @@ def create_pages(serving: Serving, entrance: Entrance, office: Office | None = N
     return app
 
 
-def home_routes() -> APIRouter:
+def home_routes(pages: Pages) -> APIRouter:
     """Where one begins."""
     router = APIRouter()
 
@@ -80,9 +90,15 @@ def home_routes() -> APIRouter:
     @router.get("/ui")
     @router.get(HOME)
     @allowed(*ROLES)
-    async def home() -> Response:
-        """To the first page."""
-        return RedirectResponse("/ui/cluster", 303)
+    async def home(request: Request) -> Response:
+        """To the first page that they may see; to the first of all where they may see none, which says so."""
+        visit: Visit = request.state.visit
+        own = [
+            place.path
+            for place in PLACES
+            if visit.visitor is not None and visit.visitor.caller.may(pages.doors[f"GET {place.path}"])
+        ]
+        return RedirectResponse([*own, PLACES[0].path][0], 303)
 
     return router
 
@@ -107,8 +123,14 @@ def _tell_problems(app: FastAPI, pages: Pages) -> None:
 
 def _back(request: Request) -> str:
     """Where one reads again what was decided on."""
-    plan = request.path_params.get("plan")
-    return f"/ui/proposals/{quote(plan, safe='')}" if plan and request.method == "POST" else ""
+    plan, period = request.path_params.get("plan"), request.path_params.get("period")
+    if request.method != "POST":
+        return ""
+    if plan:
+        return f"/ui/proposals/{quote(plan, safe='')}"
+    if period:
+        return f"/ui/bills/{quote(period, safe='')}"
+    return PLACE if request.url.path.startswith(PLACE) else ""
 
 
 class Beside:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from math import isfinite
 from typing import Protocol
@@ -15,6 +16,7 @@ from starlette.types import Scope
 
 from advisor.pages.assets import Asset, address_in
 from advisor.pages.gate import Problem, Visit
+from advisor.pricing.money import MICROS, written
 
 TITLES = {
     400: "This cannot be read",
@@ -72,6 +74,8 @@ PLACES = (
     Place("/ui/cluster", "Cluster", "c"),
     Place("/ui/victims", "Victims", "v"),
     Place("/ui/proposals", "Proposals", "p"),
+    Place("/ui/bills", "Bills", "b"),
+    Place("/ui/prices", "Prices", "m"),
 )
 DECIDED = {
     "open": "Nobody has decided yet",
@@ -123,6 +127,8 @@ class Pages:
         made.filters |= {
             "ratio": ratio,
             "percent": percent,
+            "money": money,
+            "exact": written,
             "moment": moment,
             "segment": partial(quote, safe=""),
             "ago": lambda at_us: duration((self.now_us() - at_us) / 1e6),
@@ -180,6 +186,11 @@ def percent(value: float) -> str:
     if not isfinite(value):
         return "–"
     return f"{value:.1%}" if 0.0005 <= abs(value) < 0.0995 else f"{value:.0%}"
+
+
+def money(micros: int) -> str:
+    """An amount to the hundredth; the table or the title beside it has it to the micro-unit."""
+    return f"{Decimal(micros) / MICROS:,.2f}"
 
 
 def resource(name: str) -> str:

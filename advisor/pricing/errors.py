@@ -46,6 +46,14 @@ class BadPriceBook(AdvisorError):
         super().__init__(f"price book {version!r} cannot be used: {'; '.join(reasons)}")
 
 
+class BadBookText(AdvisorError):
+    """A text that is no version of the price book."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"this is no price book: {reason}")
+
+
 class NotApproved(AdvisorError):
     """A version of the price book that a second person has not signed."""
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ TEXTS = ["hour", "kind", "account", "container", "node", "resource", "unit_price
 """Columns that repeat themselves."""
 PIECE = 1 << 20
 BEFORE_ALL = -(2**63)
+NAMED = 12
+"""Hex digits of a file's name in a line's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,37 @@ def read_lines(path: Path) -> tuple[pa.Table, dict[str, str]]:
     """The lines of a file, exactly as they were written, and what they share.
 
     Raises:
-        BadLineFile: it is not what its name says.
+        BadLineFile: it is not there, or not what its name says.
     """
-    digest = _digest(path)
-    if digest != path.stem:
-        raise BadLineFile(str(path), f"its SHA-256 is {digest}")
+    _refuse_changed(path)
     table = pq.read_table(path, partitioning=None)
     facts = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     return table.replace_schema_metadata(None), {key: facts[f"cohabit.{key}"] for key in SHARED}
+
+
+def pieces(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
+    """Some columns of a file, a bounded number of lines at a time, each time with the place of the first one.
+
+    Raises:
+        BadLineFile: it is not there, or not what its name says; before any line is given.
+    """
+    _refuse_changed(path)
+    with pq.ParquetFile(path) as file:
+        first = 0
+        for number in range(file.num_row_groups):
+            table = file.read_row_group(number, list(columns), use_threads=False)
+            yield first, table
+            first += table.num_rows
+
+
+def reference(sha256: str, row: int) -> str:
+    """What a line is called: its file and its place in it."""
+    return f"{sha256[:NAMED]}-{row}"
+
+
+def references(sha256: str, rows: pa.Array) -> pa.Array:
+    """The same for many lines of a file."""
+    return pc.binary_join_element_wise(pa.scalar(sha256[:NAMED]), rows.cast(pa.string()), "-")
 
 
 def in_line_order(table: pa.Table) -> pa.Table:
@@ -101,6 +126,15 @@ def _stand_in_order(table: pa.Table) -> bool:
             return False
         equal &= np.asarray(pc.equal(above, below))
     return True
+
+
+def _refuse_changed(path: Path) -> None:
+    try:
+        digest = _digest(path)
+    except FileNotFoundError as error:
+        raise BadLineFile(str(path), "it is not there") from error
+    if digest != path.stem:
+        raise BadLineFile(str(path), f"its SHA-256 is {digest}")
 
 
 def _synced_digest(path: Path) -> str:

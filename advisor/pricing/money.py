@@ -6,6 +6,7 @@ rounded fractions miss their total.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,3 +164,8 @@ def share_of(amount: int, share_ppm: int) -> int:
 def _largest(left: Sequence[int]) -> list[int]:
     """Which lines have something left, the most first, then as they stand."""
     return sorted((line for line, rest in enumerate(left) if rest), key=lambda line: -left[line])
+
+
+def written(micros: int, currency: str = "") -> str:
+    """An amount to the micro-unit, as people read it: 1.250001 EUR."""
+    return f"{Decimal(micros) / MICROS:,.6f} {currency}".rstrip()

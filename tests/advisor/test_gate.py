@@ -64,7 +64,8 @@ class Guarded:
         """One of that role, good for a day."""
         if role not in self.tokens:
             doer = Doer("local:me", self.now_us, "made")
-            more = {"expires_us": self.now_us + DAY_US, "doer": doer, "random_bytes": token_bytes}
+            team = "shop" if role == "team" else None
+            more = {"expires_us": self.now_us + DAY_US, "doer": doer, "random_bytes": token_bytes, "team": team}
             self.tokens[role] = create_token(self.store, role, role, **more)  # type: ignore[arg-type]
         return self.tokens[role]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import schemathesis
+from bill_offices import bill_office
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from offices import Bureau, mixed
@@ -87,8 +88,9 @@ def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:
     return {path: {m: sorted(of["responses"]) for m, of in methods.items()} for path, methods in paths.items()}
 
 
-def test_the_listener_for_people_answers_as_described(process: Process, bureau: Bureau) -> None:
-    found = held(create_app(process.made_ready().serving, office=bureau.office))
+def test_the_listener_for_people_answers_as_described(process: Process, bureau: Bureau, tmp_path: Path) -> None:
+    bills = bill_office(bureau.store, tmp_path)
+    found = held(create_app(process.made_ready().serving, office=bureau.office, bills=bills))
 
     assert not found.failures, "\n".join(found.failures)
     assert found.requests["POST /v1/scores"] > EXAMPLES
@@ -120,6 +122,10 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
 
     assert described(create_app(serving)) == {
         "/v1/scores": {"post": ["200", "400", "404", "408", "413", "422", "503"]},
+        "/v1/prices": {"get": ["200", "503"]},
+        "/v1/statements": {"get": ["200", "403", "503"]},
+        "/v1/statements/{period}": {"get": ["200", "403", "404", "422", "503"]},
+        "/v1/statements/{period}/{team}": {"get": ["200", "403", "404", "422", "503"]},
         "/v1/victims": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}/ladder": {"get": ["200", "404", "422", "503"]},

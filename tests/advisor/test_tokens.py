@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, event, select, text
 
 from advisor.audit import Entry, add, entries
-from advisor.errors import BadTokenName, NoToken, TokenExists, UnknownRole
+from advisor.errors import BadTokenName, BadTokenTeam, NoToken, TokenExists, UnknownRole
 from advisor.store import TOKENS, migrate, open_store, reading, writing
 from advisor.token_store import (
     UNKNOWN,
@@ -25,7 +25,7 @@ from advisor.token_store import (
     find_token,
     revoke_token,
 )
-from advisor.tokens import ROLES, Shown, checked_name, checked_role, new_token, shown
+from advisor.tokens import ROLES, Shown, TokenRole, checked_name, checked_role, new_token, shown
 
 DOER = Doer("local:me", 1_000, "r1")
 DAY_US = 86_400 * 10**6
@@ -54,6 +54,20 @@ def test_a_token_is_found_by_its_text(store: Engine) -> None:
 
     assert verdict.token is not None
     assert (verdict.state, verdict.token.name, verdict.token.role) == ("valid", "ci", "sre")
+
+
+def test_a_token_of_role_team_is_for_one_team_and_no_other_token_is(store: Engine) -> None:
+    given = {"expires_us": DAY_US, "doer": DOER, "random_bytes": token_bytes}
+    told = create_token(store, "shop-owner", "team", team="shop", **given)  # type: ignore[arg-type]
+
+    verdict = found(store, told)
+
+    assert verdict.token is not None
+    assert (verdict.token.role, verdict.token.team) == ("team", "shop")
+    wrong: list[tuple[TokenRole, str | None]] = [("team", None), ("sre", "shop"), ("team", ""), ("team", "a\nb")]
+    for role, team in wrong:
+        with pytest.raises(BadTokenTeam, match="--team"):
+            create_token(store, "other", role, team=team, **given)  # type: ignore[arg-type]
 
 
 def test_only_a_hash_of_the_secret_is_kept(store: Engine) -> None:

@@ -19,10 +19,10 @@ from advisor.ledger.errors import BadPeriod, NotReady, TakenBack
 from advisor.ledger.postings import owed
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.errors import BadLineFile, NoPrice
-from advisor.pricing.line_file import read_lines
+from advisor.pricing.line_file import read_lines, reference
 from cohabit.billing import corrections, draft_of, refuse_unmetered
 from cohabit.errors import LostInputs, NoSuchLine
-from cohabit.explaining import explain, reference
+from cohabit.explaining import explain
 from features.tables import METERED, POOL_HOURS
 from ingest.lake import Lake
 

@@ -9,6 +9,7 @@ from secrets import token_hex
 from threading import Thread
 from time import sleep, time_ns
 
+from bill_offices import bill_office
 from made import plan as plan_of
 from made import step, who
 from offices import Bureau
@@ -22,6 +23,7 @@ from advisor.api.app import create_app
 from advisor.api.gate import Guard
 from advisor.diagnosis.told import Told, write_told
 from advisor.diagnosis.verdicts import Diagnosis
+from advisor.ledger.bill_office import BillOffice
 from advisor.pages.app import Beside, create_pages
 from advisor.pages.sessions import SessionEntrance
 from advisor.proposals.plans import Plan, Step
@@ -50,6 +52,7 @@ class Bench:
     bureau: Bureau
     snapshot: Snapshot
     told: Told
+    bills: BillOffice
     numbers: Iterator[int] = field(default_factory=count)
 
     def put(self, after: int = 0) -> Plan:
@@ -78,9 +81,10 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
         refusals = Refusals(store, _now_us, serving.metrics, lambda: token_hex(8))
         guard = Guard(Access(store, _now_us), refusals, Rates(1000.0, 10_000))
         entrance = SessionEntrance(store, _now_us, lambda: token_hex(32), refusals, guard.rates)
-        pages = create_pages(serving, entrance, bureau.office)
-        with _listening(Beside(create_app(serving, guard, office=bureau.office), pages)) as main:
-            yield Bench(Site(main, folder), bureau, snapshot, told)
+        bills = bill_office(store, folder)
+        pages = create_pages(serving, entrance, bureau.office, bills)
+        with _listening(Beside(create_app(serving, guard, office=bureau.office, bills=bills), pages)) as main:
+            yield Bench(Site(main, folder), bureau, snapshot, told, bills)
 
 
 def proposed(of: Snapshot, told: Told, name: str, made_us: int, after: int) -> Plan:

@@ -39,7 +39,9 @@ class Site:
         now_us = time_ns() // 1000
         with open_store(self.store) as store:
             doer = Doer("local:test", now_us, "test")
-            return create_token(store, name, role, expires_us=now_us + HOUR_US, doer=doer, random_bytes=token_bytes)
+            team = "shop" if role == "team" else None
+            more = {"expires_us": now_us + HOUR_US, "doer": doer, "random_bytes": token_bytes, "team": team}
+            return create_token(store, name, role, **more)  # type: ignore[arg-type]
 
     def revoke(self, name: str) -> None:
         with open_store(self.store) as store:

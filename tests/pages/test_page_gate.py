@@ -7,6 +7,7 @@ import pytest
 from diagnoses import AT_US, diagnosis, told
 from fastapi.testclient import TestClient
 from httpx2 import Response
+from months_drawn import PERIOD
 from processes import Process
 from prometheus_client import CollectorRegistry
 from test_gate import DAY_US, Guarded, silent
@@ -22,6 +23,7 @@ from advisor.pages.entrance import OpenEntrance
 from advisor.pages.gate import SESSION_COOKIE
 from advisor.pages.login import HOME, local
 from advisor.pages.sessions import LOGINS_AT_ONCE
+from advisor.pricing.book_text import EXAMPLE
 from advisor.serving import Serving
 from advisor.session_store import SESSION_US
 from advisor.store import SESSIONS, migrate, open_store, reading
@@ -49,7 +51,7 @@ def house(process: Process, guarding: Guarded) -> House:
     return guarded_house(process, guarding)
 
 
-FILLED_IN = {"version": "1", "which": "all", "reason": "not today", "form": "plain"}
+FILLED_IN = {"version": "1", "which": "all", "reason": "not today", "form": "plain", "text": EXAMPLE}
 """What any form of a decision says."""
 
 
@@ -58,6 +60,8 @@ def ask(visitor: TestClient, name: str) -> Response:
     method, path = name.split()
     path = path.replace("{node}", "node-00000").replace("{container}", "web-1").replace("{digest}/{name:path}", "0/x")
     path = path.replace("{plan}/export", "p2/export").replace("{plan}", "p1")
+    path = path.replace("{period}", PERIOD).replace("{version}", "2027-01")
+    path += "?team=shop&container=web-1" if "/bills/" in path else ""
     csrf = csrf_in(visitor.get("/ui/nowhere-at-all")) if method != "GET" and SESSION_COOKIE in visitor.cookies else ""
     headers = {"X-CSRF-Token": csrf} if csrf else {}
     return visitor.request(method, path, headers=headers, data=FILLED_IN if method == "POST" else None)

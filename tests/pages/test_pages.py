@@ -73,7 +73,7 @@ def test_a_session_ends_when_its_token_is_taken_back(visit: Visit, large: Site) 
 
 def test_another_role_is_told_in_words(browser: Browser, large: Site) -> None:
     with visiting(browser, large) as visit:
-        visit.log_in("finance")
+        visit.log_in("scheduler")
 
         expect(visit.page.locator("main")).to_contain_text("This is not open to you")
         assert visit.page.locator("header nav").count() == 0

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+from bill_offices import bill_office, closed, proposed
 from diagnoses import AT_US, FOUND
 from fastapi.testclient import TestClient
 from httpx2 import Response
@@ -14,6 +15,7 @@ from test_gate import Guarded
 from town import town
 
 from advisor.diagnosis.told import write_told
+from advisor.ledger.bill_office import BillOffice
 from advisor.pages.app import create_pages
 from advisor.pages.entrance import Entrance, OpenEntrance
 from advisor.pages.sessions import SessionEntrance
@@ -31,12 +33,13 @@ class House:
     entrance: Entrance
     guarded: Guarded | None = None
     bureau: Bureau | None = None
+    bills: BillOffice | None = None
     numbers: Iterator[int] = field(default_factory=count)
 
     def visitor(self, base: str = BASE) -> TestClient:
         """Somebody with a browser of their own."""
         office = None if self.bureau is None else self.bureau.office
-        app = create_pages(self.process.serving, self.entrance, office)
+        app = create_pages(self.process.serving, self.entrance, office, self.bills)
         return TestClient(app, base, follow_redirects=False, client=("192.0.2.7", 50_000))
 
     def logged_in(self, role: TokenRole) -> TestClient:
@@ -63,7 +66,9 @@ def guarded_house(process: Process, guarded: Guarded) -> House:
     entrance = SessionEntrance(
         guarded.store, lambda: guarded.now_us, lambda: f"{next(numbers):064x}", guard.refusals, guard.rates
     )
-    return House(small(process), entrance, guarded, bureau_over(guarded))
+    bills = closed(bill_office(guarded.store, process.snapshots.parent))
+    proposed(bills)
+    return House(small(process), entrance, guarded, bureau_over(guarded), bills)
 
 
 def bureau_over(guarded: Guarded) -> Bureau:

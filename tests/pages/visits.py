@@ -40,7 +40,7 @@ class Visit:
             if "/ui/login" not in self.page.url:
                 break
             self.page.wait_for_timeout(AGAIN_MS)
-        self.page.wait_for_url("**/ui/cluster")
+        self.page.wait_for_url(lambda url: "/ui/login" not in url)
         return name
 
     def path(self) -> str:

@@ -1,0 +1,104 @@
+"""Drilling: the lines of one account of a month, read from files that are written once. An edge.
+
+Files are read a piece at a time, and only those that the account has postings in. What was added up is kept for a few
+accounts, since files never change and people turn pages.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.ledger.drafts import Batch
+from advisor.ledger.drill import summed
+from advisor.pricing.line_file import pieces, references
+
+BY = ("container", "kind")
+LINE = (
+    "hour",
+    "kind",
+    "account",
+    "container",
+    "node",
+    "resource",
+    "amount_micros",
+    "micro_unit_minutes",
+    "unit_price_micros",
+)
+KEPT = 8
+"""Accounts of which sums are kept."""
+
+
+@dataclass
+class Drilling:
+    """Where lines are read.
+
+    Args:
+        folder: of files of lines.
+    """
+
+    folder: Path
+    _kept: OrderedDict[tuple[str, ...], pa.Table] = field(default_factory=OrderedDict, init=False)
+    _one_at_a_time: Lock = field(default_factory=Lock, init=False)
+    """So that memory is bounded, whoever asks."""
+
+    def containers(self, batches: Sequence[Batch], account: str) -> pa.Table:
+        """What an account owes by container and kind, the most first; see advisor.ledger.drill.summed.
+
+        Raises:
+            BadLineFile: a file is not there any more, or was changed.
+        """
+        key = (account, *(f"{batch.sign}{batch.sha256}" for batch in batches))
+        with self._one_at_a_time:
+            if key not in self._kept:
+                own = self._own(batches, account, (*BY, "account", "amount_micros"))
+                self._kept[key] = summed(((batch.sign, rows) for batch, _, rows in own), BY)
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            return self._kept[key]
+
+    def hours(self, batches: Sequence[Batch], account: str, container: str) -> pa.Table:
+        """The lines of a container, by hour and resource: LINE and `line`, what each is called.
+
+        Raises:
+            BadLineFile: a file is not there any more, or was changed.
+        """
+        with self._one_at_a_time:
+            found = [rows.filter(pc.equal(rows["container"], container)) for rows in self.lines(batches, account)]
+        order = [(name, "ascending") for name in ("hour", "resource", "kind", "node", "line")]
+        return pa.concat_tables(found).sort_by(order) if found else pa.table({name: [] for name in (*LINE, "line")})
+
+    def lines(self, batches: Sequence[Batch], account: str) -> Iterator[pa.Table]:
+        """All lines of an account, a piece at a time, as `hours` has them; what is taken back has other signs.
+
+        Raises:
+            BadLineFile: a file is not there any more, or was changed.
+        """
+        for batch, places, rows in self._own(batches, account, LINE):
+            amounts = pc.multiply(rows["amount_micros"], batch.sign)
+            signed = rows.set_column(LINE.index("amount_micros"), "amount_micros", amounts)
+            yield signed.append_column("line", references(batch.sha256, places))
+
+    def missing(self, batches: Sequence[Batch]) -> int:
+        """How many of these files are not there."""
+        return sum(not self._path(batch).is_file() for batch in batches)
+
+    def _own(
+        self, batches: Sequence[Batch], account: str, columns: Sequence[str]
+    ) -> Iterator[tuple[Batch, pa.Array, pa.Table]]:
+        """Lines of the account and their places, file by file."""
+        for batch in batches:
+            if all(one.account != account for one in batch.postings):
+                continue
+            for first, piece in pieces(self._path(batch), columns):
+                places = np.flatnonzero(pc.equal(piece["account"], account).to_numpy())
+                if len(places):
+                    yield batch, pa.array(first + places), piece.take(pa.array(places))
+
+    def _path(self, batch: Batch) -> Path:
+        return self.folder / f"{batch.sha256}.parquet"

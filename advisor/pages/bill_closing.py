@@ -1,0 +1,35 @@
+"""Closing months by forms that name what was looked at, and lead back to the month."""
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from advisor.api.roles import allowed
+from advisor.ledger.bill_office import KEEPERS, BillOffice, opened_bills
+from advisor.pages.bills import caller_of
+from advisor.pages.deciding import seen
+from advisor.pages.gate import Visit
+
+
+def closing_pages(bills: BillOffice | None) -> APIRouter:
+    """Routes that close months, or take that back."""
+    router = APIRouter()
+
+    @router.post("/ui/bills/{period}/close")
+    @allowed(*KEEPERS)
+    def close(request: Request, period: str) -> Response:
+        """Bill a month with the draft that was looked at, for good."""
+        visit: Visit = request.state.visit
+        at = opened_bills(bills)
+        at.closing.close(period, visit.form.get("digest", ""), at.actor(caller_of(request)))
+        return RedirectResponse(f"/ui/bills/{period}", 303)
+
+    @router.post("/ui/bills/{period}/reopen")
+    @allowed(*KEEPERS)
+    def reopen(request: Request, period: str) -> Response:
+        """Forget what a month was to be closed with."""
+        visit: Visit = request.state.visit
+        at = opened_bills(bills)
+        at.closing.reopen(period, seen(visit.form), at.actor(caller_of(request)))
+        return RedirectResponse("/ui/bills", 303)
+
+    return router

@@ -1,0 +1,186 @@
+"""The pages of bills: months, one by account, a team by container, and a container hour by hour."""
+
+import re
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import Annotated
+from urllib.parse import urlencode
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse, StreamingResponse
+
+from advisor.api.roles import allowed
+from advisor.callers import Caller
+from advisor.ledger import ledger_store
+from advisor.ledger.bill_office import BILLED, BillOffice, opened_bills, own_team
+from advisor.ledger.checks import checks_of
+from advisor.ledger.drafts import Draft
+from advisor.ledger.drill import Account, idle_by_cause
+from advisor.ledger.errors import NoBills, NoStatement
+from advisor.ledger.periods import Period
+from advisor.pages.gate import Visit
+from advisor.pages.paging import sheet
+from advisor.pages.rendering import Pages
+
+ROWS = 100
+MOST_DRAWN = 20
+"""Accounts in the chart."""
+Account_ = Annotated[str, Query(min_length=1, max_length=200)]
+Container = Annotated[str, Query(min_length=1, max_length=253)]
+Number = Annotated[int, Query(ge=1, le=1_000_000)]
+FORMULA = r"^([=+\-@\t\r])"
+"""How a cell begins that a spreadsheet would work out instead of showing it."""
+
+
+def bill_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
+    """Routes that read bills."""
+    router = APIRouter()
+    router.include_router(_of_all(pages, bills))
+    router.include_router(_of_one(pages, bills))
+    return router
+
+
+def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
+    """Months, and one by account."""
+    router = APIRouter()
+
+    @router.get("/ui/bills")
+    @allowed(*BILLED)
+    def months(request: Request) -> Response:
+        """Months that are closed or being closed."""
+        found, team = list[Period](), own_team(caller_of(request))
+        if bills is not None:
+            every = ledger_store.periods(bills.closing.engine, bills.closing.cluster)
+            found = [one for one in every if team is None or one.state == "closed"]
+        facts = {"lacking": "" if bills is not None else str(NoBills()), "months": found, "team": team}
+        return pages.page(request, "bills.html", facts)
+
+    @router.get("/ui/bills/{period}")
+    @allowed(*BILLED)
+    def month(request: Request, period: str) -> Response:
+        """A month by account; whoever is of a team is led to that."""
+        team = own_team(caller_of(request))
+        if team is not None:
+            return RedirectResponse(f"/ui/bills/{period}/team?{urlencode({'team': team})}", 303)
+        at = opened_bills(bills)
+        found = at.closing.one(period)
+        if found.draft is None:
+            raise NoStatement(period)
+        return pages.page(request, "bill_month.html", _month(at, found, at.billed(period, None)[1]))
+
+    return router
+
+
+def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
+    """What one account owes, as pages and as a file."""
+    router = APIRouter()
+
+    @router.get("/ui/bills/{period}/team")
+    @allowed(*BILLED)
+    def of_team(request: Request, period: str, team: Account_, page: Number = 1) -> Response:
+        """What one account owes, by container."""
+        at = opened_bills(bills)
+        found, account = at.account(period, team, caller_of(request))
+        draft = _draft(found)
+        table = at.drilling.containers(draft.batches, team)
+        shown = sheet(range(table.num_rows), page, ROWS)
+        facts = {
+            "month": found,
+            "currency": draft.currency,
+            "account": account,
+            "paid": ledger_store.paid(at.closing.engine, at.closing.cluster, period).get(team),
+            "sheet": shown,
+            "rows": table.slice(shown.rows.start, len(shown.rows)).to_pylist(),  # type: ignore[attr-defined]
+            "query": urlencode({"team": team}),
+        }
+        return pages.page(request, "bill_team.html", facts)
+
+    @router.get("/ui/bills/{period}/container")
+    @allowed(*BILLED)
+    def of_container(request: Request, period: str, team: Account_, container: Container, page: Number = 1) -> Response:
+        """What one container owes, hour by hour."""
+        at = opened_bills(bills)
+        found, _ = at.account(period, team, caller_of(request))
+        draft = _draft(found)
+        table = at.drilling.hours(draft.batches, team, container)
+        if not table.num_rows:
+            raise NoStatement(period, container)
+        shown = sheet(range(table.num_rows), page, ROWS)
+        facts = {
+            "month": found,
+            "currency": draft.currency,
+            "team": team,
+            "container": container,
+            "owed_micros": pc.sum(table["amount_micros"]).as_py(),
+            "sheet": shown,
+            "rows": table.slice(shown.rows.start, len(shown.rows)).to_pylist(),  # type: ignore[attr-defined]
+            "team_query": urlencode({"team": team}),
+            "query": urlencode({"team": team, "container": container}),
+        }
+        return pages.page(request, "bill_container.html", facts)
+
+    @router.get("/ui/bills/{period}/lines.csv")
+    @allowed(*BILLED)
+    def lines(request: Request, period: str, team: Account_) -> Response:
+        """All lines of an account, as a file; sent while it is read."""
+        at = opened_bills(bills)
+        found, _ = at.account(period, team, caller_of(request))
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{period}-{team}")
+        headers = {"Content-Disposition": f'attachment; filename="statement-{name}.csv"'}
+        told = csv_of(at.drilling.lines(_draft(found).batches, team))
+        return StreamingResponse(told, media_type="text/csv; charset=utf-8", headers=headers)
+
+    return router
+
+
+def csv_of(tables: Iterator[pa.Table]) -> Iterator[bytes]:
+    """Tables as one CSV, with one head, piece by piece."""
+    head = True
+    for table in tables:
+        out = BytesIO()
+        pyarrow.csv.write_csv(_as_text(table), out, pyarrow.csv.WriteOptions(include_header=head))
+        yield out.getvalue()
+        head = False
+
+
+def _as_text(table: pa.Table) -> pa.Table:
+    """The same, with no text that a spreadsheet takes for a formula."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            safe = pc.replace_substring_regex(table[field.name], FORMULA, r"'\1")
+            table = table.set_column(place, field.name, safe)
+    return table
+
+
+def caller_of(request: Request) -> Caller | None:
+    """Who looks."""
+    visit: Visit = request.state.visit
+    return visit.visitor.caller if visit.visitor else None
+
+
+def _draft(found: Period) -> Draft:
+    assert found.draft is not None  # noqa: S101 - a month without has no statement
+    return found.draft
+
+
+def _month(at: BillOffice, found: Period, accounts: Sequence[Account]) -> dict[str, object]:
+    """What the page of a month shows."""
+    draft, engine, cluster = _draft(found), at.closing.engine, at.closing.cluster
+    owed = sorted(accounts, key=lambda one: (-one.owed_micros, one.name))
+    checks = checks_of(draft, at.drilling.missing(draft.batches), ledger_store.total(engine, cluster))
+    return {
+        "month": found,
+        "currency": draft.currency,
+        "accounts": owed,
+        "drawn": min(len(owed), MOST_DRAWN),
+        "kinds": sorted({kind for one in accounts for kind in one.by_kind}),
+        "total_micros": sum(one.owed_micros for one in accounts),
+        "idle": idle_by_cause(accounts),
+        "paid": ledger_store.paid(engine, cluster, found.period),
+        "corrected": sorted({batch.about for batch in draft.batches if batch.about != found.period}),
+        "checks": checks,
+        "fine": all(one.fine for one in checks),
+    }

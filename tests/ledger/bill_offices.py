@@ -1,0 +1,56 @@
+"""A bill office over a metered month: its store, its lines, and the month begun to be closed or closed."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from metered_month import lake_of, pool_rows, price_book, rows
+from months_drawn import ANN, BOB, NOW_US, PERIOD
+from sqlalchemy import Engine
+
+from advisor.ledger import book_store
+from advisor.ledger.bill_office import BillOffice
+from advisor.ledger.closing import Closing
+from advisor.ledger.drafts import Draft
+from cohabit.billing import draft_of
+
+LATER_US = NOW_US + 30 * 86_400 * 10**6
+"""When a version of the price book that is proposed now may begin; a full hour."""
+
+
+def bill_office(store: Engine, folder: Path) -> BillOffice:
+    """One that has a price book, and a month that is being closed."""
+    office = BillOffice(Closing(store, "c", lambda: NOW_US), folder / "lines", new_id=lambda: "r1")
+    book = replace(price_book(), approved_by=None)
+    book_store.propose(store, book, NOW_US, office.entry(ANN, "propose price book", book.version))
+    book_store.approve(store, book.version, "bob", NOW_US, office.entry(BOB, "approve price book", book.version))
+    draft, files = drafted()
+    office.lines.mkdir(parents=True)
+    for name, content in files.items():
+        (office.lines / name).write_bytes(content)
+    office.closing.begin(draft, 0, ANN)
+    return office
+
+
+@cache
+def drafted() -> tuple[Draft, dict[str, bytes]]:
+    """What the month comes to, and its files: made once, since that takes longer than most tests."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        lake, files = lake_of(folder / "lake", rows(), pool_rows()), folder / "lines"
+        found = draft_of(lake, "c", PERIOD, books=[price_book()], folder=files, progress=lambda *_: None)
+        return found, {path.name: path.read_bytes() for path in files.iterdir()}
+
+
+def proposed(office: BillOffice, version: str = "2027-01") -> str:
+    """A version of the price book that waits for a second person; its name."""
+    book = replace(price_book(version, LATER_US), proposed_by="ann", approved_by=None)
+    book_store.propose(office.closing.engine, book, NOW_US, office.entry(ANN, "propose price book", version))
+    return version
+
+
+def closed(office: BillOffice) -> BillOffice:
+    """The same, with its month closed."""
+    office.closing.close(PERIOD, office.closing.one(PERIOD).digest, BOB)
+    return office
