@@ -171,7 +171,7 @@ DECEMBER = [END + timedelta(hours=h) for h in range(3)]
 def test_a_correction_nets_to_the_new_cost_less_the_old_and_the_closed_month_stays(
     lake: Lake, tmp_path: Path, closing: Closing
 ) -> None:
-    """A container came late, the last hour's bill changed, and a day was metered that was not before."""
+    """I14: a container came late, the last hour's bill changed, and a day was metered that was not before."""
     books = [price_book()]
     closed(closing, drafted(lake, tmp_path / "l"))
     before = ledger_store.batches(closing.engine, "c", PERIOD)

@@ -59,6 +59,7 @@ def exported(store: Engine, tmp_path: Path, period: str = "2026-12", *, hourly: 
 def test_invoices_sum_to_what_accounts_pay_and_all_of_them_to_what_pools_cost(
     month: Engine, tmp_path: Path, *, hourly: bool
 ) -> None:
+    """I17."""
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for row in exported(month, tmp_path, hourly=hourly):
         sums[row["InvoiceId"]] += Decimal(row["BilledCost"])
@@ -83,7 +84,7 @@ def test_hours_of_a_day_sum_to_the_day(month: Engine, tmp_path: Path) -> None:
 
 
 def test_every_value_of_a_list_is_one_of_the_specification(month: Engine, tmp_path: Path) -> None:
-    """The validator passes a wrong one where another row of the column is right."""
+    """I17: the validator passes a wrong one where another row of the column is right."""
     found = exported(month, tmp_path)
 
     assert tuple(found[0]) == COLUMNS
