@@ -105,9 +105,10 @@ def test_the_listener_for_schedulers_answers_as_described(process: Process) -> N
 
 
 def test_behind_the_gate_answers_are_as_described_and_a_token_is_not_ignored(
-    process: Process, guarding: Guarded, bureau: Bureau
+    process: Process, guarding: Guarded, bureau: Bureau, tmp_path: Path
 ) -> None:
-    app = create_app(process.made_ready().serving, guarding.guard, office=bureau.office)
+    bills = bill_office(bureau.store, tmp_path)
+    app = create_app(process.made_ready().serving, guarding.guard, office=bureau.office, bills=bills)
 
     found = held(app, {"Authorization": f"Bearer {guarding.token('admin')}"})  # whom every route lets in
 
