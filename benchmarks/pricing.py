@@ -27,7 +27,7 @@ NODES = 1000
 EPILOG = """FILE.csv has columns victim, aggressor, slowdown, perhaps split (train, test), which then rules. Without it
 cells are left out in five folds, --repeats times over; with --leave-out each workload that nobody learnt from in that
 role, which is harder and never mixed with the other. Shares are of 1,000 nodes of 2 to 6 workloads, copies of one
-workload among them, less those with a pair that the file lacks; they are told where neither a split nor a role is given.
+workload among them, less those with a pair that the file lacks; told where neither a split nor a role is given.
 """
 
 
