@@ -41,12 +41,16 @@ class Hidden:
     plain: PairModel | None
     known: Flags
 
+    def knows(self, victim: Ints, aggressor: Ints) -> Flags:
+        """(m,) whether both were measured in both roles."""
+        return self.known[victim] & self.known[aggressor]
+
     def predict(self, victim: Ints, aggressor: Ints, rng: np.random.Generator) -> PairPrediction:
         """(m,) as PairModel.predict; of pairs with somebody who was not measured in both roles, by the first alone."""
         said = self.described.predict(victim, aggressor, rng)
         if self.plain is None:
             return said
-        half = 0.5 * (self.known[victim] & self.known[aggressor])
+        half = 0.5 * self.knows(victim, aggressor)
         other = self.plain.predict(victim, aggressor, rng)
         return PairPrediction(
             said.log_mean + half * (other.log_mean - said.log_mean),
@@ -57,17 +61,27 @@ class Hidden:
 
 @dataclass(frozen=True)
 class PairBlend:
-    """Both parts, the product's share, and how much wider bounds must be to hold, below and above."""
+    """Both parts, and how they go together.
+
+    Args:
+        hidden: properties.
+        product: sensitivity and pressure.
+        share: of the product, for pairs of workloads that were measured in both roles.
+        newcomers: the same for other pairs, of which `hidden` says what it does with what is known beforehand alone.
+        stretch: how much wider bounds must be to hold, below and above.
+    """
 
     hidden: Hidden
     product: Product
     share: float
+    newcomers: float
     stretch: tuple[float, float]
 
     def predict(self, victim: Ints, aggressor: Ints, rng: np.random.Generator) -> PairPrediction:
         """(m,) expected log slowdowns and bounds of pairs of entities; see PairModel.predict."""
         hidden = self.hidden.predict(victim, aggressor, rng)
-        mean = hidden.log_mean + self.share * (self.product.predict(victim, aggressor) - hidden.log_mean)
+        share = np.where(self.hidden.knows(victim, aggressor), self.share, self.newcomers)
+        mean = hidden.log_mean + share * (self.product.predict(victim, aggressor) - hidden.log_mean)
         below, above = _margins(hidden)
         return PairPrediction(mean, mean + self.stretch[1] * above, mean - self.stretch[0] * below)
 
@@ -90,20 +104,22 @@ def fit_pair_blend(cells: Cells, described: Floats, config: PairConfig, rng: np.
     Source: stacked regression, Breiman, Machine Learning 1996; scaled conformal bounds, Lei et al., JASA 2018; ours,
         docs/decisions/0018-pairs.md and 0048-pair-prices.md.
     """
-    hidden, product = PairPrediction(*np.empty((3, len(cells.victim)))), np.empty(len(cells.victim))
+    hidden, (placed, product) = PairPrediction(*np.empty((3, len(cells.victim)))), np.empty((2, len(cells.victim)))
     for fold in random_rows(len(cells.victim), folds=FOLDS, rng=rng):
         seen, left = cells.take(fold.train), cells.take(fold.test)
-        said = _fit_hidden(seen, described, config, rng).predict(left.victim, left.aggressor, rng)
+        fitted = _fit_hidden(seen, described, config, rng)
+        said = fitted.predict(left.victim, left.aggressor, rng)
+        placed[fold.test] = fitted.described.expect(left.victim, left.aggressor)
         for whole, part in zip(_parts(hidden), _parts(said), strict=True):
             whole[fold.test] = part
         product[fold.test] = fit_own_product(seen, len(described)).predict(left.victim, left.aggressor)
-    blends = hidden.log_mean + SHARES[:, None] * (product - hidden.log_mean)
-    best = int(np.abs(blends - cells.log_slowdown).mean(axis=1).argmin())
-    error, (below, above) = cells.log_slowdown - blends[best], _margins(hidden)
+    share = _share(hidden.log_mean, product, cells.log_slowdown)
+    error, (below, above) = cells.log_slowdown - _mixed(hidden.log_mean, product, share), _margins(hidden)
     return PairBlend(
         hidden=_fit_hidden(cells, described, config, rng),
         product=fit_own_product(cells, len(described)),
-        share=float(SHARES[best]),
+        share=share,
+        newcomers=_share(placed, product, cells.log_slowdown),
         stretch=(_stretch(-error / below, config.level), _stretch(error / above, config.level)),
     )
 
@@ -115,6 +131,15 @@ def _fit_hidden(cells: Cells, described: Floats, config: PairConfig, rng: np.ran
         plain=fit_pairs(cells, described[:, :0], config, rng) if described.shape[1] else None,
         known=known[0] & known[1],
     )
+
+
+def _share(hidden: Floats, product: Floats, truth: Floats) -> float:
+    """The product's share with the smallest mean absolute error."""
+    return float(min(SHARES, key=lambda share: np.abs(_mixed(hidden, product, share) - truth).mean()))
+
+
+def _mixed(hidden: Floats, product: Floats, share: float) -> Floats:
+    return hidden + share * (product - hidden)
 
 
 def _parts(said: PairPrediction) -> Sequence[Floats]:

@@ -120,12 +120,22 @@ class PairModel:
 
         Source: ours, docs/decisions/0018-pairs.md.
         """
-        said = np.stack([_said(t, victim, aggressor) for t in self.latent]) + self.level @ _common(victim, aggressor).T
+        said = self._drawn(victim, aggressor)
         measured = said + self.noise[:, None] * rng.standard_t(TAIL, said.shape)
         mean = self._log(said).mean(axis=0)
         level = self.config.level
         lower, upper = np.quantile(self._log(measured), [1 - level, level], axis=0)
         return PairPrediction(mean, np.maximum(upper, mean), np.minimum(lower, mean))
+
+    def expect(self, victim: Ints, aggressor: Ints) -> Floats:
+        """(m,) the means of `predict` alone."""
+        mean: Floats = self._log(self._drawn(victim, aggressor)).mean(axis=0)
+        return mean
+
+    def _drawn(self, victim: Ints, aggressor: Ints) -> Floats:
+        """(draws, m) values in the config's scale, before noise."""
+        said: Floats = np.stack([_said(t, victim, aggressor) for t in self.latent])
+        return said + self.level @ _common(victim, aggressor).T
 
     def _log(self, values: Floats) -> Floats:
         """Values in the config's scale as log slowdown."""
