@@ -147,8 +147,8 @@ def test_whatever_goes_wrong_a_scheduler_is_answered_whole() -> None:
     assert {"wrong_catalogue", "wrong_version", "slow_disk"} <= faults
     assert {line[f"{fault}_not_200"] for fault in faults} == {0.0}
     assert all(line[f"{fault}_per_s"] > 0 for fault in faults)
-    for foreign, then in (("wrong_catalogue", "right_catalogue"), ("wrong_version", "slow_disk")):
-        assert line[f"{foreign}_kept"] + line[f"{then}_kept"] > 0, "what was loaded answers, and says why"
+    for foreign in ("wrong_catalogue", "wrong_version"):
+        assert line[f"{foreign}_kept"] > 0, "what was loaded answers, and says why"
     assert line["sigterm_exit_code"] == 0
 
 
