@@ -13,7 +13,7 @@ from advisor.newcomers import Newcomer
 from advisor.pricing.book import HOUR_US, PriceBook, book_at
 from advisor.pricing.charges import UNTOLD_TIER
 from advisor.pricing.newest import Newest
-from advisor.pricing.quote_errors import BadAsk
+from advisor.pricing.quote_errors import BadAsk, UnknownPool
 from advisor.pricing.quoted_transfers import Beside
 from advisor.pricing.quotes import Asked, Change, Need, Quote, changed, moved, quote
 from advisor.remedies.moves import without
@@ -36,8 +36,9 @@ SHARED_AS = {
     if resource.usage == of.usage
 }
 """Of what is metered its row in the catalogue, and units of it in one of the catalogue's."""
+UNREQUESTED = {of.name for of in RESOURCES if of.request is None}
 WHY_NOT = {
-    "no_bundle": "no model is promoted: `cohabit train` and `cohabit promote` make one",
+    "no_bundle": "no model is promoted: `cohabit train` makes one",
     "no_snapshot": "there is no snapshot of who is where: run `cohabit refresh`",
     "not_loaded": "the model is not loaded yet: ask again in a second",
     "stale": "the newest snapshot of who is where is too old: look whether `cohabit refresh` still runs",
@@ -140,22 +141,25 @@ def _new(ask: Ask, of: Grounds, own: str | None) -> Quote:
     team = ask.team or own
     if own is not None and team != own:
         raise OtherTeam(own)
-    if ask.move_to is not None:
-        raise BadAsk("only a container that runs can move: name it")
     if team is None:
         raise BadAsk("name the team that would pay, or a container that runs")
-    if (ask.node is None) == (ask.pool is None):
-        raise BadAsk("name a node or a pool for it, one of the two")
-    asked = Asked(NEW, ask.app, team, ask.tier or UNTOLD_TIER, ask.needs, ask.hours)
-    pool = of.newest.pool_at(ask.node) if ask.node is not None else str(ask.pool)
-    return _quoted(asked, of, pool, ask.node)
+    pool = ask.pool or ""
+    if ask.node is not None:
+        pool = of.newest.pool_at(ask.node)
+        if ask.pool not in (None, pool):
+            raise UnknownPool(f"{ask.pool} of node {ask.node}", [pool])
+    needs = tuple(map(_as_metered, ask.needs))
+    return _quoted(Asked(NEW, ask.app, team, ask.tier or UNTOLD_TIER, needs, ask.hours), of, pool, ask.node)
+
+
+def _as_metered(need: Need) -> Need:
+    """A need of what nobody requests, such as network: what is asked for is what is used."""
+    if need.resource not in UNREQUESTED:
+        return need
+    return Need(need.resource, None, need.request if need.use is None else need.use)
 
 
 def _other(ask: Ask, of: Grounds, container: str) -> Answer:
-    if any(one is not None for one in (ask.team, ask.app, ask.tier, ask.node, ask.pool)):
-        raise BadAsk("of a container that runs team, app, tier, node and pool are known: leave them out")
-    if ask.move_to is None and not ask.needs:
-        raise BadAsk(f"say what is to change for container {container!r}: another request or use, or another node")
     now, home = of.newest.asked(container, UNTOLD_TIER, ask.hours)
     there = home if ask.move_to is None else ask.move_to
     before = _quoted(now, of, of.newest.pool_at(home), home)
@@ -168,13 +172,10 @@ def _merged(now: tuple[Need, ...], other: tuple[Need, ...]) -> tuple[Need, ...]:
     """Needs as they are, but for what is said otherwise."""
     found = {need.resource: need for need in now}
     for need in other:
-        old = found.get(need.resource, need)
-        found[need.resource] = Need(
-            need.resource,
-            old.request if need.request is None else need.request,
-            old.use if need.use is None else need.use,
-        )
-    return tuple(found.values())
+        old = found.get(need.resource, Need(need.resource))
+        request = old.request if need.request is None else need.request
+        found[need.resource] = _as_metered(Need(need.resource, request, old.use if need.use is None else need.use))
+    return tuple(need for need in found.values() if need.request is not None or need.use is not None)
 
 
 def _quoted(asked: Asked, of: Grounds, pool: str, node: str | None) -> Quote:

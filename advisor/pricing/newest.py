@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from advisor.pricing.book import PriceBook, told
 from advisor.pricing.lines import UNATTRIBUTED
 from advisor.pricing.money import MICROS
-from advisor.pricing.quote_errors import BadAsk, UnknownContainer, UnknownPlace, UnknownPool
+from advisor.pricing.quote_errors import UnknownContainer, UnknownPlace, UnknownPool
 from advisor.pricing.quotes import Asked, Need, Sold
 
 
@@ -61,8 +61,7 @@ class Newest:
         Its request and use are means over the minutes in which they are known.
 
         Raises:
-            UnknownContainer: it was not metered.
-            BadAsk: nothing of it is known.
+            UnknownContainer: it was not metered, or nothing of it is known.
         """
         found = self.metered.filter(pc.equal(self.metered["container"], container))
         if not found.num_rows:
@@ -72,9 +71,7 @@ class Newest:
         here = [row for row in rows if row["node"] == node]
         needs = tuple(_need(row) for row in here if row["minutes"])
         if not needs:
-            raise BadAsk(
-                f"neither request nor use of container {container!r} is known in the hour from {told(self.hour_us)}"
-            )
+            raise UnknownContainer(container, told(self.hour_us), "told neither request nor use")
         one = here[0]
         return Asked(container, one["app"], one["team"] or UNATTRIBUTED, one["qos"] or untold_tier, needs, hours), node
 

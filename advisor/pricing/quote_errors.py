@@ -32,7 +32,8 @@ class UnknownPool(AdvisorError):
 
     def __init__(self, pool: str, pools: Collection[str]) -> None:
         self.pool, self.pools = pool, tuple(pools)
-        super().__init__(f"pool {pool[:80]!r} is none of the newest metered hour: there are {_some(pools)}")
+        what = f"pool {pool[:350]!r} is none of the newest metered hour" if pool else "name a node or a pool"
+        super().__init__(f"{what}: there are pools {_some(pools)}")
 
 
 class UnknownPlace(AdvisorError):
@@ -47,12 +48,12 @@ class UnknownPlace(AdvisorError):
 
 
 class UnknownContainer(AdvisorError):
-    """A container that was not metered in the newest hour."""
+    """A container that was not metered in the newest hour, or of which nothing is known in it."""
 
-    def __init__(self, container: str, hour: str) -> None:
-        self.container, self.hour = container, hour
+    def __init__(self, container: str, hour: str, what: str = "was not metered") -> None:
+        self.container, self.hour, self.what = container, hour, what
         super().__init__(
-            f"container {container[:253]!r} was not metered in the hour from {hour}: name one that runs, or quote a "
+            f"container {container[:253]!r} {what} in the hour from {hour}: name one that runs, or quote a "
             "new one by team and resources"
         )
 
