@@ -1,4 +1,4 @@
-"""`cohabit bill`: what was reserved and used, and what it cost. meter, import; the ledger's own in ledger_commands."""
+"""`cohabit bill`: what was reserved and used, and what it cost. meter, import; others in modules of their own."""
 
 from datetime import datetime
 from pathlib import Path
@@ -9,17 +9,19 @@ import typer
 from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.console import console
 from cohabit.ledger_commands import ledger_app
+from cohabit.quote_commands import quote_app
 
 bill_app = typer.Typer(
     no_args_is_help=True,
     help="""Meter what containers reserve and use, price it, and close months that add up.
 
     Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Each month:
-    [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line.
+    [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line, [bold]quote[/] a container.
     """,
     rich_markup_mode="rich",
 )
 bill_app.add_typer(ledger_app)
+bill_app.add_typer(quote_app)
 
 HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bill_offices import NODES, bill_office, last_hour
-from clusters import snapshot
+from bill_offices import bill_office, last_hour
 from fastapi.testclient import TestClient
 from metered_month import COST, HOURS
 from months_drawn import ANN, BOB, NOW_US
+from neighbourhood import neighbourhood
 from processes import Process
 from test_gate import Guarded
 
@@ -20,7 +20,6 @@ from advisor.ledger.bill_office import BillOffice
 from advisor.ledger.closing import Closing
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.quote_errors import NothingMetered
-from advisor.snapshot import Snapshot
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
 
@@ -28,14 +27,6 @@ WORTH = 8 * 0.04 + 16 * 0.005
 """What the book says that the pool's capacity is worth in an hour, of which it costs something else."""
 CPU = {"cpu": {"request": 2.0, "use": 1.0}}
 NEW = {"team": "shop", "app": "web", "node": "n0", "resources": CPU}
-
-
-def cluster() -> Snapshot:
-    """Three nodes; on the second one is who was metered there."""
-    drawn = snapshot(3, nodes=3, residents=(4, 4), missing=0.0)
-    names = [*drawn.containers[:4], "web-1", "web-2", "crawl-1", "lost-1", *drawn.containers[8:]]
-    assert drawn.nodes == NODES
-    return replace(drawn, containers=tuple(names))
 
 
 @pytest.fixture
@@ -53,7 +44,7 @@ def office(guarding: Guarded, tmp_path: Path) -> BillOffice:
 @pytest.fixture
 def ready(process: Process) -> Process:
     process.promote("first")
-    process.publish(cluster())
+    process.publish(neighbourhood())
     process.serving.reload()
     return process
 
@@ -181,7 +172,9 @@ def test_without_a_model_the_base_charge_is_told_and_why_there_is_no_more(
     if state != "no model":
         process.promote("first")
     process.publish(
-        replace(cluster(), node_known=cluster().node_facts[:, 0] < 0) if state == "other node" else cluster()
+        replace(neighbourhood(), node_known=neighbourhood().node_facts[:, 0] < 0)
+        if state == "other node"
+        else neighbourhood()
     )
     process.serving.reload()
     process.now_us += 10**12 if state == "stale" else 0
