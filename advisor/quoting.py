@@ -13,9 +13,10 @@ from advisor.newcomers import Newcomer
 from advisor.pricing.book import HOUR_US, PriceBook, book_at
 from advisor.pricing.charges import UNTOLD_TIER
 from advisor.pricing.newest import Newest
+from advisor.pricing.quote_changes import Change, changed, moved
 from advisor.pricing.quote_errors import BadAsk, UnknownPool
 from advisor.pricing.quoted_transfers import Beside
-from advisor.pricing.quotes import Asked, Change, Need, Quote, changed, moved, quote
+from advisor.pricing.quotes import Asked, Need, Quote, quote
 from advisor.remedies.moves import without
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving

@@ -2,8 +2,9 @@
 
 from advisor.pricing.book import told
 from advisor.pricing.money import written
+from advisor.pricing.quote_changes import Change
 from advisor.pricing.quoted_transfers import Amounts, Named, Transfers
-from advisor.pricing.quotes import Change, Quote
+from advisor.pricing.quotes import Quote
 from advisor.quoting import Answer
 from cohabit.console import console, show_table
 

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from advisor.api.proposal_bodies import whole
+from advisor.pricing.quote_changes import Change
 from advisor.pricing.quoted_transfers import Amounts, Named, Slowdown, Transfers
-from advisor.pricing.quotes import MOST_HOURS, MOST_UNITS, Change, Charge, Need, Quote
+from advisor.pricing.quotes import MOST_HOURS, MOST_UNITS, Charge, Need, Quote
 from advisor.quoting import Answer, Ask
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]

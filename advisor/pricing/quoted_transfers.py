@@ -185,15 +185,9 @@ def foreseen_transfers(guest: Guest, beside: Beside, residents: Residents, polic
     """
     base = guest.base_micros * guest.hours
     others = [one for one in beside.neighbours if _team(one, residents) != guest.who.team]
-    shares = [_share(guest, one, residents, policy) for one in others]
-    expected = {one.container: share(1) for one, share in zip(others, shares, strict=True)}
+    shares = {one.container: _share(guest, one, residents, policy) for one in others}
     named = [
-        Named(
-            one,
-            residents.team.get(one.container),
-            _team(one, residents) in residents.beyond,
-            expected.get(one.container, 0),
-        )
+        Named(one, residents.team.get(one.container), _is_liable(one, residents), shares.get(one.container, 0))
         for one in beside.neighbours
     ]
     return Transfers(
@@ -207,6 +201,10 @@ def foreseen_transfers(guest: Guest, beside: Beside, residents: Residents, polic
 
 def _team(one: Neighbour, residents: Residents) -> str | None:
     return residents.team.get(one.container)
+
+
+def _is_liable(one: Neighbour, residents: Residents) -> bool:
+    return _team(one, residents) in residents.beyond
 
 
 def _back(base_micros: int, ratio: float, policy: Policy) -> int:
@@ -256,14 +254,9 @@ def _claim(guest: Guest, one: Neighbour, residents: Residents, policy: Policy, l
     return Claim(one.container, who, amount, ((guest.who, int(parts[0])),), rest)
 
 
-def _share(guest: Guest, one: Neighbour, residents: Residents, policy: Policy) -> Callable[[int], int]:
-    """Of what a neighbour would get back, the quoted container's part by level of slowdown, before the cap."""
-
-    def part(level: int) -> int:
-        settled = settle([_claim(guest, one, residents, policy, level)], {}, {}, policy)
-        return settled.blamed.get(guest.who, 0)
-
-    return part
+def _share(guest: Guest, one: Neighbour, residents: Residents, policy: Policy) -> int:
+    """Of what a neighbour is expected to get back, the quoted container's part before the cap."""
+    return settle([_claim(guest, one, residents, policy, 1)], {}, {}, policy).blamed.get(guest.who, 0)
 
 
 def _surcharge(guest: Guest, others: Sequence[Neighbour], residents: Residents, policy: Policy) -> Amounts:

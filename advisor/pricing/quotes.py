@@ -3,7 +3,6 @@
 The container is put among what was metered and the hour is billed again, so that a quote and a bill are one arithmetic.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,10 +31,9 @@ MOST_HOURS = 8784
 """A leap year."""
 MOST_UNITS = 1e6
 """Of a resource, that a container may be asked for."""
+NO_NODE = "name a node: what neighbours do is told of a node alone"
 NOWHERE = ""
 """Node of a container that is quoted for a pool, wherever in it."""
-Minus = Callable[[Amounts, Amounts], Amounts]
-"""An amount less another one."""
 METERED_NAMES = tuple(resource.name for resource in RESOURCES)
 
 
@@ -181,18 +179,7 @@ def quote(asked: Asked, sold: Sold, node: str | None, beside: Beside | None, why
     """
     refuse_senseless(asked, sold.book)
     lines = _billed(asked, sold, node)
-    own = _base_of(lines, asked)
-    needs, units = {need.resource: need for need in asked.needs}, {p.resource: p.unit for p in sold.book.prices}
-    charges = tuple(
-        Charge(
-            needs[row["resource"]],
-            row["micro_unit_minutes"],
-            units[row["resource"]],
-            row["unit_price_micros"],
-            row["amount_micros"],
-        )
-        for row in own.to_pylist()
-    )
+    charges = _charges(asked, sold.book, lines)
     base = sum(charge.amount_micros for charge in charges)
     foreseen = None
     if node is not None and beside is not None:
@@ -207,7 +194,23 @@ def quote(asked: Asked, sold: Sold, node: str | None, beside: Beside | None, why
         charges=charges,
         base_micros=base * asked.hours,
         transfers=foreseen,
-        why="" if foreseen is not None else why or "name a node: what neighbours do is told of a node alone",
+        why="" if foreseen is not None else why or NO_NODE,
+    )
+
+
+def _charges(asked: Asked, book: PriceBook, lines: pa.Table) -> tuple[Charge, ...]:
+    """What is billed of the container, resource by resource."""
+    needs, units = {need.resource: need for need in asked.needs}, {price.resource: price.unit for price in book.prices}
+    own = lines.filter(pc.and_(pc.equal(lines["kind"], "base"), pc.equal(lines["container"], asked.container)))
+    return tuple(
+        Charge(
+            need=needs[row["resource"]],
+            micro_unit_minutes=row["micro_unit_minutes"],
+            unit=units[row["resource"]],
+            unit_price_micros=row["unit_price_micros"],
+            amount_micros=row["amount_micros"],
+        )
+        for row in own.to_pylist()
     )
 
 
@@ -278,10 +281,6 @@ def _others(asked: Asked, metered: pa.Table) -> pa.Table:
     return metered.filter(pc.not_equal(metered["container"], asked.container))
 
 
-def _base_of(lines: pa.Table, asked: Asked) -> pa.Table:
-    return lines.filter(pc.and_(pc.equal(lines["kind"], "base"), pc.equal(lines["container"], asked.container)))
-
-
 def rows_of(asked: Asked, pool_hour: pa.Table, node: str | None) -> pa.Table:
     """What would be metered of a container that is there for a whole hour: rows of table `metered`."""
     place = {name: pool_hour[name][0].as_py() for name in ("cluster", "hour", "pool")}
@@ -298,55 +297,3 @@ def _sums(need: Need) -> dict[str, int]:
     )
     minutes = minutes_of(request, use)
     return {name: int(getattr(minutes, name).sum()) for name in ("requested", "within", "beyond")}
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one quote is more than another, each of them negative where it is less.
-
-    Args:
-        base_micros: base charge.
-        rebate: what is got back; None where it is not known of both.
-        surcharge: what is paid for what is added to others; None as the rebate.
-        total: base charge, less the rebate, and the surcharge; None as the rebate.
-        owed_micros: what is expected to be paid.
-    """
-
-    base_micros: int
-    rebate: Amounts | None
-    surcharge: Amounts | None
-    total: Amounts | None
-    owed_micros: int
-
-
-def changed(before: Quote, after: Quote) -> Change:
-    """What another request on the same node changes: the slowdown is the same, so ends are compared with like ends."""
-    return _change(before, after, _alike)
-
-
-def moved(here: Quote, there: Quote) -> Change:
-    """What another node changes: slowdowns there and here are two guesses, so the ends are the furthest apart."""
-    return _change(here, there, _apart)
-
-
-def _change(before: Quote, after: Quote, minus: Minus) -> Change:
-    base, old, new = after.base_micros - before.base_micros, before.transfers, after.transfers
-    owed = after.owed_micros - before.owed_micros
-    if old is None or new is None:
-        return Change(base, None, None, None, owed)
-    rebate, surcharge = minus(new.rebate, old.rebate), minus(new.surcharge, old.surcharge)
-    total = Amounts(
-        base - rebate.high + surcharge.low,
-        base - rebate.expected + surcharge.expected,
-        base - rebate.low + surcharge.high,
-    )
-    return Change(base, rebate, surcharge, total, owed)
-
-
-def _alike(new: Amounts, old: Amounts) -> Amounts:
-    ends = new.low - old.low, new.expected - old.expected, new.high - old.high
-    return Amounts(min(ends), ends[1], max(ends))
-
-
-def _apart(new: Amounts, old: Amounts) -> Amounts:
-    return Amounts(new.low - old.high, new.expected - old.expected, new.high - old.low)

@@ -26,6 +26,7 @@ from quoted import (
 from advisor.pricing.charges import bill_pool_hours
 from advisor.pricing.money import share_of
 from advisor.pricing.quantity import HOUR
+from advisor.pricing.quote_changes import changed, moved
 from advisor.pricing.quote_errors import BadAsk, UnknownMetered, UnknownTier
 from advisor.pricing.quoted_transfers import (
     NOTHING,
@@ -35,7 +36,7 @@ from advisor.pricing.quoted_transfers import (
     Residents,
     foreseen_transfers,
 )
-from advisor.pricing.quotes import MOST_HOURS, Asked, Need, Sold, changed, moved, quote
+from advisor.pricing.quotes import MOST_HOURS, Asked, Need, Sold, quote
 
 POOL = Pool(3_840_000, {"cpu": 64 * HOUR, "memory": 256 * HOUR})
 AMPLE = replace(POLICY, platform_cap_micros=10**18)
