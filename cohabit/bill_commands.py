@@ -14,13 +14,14 @@ bill_app = typer.Typer(
     no_args_is_help=True,
     help="""Meter what containers reserve and use, price it, and close months that add up.
 
-    Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Each month:
-    [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line.
+    Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Daily:
+    [bold]judge[/]. Each month: [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line.
     """,
     rich_markup_mode="rich",
 )
 bill_app.add_typer(ledger_app)
 
+DAY_FORMATS = ["%Y-%m-%d"]
 HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
 
 
@@ -58,6 +59,48 @@ def meter_command(
         return
     rows = meter_hours(opened, hours, own.spark if spark or own.spark.master is not None else None)
     console.print(f"{hours.count:,} hours: {rows['metered']:,} rows metered, {rows['pool_hours']:,} hours of pools")
+
+
+@bill_app.command("judge")
+@told_plainly
+def judge_command(
+    start: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=DAY_FORMATS, help="First day, UTC; the first one not judged when left out."),
+    ] = None,
+    end: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=DAY_FORMATS, help="Not this day any more; all that are over when left out."),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Tell who was surely slowed down by whom, hour by hour, on days that are over: what rebates are worked out from.
+
+    Writes table slowed, which knows no prices, from what `cohabit features` labelled, with the rules of
+    `cohabit victims`: a second signal has to say so, whoever its own limit held back is nobody's victim, and neighbours
+    have to explain nearly all of it. Days that are judged again are replaced.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.console import bar
+    from cohabit.judging import days_to_judge, judge_days
+
+    opened = existing_lake(settings(), lake)
+    days = days_to_judge(opened, start, end)
+    if not days:
+        console.print("nothing to judge: every day that is over was; --from judges days again")
+        return
+    missing = list[str]()
+    with bar("judging") as shown:
+
+        def progress(day: datetime, rows: int | None) -> None:
+            shown.tell(f"{day:%Y-%m-%d} judged", days.index(day) + 1, len(days))
+            if rows is None:
+                missing.append(f"{day:%Y-%m-%d}")
+
+        rows = judge_days(opened, days, progress)
+    console.print(f"{len(days) - len(missing):,} days: {rows:,} container-hours were slowed down by neighbours")
+    if missing:
+        console.print(f"without labels, not judged: {', '.join(missing)}; `cohabit features --help` tells how")
 
 
 @bill_app.command("import")

@@ -11,9 +11,9 @@ from sqlalchemy import Engine
 
 from advisor.ledger import book_store, ledger_store
 from advisor.ledger.ledger_store import Posted
+from advisor.pricing.billed_hours import Known, bill_hours
 from advisor.pricing.book import PriceBook
-from advisor.pricing.charges import bill_pool_hours
-from advisor.pricing.line_file import in_line_order, read_lines
+from advisor.pricing.line_file import read_lines
 from cohabit.billed_inputs import read_inputs
 from cohabit.errors import NoSuchLine
 
@@ -66,17 +66,19 @@ def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
     if row >= lines.num_rows:
         raise NoSuchLine(told, f"its file has {lines.num_rows} lines, counted from 0")
     line = lines.slice(row, 1)
-    metered, pools = read_inputs(folder, posted.batch.inputs_sha256)
+    known, spent = read_inputs(folder, posted.batch.inputs_sha256)
     book = next(one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book)
-    own, hour = _of_hour(metered, line), _of_hour(pools, line)
-    again = in_line_order(bill_pool_hours(own, hour, book))
+    own = Known(*(_of_hour(rows, line) for rows in (known.metered, known.pools, known.slowed)))
+    before = _of_hour(spent, line)
+    told_before = zip(before["team"].to_pylist(), before["spent_micros"].to_pylist(), strict=True)
+    again, _ = bill_hours(own, book, dict(told_before))
     return Explained(
         line=line.to_pylist()[0],
         again=_same_place(again, lines, row),
         batch=posted,
         book=book,
-        metered=_about(own, line),
-        pool=hour.to_pylist()[0],
+        metered=_about(own.metered, line),
+        pool=own.pools.to_pylist()[0],
         hour_lines=again.num_rows,
     )
 

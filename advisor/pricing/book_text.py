@@ -79,7 +79,7 @@ class _Interference(_Part):
     shadow: bool = True
     theta: Number = Decimal(1)
     delta: Number = Decimal("0.05")
-    windows: int = Field(default=12, ge=1, le=3600)
+    windows: int = Field(default=12, ge=12, le=3600)
     at_least: int = Field(default=6, ge=1)
     cap: Number = Decimal("0.2")
     platform_cap: Number = Decimal(0)
