@@ -29,7 +29,7 @@ from advisor.pricing.line_file import in_line_order, read_lines, reference
 from advisor.pricing.money import MICROS
 from cohabit.billing import draft_of, refuse_unjudged, unjudged_days
 from cohabit.explaining import explain
-from features.tables import METERED, POOL_HOURS, SLOWED
+from features.tables import METERED, POOL_HOURS, SCARCITY, SLOWED
 from ingest.lake import Lake
 
 PAYING = Policy("fair-1", shadow=False, platform_cap_micros=400_000)
@@ -251,7 +251,12 @@ def test_whatever_was_judged_transfers_sum_to_zero_within_caps(
     """I4, I5, I8: over drawn victims, blame, bounds and policies."""
     victims, policy = case
     taken = [*rows(HOURS[:2]), *(metered_row(hour, "ads-1", "cpu", 3.0, team="ads") for hour in HOURS[:2])]
-    known = Known(table_of(taken, METERED), table_of(pool_rows(HOURS[:2]), POOL_HOURS), table_of(victims, SLOWED))
+    known = Known(
+        metered=table_of(taken, METERED),
+        pools=table_of(pool_rows(HOURS[:2]), POOL_HOURS),
+        slowed=table_of(victims, SLOWED),
+        scarcity=SCARCITY.schema.empty_table(),
+    )
 
     lines, moved = bill_hours(known, book_of(policy), {"shop": before})
 
