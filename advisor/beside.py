@@ -66,8 +66,8 @@ def beside(scorer: ModelScorer, guest: Guest, node: int) -> Beside | None:
         return None
     names = [None if code < 0 else of.apps[code] for code in residents.tolist()]
     neighbours = tuple(
-        Neighbour(of.containers[home.resident[i]], names[i], _slowdown(theirs, i), float(adds[i]), float(added[i]))
-        for i in range(count)
+        Neighbour(of.containers[row], names[i], calm, _slowdown(theirs, i), adds=float(adds[i]), added=float(added[i]))
+        for i, (row, calm) in enumerate(zip(home.resident.tolist(), home.members.best_effort.tolist(), strict=True))
     )
     return Beside(_slowdown(own, 0), neighbours)
 

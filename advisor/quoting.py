@@ -16,7 +16,7 @@ from advisor.pricing.newest import Newest
 from advisor.pricing.quote_changes import Change, changed, moved
 from advisor.pricing.quote_errors import BadAsk, UnknownPool
 from advisor.pricing.quoted_transfers import Beside
-from advisor.pricing.quotes import Asked, Need, Quote, quote
+from advisor.pricing.quotes import BEST_EFFORT, Asked, Need, Quote, quote
 from advisor.remedies.moves import without
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 
 NEW = "a new container"
 """Stands for a uid, which none contains."""
-BEST_EFFORT = "BE"
 SHARED_AS = {
     of.name: (number, of.scale)
     for of in RESOURCES

@@ -18,6 +18,7 @@ from benchmarks import (
     scoring,
     serving,
     stream,
+    transfers,
     worth,
 )
 from benchmarks.reassign import plan_scale, roadef_run, tianchi_run
@@ -45,6 +46,7 @@ BENCHMARKS = (
     scoring.BENCHMARK,
     serving.BENCHMARK,
     stream.BENCHMARK,
+    transfers.BENCHMARK,
     tianchi_run.TIANCHI,
     worth.BENCHMARK,
 )

@@ -1,6 +1,6 @@
 """`cohabit bill`: what was reserved and used, and what it cost. meter, import; others in modules of their own."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +15,16 @@ bill_app = typer.Typer(
     no_args_is_help=True,
     help="""Meter what containers reserve and use, price it, and close months that add up.
 
-    Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Each month:
-    [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line, [bold]quote[/] a container.
+    Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Daily:
+    [bold]judge[/]. Each month: [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line, [bold]quote[/] a
+    container.
     """,
     rich_markup_mode="rich",
 )
 bill_app.add_typer(ledger_app)
 bill_app.add_typer(quote_app)
 
+DAY_FORMATS = ["%Y-%m-%d"]
 HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
 
 
@@ -60,6 +62,72 @@ def meter_command(
         return
     rows = meter_hours(opened, hours, own.spark if spark or own.spark.master is not None else None)
     console.print(f"{hours.count:,} hours: {rows['metered']:,} rows metered, {rows['pool_hours']:,} hours of pools")
+
+
+@bill_app.command("judge")
+@told_plainly
+def judge_command(
+    start: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=DAY_FORMATS, help="First day, UTC; the first one not judged when left out."),
+    ] = None,
+    end: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=DAY_FORMATS, help="Not this day any more; all that are over when left out."),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Tell who was surely slowed down by whom, hour by hour, on days that are over: what rebates are worked out from.
+
+    Writes table slowed, which knows no prices, from what `cohabit features` labelled, with the rules of
+    `cohabit victims`: a second signal has to say so, whoever its own limit held back is nobody's victim, and neighbours
+    have to explain nearly all of it. Days that are judged again are replaced.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.console import bar
+    from cohabit.judging import days_to_judge, judge_days
+
+    opened = existing_lake(settings(), lake)
+    days = days_to_judge(opened, start, end)
+    if not days:
+        console.print("nothing to judge: every day that is over was; --from judges days again")
+        return
+    missing = list[str]()
+    with bar("judging") as shown:
+
+        def progress(day: datetime, rows: int | None) -> None:
+            shown.tell(f"{day:%Y-%m-%d} judged", days.index(day) + 1, len(days))
+            if rows is None:
+                missing.append(f"{day:%Y-%m-%d}")
+
+        rows = judge_days(opened, days, progress)
+    console.print(f"{len(days) - len(missing):,} days: {rows:,} container-hours were slowed down by neighbours")
+    if missing:
+        console.print(f"without labels, not judged: {', '.join(missing)}; `cohabit features --help` tells how")
+
+
+@bill_app.command("publish")
+@told_plainly
+def publish_command(
+    month: Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, before it begins.")],
+    lake: LakeOption = None,
+) -> None:
+    """Say how scarce each hour of a month to come will be, once and for good; then show what was said.
+
+    Forecast from how full each pool was at the same hours of the last four weeks. Where the price book's section
+    scarcity has a gamma above 0, base charges of crowded hours then cost more and of empty ones less, as published, and
+    each day's sum stays what it was. A month of which nothing was published is billed without.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.console import show_table
+    from cohabit.diagnosis_commands import bars
+    from cohabit.publishing import by_hour, publish
+
+    own = settings()
+    new, rows = publish(existing_lake(own, lake), own.cluster, month, datetime.now(UTC))
+    told = [(pool, of, bars(hours), f"{max(hours):.3f}") for (pool, of), hours in by_hour(rows).items()]
+    show_table(f"scarcity by hour of the day, {month}, UTC", ("pool", "resource", "0 to 23", "most"), told)
+    console.print(f"{month} was published{'' if new else ' before, and is never changed'}")
 
 
 @bill_app.command("import")

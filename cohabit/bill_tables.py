@@ -1,5 +1,6 @@
 """Bill tables: price books, months, drafts and explained lines, as people read them in a terminal."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -77,13 +78,26 @@ def show_explained(told: str, found: Explained) -> None:
     line, currency = found.line, found.book.currency
     console.print(f"line {told}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
     where = f"container {line['container']} on {line['node']}" if line["container"] else "about no container"
-    console.print(f"pool {found.batch.batch.pool}, hour {line['hour']}, {where}")
+    hour = line["hour"] or "all hours of the file"
+    console.print(f"pool {found.batch.batch.pool}, hour {hour}, {where}")
     for row in found.metered:
         _show_metered(row, found)
-    cost = _int(found.pool["cost_micros"])
-    console.print(f"the pool cost {written(cost, currency)} in that hour (by {found.pool['cost_source']})")
+    if not found.metered:
+        _show_evidence(found)
+    cost = sum(_int(pool["cost_micros"]) for pool in found.pools)
+    sources = ", ".join(sorted({str(pool["cost_source"]) for pool in found.pools}))
+    console.print(f"the pool cost {written(cost, currency)} in that time (by {sources})")
     console.print(f"shared by {found.hour_lines} lines, by price book {found.book.version}, each to the micro-unit")
     console.print("worked out again: the same" if found.same else f"worked out again: NOT THE SAME: {found.again}")
+
+
+def _show_evidence(found: Explained) -> None:
+    """What else a line was worked out from, and what it would be where it is only shown."""
+    memo, told = found.line["memo_micros"], found.line["evidence"]
+    if memo is not None:
+        console.print(f"only shown as yet: it would be {written(_int(memo), found.book.currency)}")
+    for name, value in json.loads(str(told)).items() if told else ():
+        console.print(f"{name.replace('_', ' ')}: {value}")
 
 
 def _show_metered(row: Mapping[str, object], found: Explained) -> None:

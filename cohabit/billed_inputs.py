@@ -4,27 +4,40 @@ import hashlib
 import io
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from advisor.pricing.billed_hours import Known
 from cohabit.errors import LostInputs
-from features.tables import METERED, POOL_HOURS
+from features.tables import METERED, POOL_HOURS, SCARCITY, SLOWED
 
 SUFFIX = ".inputs"
 LENGTH = 8
-"""Bytes that tell how long the first of the two tables is."""
+"""Bytes before each table that tell how long it is."""
 
 
-def write_inputs(metered: pa.Table, pools: pa.Table, folder: Path) -> str:
-    """Keep rows of `metered` and `pool_hours`; the same rows give the same file, whatever order they come in.
+def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:
+    """Keep what lines are made of; the same rows give the same file, whatever order they come in.
+
+    Args:
+        known: what is known of a pool.
+        spent: rows of advisor.pricing.interference.SPENT.
+        folder: gets the file.
 
     Returns:
         SHA-256 of the file, hex: its name.
     """
-    parts = [_bytes(metered, METERED.key), _bytes(pools, POOL_HOURS.key)]
-    content = len(parts[0]).to_bytes(LENGTH, "big") + b"".join(parts)
+    parts = [
+        _bytes(known.metered, METERED.key),
+        _bytes(known.pools, POOL_HOURS.key),
+        _bytes(known.slowed, SLOWED.key),
+        _bytes(known.scarcity, SCARCITY.key),
+        _bytes(spent, ("hour", "team")),
+    ]
+    content = b"".join(len(part).to_bytes(LENGTH, "big") + part for part in parts)
     digest = hashlib.sha256(content).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / f".{uuid.uuid4().hex}{SUFFIX}"
@@ -36,8 +49,8 @@ def write_inputs(metered: pa.Table, pools: pa.Table, folder: Path) -> str:
     return digest
 
 
-def read_inputs(folder: Path, digest: str) -> tuple[pa.Table, pa.Table]:
-    """Rows of `metered` and `pool_hours` as they were kept.
+def read_inputs(folder: Path, digest: str) -> tuple[Known, pa.Table]:
+    """What lines were made of as it was kept, and rows of advisor.pricing.interference.SPENT.
 
     Raises:
         LostInputs: the file is not there, or not what its name says.
@@ -49,8 +62,16 @@ def read_inputs(folder: Path, digest: str) -> tuple[pa.Table, pa.Table]:
         raise LostInputs(path, error.strerror or str(error)) from error
     if hashlib.sha256(content).hexdigest() != digest:
         raise LostInputs(path, "its bytes are not what its name says")
-    cut = LENGTH + int.from_bytes(content[:LENGTH], "big")
-    return pq.read_table(io.BytesIO(content[LENGTH:cut])), pq.read_table(io.BytesIO(content[cut:]))
+    *known, spent = (pq.read_table(io.BytesIO(part)) for part in _parts(content))
+    return Known(*known), spent
+
+
+def _parts(content: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(content):
+        end = at + LENGTH + int.from_bytes(content[at : at + LENGTH], "big")
+        yield content[at + LENGTH : end]
+        at = end
 
 
 def _bytes(rows: pa.Table, key: tuple[str, ...]) -> bytes:

@@ -5,7 +5,7 @@ SHA-256; what it was made of lies beside it. So a closed month can be worked out
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -19,10 +19,11 @@ from advisor.ledger.errors import NotReady
 from advisor.ledger.ledger_store import Posted
 from advisor.ledger.postings import postings_of, reversed_of
 from advisor.pricing import line_table
+from advisor.pricing.billed_hours import Known, bill_hours
 from advisor.pricing.book import HOUR_US, PriceBook, book_at
-from advisor.pricing.charges import bill_pool_hours
 from advisor.pricing.line_file import write_lines
 from cohabit.billed_inputs import write_inputs
+from cohabit.judging import day_of, unjudged
 from features.arrow import micros
 from ingest.lake import Lake
 
@@ -36,12 +37,11 @@ MOST_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one file is made of: rows of `metered` and `pool_hours` of a pool, in hours that one price book covers."""
+    """What one file is made of: what is known of a pool in hours that one price book covers."""
 
     pool: str
     book: PriceBook
-    metered: pa.Table
-    pools: pa.Table
+    known: Known
 
 
 def draft_of(
@@ -91,10 +91,10 @@ def batches_of(
     lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], folder: Path, progress: Progress
 ) -> list[Batch]:
     """What a month's hours come to by what is metered now, see draft_of."""
-    found = list[Batch]()
+    found, month = list[Batch](), _Month(cluster, period, folder)
     for start, end in months.days(period):
         parts = parts_of(lake, cluster, start, end, books)
-        batches = [_batch(cluster, period, start, part, folder) for part in parts]
+        batches = [month.batch(start, part) for part in parts]
         progress(f"{start:%Y-%m-%d}", sum(batch.rows for batch in batches))
         found += batches
     return found
@@ -137,13 +137,17 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
     """
     pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
     metered = _of_cluster(lake.read("metered", start, end), cluster)
+    slowed = _of_cluster(lake.read("slowed", start, end), cluster)
+    scarcity = _of_cluster(lake.read("scarcity", start, end), cluster)
     for pool in sorted(pc.unique(pools["pool"]).to_pylist()):
         own, taken = _where(pools, "pool", pool), _where(metered, "pool", pool)
+        there = slowed.filter(pc.is_in(slowed["node"], pc.unique(taken["node"]))) if slowed.num_rows else slowed
+        known = Known(taken, own, there, _where(scarcity, "pool", pool))
         versions = {hour: book_at(books, hour) for hour in sorted(set(micros(own["hour"]).tolist()))}
         for version in dict.fromkeys(book.version for book in versions.values()):
             hours = pa.array([hour for hour, book in versions.items() if book.version == version])
             book = next(book for book in versions.values() if book.version == version)
-            yield Part(pool, book, _in_hours(taken, hours), _in_hours(own, hours))
+            yield Part(pool, book, known.in_hours(hours))
 
 
 def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:
@@ -165,33 +169,85 @@ def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> No
         raise NotReady(period, [f"{len(missing)} of its hours were not metered ({told} ...): `cohabit bill meter`"])
 
 
-def _batch(cluster: str, period: str, start: datetime, part: Part, folder: Path) -> Batch:
-    """One file, and what it sums to."""
-    lines = bill_pool_hours(part.metered, part.pools, part.book)
-    shared = {
-        "format": str(line_table.FORMAT),
-        "cluster": cluster,
-        "period": period,
-        "pool": part.pool,
-        "currency": part.book.currency,
-        "book": part.book.version,
-        "policy": part.book.policy.version,
-        "model": "",
-    }
-    written = write_lines(lines, shared, folder)
-    return Batch(
-        about=period,
-        pool=part.pool,
-        start_us=round(start.timestamp() * 1e6),
-        sha256=written.sha256,
-        inputs_sha256=write_inputs(part.metered, part.pools, folder),
-        rows=written.rows,
-        cost_micros=int(pc.sum(part.pools["cost_micros"]).as_py()),
-        book=part.book.version,
-        policy=part.book.policy.version,
-        model="",
-        postings=postings_of(lines, part.pool),
-    )
+def unjudged_days(
+    lake: Lake, cluster: str, period: str, books: Sequence[PriceBook], *, paying: bool = False
+) -> list[datetime]:
+    """Metered days of a month that were not judged, though a price book gives something back in them.
+
+    Args:
+        lake: where hours were metered and days judged.
+        cluster: whose.
+        period: month, as in 2026-11.
+        books: versions of the price book in force.
+        paying: only where that is really paid, not only shown.
+
+    Raises:
+        BadPeriod: it is no month.
+    """
+    start, end = months.bounds(period)
+    giving = [book for book in books if book.policy.theta_ppm and not (paying and book.policy.shadow)]
+    hours = micros(_of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour"]), cluster)["hour"])
+    days = {day_of(hour) for hour in set(hours.tolist()) if any(book.covers(hour) for book in giving)}
+    return [day for day in unjudged(lake, start, end) if day in days]
+
+
+def refuse_unjudged(lake: Lake, cluster: str, period: str, books: Sequence[PriceBook]) -> None:
+    """Nothing, if every metered day of a month was judged on which somebody really pays for interference.
+
+    Raises:
+        BadPeriod: it is no month.
+        NotReady: some days were not.
+    """
+    if days := unjudged_days(lake, cluster, period, books, paying=True):
+        told = ", ".join(f"{day:%d}" for day in days[:MOST_TOLD])
+        raise NotReady(period, [f"{len(days)} of its days were not judged ({told} ...): `cohabit bill judge`"])
+
+
+@dataclass
+class _Month:
+    """A month while its files are made, in the order of days and pools.
+
+    Args:
+        cluster: whose.
+        period: it.
+        folder: of files.
+        spent: micro-units that the platform added to rebates so far, by team.
+    """
+
+    cluster: str
+    period: str
+    folder: Path
+    spent: Mapping[str, int] = field(default_factory=dict)
+
+    def batch(self, start: datetime, part: Part) -> Batch:
+        """One file, and what it sums to."""
+        lines, moved = bill_hours(part.known, part.book, self.spent)
+        self.spent = moved.spent
+        model = ",".join(sorted(pc.unique(part.known.slowed["method"]).to_pylist())) if moved.lines.num_rows else ""
+        shared = {
+            "format": str(line_table.FORMAT),
+            "cluster": self.cluster,
+            "period": self.period,
+            "pool": part.pool,
+            "currency": part.book.currency,
+            "book": part.book.version,
+            "policy": part.book.policy.version,
+            "model": model,
+        }
+        written = write_lines(lines, shared, self.folder)
+        return Batch(
+            about=self.period,
+            pool=part.pool,
+            start_us=round(start.timestamp() * 1e6),
+            sha256=written.sha256,
+            inputs_sha256=write_inputs(part.known, moved.before, self.folder),
+            rows=written.rows,
+            cost_micros=int(pc.sum(part.known.pools["cost_micros"]).as_py()),
+            book=part.book.version,
+            policy=part.book.policy.version,
+            model=model,
+            postings=postings_of(lines, part.pool),
+        )
 
 
 def _of_cluster(rows: pa.Table, cluster: str) -> pa.Table:
@@ -200,7 +256,3 @@ def _of_cluster(rows: pa.Table, cluster: str) -> pa.Table:
 
 def _where(rows: pa.Table, column: str, value: str) -> pa.Table:
     return rows.filter(pc.equal(rows[column], value))
-
-
-def _in_hours(rows: pa.Table, hours: pa.Array) -> pa.Table:
-    return rows.filter(pc.is_in(rows["hour"].cast(pa.int64()), hours))

@@ -70,7 +70,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         past /= 2
     profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))
     found, at_us = list[Diagnosis](), round(until.timestamp() * 1e6)
-    for nodes in _divided(lake, until - past, until, end):
+    for nodes in node_pieces(lake, until - past, end, until - LOOKED * WINDOW):
         state = lake.read("node_state", until - past, end, columns=COLUMNS, nodes=nodes)
         labels = lake.read("labels", until - past, end, nodes=nodes)
         found += diagnose(Evidence(state, labels, profiles, facts), at_us)
@@ -85,13 +85,20 @@ def nodes_in_doubt(labels: pa.Table) -> list[str]:
     return sorted(pc.unique(labels["node"].filter(pa.array(wrong))).to_pylist())
 
 
-def _divided(lake: Lake, start: datetime, until: datetime, end: datetime) -> Iterator[list[str] | None]:
-    """So many nodes that their minutes fit into memory; None for all of them."""
+def node_pieces(lake: Lake, start: datetime, end: datetime, judged_from: datetime) -> Iterator[list[str] | None]:
+    """So many nodes that their minutes fit into memory; None for all of them, where these do.
+
+    Args:
+        lake: with features.
+        start: of the minutes that are read.
+        end: of them, exclusive.
+        judged_from: from when on somebody has to be slow on a node, for it to be looked at where not all fit.
+    """
     minutes = lake.count("node_state", start, end)
     if minutes <= AT_ONCE:
         yield None
         return
-    nodes = nodes_in_doubt(lake.read("labels", until - LOOKED * WINDOW, end))
+    nodes = nodes_in_doubt(lake.read("labels", judged_from, end))
     size = max(1, AT_ONCE * len(pc.unique(lake.read("nodes", columns=["node"])["node"])) // minutes)
     for begin in range(0, len(nodes), size):
         yield nodes[begin : begin + size]

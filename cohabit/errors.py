@@ -334,6 +334,17 @@ class SearchMissing(CohabitError):
         )
 
 
+class AlreadyBegun(CohabitError):
+    """Nothing was published of a month, and it has begun."""
+
+    def __init__(self, period: str) -> None:
+        self.period = period
+        super().__init__(
+            f"{period} has begun, and how scarce its hours are has to be said before: publish a later month; this one "
+            "is billed without scarcity"
+        )
+
+
 class OtherBill(CohabitError):
     """A bill of that name was imported, and it said something else."""
 

@@ -141,6 +141,7 @@ def draft_command(month: Month, correct: Correct = None, lake: LakeOption = None
 
     with till() as of:
         show_draft(_drafted(of, month, correct or [], lake))
+        _tell_unjudged(of, month, lake)
 
 
 @ledger_app.command("close")
@@ -160,8 +161,9 @@ def close_command(
     in a closed month, since data came late or a bill changed, is corrected in a later one: meter it again, and name
     it with --correct.
     """
+    from advisor.ledger import book_store
     from cohabit.bill_tables import show_draft, show_payables
-    from cohabit.billing import refuse_unmetered
+    from cohabit.billing import refuse_unjudged, refuse_unmetered
     from cohabit.command_parts import existing_lake
 
     with till() as of:
@@ -170,9 +172,11 @@ def close_command(
             return
         before = of.closing.one(month)
         refuse_unmetered(existing_lake(settings(), lake), of.closing.cluster, month, _now(of))
+        refuse_unjudged(existing_lake(settings(), lake), of.closing.cluster, month, book_store.books(of.closing.engine))
         draft = _drafted(of, month, correct or [], lake)
         after = of.closing.begin(draft, before.version, of.actor)
         show_draft(draft)
+        _tell_unjudged(of, month, lake)
     console.print(f"{month} is being closed: cohabit bill close --month {month} --confirm {after.digest[:12]}")
 
 
@@ -256,6 +260,17 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
 
         found = existing_lake(settings(), lake)
         return draft_of(found, cluster, month, books=books, folder=of.lines, progress=progress, corrected=standing)
+
+
+def _tell_unjudged(of: Till, month: str, lake: str | None) -> None:
+    from advisor.ledger import book_store
+    from cohabit.billing import unjudged_days
+    from cohabit.command_parts import existing_lake
+
+    found, books = existing_lake(settings(), lake), book_store.books(of.closing.engine)
+    days = unjudged_days(found, of.closing.cluster, month, books)
+    if days:
+        console.print(f"on {len(days)} of its days nothing is given back for interference: `cohabit bill judge`")
 
 
 def _whole(of: Till, month: str, digest: str) -> str:

@@ -271,8 +271,77 @@ BILLS = Table(
 )
 """Costs that were billed from outside, by the hour; of an hour and pool that has some, they are its cost."""
 
+NEIGHBOUR = pa.struct(
+    [
+        pa.field("container", pa.string(), nullable=False),
+        pa.field("added", pa.float64(), nullable=False),  # slowdown - 1
+        pa.field("llc", pa.float64()),  # share of the node that it used
+        pa.field("membw", pa.float64()),  # share of the node that it used
+    ]
+)
+SLOWED = Table(
+    "slowed",
+    1,
+    ("cluster", "hour", "container", "node"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        NODE,
+        CONTAINER,
+        APP,
+        Column(
+            "low",
+            pa.list_(pa.float64()),
+            "ratio",
+            "of each five-minute window of the hour, above which its slowdown surely was; null: nothing shows one",
+            required=True,
+        ),
+        _float("excess", "slowdown - 1", "mean over the windows that show one"),
+        Column(
+            "neighbours",
+            pa.list_(NEIGHBOUR),
+            "",
+            "who stood beside it in these windows, what each added and used, see advisor.diagnosis.slowed",
+            required=True,
+        ),
+        Column("method", pa.string(), "", "by which rules that was told", required=True),
+    ),
+)
+"""Who was slowed down in an hour, surely by how much, and what of it was whose doing. It knows no prices."""
+
+SCARCITY = Table(
+    "scarcity",
+    1,
+    ("cluster", "hour", "pool", "resource"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        POOL,
+        Column("resource", pa.string(), "", "as in metered", required=True),
+        Column("scarcity_ppm", pa.int64(), "10^-6", "how scarce it will be", 0, 1_000_000, required=True),
+        Column("mean_ppm", pa.int64(), "10^-6", "mean over the hours of its day", 0, 1_000_000, required=True),
+        _time("published_at", "when that was said"),
+    ),
+)
+"""How scarce hours will be, said before their month begins, and billed as said; rows are never changed."""
+
 DERIVED = {
-    t.name: t for t in (NODE_STATE, CONTENTION, ANTAGONISTS, LABELS, PROFILES, TRAINING, METERED, POOL_HOURS, BILLS)
+    t.name: t
+    for t in (
+        NODE_STATE,
+        CONTENTION,
+        ANTAGONISTS,
+        LABELS,
+        PROFILES,
+        TRAINING,
+        METERED,
+        POOL_HOURS,
+        BILLS,
+        SLOWED,
+        SCARCITY,
+    )
 }
 TABLES = {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS, **DERIVED}
 """Every table of the lake."""

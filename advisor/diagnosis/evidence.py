@@ -327,6 +327,32 @@ def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
     Raises:
         UnusableEvidence: the slowdown of none is known.
     """
+    told = weighed(scene, slow)
+    found, rows = told.found, told.rows
+    order = np.argsort(-found.added, kind="stable")[:MOST_SUSPECTS]
+    there = [j for j in order.tolist() if found.spread[j] > 0]
+    return found, tuple(_suspect(scene, int(rows[j]), found, j, told.use) for j in there)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What j neighbours of a victim add, and what they used in t windows of r resources, see RESOURCES.
+
+    Args:
+        found: what each adds.
+        rows: (j,) newest row of each.
+        use: (t, j, r) shares of the node, of CPU of the victim's own cores.
+        bad: (t,) windows that were to be explained.
+    """
+
+    found: Blame
+    rows: Ints
+    use: Floats
+    bad: Flags
+
+
+def weighed(scene: Scene, slow: Ints) -> Weighed:
+    """What all neighbours add in the slow windows of a container; see `blamed`."""
     of, victim = scene.windows, int(slow[-1])
     own = _own(scene, victim)
     minutes = scene.minutes.of(scene.place[victim], of.container[victim], of.number[own])
@@ -335,10 +361,8 @@ def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
     on_own, elsewhere = scene.pins.beside(victim, rows)
     use = np.concatenate([use, use[:, :, CPU, None] * elsewhere[:, None]], axis=2)
     use[:, :, CPU] *= on_own
-    found = blame(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], np.isin(own, slow))
-    order = np.argsort(-found.added, kind="stable")[:MOST_SUSPECTS]
-    there = [j for j in order.tolist() if found.spread[j] > 0]
-    return found, tuple(_suspect(scene, int(rows[j]), found, j, use) for j in there)
+    bad = np.isin(own, slow)
+    return Weighed(blame(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], bad), rows, use, bad)
 
 
 def _own(scene: Scene, row: int) -> Ints:

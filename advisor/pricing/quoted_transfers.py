@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.pricing.book import Policy
+from advisor.pricing.claims import OWN_ACCOUNTS
+from advisor.pricing.lines import PLATFORM
 from advisor.pricing.transfers import (
     Claim,
     Player,
@@ -74,6 +76,7 @@ class Neighbour:
     Args:
         container: its uid.
         app: None where nobody told.
+        best_effort: whether it is; these get nothing back.
         slowdown: its own, with the quoted one beside it.
         adds: slowdown - 1 that it adds to the quoted one.
         added: slowdown - 1 that the quoted one adds to it.
@@ -81,6 +84,7 @@ class Neighbour:
 
     container: str
     app: str | None
+    best_effort: bool
     slowdown: Slowdown
     adds: float
     added: float
@@ -101,12 +105,21 @@ class Residents:
     Args:
         team: account of each container, by uid.
         base_micros: base charge of each, by uid.
-        beyond: accounts that used more than they requested of some resource.
+        beyond: accounts that use more of some resource than they requested, the quoted container counted in.
     """
 
     team: Mapping[str, str]
     base_micros: Mapping[str, int]
     beyond: frozenset[str]
+
+    def player(self, container: str) -> str | None:
+        """The team that gets something back through a container, or pays; None where that is nobody."""
+        team = self.team.get(container)
+        return None if team in OWN_ACCOUNTS else team
+
+    def is_beyond(self, container: str) -> bool:
+        """Whether its team pays for what it adds."""
+        return self.player(container) in self.beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +130,14 @@ class Guest:
         container: its uid, or a name that nobody has.
         who: its team and node.
         base_micros: its base charge for an hour.
-        within: whether it keeps within its request; then it is not blamed.
+        best_effort: whether it is; then it gets nothing back.
         hours: that it runs.
     """
 
     container: str
     who: Player
     base_micros: int
-    within: bool
+    best_effort: bool
     hours: int
 
 
@@ -181,13 +194,13 @@ def foreseen_transfers(guest: Guest, beside: Beside, residents: Residents, polic
     Raises:
         BadTransfers: base charges are negative.
 
-    Source: ours, docs/decisions/0047-pricing.md.
+    Source: ours, docs/decisions/0050-transfers.md; cache and memory bandwidth are not looked at before.
     """
     base = guest.base_micros * guest.hours
-    others = [one for one in beside.neighbours if _team(one, residents) != guest.who.team]
+    others = [one for one in beside.neighbours if residents.team.get(one.container) != guest.who.team]
     shares = {one.container: _share(guest, one, residents, policy) for one in others}
     named = [
-        Named(one, residents.team.get(one.container), _is_liable(one, residents), shares.get(one.container, 0))
+        Named(one, residents.team.get(one.container), residents.is_beyond(one.container), shares.get(one.container, 0))
         for one in beside.neighbours
     ]
     return Transfers(
@@ -199,14 +212,6 @@ def foreseen_transfers(guest: Guest, beside: Beside, residents: Residents, polic
     )
 
 
-def _team(one: Neighbour, residents: Residents) -> str | None:
-    return residents.team.get(one.container)
-
-
-def _is_liable(one: Neighbour, residents: Residents) -> bool:
-    return _team(one, residents) in residents.beyond
-
-
 def _back(base_micros: int, ratio: float, policy: Policy) -> int:
     """What a slowdown would give back that all windows of every hour show."""
     windows = np.full((policy.windows, 1), ratio)
@@ -215,14 +220,17 @@ def _back(base_micros: int, ratio: float, policy: Policy) -> int:
 
 def _rebate(guest: Guest, beside: Beside, residents: Residents, policy: Policy) -> Amounts:
     """What it would get back, after what its own team does to it, and what nobody may pay."""
-    node = guest.who.node
+    if guest.best_effort or guest.who.team in OWN_ACCOUNTS:
+        return NOTHING
     adds: dict[Player, float] = {}
     for one in beside.neighbours:
-        player = Player(residents.team.get(one.container, ""), node)
-        adds[player] = adds.get(player, 0.0) + max(one.adds, 0.0)
+        if (team := residents.player(one.container)) is not None:
+            player = Player(team, guest.who.node)
+            adds[player] = adds.get(player, 0.0) + max(one.adds, 0.0)
     players = list(adds)
-    within = np.array([player.team not in residents.beyond for player in players])
-    parts, platform = blame_of(np.array([adds[player] for player in players]), beside.slowdown.mean - 1.0, within)
+    within = np.array([p.team != guest.who.team and p.team not in residents.beyond for p in players], np.bool_)
+    added = np.array([adds[player] for player in players])
+    parts, platform = blame_of(added, beside.slowdown.mean - 1.0, within)
     blame = tuple(zip(players, parts.tolist(), strict=True))
     charged = _charged(guest, players, residents)
     left = {guest.who.team: policy.platform_cap_micros * -(-guest.hours // MONTH_HOURS)}
@@ -247,10 +255,12 @@ def _charged(guest: Guest, players: Sequence[Player], residents: Residents) -> d
 
 def _claim(guest: Guest, one: Neighbour, residents: Residents, policy: Policy, level: int) -> Claim:
     """What a neighbour would get back, and how much of it is laid on the quoted container."""
-    base = max(0, residents.base_micros.get(one.container, 0)) * guest.hours
+    team = None if one.best_effort else residents.player(one.container)
+    base = 0 if team is None else max(0, residents.base_micros.get(one.container, 0)) * guest.hours
     amount = _back(base, one.slowdown.levels[level], policy)
-    parts, rest = blame_of(np.array([one.added]), one.slowdown.mean - 1.0, np.array([guest.within]))
-    who = Player(residents.team.get(one.container, ""), guest.who.node)
+    liable = guest.who.team in residents.beyond and guest.who.team not in OWN_ACCOUNTS
+    parts, rest = blame_of(np.array([one.added]), one.slowdown.mean - 1.0, np.array([not liable]))
+    who = Player(team or PLATFORM, guest.who.node)
     return Claim(one.container, who, amount, ((guest.who, int(parts[0])),), rest)
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from advisor.pricing.book import PriceBook
 from advisor.pricing.charges import bill_pool_hours
+from advisor.pricing.claims import WEIGHED
 from advisor.pricing.lines import UNATTRIBUTED
 from advisor.pricing.quote_errors import BadAsk, UnknownMetered, UnknownTier
 from advisor.pricing.quoted_transfers import (
@@ -21,7 +22,7 @@ from advisor.pricing.quoted_transfers import (
     Transfers,
     foreseen_transfers,
 )
-from advisor.pricing.transfers import Player, within_entitlement
+from advisor.pricing.transfers import Player
 from features.arrow import micros
 from features.meter import MINUTES, RESOURCES
 from features.metering import minutes_of
@@ -32,6 +33,8 @@ MOST_HOURS = 8784
 MOST_UNITS = 1e6
 """Of a resource, that a container may be asked for."""
 NO_NODE = "name a node: what neighbours do is told of a node alone"
+BEST_EFFORT = "BE"
+"""Class of service of containers that get nothing back: their tier is cheaper instead."""
 NOWHERE = ""
 """Node of a container that is quoted for a pool, wherever in it."""
 METERED_NAMES = tuple(resource.name for resource in RESOURCES)
@@ -183,7 +186,7 @@ def quote(asked: Asked, sold: Sold, node: str | None, beside: Beside | None, why
     base = sum(charge.amount_micros for charge in charges)
     foreseen = None
     if node is not None and beside is not None:
-        guest = Guest(asked.container, Player(asked.team, node), max(0, base), keeps_within(asked), asked.hours)
+        guest = Guest(asked.container, Player(asked.team, node), max(0, base), asked.tier == BEST_EFFORT, asked.hours)
         foreseen = foreseen_transfers(guest, beside, residents_of(asked, sold, node, lines), sold.book.policy)
     return Quote(
         asked=asked,
@@ -239,15 +242,6 @@ def refuse_senseless(asked: Asked, book: PriceBook) -> None:
             raise BadAsk(f"an amount of {need.resource} is not within 0 to {MOST_UNITS:,.0f} units")
 
 
-def keeps_within(asked: Asked) -> bool:
-    """Whether a container is expected to use no more than it requests of anything; what is not known accuses nobody."""
-    use, request = (
-        np.array([[np.nan if v is None else v for v in values]])
-        for values in zip(*((need.use, need.request) for need in asked.needs), strict=True)
-    )
-    return bool(within_entitlement(use, request)[0])
-
-
 def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Residents:
     """What is billed on a node beside the quoted container.
 
@@ -257,18 +251,26 @@ def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Reside
         node: where.
         lines: of the hour, the container among all others.
     """
-    metered = _others(asked, sold.metered)
-    here = metered.filter(pc.equal(metered["node"], node))
-    team = pc.coalesce(here["team"], pa.scalar(UNATTRIBUTED))
+    taken = pa.concat_tables([_others(asked, sold.metered), rows_of(asked, sold.pool_hour, node)])
+    here = taken.filter(pc.equal(taken["node"], node))
+    here = here.append_column("account", pc.coalesce(here["team"], pa.scalar(UNATTRIBUTED)))
+    team = dict(zip(here["container"].to_pylist(), here["account"].to_pylist(), strict=True))
     billed = lines.filter(pc.and_(pc.equal(lines["kind"], "base"), pc.equal(lines["node"], node)))
     sums = billed.group_by("container", use_threads=False).aggregate([("amount_micros", "sum")])
     base = dict(zip(sums["container"].to_pylist(), sums["amount_micros_sum"].to_pylist(), strict=True))
-    base.pop(asked.container, None)
-    return Residents(
-        team=dict(zip(here["container"].to_pylist(), team.to_pylist(), strict=True)),
-        base_micros=base,
-        beyond=frozenset(team.filter(pc.greater(here["beyond"], 0)).to_pylist()),
+    for of in (team, base):
+        of.pop(asked.container, None)
+    return Residents(team, base, _beyond(here))
+
+
+def _beyond(here: pa.Table) -> frozenset[str]:
+    """Accounts that used more of some resource in the hour than they requested, as advisor.pricing.claims has it."""
+    weighed = here.filter(pc.is_in(here["resource"], pa.array(WEIGHED)))
+    sums = weighed.group_by(["account", "resource"], use_threads=False).aggregate(
+        [(name, "sum") for name in ("requested", "within", "beyond")]
     )
+    more = pc.greater(pc.add(sums["within_sum"], sums["beyond_sum"]), sums["requested_sum"])
+    return frozenset(sums["account"].filter(more).to_pylist())
 
 
 def _billed(asked: Asked, sold: Sold, node: str | None) -> pa.Table:

@@ -65,7 +65,7 @@ def slowdown(mean: float, wide: float = 1.1) -> Slowdown:
 
 
 def neighbour(name: str, mean: float = 1.0, *, adds: float = 0.0, added: float = 0.0) -> Neighbour:
-    return Neighbour(name, name.rsplit("-", 1)[0], slowdown(mean), adds, added)
+    return Neighbour(name, name.rsplit("-", 1)[0], False, slowdown(mean), adds, added)
 
 
 MORE = st.floats(0, 3)
@@ -79,6 +79,7 @@ def drawn_beside(draw: st.DrawFn, teams: tuple[str, ...] = TEAMS) -> tuple[Guest
         Neighbour(
             f"n-{i}",
             None,
+            draw(st.booleans()),
             slowdown(1 + draw(MORE), 1 + draw(MORE) / 3),
             draw(st.floats(-0.1, 1)),
             draw(st.floats(-0.1, 1)),

@@ -6,7 +6,7 @@ from math import nan
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from billed import POLICY, Pool, book, taken
+from billed import POLICY, TEAMS, Pool, book, taken
 from hypothesis import given
 from hypothesis import strategies as st
 from quoted import (
@@ -128,8 +128,25 @@ def test_a_surcharge_keeps_to_the_cap_and_who_keeps_within_its_request_pays_none
 
     assert 0 <= told.surcharge.low <= told.surcharge.expected <= told.surcharge.high
     assert told.surcharge.high <= share_of(guest.base_micros * guest.hours, POLICY.cap_ppm)
-    if guest.within:
+    if guest.who.team not in residents.beyond:
         assert told.surcharge == NOTHING
+
+
+def test_who_is_best_effort_gets_nothing_back_and_who_is_of_no_team_neither_gets_nor_pays() -> None:
+    own = slowdown(1.5, 1.0)
+    calm = replace(neighbour("web-1", 1.5, adds=0.25, added=0.25), best_effort=True)
+    lost = neighbour("lost-1", 1.5, adds=0.25, added=0.25)
+    residents = Residents(
+        {"web-1": "ads", "lost-1": "unattributed"}, {"web-1": 3_000_000, "lost-1": 3_000_000}, frozenset(TEAMS)
+    )
+    guest = Guest("job-1", ME, 1_000_000, best_effort=True, hours=1)
+
+    told = foreseen_transfers(guest, Beside(own, (calm, lost)), residents, AMPLE)
+    paid = foreseen_transfers(replace(guest, best_effort=False), Beside(own, (lost,)), residents, POLICY)
+
+    assert (told.rebate, told.surcharge) == (NOTHING, NOTHING)
+    assert paid.rebate.expected == 333_333  # the platform's alone
+    assert [one.liable for one in told.neighbours] == [False, True]
 
 
 @given(drawn=drawn_beside(teams=("search",)))
@@ -163,7 +180,7 @@ def test_an_hour_as_the_page_on_prices_has_it() -> None:
     residents = Residents(
         {"train-1": "ads", "report-1": "night"}, {"train-1": 1_760_000, "report-1": 100_000}, frozenset({"ads"})
     )
-    guest = Guest("web-1", ME, 1_000_000, within=True, hours=1)
+    guest = Guest("web-1", ME, 1_000_000, best_effort=False, hours=1)
 
     told = foreseen_transfers(guest, beside, residents, POLICY)
     capped = foreseen_transfers(guest, beside, residents, replace(POLICY, platform_cap_micros=0))
@@ -180,8 +197,10 @@ def test_an_hour_as_the_page_on_prices_has_it() -> None:
 
 def test_what_is_added_to_neighbours_is_paid_by_who_uses_more_than_it_requested() -> None:
     beside = Beside(slowdown(1.0, 1.0), (neighbour("web-1", 1.5, added=0.25), neighbour("own-1", 1.5, added=0.25)))
-    residents = Residents({"web-1": "ads", "own-1": "search"}, {"web-1": 3_000_000, "own-1": 3_000_000}, frozenset())
-    guest = Guest("job-1", ME, 10_000_000, within=False, hours=2)
+    residents = Residents(
+        {"web-1": "ads", "own-1": "search"}, {"web-1": 3_000_000, "own-1": 3_000_000}, frozenset({"search"})
+    )
+    guest = Guest("job-1", ME, 10_000_000, best_effort=False, hours=2)
 
     told = foreseen_transfers(guest, beside, residents, POLICY)
 

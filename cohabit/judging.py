@@ -1,0 +1,98 @@
+"""Judging: who was slowed down by whom on days that are over, kept for the months they are billed in. An edge."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from advisor.diagnosis.evidence import COLUMNS, Evidence
+from advisor.diagnosis.slowed import BEFORE_US, slowed_hours
+from cohabit.diagnosing import newest_window, node_pieces
+from cohabit.errors import BadOption
+from features.node_state import Facts
+from features.tables import SLOWED
+from ingest.lake import Lake
+from ingest.selection import EPOCH, microseconds
+
+JOB = "judging"
+DAY = timedelta(days=1)
+BEFORE = timedelta(microseconds=BEFORE_US)
+TICK = timedelta(microseconds=1)
+
+Progress = Callable[[datetime, int | None], None]
+"""Told of each day, and how many were slowed down in it for an hour; None where it has no labels."""
+
+
+def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None) -> list[datetime]:
+    """Days that options name; without, those from the last judged one on that are over by the newest label.
+
+    Raises:
+        NothingMeasured: there are no labels of the last month.
+        BadOption: a time is within a day, or none lies between them.
+    """
+    known = [part.end_us for part in lake.range_parts(SLOWED.name)]
+    landed = [span[0] for table in ("usage", "samples") if (span := lake.span(table))]
+    first = _day("--from", start) or day_of(max(known) if known else min(landed, default=0))
+    last = _day("--to", end) or day_of(microseconds(newest_window(lake)))
+    if last <= first and (start is not None or end is not None):
+        raise BadOption("no day lies between --from and --to: --to names the first day that is not judged any more")
+    return [first + number * DAY for number in range(max(0, (last - first) // DAY))]
+
+
+def judge_days(lake: Lake, days: Sequence[datetime], progress: Progress) -> int:
+    """Judge days, each as a whole; judging one again puts the same rows in their place, with what is known by now.
+
+    Args:
+        lake: with features.
+        days: when each begins.
+        progress: told day by day.
+
+    Returns:
+        Rows of table `slowed` that were written. A day without labels is passed over, and counts as not judged.
+    """
+    written = 0
+    for day in days:
+        if not lake.count("labels", day + TICK, day + DAY + TICK):
+            progress(day, None)
+            continue
+        rows = lake.replace(SLOWED.name, day, day + DAY, JOB, _staged(lake, day))
+        written += rows
+        progress(day, rows)
+    return written
+
+
+def unjudged(lake: Lake, start: datetime, end: datetime) -> list[datetime]:
+    """Days between two that were not judged, rising."""
+    parts = [(part.start_us, part.end_us) for part in lake.range_parts(SLOWED.name)]
+    days = [start + number * DAY for number in range((end - start) // DAY)]
+    return [day for day in days if not any(low <= microseconds(day) < high for low, high in parts)]
+
+
+def _staged(lake: Lake, day: datetime) -> Path:
+    """A folder with rows of table `slowed` of a day; it has a file also where these are none, since it was judged."""
+    folder = lake.stage(SLOWED.name, JOB)
+    folder.mkdir(parents=True, exist_ok=True)
+    start, end = day - BEFORE + TICK, day + DAY + TICK
+    profiles, facts = lake.read("profiles"), Facts(lake.read("nodes", EPOCH, end), lake.read("placements", EPOCH, end))
+    pq.write_table(SLOWED.schema.empty_table(), folder / "none.parquet")
+    for number, nodes in enumerate(node_pieces(lake, start, end, day + TICK)):
+        state = lake.read("node_state", start, end, columns=COLUMNS, nodes=nodes)
+        labels = lake.read("labels", start, end, nodes=nodes)
+        evidence = Evidence(state, labels, profiles, facts)
+        found = slowed_hours(evidence, microseconds(day), microseconds(day + DAY))
+        pq.write_table(found, folder / f"{number:06d}.parquet", compression="zstd")
+    return folder
+
+
+def day_of(at_us: int) -> datetime:
+    """When the day of a time begins, UTC."""
+    return EPOCH + (timedelta(microseconds=at_us) // DAY) * DAY
+
+
+def _day(option: str, moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    if moment.hour or moment.minute or moment.second:
+        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within a day: name one, as in 2026-11-01")
+    return moment.replace(tzinfo=UTC)
