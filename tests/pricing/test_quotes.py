@@ -36,7 +36,7 @@ from advisor.pricing.quoted_transfers import (
     Residents,
     foreseen_transfers,
 )
-from advisor.pricing.quotes import MOST_HOURS, Asked, Need, Sold, quote
+from advisor.pricing.quotes import MOST_HOURS, Asked, Need, Sold, quote, rows_of
 
 POOL = Pool(3_840_000, {"cpu": 64 * HOUR, "memory": 256 * HOUR})
 AMPLE = replace(POLICY, platform_cap_micros=10**18)
@@ -260,3 +260,19 @@ def test_what_has_no_price_is_free() -> None:
     found = quote(replace(ASKED, needs=(*NEEDS, Need("disk", None, 3.0))), sold(POOL, OTHER), None, None)
 
     assert ([charge.need.resource for charge in found.charges], found.base_micros) == (["cpu", "memory"], 190_000)
+
+
+def test_a_team_answers_for_what_all_its_containers_on_the_node_take_together() -> None:
+    of = sold(POOL, OTHER)
+    greedy = replace(ASKED, needs=(Need("cpu", 4.0, 6.0),))
+    spare, tight = (Asked("own-1", None, "search", "prod", (Need("cpu", 8.0, use),)) for use in (4.0, 8.0))
+    beside = Beside(slowdown(1.0, 1.0), (neighbour("train-1", 1.5, added=0.5),))
+
+    paid = []
+    for sibling in (spare, tight):
+        there = replace(of, metered=pa.concat_tables([of.metered, rows_of(sibling, of.pool_hour, NODE)]))
+        transfers = quote(greedy, there, NODE, beside).transfers
+        assert transfers is not None
+        paid.append(transfers.surcharge.expected)
+
+    assert paid[0] == 0 < paid[1]
