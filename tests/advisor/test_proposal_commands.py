@@ -134,6 +134,25 @@ def test_a_halt_stops_and_a_resume_goes_on(place: Place) -> None:
     assert "drafted" in place.run("propose")
 
 
+def test_a_halt_and_decisions_need_no_lake(place: Place) -> None:
+    place.run("propose")
+    plan, gone = place.plan(), {"COHABIT_LAKE": str(place.folder / "gone")}
+
+    assert f"cluster {PLAN.cluster} is halted" in place.run("halt", "incident 17", **gone)
+    assert "incident 17" in place.run("propose", code=1)
+    assert "1 halts lifted" in place.run("resume", **gone)
+    assert plan in place.run("review", **gone)
+    assert "there is no lake" in place.run("review", plan, "--approve", "all", code=1, **gone)
+    assert ": rejected" in place.run("review", plan, "--reject", "release tonight", **gone)
+
+
+def test_what_is_said_of_no_plan_and_no_halt_names_the_cluster(place: Place) -> None:
+    place.run("propose")
+
+    assert "no plans yet for cluster prod" in place.run("review", COHABIT_CLUSTER="prod")
+    assert "nothing was halted in cluster prod" in place.run("resume", COHABIT_CLUSTER="prod")
+
+
 def test_what_cannot_be_told_to_kubernetes_says_so_and_stays_approved(place: Place) -> None:
     place.run("propose")
     plan = place.plan()
