@@ -178,6 +178,17 @@ class NothingThen(CohabitError):
         )
 
 
+class MinutesGone(CohabitError):
+    """The lake holds labels of a time, but not the minutes that they were made from."""
+
+    def __init__(self, root: Path, at: datetime) -> None:
+        self.root, self.at = root, at
+        super().__init__(
+            f"the lake {root} holds labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC, but no rows of "
+            "node_state, so that nobody can tell who suffers: run `cohabit features`, or name another time"
+        )
+
+
 class NothingLabelled(CohabitError):
     """The lake holds no labels to take outcomes from."""
 
