@@ -137,7 +137,7 @@ def stale_now(of: Sources, desk: Desk) -> Stale:
         now = situation_of(replace(_where(of, snapshot), past=others), of.registry)
         until = newest_window(of.lake)
         later = until.timestamp() * 1e6 > proposal.plan.made_us
-        suffering = diagnosed(of.lake, until) if later else None
+        suffering = [one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster] if later else None
         return stale_steps(proposal.plan, steps, now.scene, now.roster, suffering)
 
     return stale
