@@ -11,7 +11,18 @@ from advisor import audit
 from advisor.audit import Entry
 from advisor.proposals.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
 from advisor.proposals.guards import REMEMBERED_US, Past
-from advisor.proposals.plans import Decided, Decision, Halt, Plan, Proposal, State, plan_from, plan_json
+from advisor.proposals.plans import (
+    DECISIONS,
+    STATES,
+    Decided,
+    Decision,
+    Halt,
+    Plan,
+    Proposal,
+    State,
+    plan_from,
+    plan_json,
+)
 from advisor.store import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
 
 log = structlog.get_logger(__name__)
@@ -230,7 +241,7 @@ def _proposals(
     for row in rows:
         told = cast("Mapping[str, object]", row._mapping)
         try:
-            found.append(_proposal(told, tuple(decided[row._mapping["plan"]])))
+            found.append(_proposal(told, tuple(decided.get(row._mapping["plan"], ()))))
         except UnreadablePlan as error:
             if not leave_out:
                 raise
@@ -239,8 +250,12 @@ def _proposals(
 
 
 def _proposal(row: Mapping[str, object], decided: tuple[Decided, ...]) -> Proposal:
+    plan = _plan(row)
+    known = row["state"] in STATES and all(one.decision in DECISIONS for one in decided)
+    if not known or [one.number for one in decided] != sorted(step.number for step in plan.steps):
+        raise UnreadablePlan(f"{row['plan']}: what was decided on its steps does not fit them, or is of no known kind")
     return Proposal(
-        plan=_plan(row),
+        plan=plan,
         state=cast("State", row["state"]),
         version=cast("int", row["version"]),
         decided=decided,

@@ -273,6 +273,27 @@ def test_a_plan_of_another_version_is_left_out_of_lists_and_nothing_new_is_propo
         desk.one("p1")
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM proposal_steps WHERE plan = 'p1'",
+        "DELETE FROM proposal_steps WHERE plan = 'p1' AND number = 2",
+        "UPDATE proposal_steps SET decision = 'perhaps' WHERE plan = 'p1'",
+        "UPDATE proposals SET state = 'perhaps' WHERE plan = 'p1'",
+    ],
+)
+def test_decisions_that_do_not_fit_a_plan_are_told_and_no_crash(desk: Desk, store: Engine, damage: str) -> None:
+    desk.put(drafted(plan(name="p2")), SRE)
+    with writing(store) as connection:
+        connection.execute(text(damage))
+
+    assert [one.plan.plan for one in desk.listed()] == ["p2"]
+    with pytest.raises(UnreadablePlan, match=r"p1.*from a backup"):
+        desk.one("p1")
+    with pytest.raises(UnreadablePlan, match="p1"):
+        proposal_store.past(store, "c", NOW_US)
+
+
 def test_all_plans_of_two_weeks_count_however_many_there_are(desk: Desk, store: Engine) -> None:
     copies = [{"name": f"copy-{number}"} for number in range(proposal_store.MOST_LISTED)]
     of_p1 = (
