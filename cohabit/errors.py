@@ -106,6 +106,17 @@ class OldSnapshot(CohabitError):
         )
 
 
+class SnapshotAhead(CohabitError):
+    """The newest snapshot is of a time to come, so that nobody can tell how old it is."""
+
+    def __init__(self, folder: Path, ahead_s: float) -> None:
+        self.folder, self.ahead_s = folder, ahead_s
+        super().__init__(
+            f"the newest snapshot in {folder} is {ahead_s / 60:,.0f} minutes ahead of this machine's clock: compare "
+            "that with the clocks of who sends metrics and of the brokers, and run `cohabit refresh` again"
+        )
+
+
 class OtherCluster(CohabitError):
     """The snapshots are of another cluster than the settings."""
 

@@ -202,6 +202,17 @@ def test_nothing_is_proposed_or_approved_by_what_was_true_long_ago(place: Place)
     assert ": drafted, version 1" in place.run("review", plan)
 
 
+def test_nothing_is_proposed_or_approved_by_a_snapshot_of_a_time_to_come(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.run("propose")
+    plan = place.plan()
+    monkeypatch.setattr("cohabit.proposal_commands.time_ns", lambda: 10**18)
+
+    assert "ahead of this machine's clock" in place.run("propose", code=1)
+    assert "ahead of this machine's clock" in place.run("review", plan, "--approve", "all", code=1)
+
+
 def test_what_was_given_out_in_one_form_is_not_given_in_another(place: Place) -> None:
     place.run("propose")
     plan = place.plan()
