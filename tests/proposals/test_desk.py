@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, Thread
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -128,6 +128,28 @@ def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(desk: Desk) ->
         assert sorted(pool.map(decide, attempts)) == ["told", "won"]
     assert desk.one("p1").state in {"approved", "rejected"}
     assert desk.one("p1").version == 2
+
+
+def test_a_halt_waits_for_what_is_being_given_out_and_holds_from_then_on(desk: Desk) -> None:
+    desk.approve("p1", 1, None, SRE, nothing_stale)
+    halted = Event()
+
+    def halt() -> None:
+        desk.halt("incident 17", OTHER)
+        halted.set()
+
+    def slowly(connection: Connection, of: Proposal) -> bytes:
+        halting.start()
+        assert not halted.wait(0.5)
+        return given(connection, of)
+
+    halting = Thread(target=halt)
+    desk.export("p1", 2, slowly, SRE)
+    halting.join()
+
+    assert [one.action for one in entries(desk.engine)][-2:] == ["export", "halt"]
+    with pytest.raises(Halted):
+        desk.put(drafted(plan(name="p2")), SRE)
 
 
 def test_nobody_decides_on_a_version_that_they_did_not_see(desk: Desk) -> None:
