@@ -82,7 +82,7 @@ def seen_of(lake: Lake, cluster: str, start_us: int, end_us: int) -> Mapping[str
     ends, slowdown = micros(rows["window_end"]), np.exp(floats(rows["log_slowdown"]))
     names, nodes = (np.array(rows[name].to_pylist(), object) for name in ("container", "node"))
     uids, first = np.unique(names.astype(str), return_index=True)
-    parts = np.split(np.arange(len(names)), first[1:])
+    parts = np.split(np.arange(len(names)), first)[1:]  # before the first one nothing is left, also of no rows at all
     return {str(uid): Seen(ends[part], slowdown[part], nodes[part]) for uid, part in zip(uids, parts, strict=True)}
 
 

@@ -68,13 +68,16 @@ def propose_command(
 
     Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
     COHABIT_PROPOSALS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
-    so that what the others achieve can be told. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
+    so that what the others achieve can be told. First it tells what came of plans that were given out an hour ago and
+    more. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
     """
-    from cohabit.proposal_tables import show_passed_over
+    from cohabit.concluding import conclude
+    from cohabit.proposal_tables import show_each, show_passed_over
     from cohabit.proposing import propose
 
     made_from = sources(lake)
     with opened() as of, console.status("looking who suffers, and what would help"):
+        show_each(conclude(made_from.lake, of.desk, of.actor))
         found = propose(made_from, of.desk, of.actor)
     if found.plan is None:
         console.print(f"nothing is proposed; {len(found.passed_over)} suffer")

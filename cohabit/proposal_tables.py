@@ -16,6 +16,11 @@ def show_list(cluster: str, proposals: Sequence[Proposal]) -> None:
     if not proposals:
         console.print(f"there are no plans yet for cluster {cluster}: `cohabit propose` drafts one")
         return
+    show_each(proposals)
+
+
+def show_each(proposals: Sequence[Proposal]) -> None:
+    """A line for each."""
     for one in proposals:
         steps = one.standing
         gain, low, high = expected(steps)

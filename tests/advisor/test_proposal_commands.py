@@ -12,15 +12,17 @@ from time import time_ns
 
 import pytest
 from lakes import derived_lake
+from sqlalchemy import text
 from typer.testing import CliRunner
 
 from advisor.diagnosis.told import read_told
 from advisor.proposals.desk import Actor, Desk
 from advisor.proposals.outcome import Outcome
 from advisor.proposals.rules import Rules
-from advisor.store import migrate, open_store
+from advisor.store import migrate, open_store, writing
 from cohabit.cli import app
 from cohabit.command_parts import TOPICS
+from cohabit.diagnosing import newest_window
 from cohabit.drafting import Drafting
 from cohabit.live_state import LiveState
 from cohabit.proposing import PLANS, Sources
@@ -136,14 +138,14 @@ def test_a_halt_stops_and_a_resume_goes_on(place: Place) -> None:
 
 def test_a_halt_and_decisions_need_no_lake(place: Place) -> None:
     place.run("propose")
-    plan, gone = place.plan(), {"COHABIT_LAKE": str(place.folder / "gone")}
+    plan, gone = place.plan(), str(place.folder / "gone")
 
-    assert f"cluster {PLAN.cluster} is halted" in place.run("halt", "incident 17", **gone)
+    assert f"cluster {PLAN.cluster} is halted" in place.run("halt", "incident 17", COHABIT_LAKE=gone)
     assert "incident 17" in place.run("propose", code=1)
-    assert "1 halts lifted" in place.run("resume", **gone)
-    assert plan in place.run("review", **gone)
-    assert "there is no lake" in place.run("review", plan, "--approve", "all", code=1, **gone)
-    assert ": rejected" in place.run("review", plan, "--reject", "release tonight", **gone)
+    assert "1 halts lifted" in place.run("resume", COHABIT_LAKE=gone)
+    assert plan in place.run("review", COHABIT_LAKE=gone)
+    assert "there is no lake" in place.run("review", plan, "--approve", "all", code=1, COHABIT_LAKE=gone)
+    assert ": rejected" in place.run("review", plan, "--reject", "release tonight", COHABIT_LAKE=gone)
 
 
 def test_what_is_said_of_no_plan_and_no_halt_names_the_cluster(place: Place) -> None:
@@ -272,6 +274,21 @@ def test_what_plans_saved_is_told_with_the_worth_of_advice(place: Place) -> None
 
     assert "plans: 1 confirmed, 0 refuted; together they save 1.20 an hour of 1.50 that was predicted" in told
     assert "confirmed" in place.run("review")
+
+
+def test_who_drafts_by_hand_is_told_what_came_of_earlier_plans(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    place.run("review", plan, "--approve", "all")
+    place.run("export", plan)
+    long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
+    with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
+        connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
+
+    told = place.run("propose")
+
+    assert f"{plan}  expired, version 4" in told
+    assert "nothing was measured" in told
 
 
 @pytest.fixture

@@ -39,6 +39,12 @@ def test_nodes_of_another_cluster_with_the_same_name_do_not_count() -> None:
     assert {uid: one.slowdown.tolist() for uid, one in seen.items()} == {"web": [1.0]}
 
 
+def test_where_nothing_was_measured_nobody_was_seen() -> None:
+    labels = rows(node="n0", container="web", qos="LS", window_end=AT, log_slowdown=0.0)
+
+    assert seen_of(cast("Lake", Held(labels=labels.slice(0, 0))), "c", 0, NOW_US) == {}
+
+
 def test_who_came_on_a_node_of_another_cluster_is_nobodys_heir() -> None:
     moved = replace(step(1), who=who("web-1"), target="n1")
     of = Proposal(plan(of=(moved,)), "exported", 3, (Decided(1, "approved"),), "", NOW_US)
