@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from metered_month import HOURS, lake_of, pool_rows, price_book, rows, table_of
+from metered_month import HOURS, judge, lake_of, pool_rows, price_book, rows, slowed_row, table_of
 from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
@@ -51,6 +51,7 @@ def drafted() -> tuple[Draft, dict[str, bytes]]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         lake, files = lake_of(folder / "lake", rows(), pool_rows()), folder / "lines"
+        judge(lake, [slowed_row(hour) for hour in HOURS[-3:]])
         found = draft_of(lake, "c", PERIOD, books=[price_book()], folder=files, progress=lambda *_: None)
         return found, {path.name: path.read_bytes() for path in files.iterdir()}
 
