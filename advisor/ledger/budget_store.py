@@ -6,7 +6,7 @@ from sqlalchemy import Engine, insert, select
 
 from advisor import audit
 from advisor.audit import Entry
-from advisor.ledger.budgets import Budget, budgets_in, refuse_wrong
+from advisor.ledger.budgets import Budget, Standing, budgets_in, refuse_wrong
 from advisor.store import BUDGETS, reading, writing
 
 ALERT = "budget alert"
@@ -64,6 +64,6 @@ def alert_subject(budget: Budget, period: str) -> str:
     return f"{period} {budget.team}"
 
 
-def alert_outcome(budget: Budget, state: str) -> str:
-    """What the audit says of an alert: numbers are a cluster's own, so its name is not needed."""
-    return f"{budget.number}: {state}"
+def alert_outcome(of: Standing) -> str:
+    """What the audit says of an alert; a budget's number tells its cluster too."""
+    return f"{of.budget.number}: {of.state}"

@@ -4,12 +4,12 @@ Rows are only added. In a month the one counts that begins the latest, of severa
 budget applies until the next one begins, as versions of the price book do. An amount of 0 is no budget any more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
-from advisor.ledger.budget_forecast import Forecast
+from advisor.ledger.budget_forecast import Forecast, settled
 from advisor.ledger.errors import BadBudget, NoCurrency
 from advisor.ledger.months import bounds
 from advisor.ledger.postings import refuse_reserved
@@ -18,6 +18,8 @@ from advisor.pricing.currencies import exponent_of
 from advisor.pricing.money import MICROS
 
 State = Literal["within", "warned", "exceeded", "other currency"]
+WORSE: tuple[State, ...] = ("warned", "exceeded")
+"""States that somebody is told of, the worst last."""
 MOST_AMOUNT = 10**12
 """Of a currency; 64 bits hold nine times that in micro-units."""
 MOST_NAME = 200
@@ -123,6 +125,16 @@ def standings(
     Source: ours, docs/decisions/0049-billing.md.
     """
     return tuple(Standing(one, owed.get(team, 0), forecasts.get(team), currency) for team, one in budgets.items())
+
+
+def settled_standings(budgets: Mapping[str, Budget], owed: Mapping[str, int], currency: str) -> tuple[Standing, ...]:
+    """As `standings`, of a month that is over: what is owed is what it comes to."""
+    return standings(budgets, owed, {team: settled(owed.get(team, 0)) for team in budgets}, currency)
+
+
+def due(state: State, told: Collection[str]) -> bool:
+    """Whether somebody is to be told of a state: it is no fine one, and nothing as bad was told in that month."""
+    return state in WORSE and not set(told) & set(WORSE[WORSE.index(state) :])
 
 
 def amount_of(told: str, currency: str) -> int:

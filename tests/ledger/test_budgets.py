@@ -17,7 +17,7 @@ from sqlalchemy.exc import DatabaseError
 from advisor.audit import Entry, entries
 from advisor.ledger import budget_store
 from advisor.ledger.budget_forecast import Day, Forecast, daily, forecast_of
-from advisor.ledger.budgets import Budget, Standing, amount_of, budgets_in, currency_in, standings, warn_of
+from advisor.ledger.budgets import Budget, Standing, amount_of, budgets_in, currency_in, due, standings, warn_of
 from advisor.ledger.errors import BadBudget, BadPeriod, NoCurrency, ReservedAccount
 from advisor.pricing.errors import UnknownCurrency
 from advisor.pricing.money import MICROS
@@ -189,6 +189,23 @@ def test_who_owes_more_is_never_in_a_better_state(low: int, more: int, amount: i
     assert before <= after
 
 
+@pytest.mark.parametrize(
+    ("told", "warned", "exceeded"),
+    [
+        ((), True, True),
+        (("warned",), False, True),
+        (("exceeded",), False, False),
+        (("warned", "exceeded"), False, False),
+    ],
+)
+def test_somebody_is_told_of_what_is_worse_than_what_was_told(
+    told: tuple[str, ...], *, warned: bool, exceeded: bool
+) -> None:
+    assert (due("warned", told), due("exceeded", told)) == (warned, exceeded)
+    assert not due("within", told)
+    assert not due("other currency", told)
+
+
 def test_a_budget_in_another_currency_is_not_compared() -> None:
     assert Standing(BUDGET, 10**12, None, "USD").state == "other currency"
 
@@ -277,8 +294,9 @@ def test_a_budget_that_cannot_be_set_leaves_nothing(
 
 def test_what_was_alerted_is_remembered_by_budget_and_month(store: Engine) -> None:
     one, other = (budget_store.set_budget(store, BUDGET, entry()) for _ in range(2))
-    for state in ("warned", "exceeded"):
-        subject, outcome = budget_store.alert_subject(one, PERIOD), budget_store.alert_outcome(one, state)
+    for owed in (80 * MICROS, 101 * MICROS):
+        standing = Standing(one, owed, None, "EUR")
+        subject, outcome = budget_store.alert_subject(one, PERIOD), budget_store.alert_outcome(standing)
         budget_store.remember_alert(store, entry(budget_store.ALERT, subject, outcome))
 
     assert budget_store.alerted(store, one, PERIOD) == ("warned", "exceeded")
