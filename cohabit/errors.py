@@ -371,3 +371,14 @@ class UntoldAlerts(CohabitError):
             f"COHABIT_BUDGETS__WEBHOOK was not told of {len(self.failed)} budgets ({told}): nothing of that is "
             "remembered, and `cohabit bill budgets --alert` tells it the next time"
         )
+
+
+class OtherCurrency(CohabitError):
+    """A price book that is previewed is in another currency than the month is billed in."""
+
+    def __init__(self, version: str, currency: str, period: str, billed_in: str) -> None:
+        self.version, self.currency, self.period, self.billed_in = version, currency, period, billed_in
+        super().__init__(
+            f"price book {version!r} is in {currency} and {period} is billed in {billed_in}, so there is nothing to "
+            f"compare: preview it with currency = {billed_in!r}, what matters is how its prices stand to each other"
+        )

@@ -1,4 +1,4 @@
-"""`cohabit bill budget`, `budgets` and a previewed price book: as people type them, by a metered month."""
+"""`cohabit bill budget` and `budgets` as people type them, by a metered month."""
 
 import json
 import os
