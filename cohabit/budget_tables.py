@@ -29,12 +29,11 @@ def show_standings(period: str, found: Sequence[Standing]) -> None:
 
 
 def picture(of: Standing) -> str:
-    """What is owed (█) and foreseen beyond it (▒) of a budget (·), in cells; › where that is more than the budget."""
+    """A budget in cells: owed (█), foreseen beyond that (▒), left (·); it ends with › where that is more than it."""
     owed = _cells(of.share_ppm(of.owed_micros))
     ahead = _cells(of.share_ppm(of.forecast.micros)) if of.forecast is not None else owed
-    end = "›" if max(owed, ahead) > CELLS else ""
-    drawn = "█" * min(owed, CELLS)
-    return drawn + "▒" * (min(ahead, CELLS) - len(drawn)) + "·" * (CELLS - min(max(owed, ahead), CELLS)) + end
+    whole = "█" * owed + "▒" * (ahead - owed) + "·" * (CELLS - max(owed, ahead))
+    return f"[{whole[:CELLS]}{'›' if max(owed, ahead) > CELLS else ']'}"
 
 
 def told_of(one: Standing, period: str) -> str:

@@ -28,6 +28,6 @@ def show_preview(found: Preview) -> None:
 
 def _row(one: Changed) -> tuple[str, ...]:
     more, before = one.more_micros, one.before_micros
-    share = f"{more / before:+.1%}" if before > 0 else ""
+    share = f"{more / before:+.1%}" if before > 0 and more else ""
     sign = "+" if more > 0 else ""
     return one.account, money(before), money(one.after_micros), f"{sign}{money(more)}", share
