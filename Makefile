@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check search backtest fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-volcano
+.PHONY: help setup demo test laws check search backtest fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-volcano
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; 
 
 test: $(JARS) ## all tests in JOBS=2 processes, with a real broker and a real Spark; prints the 15 slowest
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder
+
+laws: $(JARS) ## property tests by 1,000 new examples each instead of the same 50
+	COHABIT_TEST_PROFILE=laws $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m hypothesis
 
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))

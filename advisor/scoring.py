@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Source = Literal["model", "last_good", "heuristic", "neutral"]
+WINDOWS = RAW_NAMES.index("profile_windows")
 CERTAIN = 1 - 1e-9
 """Of a limit; sums of the same uses in another order differ by less."""
 PRESSURE_ON = {name: {f"pressure_{name}"} for name in NAMES} | {
@@ -86,6 +87,21 @@ class Compared:
     choice: Floats
     harm: Harm
     exceeds: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """What containers are expected to suffer, and how surely.
+
+    Args:
+        low: (k,) slowdown ratio that each stays above nine times in ten, its error being as large either way.
+        mean: (k,) expected slowdown ratio.
+        high: (k,) what each stays below nine times in ten.
+    """
+
+    low: Floats
+    mean: Floats
+    high: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +258,27 @@ class ModelScorer:
         said = self._predict(raw, self.snapshot.resident_app[home.resident])
         together = harms.before() if seats is None else harms.after(seats)
         return Expected(said.ratio(), self._log_choice(raw, together))
+
+    def bounded(self, raw: Floats, app: Ints, platform: Ints) -> Bounded:
+        """What containers are expected to suffer, one by one.
+
+        Args:
+            raw: (k, raw features) of each.
+            app: (k,) row of its app in the snapshot, -1 where not known.
+            platform: (k,) of its node, -1 where not known.
+
+        Returns:
+            Bounds of each by the margins of its own app, as `score` bounds a newcomer.
+
+        Raises:
+            Nothing.
+
+        Source: ours; the lower bound mirrors the upper one in logarithms, as advisor.remedies takes errors.
+        """
+        said = self._predict(raw, app)
+        multiplier = self.margins.multipliers(app, raw[:, WINDOWS], platform)
+        mean, high = said.ratio(), upper_ratio(said.log_mean, said.spread + self.margins.floor, multiplier)
+        return Bounded(mean * mean / high, mean, high)
 
     def harms(self, home: Crowd, candidates: int) -> Harms:
         """What neighbours do to residents of so many candidates, where the model compares nodes by it."""

@@ -105,6 +105,9 @@ class Serving:
             ["nodes"],
             registry=self.metrics,
         )
+        self.quotes_turned_away = Counter(
+            "cohabit_quotes_turned_away", "Questions to /v1/quotes that too many were before.", registry=self.metrics
+        )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)
 

@@ -1,6 +1,6 @@
-"""`cohabit bill`: what was reserved and used, and what it cost. meter, import; the ledger's own in ledger_commands."""
+"""`cohabit bill`: what was reserved and used, and what it cost. meter, import; others in modules of their own."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,18 +10,21 @@ from cohabit.budget_commands import budget_app
 from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.console import console
 from cohabit.ledger_commands import ledger_app
+from cohabit.quote_commands import quote_app
 
 bill_app = typer.Typer(
     no_args_is_help=True,
     help="""Meter what containers reserve and use, price it, and close months that add up.
 
     Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Daily:
-    [bold]judge[/]. Each month: [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line.
+    [bold]judge[/]. Each month: [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line, [bold]quote[/] a
+    container.
     """,
     rich_markup_mode="rich",
 )
 bill_app.add_typer(ledger_app)
 bill_app.add_typer(budget_app)
+bill_app.add_typer(quote_app)
 
 DAY_FORMATS = ["%Y-%m-%d"]
 HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
@@ -103,6 +106,30 @@ def judge_command(
     console.print(f"{len(days) - len(missing):,} days: {rows:,} container-hours were slowed down by neighbours")
     if missing:
         console.print(f"without labels, not judged: {', '.join(missing)}; `cohabit features --help` tells how")
+
+
+@bill_app.command("publish")
+@told_plainly
+def publish_command(
+    month: Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, before it begins.")],
+    lake: LakeOption = None,
+) -> None:
+    """Say how scarce each hour of a month to come will be, once and for good; then show what was said.
+
+    Forecast from how full each pool was at the same hours of the last four weeks. Where the price book's section
+    scarcity has a gamma above 0, base charges of crowded hours then cost more and of empty ones less, as published, and
+    each day's sum stays what it was. A month of which nothing was published is billed without.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.console import show_table
+    from cohabit.diagnosis_commands import bars
+    from cohabit.publishing import by_hour, publish
+
+    own = settings()
+    new, rows = publish(existing_lake(own, lake), own.cluster, month, datetime.now(UTC))
+    told = [(pool, of, bars(hours), f"{max(hours):.3f}") for (pool, of), hours in by_hour(rows).items()]
+    show_table(f"scarcity by hour of the day, {month}, UTC", ("pool", "resource", "0 to 23", "most"), told)
+    console.print(f"{month} was published{'' if new else ' before, and is never changed'}")
 
 
 @bill_app.command("import")

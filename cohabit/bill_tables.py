@@ -78,13 +78,15 @@ def show_explained(told: str, found: Explained) -> None:
     line, currency = found.line, found.book.currency
     console.print(f"line {told}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
     where = f"container {line['container']} on {line['node']}" if line["container"] else "about no container"
-    console.print(f"pool {found.batch.batch.pool}, hour {line['hour']}, {where}")
+    hour = line["hour"] or "all hours of the file"
+    console.print(f"pool {found.batch.batch.pool}, hour {hour}, {where}")
     for row in found.metered:
         _show_metered(row, found)
     if not found.metered:
         _show_evidence(found)
-    cost = _int(found.pool["cost_micros"])
-    console.print(f"the pool cost {written(cost, currency)} in that hour (by {found.pool['cost_source']})")
+    cost = sum(_int(pool["cost_micros"]) for pool in found.pools)
+    sources = ", ".join(sorted({str(pool["cost_source"]) for pool in found.pools}))
+    console.print(f"the pool cost {written(cost, currency)} in that time (by {sources})")
     console.print(f"shared by {found.hour_lines} lines, by price book {found.book.version}, each to the micro-unit")
     console.print("worked out again: the same" if found.same else f"worked out again: NOT THE SAME: {found.again}")
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from advisor.pricing.billed_hours import Known
 from cohabit.errors import LostInputs
-from features.tables import METERED, POOL_HOURS, SLOWED
+from features.tables import METERED, POOL_HOURS, SCARCITY, SLOWED
 
 SUFFIX = ".inputs"
 LENGTH = 8
@@ -23,7 +23,7 @@ def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:
     """Keep what lines are made of; the same rows give the same file, whatever order they come in.
 
     Args:
-        known: metered, pools, slowed.
+        known: what is known of a pool.
         spent: rows of advisor.pricing.interference.SPENT.
         folder: gets the file.
 
@@ -34,6 +34,7 @@ def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:
         _bytes(known.metered, METERED.key),
         _bytes(known.pools, POOL_HOURS.key),
         _bytes(known.slowed, SLOWED.key),
+        _bytes(known.scarcity, SCARCITY.key),
         _bytes(spent, ("hour", "team")),
     ]
     content = b"".join(len(part).to_bytes(LENGTH, "big") + part for part in parts)
@@ -61,8 +62,8 @@ def read_inputs(folder: Path, digest: str) -> tuple[Known, pa.Table]:
         raise LostInputs(path, error.strerror or str(error)) from error
     if hashlib.sha256(content).hexdigest() != digest:
         raise LostInputs(path, "its bytes are not what its name says")
-    metered, pools, slowed, spent = (pq.read_table(io.BytesIO(part)) for part in _parts(content))
-    return Known(metered, pools, slowed), spent
+    *known, spent = (pq.read_table(io.BytesIO(part)) for part in _parts(content))
+    return Known(*known), spent
 
 
 def _parts(content: bytes) -> Iterator[bytes]:

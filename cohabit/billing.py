@@ -138,14 +138,16 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
     pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
     metered = _of_cluster(lake.read("metered", start, end), cluster)
     slowed = _of_cluster(lake.read("slowed", start, end), cluster)
+    scarcity = _of_cluster(lake.read("scarcity", start, end), cluster)
     for pool in sorted(pc.unique(pools["pool"]).to_pylist()):
         own, taken = _where(pools, "pool", pool), _where(metered, "pool", pool)
         there = slowed.filter(pc.is_in(slowed["node"], pc.unique(taken["node"]))) if slowed.num_rows else slowed
+        known = Known(taken, own, there, _where(scarcity, "pool", pool))
         versions = {hour: book_at(books, hour) for hour in sorted(set(micros(own["hour"]).tolist()))}
         for version in dict.fromkeys(book.version for book in versions.values()):
             hours = pa.array([hour for hour, book in versions.items() if book.version == version])
             book = next(book for book in versions.values() if book.version == version)
-            yield Part(pool, book, Known(*(_in_hours(rows, hours) for rows in (taken, own, there))))
+            yield Part(pool, book, known.in_hours(hours))
 
 
 def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:
@@ -254,7 +256,3 @@ def _of_cluster(rows: pa.Table, cluster: str) -> pa.Table:
 
 def _where(rows: pa.Table, column: str, value: str) -> pa.Table:
     return rows.filter(pc.equal(rows[column], value))
-
-
-def _in_hours(rows: pa.Table, hours: pa.Array) -> pa.Table:
-    return rows.filter(pc.is_in(rows["hour"].cast(pa.int64()), hours))

@@ -41,7 +41,7 @@ def conclude(lake: Lake, desk: Desk, actor: Actor) -> list[Proposal]:
         return []
     since_us = min(one.plan.made_us for one in ripe) - REMEMBERED_US
     others = [one for one in desk.listed() if one.plan.made_us >= since_us]
-    seen = seen_of(lake, min(one.plan.made_us for one in others) - BEFORE_US, measured_us)
+    seen = seen_of(lake, desk.cluster, min(one.plan.made_us for one in others) - BEFORE_US, measured_us)
     controls = [trial for one in others for trial in trials_of(lake, one, held_back=True)]
     found = [(one, outcome(trials_of(lake, one, held_back=False), controls, seen)) for one in ripe]
     return [desk.conclude(one, result, actor) for one, result in found]
@@ -60,7 +60,8 @@ def heirs_of(lake: Lake, of: Proposal) -> dict[str, str]:
     """Uid of the container that came in the place of each that was moved, by the uid of that one."""
     start = datetime.fromtimestamp(of.changed_us / 1e6, UTC)
     events = lake.read("placements", start, start + LANDED)
-    came = events.filter(pc.equal(events["event"], "add")).sort_by("ts").select(["container", "node", "app", "team"])
+    adds = pc.and_(pc.equal(events["event"], "add"), pc.equal(events["cluster"], of.plan.cluster))
+    came = events.filter(adds).sort_by("ts").select(["container", "node", "app", "team"])
     rows, found = came.to_pylist(), dict[str, str]()
     for step in of.approved:
         if step.kind in MOVES:
@@ -72,17 +73,16 @@ def heirs_of(lake: Lake, of: Proposal) -> dict[str, str]:
     return found
 
 
-def seen_of(lake: Lake, start_us: int, end_us: int) -> Mapping[str, Seen]:
-    """Windows of latency-sensitive containers, by uid."""
+def seen_of(lake: Lake, cluster: str, start_us: int, end_us: int) -> Mapping[str, Seen]:
+    """Windows of latency-sensitive containers of a cluster, by uid; nodes of other clusters may have the same names."""
     start, end = (datetime.fromtimestamp(at / 1e6, UTC) for at in (start_us, end_us + 1))
     labels = lake.read("labels", start, end)
-    rows = labels.filter(pa.array(~is_best_effort(labels["qos"]))).sort_by(
-        [("container", "ascending"), ("window_end", "ascending")]
-    )
+    wanted = pc.and_(pc.equal(labels["cluster"], cluster), pa.array(~is_best_effort(labels["qos"])))
+    rows = labels.filter(wanted).sort_by([("container", "ascending"), ("window_end", "ascending")])
     ends, slowdown = micros(rows["window_end"]), np.exp(floats(rows["log_slowdown"]))
     names, nodes = (np.array(rows[name].to_pylist(), object) for name in ("container", "node"))
     uids, first = np.unique(names.astype(str), return_index=True)
-    parts = np.split(np.arange(len(names)), first[1:])
+    parts = np.split(np.arange(len(names)), first)[1:]  # before the first one nothing is left, also of no rows at all
     return {str(uid): Seen(ends[part], slowdown[part], nodes[part]) for uid, part in zip(uids, parts, strict=True)}
 
 

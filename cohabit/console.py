@@ -24,8 +24,13 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:
-        table.add_row(*("".join(c if c.isprintable() else "?" for c in cell) for cell in row))
+        table.add_row(*map(printable, row))
     console.print(table)
+
+
+def printable(told: str) -> str:
+    """What comes from records, without what a terminal would obey; "?" stands in its place."""
+    return "".join(c if c.isprintable() else "?" for c in told)
 
 
 class Bar:

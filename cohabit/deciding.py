@@ -19,6 +19,7 @@ from advisor.proposals.errors import CannotTry
 from advisor.proposals.office import Office
 from advisor.proposals.plans import Proposal
 from cohabit.errors import CohabitError
+from cohabit.newest_hour import NewestHour
 from cohabit.settings import Settings
 from cohabit.store_commands import checked
 from features.errors import FeaturesError
@@ -62,7 +63,8 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
             yield None
             return
         closing = Closing(store, settings.cluster, now_us)
-        yield BillOffice(closing, settings.lines, Caller(local, frozenset({"admin"})))
+        who = Caller(local, frozenset({"admin"}))
+        yield BillOffice(closing, settings.lines, who, newest=NewestHour(settings, now_us))
 
 
 def is_there(lake: str) -> bool:

@@ -11,7 +11,7 @@ from advisor.decision import LIMIT_SLOWDOWN
 from advisor.diagnosis.evidence import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
 from advisor.diagnosis.signs import LOOKED
 from advisor.diagnosis.verdicts import Diagnosis
-from cohabit.errors import NothingMeasured, NothingThen
+from cohabit.errors import MinutesGone, NothingMeasured, NothingThen
 from features.arrow import floats
 from features.labels import NO_SIGNAL
 from features.node_state import Facts, is_best_effort
@@ -60,12 +60,15 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     Raises:
         NothingThen: there are no labels of the last windows before then.
         NothingMeasured: there are none at all.
+        MinutesGone: there are labels, and not what else is looked at.
     """
     until = datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
     past, end = USUAL, until + timedelta(microseconds=1)
     late = (max(EPOCH, until - LOOKED * WINDOW), end) if until > EPOCH + USUAL else (EPOCH, EPOCH)
     if not lake.read("labels", *late, columns=["window_end"]).num_rows:
         raise NothingThen(lake.root, until, newest_window(lake))
+    if not lake.count("node_state", *late):
+        raise MinutesGone(lake.root, until)
     while past > LEAST and lake.count("node_state", until - past, end) > MOST_SCANNED:
         past /= 2
     profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from cohabit.command_parts import existing_lake
-from cohabit.console import console, show_table
+from cohabit.console import console, printable, show_table
 from cohabit.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,10 +64,11 @@ def show_ladder(folder: Path, container: str) -> None:
     for one in found.remedies:
         where = f" to {one.target}" if one.target else ""
         enough = "not told" if one.sufficient is None else f"{one.sufficient:.0%}"
-        console.print(
+        told = (
             f"  {one.kind}, {one.container}{where}: saves {one.gain:.2f} an hour ({one.low:.2f} to {one.high:.2f}), "
             f"costs {one.cost:.2f}, enough: {enough}; {one.why}"
         )
+        console.print(printable(told))
         for field in one.fields:
             console.print(f"    {field.where}: {field.name} = {field.value}")
 
@@ -115,7 +116,7 @@ def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
     if not found:
         console.print(f"{container} does not suffer, as far as its last five windows tell")
     for one in found:
-        console.print(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}", markup=False)
+        console.print(printable(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}"))
         rows = [
             (s.container, s.app or "", s.qos or "", s.resource, _added(s), f"{s.surely:.0%}", bars(s.used))
             for s in one.suspects

@@ -106,6 +106,17 @@ class OldSnapshot(CohabitError):
         )
 
 
+class SnapshotAhead(CohabitError):
+    """The newest snapshot is of a time to come, so that nobody can tell how old it is."""
+
+    def __init__(self, folder: Path, ahead_s: float) -> None:
+        self.folder, self.ahead_s = folder, ahead_s
+        super().__init__(
+            f"the newest snapshot in {folder} is {ahead_s / 60:,.0f} minutes ahead of this machine's clock: compare "
+            "that with the clocks of who sends metrics and of the brokers, and run `cohabit refresh` again"
+        )
+
+
 class OtherCluster(CohabitError):
     """The snapshots are of another cluster than the settings."""
 
@@ -175,6 +186,17 @@ class NothingThen(CohabitError):
         super().__init__(
             f"the lake {root} holds no labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC: the newest window ends "
             f"at {newest:%Y-%m-%dT%H:%M}; run `cohabit features`, or name another time"
+        )
+
+
+class MinutesGone(CohabitError):
+    """The lake holds labels of a time, but not the minutes that they were made from."""
+
+    def __init__(self, root: Path, at: datetime) -> None:
+        self.root, self.at = root, at
+        super().__init__(
+            f"the lake {root} holds labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC, but no rows of "
+            "node_state, so that nobody can tell who suffers: run `cohabit features`, or name another time"
         )
 
 
@@ -331,6 +353,17 @@ class SearchMissing(CohabitError):
     def __init__(self) -> None:
         super().__init__(
             "the plan was searched for with numba, which is not installed here: install the extra optimise"
+        )
+
+
+class AlreadyBegun(CohabitError):
+    """Nothing was published of a month, and it has begun."""
+
+    def __init__(self, period: str) -> None:
+        self.period = period
+        super().__init__(
+            f"{period} has begun, and how scarce its hours are has to be said before: publish a later month; this one "
+            "is billed without scarcity"
         )
 
 

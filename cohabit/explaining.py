@@ -30,8 +30,8 @@ class Explained:
         batch: the file it is in.
         book: version of the price book it was billed by.
         metered: rows of `metered` that it is about; none for lines about no container.
-        pool: row of `pool_hours` of its hour.
-        hour_lines: how many lines share that hour's cost.
+        pools: row of `pool_hours` of its hour; of all hours of the file for a line that is about all of them.
+        hour_lines: how many lines share that cost.
     """
 
     line: dict[str, object]
@@ -39,7 +39,7 @@ class Explained:
     batch: Posted
     book: PriceBook
     metered: tuple[dict[str, object], ...]
-    pool: dict[str, object]
+    pools: tuple[dict[str, object], ...]
     hour_lines: int
 
     @property
@@ -68,17 +68,15 @@ def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
     line = lines.slice(row, 1)
     known, spent = read_inputs(folder, posted.batch.inputs_sha256)
     book = next(one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book)
-    own = Known(*(_of_hour(rows, line) for rows in (known.metered, known.pools, known.slowed)))
-    before = _of_hour(spent, line)
-    told_before = zip(before["team"].to_pylist(), before["spent_micros"].to_pylist(), strict=True)
-    again, _ = bill_hours(own, book, dict(told_before))
+    own, before = _needed(known, spent, line)
+    again, _ = bill_hours(own, book, before)
     return Explained(
         line=line.to_pylist()[0],
         again=_same_place(again, lines, row),
         batch=posted,
         book=book,
         metered=_about(own.metered, line),
-        pool=own.pools.to_pylist()[0],
+        pools=tuple(own.pools.to_pylist()),
         hour_lines=again.num_rows,
     )
 
@@ -93,14 +91,25 @@ def _found(engine: Engine, cluster: str, told: str) -> tuple[Posted, int]:
     return files[0], int(named[2])
 
 
-def _of_hour(rows: pa.Table, line: pa.Table) -> pa.Table:
-    return rows.filter(pc.equal(rows["hour"], line["hour"][0]))
+def _needed(known: Known, spent: pa.Table, line: pa.Table) -> tuple[Known, dict[str, int]]:
+    """What a line's hour is billed from, all of it for a line without an hour; and what the platform added before."""
+    start = line["hour"].cast(pa.int64())
+    own = known if start[0].as_py() is None else known.in_hours(start)
+    if start[0].as_py() is not None:
+        spent = spent.filter(pc.equal(spent["hour"], line["hour"][0]))
+    first = spent.sort_by([("hour", "descending")]).to_pylist()
+    return own, {row["team"]: row["spent_micros"] for row in first}
 
 
 def _same_place(again: pa.Table, lines: pa.Table, row: int) -> dict[str, object]:
     """The line that stands in an hour's lines where the given one stands in those of its hour."""
-    before = pc.sum(pc.equal(lines["hour"].slice(0, row), lines["hour"][row])).as_py() or 0
-    return again.slice(before, 1).to_pylist()[0] if before < again.num_rows else {}
+    hour = lines["hour"][row]
+    if not hour.is_valid:
+        before, there = row, again
+    else:
+        before = pc.sum(pc.equal(lines["hour"].slice(0, row), hour)).as_py() or 0
+        there = again.filter(pc.equal(again["hour"], hour))
+    return there.slice(before, 1).to_pylist()[0] if before < there.num_rows else {}
 
 
 def _about(rows: pa.Table, line: pa.Table) -> tuple[dict[str, object], ...]:

@@ -30,27 +30,32 @@ Seen = Annotated[
 
 @dataclass(frozen=True)
 class Opened:
-    """The store of proposals, and what they are made from."""
+    """The store of proposals, and who decides."""
 
     desk: "Desk"
-    sources: "Sources"
     actor: "Actor"
 
 
 @contextmanager
-def opened(lake: str | None) -> Iterator[Opened]:
-    """Where the settings say that plans are made and decided on."""
+def opened() -> Iterator[Opened]:
+    """Where the settings say that plans are decided on; no lake is needed for that, least of all to halt."""
     from advisor.proposals.desk import Actor, Desk
+
+    own = settings()
+    with checked(own) as engine:
+        desk = Desk(engine, own.cluster, own.proposals.rules(), lambda: time_ns() // 1000)
+        yield Opened(desk, Actor(local_name(), "admin", token_hex(8)))
+
+
+def sources(lake: str | None) -> "Sources":
+    """What the settings say that plans are made from, and tried again by."""
     from cohabit.command_parts import existing_lake
     from cohabit.proposing import PLANS, Sources
     from models.registry import Registry
 
     own = settings()
     registry, kept = Registry(own.registry), own.registry.parent / PLANS
-    sources = Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.proposals.most_age_us)
-    with checked(own) as engine:
-        desk = Desk(engine, own.cluster, own.proposals.rules(), lambda: time_ns() // 1000)
-        yield Opened(desk, sources, Actor(local_name(), "admin", token_hex(8)))
+    return Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.proposals.most_age_us)
 
 
 @proposals_app.command("propose")
@@ -63,13 +68,17 @@ def propose_command(
 
     Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
     COHABIT_PROPOSALS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
-    so that what the others achieve can be told. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
+    so that what the others achieve can be told. First it tells what came of plans that were given out an hour ago and
+    more. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
     """
-    from cohabit.proposal_tables import show_passed_over
+    from cohabit.concluding import conclude
+    from cohabit.proposal_tables import show_each, show_passed_over
     from cohabit.proposing import propose
 
-    with opened(lake) as of, console.status("looking who suffers, and what would help"):
-        found = propose(of.sources, of.desk, of.actor)
+    made_from = sources(lake)
+    with opened() as of, console.status("looking who suffers, and what would help"):
+        show_each(conclude(made_from.lake, of.desk, of.actor))
+        found = propose(made_from, of.desk, of.actor)
     if found.plan is None:
         console.print(f"nothing is proposed; {len(found.passed_over)} suffer")
     else:
@@ -99,15 +108,15 @@ def review_command(
     if approve is not None and reject is not None:
         raise typer.BadParameter("give --approve or --reject, not both")
     chosen = None if approve is None else _steps(approve)
-    with opened(lake) as of:
+    with opened() as of:
         if plan is None:
             of.desk.expire(of.actor)
-            show_list(of.desk.listed())
+            show_list(of.desk.cluster, of.desk.listed())
             return
         version = of.desk.one(plan).version if seen is None else seen
         if approve is not None:
             with console.status("trying each step again"):
-                of.desk.approve(plan, version, chosen, of.actor, stale_now(of.sources, of.desk))
+                of.desk.approve(plan, version, chosen, of.actor, stale_now(sources(lake), of.desk))
         elif reject is not None:
             of.desk.reject(plan, version, reject, of.actor)
         _show(of.desk, plan)
@@ -144,7 +153,7 @@ def export_command(
 
     if form not in FORMS:
         raise typer.BadParameter(f"--as {form}: there are {', '.join(FORMS)}")
-    with opened(None) as of:
+    with opened() as of:
         version = of.desk.one(plan).version if seen is None else seen
         if dry_run is not None:
             server = ApiServer(dry_run, token_file, ca_file)
@@ -167,19 +176,19 @@ def export_command(
 @proposals_app.command("halt")
 @told_plainly
 def halt_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
-    """Stop at once: nothing is drafted, approved or exported until `cohabit resume`."""
-    with opened(None) as of:
+    """Stop at once: nothing is drafted, approved or exported until `cohabit resume`. Of the cluster COHABIT_CLUSTER."""
+    with opened() as of:
         of.desk.halt(reason, of.actor)
-    console.print("halted; `cohabit resume` goes on")
+    console.print(f"cluster {of.desk.cluster} is halted; `cohabit resume` goes on")
 
 
 @proposals_app.command("resume")
 @told_plainly
 def resume_command() -> None:
-    """Go on after `cohabit halt`."""
-    with opened(None) as of:
+    """Go on after `cohabit halt`, in the cluster COHABIT_CLUSTER."""
+    with opened() as of:
         lifted = of.desk.resume(of.actor)
-    console.print(f"{lifted} halts lifted" if lifted else "nothing was halted")
+    console.print(f"{lifted} halts lifted" if lifted else f"nothing was halted in cluster {of.desk.cluster}")
 
 
 @proposals_app.command("why")
@@ -197,9 +206,9 @@ def why_command(
     from cohabit.proposal_tables import show_passed_over
     from cohabit.proposing import drafted_again
 
-    with opened(None) as of:
+    with opened() as of:
         proposal = of.desk.one(plan)
-        again = drafted_again(of.sources, plan)
+        again = drafted_again(sources(None), plan)
         _show(of.desk, plan)
     show_passed_over(again.passed_over, everything=True)
     same = again.plan is not None and plan_json(again.plan) == plan_json(proposal.plan)

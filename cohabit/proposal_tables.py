@@ -7,37 +7,40 @@ from advisor.audit import Entry
 from advisor.proposals.drafting import PassedOver
 from advisor.proposals.plans import Proposal, Step, expected
 from advisor.proposals.shown import on_nodes
-from cohabit.console import console, show_table
+from cohabit.console import console, printable, show_table
 from cohabit.kube_api import Answer
 
 
-def show_list(proposals: Sequence[Proposal]) -> None:
-    """All proposals, the newest first."""
+def show_list(cluster: str, proposals: Sequence[Proposal]) -> None:
+    """All proposals of a cluster, the newest first, a line for each."""
     if not proposals:
-        console.print("there are no plans yet: `cohabit propose` drafts one")
+        console.print(f"there are no plans yet for cluster {cluster}: `cohabit propose` drafts one")
         return
+    show_each(proposals)
+
+
+def show_each(proposals: Sequence[Proposal]) -> None:
+    """A line for each."""
     for one in proposals:
         steps = one.standing
         gain, low, high = expected(steps)
-        saves = (
-            f"{len(steps)} steps save {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"
-        )
+        saves = f"{_steps(len(steps))} {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"
         why = f"; {one.reason}" if one.reason else ""
-        console.print(
-            f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.made_us)}: {saves}{why}"
-        )
+        told = f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.made_us)}: {saves}{why}"
+        console.print(printable(told), soft_wrap=True)
 
 
 def show_plan(of: Proposal, history: Sequence[Entry]) -> None:
     """A plan, step by step, what it does to each node, and what was done with it."""
     plan = of.plan
-    console.print(
+    told = (
         f"plan {plan.plan} of cluster {plan.cluster}: {of.state}, version {of.version}, made {moment(plan.made_us)}, "
         f"good until {moment(plan.expires_us)}{f'; {of.reason}' if of.reason else ''}"
     )
+    console.print(printable(told))
     for step in sorted(plan.steps, key=lambda one: (one.round, one.number)):
         for line in _lines(of, step):
-            console.print(line)
+            console.print(printable(line))
     show_table("nodes, cost an hour of what is changed there", ("node", "before", "after"), nodes_of(of))
     done = [(moment(one.at_us), one.who, one.action, one.outcome) for one in history]
     show_table("what was done with it", ("when", "who", "what", "outcome"), done)
@@ -67,6 +70,10 @@ def show_answers(found: Sequence[Answer]) -> None:
 def moment(at_us: int) -> str:
     """A time for people."""
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _steps(number: int) -> str:
+    return "1 step saves" if number == 1 else f"{number} steps save"
 
 
 def _sure(step: Step) -> str:

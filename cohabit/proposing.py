@@ -25,7 +25,7 @@ from advisor.remedies.moves import Scene
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot, load_current
 from cohabit.diagnosing import diagnosed, newest_window
-from cohabit.errors import OldSnapshot, OtherCluster, SearchMissing, StaleSnapshot
+from cohabit.errors import OldSnapshot, OtherCluster, SearchMissing, SnapshotAhead, StaleSnapshot
 from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.node_state import Facts
 from ingest.lake import Lake
@@ -36,6 +36,8 @@ PLANS = "plans"
 """Folder beside the registry in which is kept what plans were made from."""
 MOST_APART_US = 2 * 3600 * 1_000_000
 """Between the windows that tell who suffers and the snapshot that tells where everybody is."""
+MOST_AHEAD_US = 600 * 1_000_000
+"""By which a snapshot may be of a time to come: clocks differ."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def stale_now(of: Sources, desk: Desk) -> Stale:
         now = situation_of(replace(_where(of, snapshot), past=others), of.registry)
         until = newest_window(of.lake)
         later = until.timestamp() * 1e6 > proposal.plan.made_us
-        suffering = diagnosed(of.lake, until) if later else None
+        suffering = [one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster] if later else None
         return stale_steps(proposal.plan, steps, now.scene, now.roster, suffering)
 
     return stale
@@ -180,11 +182,14 @@ def _search(rules: Rules) -> Search | None:
 
 
 def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
-    """Nothing is proposed or approved by what was true long ago.
+    """Nothing is proposed or approved by what was true long ago; a clock that is ahead would hide how old that is.
 
     Raises:
         OldSnapshot: the newest snapshot is too old.
+        SnapshotAhead: it is of a time to come.
     """
+    if snapshot.as_of_us - now_us > MOST_AHEAD_US:
+        raise SnapshotAhead(of.snapshots, (snapshot.as_of_us - now_us) / 1e6)
     if now_us - snapshot.as_of_us > of.most_age_us:
         raise OldSnapshot(of.snapshots, (now_us - snapshot.as_of_us) / 1e6, of.most_age_us / 1e6)
 

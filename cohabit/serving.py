@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.api.gate import Guard
+from advisor.api.own_site import OwnSite
 from advisor.ledger.bill_office import BillOffice
 from advisor.pages.app import Beside, create_pages
 from advisor.pages.entrance import Entrance
@@ -117,7 +118,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         pages = create_pages(serving, front.entrance, front.office, front.bills)
         tools = create_app(serving, front.guard, metrics, front.office, bills=front.bills)
         apps: list[App] = [
-            (Beside(tools, pages), main, None),
+            (Beside(OwnSite(tools) if front.guard is None else tools, pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
         ]
         with (

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 STORE_FILE = "store.sqlite"
 """Where the store is when no setting says so: this file, beside the registry."""
 
-store_app = typer.Typer(no_args_is_help=True, help="The database of tokens and audit: make it, bring it up to date.")
+store_app = typer.Typer(
+    no_args_is_help=True, help="The database of tokens, audit, plans and bills: make it, bring it up to date."
+)
 
 
 @store_app.callback()
 def store() -> None:
-    """The database of tokens and audit: make it, bring it up to date."""
+    """The database of tokens, audit, plans and bills: make it, bring it up to date."""
 
 
 @store_app.command("migrate")

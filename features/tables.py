@@ -310,9 +310,38 @@ SLOWED = Table(
 )
 """Who was slowed down in an hour, surely by how much, and what of it was whose doing. It knows no prices."""
 
+SCARCITY = Table(
+    "scarcity",
+    1,
+    ("cluster", "hour", "pool", "resource"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        POOL,
+        Column("resource", pa.string(), "", "as in metered", required=True),
+        Column("scarcity_ppm", pa.int64(), "10^-6", "how scarce it will be", 0, 1_000_000, required=True),
+        Column("mean_ppm", pa.int64(), "10^-6", "mean over the hours of its day", 0, 1_000_000, required=True),
+        _time("published_at", "when that was said"),
+    ),
+)
+"""How scarce hours will be, said before their month begins, and billed as said; rows are never changed."""
+
 DERIVED = {
     t.name: t
-    for t in (NODE_STATE, CONTENTION, ANTAGONISTS, LABELS, PROFILES, TRAINING, METERED, POOL_HOURS, BILLS, SLOWED)
+    for t in (
+        NODE_STATE,
+        CONTENTION,
+        ANTAGONISTS,
+        LABELS,
+        PROFILES,
+        TRAINING,
+        METERED,
+        POOL_HOURS,
+        BILLS,
+        SLOWED,
+        SCARCITY,
+    )
 }
 TABLES = {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS, **DERIVED}
 """Every table of the lake."""

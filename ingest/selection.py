@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from ingest.schema import LANDING, TIMESTAMP, Table
 
@@ -16,7 +15,7 @@ FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 def condition(
     kind: Table, start: datetime, end: datetime, *, nodes: Sequence[str] | None, as_of: datetime | None
-) -> ds.Expression:
+) -> pc.Expression:
     """Rows with a time in [start, end), on one of the nodes, that had arrived by `as_of`; None asks nothing."""
     condition = within(kind.time, start, end)
     if nodes is not None:
@@ -26,12 +25,12 @@ def condition(
     return condition
 
 
-def within(time: str, start: datetime, end: datetime) -> ds.Expression:
+def within(time: str, start: datetime, end: datetime) -> pc.Expression:
     """Rows with a time in [start, end)."""
     return between(time, microseconds(start), microseconds(end))
 
 
-def between(time: str, start_us: int, end_us: int) -> ds.Expression:
+def between(time: str, start_us: int, end_us: int) -> pc.Expression:
     """Rows with a time in [start_us, end_us), microseconds since 1970."""
     return (pc.field(time) >= pa.scalar(start_us, TIMESTAMP)) & (pc.field(time) < pa.scalar(end_us, TIMESTAMP))
 

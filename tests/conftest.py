@@ -1,5 +1,6 @@
 """Fixtures that every test folder may use: outside parts that are real, started once a run."""
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-settings.register_profile("cohabit", derandomize=True, deadline=None)
-settings.load_profile("cohabit")
+settings.register_profile("cohabit", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("laws", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("COHABIT_TEST_PROFILE", "cohabit"))
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from advisor.api.gate import Door, Gate, Guard, doors_of
 from advisor.api.limits import BodyLimit
 from advisor.api.ops import ops_routes
 from advisor.api.proposals import proposal_routes
+from advisor.api.quotes import quote_routes
 from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import score_routes
 from advisor.api.victims import victim_routes
@@ -51,7 +52,27 @@ from advisor.ledger.errors import (
     TakenBack,
     UnreadableDraft,
 )
-from advisor.pricing.errors import AlreadyStarted, BadBookText, BadLineFile, BadPriceBook, NotApproved, Overlap
+from advisor.pricing.errors import (
+    AlreadyStarted,
+    BadBookText,
+    BadLineFile,
+    BadPriceBook,
+    BadQuantities,
+    NoCost,
+    NoPrice,
+    NotApproved,
+    Overlap,
+)
+from advisor.pricing.quote_errors import (
+    BadAsk,
+    NoLakeToQuote,
+    NothingMetered,
+    UnknownContainer,
+    UnknownMetered,
+    UnknownPlace,
+    UnknownPool,
+    UnknownTier,
+)
 from advisor.prioritizing import Prioritizer
 from advisor.proposals.errors import (
     CannotTry,
@@ -116,6 +137,17 @@ STATUS: dict[type[AdvisorError], int] = {
     BadPeriod: 422,
     BadBookText: 422,
     BadPriceBook: 422,
+    NoLakeToQuote: 503,
+    NothingMetered: 404,
+    NoPrice: 404,
+    UnknownContainer: 404,
+    UnknownPlace: 404,
+    UnknownPool: 404,
+    UnknownTier: 404,
+    NoCost: 409,
+    BadQuantities: 409,
+    BadAsk: 422,
+    UnknownMetered: 422,
 }
 MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
@@ -155,7 +187,8 @@ def create_app(
     """
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
     victims = victim_routes(serving.diagnoses, serving.now_us)
-    routers = [score_routes(serving), victims, proposal_routes(office), bill_routes(bills), ops]
+    money = [bill_routes(bills), quote_routes(serving, bills)]
+    routers = [score_routes(serving), victims, proposal_routes(office), *money, ops]
     app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES)
     return app if guard is None else guarded(app, guard)
 

@@ -8,7 +8,7 @@ from advisor.proposals.export import As
 from advisor.proposals.plans import Decided, Halt, Plan, Proposal, State, expected
 
 
-def _whole(told: object) -> object:
+def whole(told: object) -> object:
     """1.0 is a whole number in JSON; "1" and true are none."""
     return int(told) if isinstance(told, float) and told.is_integer() else told
 
@@ -16,9 +16,9 @@ def _whole(told: object) -> object:
 Version = Annotated[
     int,
     Field(ge=1, le=2**31 - 1, description="That was read; refused if somebody decided since."),
-    BeforeValidator(_whole),
+    BeforeValidator(whole),
 ]
-Number = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_whole)]
+Number = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(whole)]
 _SEEN = r"[^\s\x00-\x20\x7f-\xa0]"
 Reason = Annotated[
     str,

@@ -15,6 +15,8 @@ from advisor.ledger.drilling import Drilling
 from advisor.ledger.errors import NoBills, NoStatement, OtherTeam
 from advisor.ledger.periods import Period
 from advisor.ledger.postings import owed
+from advisor.pricing.newest import Newest
+from advisor.pricing.quote_errors import NoLakeToQuote
 from advisor.proposals.desk import Actor
 from advisor.tokens import TokenRole
 
@@ -28,6 +30,15 @@ def _new_id() -> str:
     return token_hex(8)
 
 
+def no_hour() -> Newest:
+    """What was metered, where no lake is read.
+
+    Raises:
+        NoLakeToQuote: always.
+    """
+    raise NoLakeToQuote("this server reads no lake; name one in COHABIT_LAKE and start it anew")
+
+
 @dataclass(frozen=True)
 class BillOffice:
     """Where bills are kept.
@@ -37,12 +48,14 @@ class BillOffice:
         lines: folder of billed lines.
         local: who decides where nobody is asked for a name.
         new_id: makes the name of an event, by which the reply and the audit call it.
+        newest: the newest metered hour, by which containers are quoted.
     """
 
     closing: Closing
     lines: Path
     local: Caller = field(default_factory=lambda: Caller("local", frozenset({"admin"})))
     new_id: Callable[[], str] = _new_id
+    newest: Callable[[], Newest] = no_hour
     drilling: Drilling = field(init=False)
 
     def __post_init__(self) -> None:

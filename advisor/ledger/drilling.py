@@ -27,9 +27,12 @@ LINE = (
     "node",
     "resource",
     "amount_micros",
+    "memo_micros",
     "micro_unit_minutes",
     "unit_price_micros",
+    "evidence",
 )
+SIGNED = ("amount_micros", "memo_micros")
 KEPT = 8
 """Accounts of which sums are kept."""
 
@@ -62,14 +65,14 @@ class Drilling:
                     self._kept.popitem(last=False)
             return self._kept[key]
 
-    def hours(self, batches: Sequence[Batch], account: str, container: str) -> pa.Table:
-        """The lines of a container, by hour and resource: LINE and `line`, what each is called.
+    def hours(self, batches: Sequence[Batch], account: str, container: str | None) -> pa.Table:
+        """The lines of a container, None for those about no container, by hour and resource: LINE and `line`, its name.
 
         Raises:
             BadLineFile: a file is not there any more, or was changed.
         """
         with self._one_at_a_time:
-            found = [rows.filter(pc.equal(rows["container"], container)) for rows in self.lines(batches, account)]
+            found = [_about(rows, container) for rows in self.lines(batches, account)]
         order = [(name, "ascending") for name in ("hour", "resource", "kind", "node", "line")]
         return pa.concat_tables(found).sort_by(order) if found else pa.table({name: [] for name in (*LINE, "line")})
 
@@ -80,8 +83,9 @@ class Drilling:
             BadLineFile: a file is not there any more, or was changed.
         """
         for batch, places, rows in self._own(batches, account, LINE):
-            amounts = pc.multiply(rows["amount_micros"], batch.sign)
-            signed = rows.set_column(LINE.index("amount_micros"), "amount_micros", amounts)
+            signed = rows
+            for name in SIGNED:
+                signed = signed.set_column(LINE.index(name), name, pc.multiply(rows[name], batch.sign))
             yield signed.append_column("line", references(batch.sha256, places))
 
     def missing(self, batches: Sequence[Batch]) -> int:
@@ -102,3 +106,8 @@ class Drilling:
 
     def _path(self, batch: Batch) -> Path:
         return self.folder / f"{batch.sha256}.parquet"
+
+
+def _about(rows: pa.Table, container: str | None) -> pa.Table:
+    of = rows["container"]
+    return rows.filter(of.is_null() if container is None else pc.equal(of, container))

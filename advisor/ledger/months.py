@@ -40,8 +40,3 @@ def days(period: str) -> Sequence[tuple[datetime, datetime]]:
 def month_of(at: datetime) -> str:
     """The month that a time lies in, UTC."""
     return f"{at.astimezone(UTC):%Y-%m}"
-
-
-def next_month(period: str) -> str:
-    """The one after it."""
-    return month_of(bounds(period)[1])

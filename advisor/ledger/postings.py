@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from advisor.ledger.errors import ReservedAccount, Unbalanced
 from advisor.pricing.money import Payable, payable
@@ -147,8 +146,3 @@ def payables(postings: Sequence[Posting], exponent: int) -> Payables:
     amounts = owed(postings)
     found: Payable = payable(list(amounts.values()), list(amounts), exponent)
     return Payables(dict(zip(amounts, found.minor.tolist(), strict=True)), amounts, found.residue_micros)
-
-
-def total_of(lines: pa.Table) -> int:
-    """Micro-units that lines sum to."""
-    return int(pc.sum(lines["amount_micros"]).as_py() or 0)

@@ -25,6 +25,7 @@ from advisor.pages.login import HOME, login_routes
 from advisor.pages.node import node_routes
 from advisor.pages.prices import PLACE, price_pages
 from advisor.pages.proposals import proposal_pages
+from advisor.pages.quotes import quote_pages
 from advisor.pages.rendering import PLACES, Pages
 from advisor.pages.victims import victim_pages
 from advisor.proposals.office import Office
@@ -68,6 +69,7 @@ def create_pages(
         bill_pages(pages, bills),
         closing_pages(bills),
         price_pages(pages, bills),
+        quote_pages(pages, serving, bills),
         halt_routes(halting),
     ):
         app.include_router(router)

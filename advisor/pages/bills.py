@@ -1,9 +1,10 @@
 """The pages of bills: months, one by account, a team by container, and a container hour by hour."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -28,8 +29,9 @@ from advisor.pages.rendering import Pages
 ROWS = 100
 MOST_DRAWN = 20
 """Accounts in the chart."""
+NO_CONTAINER = "about no container"
 Account_ = Annotated[str, Query(min_length=1, max_length=200)]
-Container = Annotated[str, Query(min_length=1, max_length=253)]
+Container = Annotated[str | None, Query(min_length=1, max_length=253)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 FORMULA = r"^([=+\-@\t\r])"
 """How a cell begins that a spreadsheet would work out instead of showing it."""
@@ -101,25 +103,27 @@ def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
 
     @router.get("/ui/bills/{period}/container")
     @allowed(*BILLED)
-    def of_container(request: Request, period: str, team: Account_, container: Container, page: Number = 1) -> Response:
-        """What one container owes, hour by hour."""
+    def of_container(
+        request: Request, period: str, team: Account_, container: Container = None, page: Number = 1
+    ) -> Response:
+        """What one container owes, hour by hour; without one, what is about no container, such as surcharges."""
         at = opened_bills(bills)
         found, _ = at.account(period, team, caller_of(request))
         draft = _draft(found)
         table = at.drilling.hours(draft.batches, team, container)
         if not table.num_rows:
-            raise NoStatement(period, container)
+            raise NoStatement(period, container or team)
         shown = sheet(range(table.num_rows), page, ROWS)
         facts = {
             "month": found,
             "currency": draft.currency,
             "team": team,
-            "container": container,
+            "container": container or NO_CONTAINER,
             "owed_micros": pc.sum(table["amount_micros"]).as_py(),
             "sheet": shown,
-            "rows": table.slice(shown.rows.start, len(shown.rows)).to_pylist(),  # type: ignore[attr-defined]
+            "rows": [_with_facts(row) for row in table.slice(shown.rows.start, len(shown.rows)).to_pylist()],  # type: ignore[attr-defined]
             "team_query": urlencode({"team": team}),
-            "query": urlencode({"team": team, "container": container}),
+            "query": urlencode({"team": team} | ({"container": container} if container else {})),
         }
         return pages.page(request, "bill_container.html", facts)
 
@@ -135,6 +139,11 @@ def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
         return StreamingResponse(told, media_type="text/csv; charset=utf-8", headers=headers)
 
     return router
+
+
+def _with_facts(row: dict[str, Any]) -> dict[str, Any]:
+    """A line, and what else it was worked out from, one by one."""
+    return row | {"facts": json.loads(row["evidence"] or "{}")}
 
 
 def csv_of(tables: Iterator[pa.Table]) -> Iterator[bytes]:

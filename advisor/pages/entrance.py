@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import new as hmac
-from ipaddress import ip_address
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from advisor.access import Refusal
+from advisor.api.own_site import is_loopback
 from advisor.callers import Caller
 from advisor.rates import Rates
 from advisor.refusals import Refusals
@@ -101,11 +100,7 @@ class OpenEntrance:
 
     def answers_to(self, host: str) -> bool:
         """Loopback's names and addresses, on any port."""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            return name == "localhost" or ip_address(name).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(host)
 
     async def visitor(self, cookie: str) -> Visitor | Refusal:  # noqa: ARG002
         """Always the same one."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from hmac import compare_digest
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
@@ -68,15 +68,6 @@ def replayed(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
-
-
-def is_ours(headers: Headers) -> bool:
-    """Whether a browser says that one of our own pages sent this, or is too old to say."""
-    told = headers.get("sec-fetch-site")
-    if told is not None:
-        return told in {"same-origin", "none"}
-    origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host", "")
 
 
 def brings(headers: Headers, form: Mapping[str, str], csrf: str) -> bool:

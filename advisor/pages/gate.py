@@ -15,15 +15,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from advisor.access import Refusal, forbidden
 from advisor.api.gate import ANYONE, NO_ROUTE, POLICY_VIOLATION, Door, address_of
+from advisor.api.own_site import SAFE, is_ours
 from advisor.pages.entrance import Entrance, Visitor, csrf_of
-from advisor.pages.forms import UnreadableForm, brings, fields, is_ours, replayed, whole_body
+from advisor.pages.forms import UnreadableForm, brings, fields, replayed, whole_body
 from advisor.pages.headers import with_headers
 
 SESSION_COOKIE = "cohabit_session"
 LOGIN_COOKIE = "cohabit_login"
 """Of who is not logged in yet: their form is bound to it."""
 LOGIN = "/ui/login"
-SAFE = {"GET", "HEAD"}
 
 
 @dataclass(frozen=True, slots=True)

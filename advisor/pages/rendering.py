@@ -76,6 +76,7 @@ PLACES = (
     Place("/ui/proposals", "Proposals", "p"),
     Place("/ui/bills", "Bills", "b"),
     Place("/ui/prices", "Prices", "m"),
+    Place("/ui/quotes", "Quotes", "q"),
 )
 DECIDED = {
     "open": "Nobody has decided yet",

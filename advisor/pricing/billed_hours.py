@@ -11,7 +11,9 @@ from advisor.pricing.book import PriceBook
 from advisor.pricing.charges import bill_pool_hours
 from advisor.pricing.interference import Transfers, transfers_of
 from advisor.pricing.line_file import in_line_order
+from advisor.pricing.line_table import SCHEMA
 from advisor.pricing.lines import KINDS
+from advisor.pricing.scarcity import scarcity_rows, true_up_rows
 from features.arrow import micros
 
 
@@ -23,15 +25,22 @@ class Known:
         metered: rows of table `metered`.
         pools: rows of table `pool_hours`.
         slowed: rows of table `slowed`.
+        scarcity: rows of table `scarcity`.
     """
 
     metered: pa.Table
     pools: pa.Table
     slowed: pa.Table
+    scarcity: pa.Table
+
+    def in_hours(self, hours: pa.Array) -> "Known":
+        """What of it is about some hours, microseconds since 1970."""
+        tables = (self.metered, self.pools, self.slowed, self.scarcity)
+        return Known(*(rows.filter(pc.is_in(rows["hour"].cast(pa.int64()), hours)) for rows in tables))
 
 
 def bill_hours(known: Known, book: PriceBook, spent: Mapping[str, int]) -> tuple[pa.Table, Transfers]:
-    """Lines that sum to the pool's cost, hour by hour.
+    """Lines that sum to the pool's cost: hour by hour, but for scarcity, which does so over all of them.
 
     Args:
         known: of one pool, any order of rows.
@@ -48,7 +57,13 @@ def bill_hours(known: Known, book: PriceBook, spent: Mapping[str, int]) -> tuple
     """
     base = bill_pool_hours(known.metered, known.pools, book)
     moved = transfers_of(base, known.metered, known.slowed, book, spent)
-    return merged([base, in_line_order(moved.lines)]), moved
+    scarce = (
+        scarcity_rows(base, known.scarcity, book.policy.gamma_ppm) if book.policy.gamma_ppm else SCHEMA.empty_table()
+    )
+    lines = merged([base, in_line_order(moved.lines), scarce])
+    if scarce.num_rows:
+        lines = pa.concat_tables([true_up_rows(base, scarce), lines]).combine_chunks()
+    return lines, moved
 
 
 def merged(parts: Sequence[pa.Table]) -> pa.Table:

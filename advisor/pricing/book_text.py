@@ -36,6 +36,10 @@ SYSTEM = 0.0
 shadow = true                  # shown, and nobody pays
 theta = 1.0                    # share of what was lost that is given back
 cap = 0.2                      # of a team's base charge on the node
+platform_cap = "0"             # what the platform adds to a team's rebates in a month at most
+
+[scarcity]                     # of hours that `cohabit bill publish` told of
+gamma = 0.0                    # how strongly it moves prices; 0 is not at all
 """
 
 

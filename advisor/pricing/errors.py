@@ -144,4 +144,7 @@ class BadLineFile(AdvisorError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} cannot be relied on ({reason}): take it from a backup, or make it again")
+        name = path.rpartition("/")[2]  # whoever asks over HTTP is not told how folders are called here
+        super().__init__(
+            f"file of lines {name} cannot be relied on ({reason}): take it from a backup, or make it again"
+        )

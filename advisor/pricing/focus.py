@@ -146,6 +146,7 @@ def rounding_rows(
 
 def _summed(lines: pa.Table, grain: Grain) -> Sequence[dict[str, object]]:
     starts = lines["hour"].cast(pa.int64())
+    starts = pc.fill_null(starts, pc.min(starts).as_py() or 0)  # what is about all hours of a file begins with them
     length = round(LENGTH[grain].total_seconds() * 1e6)
     floor = pc.multiply(pc.divide(starts, length), length)
     columns = {name: lines[name] for name in ("account", "kind", "container", "node", "resource")}

@@ -1,17 +1,21 @@
 """Scarcity: base charges weighed by how scarce a resource was said to be; all together pay the same. Kernel.
 
-How scarce an hour will be, and the mean of a period, are published before it begins, and settled as published. What
-that misses by is a true-up line for each account, in proportion to its base.
+How scarce an hour will be, and the mean of its day, are published before its month begins, and settled as published.
+What that misses by is a true-up line for each account, in proportion to its base.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.pricing.lines import Fact, Line, Stamp, Subject, line_id, line_of
-from advisor.pricing.money import MICROS, apportion, share_of
+from advisor.pricing.line_table import SCHEMA
+from advisor.pricing.lines import Kind
+from advisor.pricing.money import MICROS, apportion, exact_total
+from features.asof import key_codes, row_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,12 +43,12 @@ def scarcity_ppm(utilisation: Floats) -> Ints:
     return np.rint(np.clip(np.nan_to_num(utilisation), 0.0, 1.0) ** BEND * MICROS).astype(np.int64)
 
 
-def factors_ppm(scarcity: Ints, mean_ppm: int, gamma_ppm: int) -> Ints:
+def factors_ppm(scarcity: Ints, mean_ppm: Ints, gamma_ppm: int) -> Ints:
     """By what a base charge is multiplied.
 
     Args:
-        scarcity: (n,) millionths as published, at most 10^9.
-        mean_ppm: of the period, as published before it.
+        scarcity: (n,) millionths as published.
+        mean_ppm: (n,) mean of the day, as published with it.
         gamma_ppm: how strongly scarcity moves prices, at most 10^9.
 
     Returns:
@@ -55,60 +59,83 @@ def factors_ppm(scarcity: Ints, mean_ppm: int, gamma_ppm: int) -> Ints:
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
-    return np.clip(MICROS + gamma_ppm * (scarcity - mean_ppm) // MICROS, LEAST_PPM, MOST_PPM)
+    factors: Ints = np.clip(MICROS + gamma_ppm * (scarcity - mean_ppm) // MICROS, LEAST_PPM, MOST_PPM)
+    return factors
 
 
-def scarcity_lines(base: Sequence[Line], factor_ppm: Mapping[str, int]) -> tuple[Line, ...]:
-    """What scarcity adds to or takes off the base charges of one hour.
+def scarcity_rows(base: pa.Table, published: pa.Table, gamma_ppm: int) -> pa.Table:
+    """What scarcity adds to or takes off base charges.
 
     Args:
-        base: lines of kind `base`; others are passed over.
-        factor_ppm: by resource, from `factors_ppm`; 1,000,000 where nothing was published.
+        base: rows of line_table.SCHEMA of one pool; those of kind `base` that are not credits count.
+        published: rows of table `scarcity` of that pool, an hour and resource at most once.
+        gamma_ppm: how strongly scarcity moves prices, at most 10^9.
 
     Returns:
-        One line for each base line that changes, rounded towards zero.
+        A row for each base charge that changes, rounded towards zero, in their order.
 
     Raises:
         Nothing.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
-    lines = []
-    for line in base:
-        factor = factor_ppm.get(line.subject.resource or "", MICROS)
-        added = share_of(line.amount_micros, factor - MICROS)
-        if line.kind == "base" and added:
-            about = (Fact("factor_ppm", factor), Fact("base_micros", line.amount_micros))
-            lines.append(line_of(line.stamp, line.subject, "scarcity", added, about))
-    return tuple(lines)
+    charged = _charged(base)
+    theirs, ours = key_codes(published, charged, ["hour", "resource"])
+    place = row_of(ours, theirs)
+    known = place >= 0
+    scarcity, mean = (_whole(published[name])[place[known]] for name in ("scarcity_ppm", "mean_ppm"))
+    factor = factors_ppm(scarcity, mean, gamma_ppm)
+    amount = _whole(charged["amount_micros"])[known]
+    above = np.abs(factor - MICROS)
+    added = np.sign(factor - MICROS) * (amount // MICROS * above + amount % MICROS * above // MICROS)
+    changed = added != 0
+    rows = charged.filter(pa.array(known)).filter(pa.array(changed))
+    told, which = np.unique(factor[changed], return_inverse=True)
+    evidence = pa.array([json.dumps({"factor_ppm": one}, separators=(",", ":")) for one in told.tolist()], pa.string())
+    columns = {name: rows[name] for name in ("hour", "account", "container", "node", "resource")}
+    columns |= {"amount_micros": pa.array(added[changed]), "evidence": evidence.take(pa.array(which))}
+    return _rows(columns, "scarcity", rows.num_rows)
 
 
-def true_up_lines(base: Sequence[Line], scarcity: Sequence[Line], stamp: Stamp) -> tuple[Line, ...]:
-    """What brings a period's scarcity back to nothing, for each account in proportion to its base.
+def true_up_rows(base: pa.Table, scarcity: pa.Table) -> pa.Table:
+    """What brings scarcity back to nothing, for each account in proportion to its base.
 
     Args:
-        base: all lines of kind `base` of a pool and period; others are passed over.
-        scarcity: all lines from `scarcity_lines` of them.
-        stamp: of the period, without an hour.
+        base: all rows of kind `base` of a pool and stretch of hours; others, and credits, are passed over.
+        scarcity: all rows from `scarcity_rows` of them.
 
     Returns:
-        Lines that sum to minus the scarcity lines, to the last unit, those of 0 left out.
+        Rows without an hour, by account, that sum to minus the scarcity rows, to the last unit; those of 0 left out.
 
     Raises:
         NothingToShareBy: there is scarcity without any base.
-        BadWeights: accounts have a base below 0, that is, the pool's cost was a credit.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
-    bases: dict[str, int] = defaultdict(int)
-    for line in base:
-        if line.kind == "base":
-            bases[line.subject.account] += line.amount_micros
-    left = -sum(line.amount_micros for line in scarcity)
-    names = [line_id(stamp, Subject(account), "scarcity_true_up") for account in bases]
-    shares = apportion(left, list(bases.values()), names).tolist()
-    return tuple(
-        line_of(stamp, Subject(account), "scarcity_true_up", share, (Fact("base_micros", bases[account]),))
-        for account, share in zip(bases, shares, strict=True)
-        if share
-    )
+    sums = _charged(base).group_by("account", use_threads=False).aggregate([("amount_micros", "sum")]).to_pylist()
+    bases = {row["account"]: row["amount_micros_sum"] for row in sorted(sums, key=lambda one: str(one["account"]))}
+    left = -exact_total(_whole(scarcity["amount_micros"]))
+    shares = apportion(left, list(bases.values()), list(bases)).tolist()
+    owed = {account: share for account, share in zip(bases, shares, strict=True) if share}
+    columns: dict[str, pa.Array] = {
+        "account": pa.array(list(owed), pa.string()),
+        "amount_micros": pa.array(list(owed.values()), pa.int64()),
+        "evidence": pa.array(
+            [json.dumps({"base_micros": bases[of]}, separators=(",", ":")) for of in owed], pa.string()
+        ),
+    }
+    return _rows(columns, "scarcity_true_up", len(owed))
+
+
+def _charged(base: pa.Table) -> pa.Table:
+    return base.filter(pc.and_(pc.equal(base["kind"], "base"), pc.greater_equal(base["amount_micros"], 0)))
+
+
+def _rows(columns: Mapping[str, pa.Array | pa.ChunkedArray], kind: Kind, count: int) -> pa.Table:
+    """Rows of line_table.SCHEMA; columns that are not told are null."""
+    told = {**columns, "kind": pa.array([kind] * count, pa.string())}
+    return pa.table([told.get(of.name, pa.nulls(count, of.type)) for of in SCHEMA], schema=SCHEMA)
+
+
+def _whole(column: pa.ChunkedArray) -> Ints:
+    return np.asarray(column.to_numpy(), np.int64)

@@ -10,7 +10,10 @@ class UnreadablePlan(AdvisorError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"this is no plan that can be read: {reason}; was it written by a newer Cohabit?")
+        super().__init__(
+            f"this is no plan that can be read: {reason}; was it written by a newer Cohabit? Otherwise bring the "
+            "store back from a backup: nothing new is proposed while what was done is not known"
+        )
 
 
 class NoSuchProposal(AdvisorError):

@@ -16,6 +16,7 @@ State = Literal["drafted", "approved", "partly", "rejected", "exported", "confir
 STATES: tuple[State, ...] = get_args(State)
 ENDED: tuple[State, ...] = ("rejected", "confirmed", "refuted", "expired")
 Decision = Literal["open", "approved", "rejected", "stale", "held back"]
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
 FORMAT = 1
 COMMON_ERROR = 0.3
 """By how much the steps of a plan are all misjudged alike, by one model at one time: standard deviation, a share. Of 35

@@ -11,7 +11,18 @@ from advisor import audit
 from advisor.audit import Entry
 from advisor.proposals.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
 from advisor.proposals.guards import REMEMBERED_US, Past
-from advisor.proposals.plans import Decided, Decision, Halt, Plan, Proposal, State, plan_from, plan_json
+from advisor.proposals.plans import (
+    DECISIONS,
+    STATES,
+    Decided,
+    Decision,
+    Halt,
+    Plan,
+    Proposal,
+    State,
+    plan_from,
+    plan_json,
+)
 from advisor.store import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
 
 log = structlog.get_logger(__name__)
@@ -19,6 +30,8 @@ log = structlog.get_logger(__name__)
 MOST_LISTED = 1000
 DRAFTS_LOCK = 0xC04AB18
 """PostgreSQL's advisory lock that one new proposal at a time holds."""
+HALTS_LOCK = 0xC04AB1A
+"""The one that whatever a halt stops shares until it is done, and that a halt has alone; SQLite writes one by one."""
 
 
 def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = None) -> None:
@@ -176,11 +189,13 @@ def realised_of(engine: Engine, cluster: str) -> list[tuple[str, float]]:
 
 
 def refuse_halted(connection: Connection, cluster: str) -> None:
-    """Refuse while everything is halted.
+    """Refuse while everything is halted; who is not refused is done before a halt says that it holds.
 
     Raises:
         Halted: it is.
     """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": HALTS_LOCK})
     if (found := standing(connection, cluster)) is not None:
         raise Halted(found.who, found.reason)
 
@@ -194,8 +209,10 @@ def standing(connection: Connection, cluster: str) -> Halt | None:
 
 
 def halt(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:
-    """From now on nothing is drafted, approved or exported."""
+    """From now on nothing is drafted, approved or exported; what was begun before is done or refused then."""
     with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": HALTS_LOCK})
         told = {"cluster": cluster, "at_us": entry.at_us, "who": entry.who[:200], "reason": reason[:500]}
         connection.execute(insert(HALTS).values(**told))
         audit.add(connection, entry)
@@ -230,7 +247,7 @@ def _proposals(
     for row in rows:
         told = cast("Mapping[str, object]", row._mapping)
         try:
-            found.append(_proposal(told, tuple(decided[row._mapping["plan"]])))
+            found.append(_proposal(told, tuple(decided.get(row._mapping["plan"], ()))))
         except UnreadablePlan as error:
             if not leave_out:
                 raise
@@ -239,8 +256,12 @@ def _proposals(
 
 
 def _proposal(row: Mapping[str, object], decided: tuple[Decided, ...]) -> Proposal:
+    plan = _plan(row)
+    known = row["state"] in STATES and all(one.decision in DECISIONS for one in decided)
+    if not known or [one.number for one in decided] != sorted(step.number for step in plan.steps):
+        raise UnreadablePlan(f"{row['plan']}: what was decided on its steps does not fit them, or is of no known kind")
     return Proposal(
-        plan=_plan(row),
+        plan=plan,
         state=cast("State", row["state"]),
         version=cast("int", row["version"]),
         decided=decided,

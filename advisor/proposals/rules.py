@@ -58,9 +58,9 @@ class Rules:
         """Why nothing may be changed at a time; empty where it may."""
         for freeze in self.freezes:
             if freeze.start_us <= at_us < freeze.end_us:
-                return f"changes are frozen until {_told(freeze.end_us)}"
+                return f"changes are frozen until {_told(freeze.end_us)} (COHABIT_PROPOSALS__FREEZES)"
         if self.windows and not any(_within(window, at_us) for window in self.windows):
-            return "no window for changes is open"
+            return "no window for changes is open (COHABIT_PROPOSALS__WINDOWS)"
         return ""
 
 

@@ -93,7 +93,7 @@ def test_the_listener_for_people_answers_as_described(process: Process, bureau: 
     found = held(create_app(process.made_ready().serving, office=bureau.office, bills=bills))
 
     assert not found.failures, "\n".join(found.failures)
-    assert found.requests["POST /v1/scores"] > EXAMPLES
+    assert min(found.requests[f"POST /v1/{of}"] for of in ("scores", "quotes")) > EXAMPLES
     assert {"negative_data_rejection", "response_schema_conformance", "unsupported_method"} <= found.checks.keys()
 
 
@@ -128,6 +128,7 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/statements": {"get": ["200", "403", "503"]},
         "/v1/statements/{period}": {"get": ["200", "403", "404", "422", "503"]},
         "/v1/statements/{period}/{team}": {"get": ["200", "403", "404", "422", "503"]},
+        "/v1/quotes": {"post": ["200", "400", "403", "404", "408", "409", "413", "422", "503"]},
         "/v1/victims": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}/ladder": {"get": ["200", "404", "422", "503"]},

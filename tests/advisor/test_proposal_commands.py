@@ -12,15 +12,17 @@ from time import time_ns
 
 import pytest
 from lakes import derived_lake
+from sqlalchemy import text
 from typer.testing import CliRunner
 
 from advisor.diagnosis.told import read_told
 from advisor.proposals.desk import Actor, Desk
 from advisor.proposals.outcome import Outcome
 from advisor.proposals.rules import Rules
-from advisor.store import migrate, open_store
+from advisor.store import migrate, open_store, writing
 from cohabit.cli import app
 from cohabit.command_parts import TOPICS
+from cohabit.diagnosing import newest_window
 from cohabit.drafting import Drafting
 from cohabit.live_state import LiveState
 from cohabit.proposing import PLANS, Sources
@@ -134,6 +136,25 @@ def test_a_halt_stops_and_a_resume_goes_on(place: Place) -> None:
     assert "drafted" in place.run("propose")
 
 
+def test_a_halt_and_decisions_need_no_lake(place: Place) -> None:
+    place.run("propose")
+    plan, gone = place.plan(), str(place.folder / "gone")
+
+    assert f"cluster {PLAN.cluster} is halted" in place.run("halt", "incident 17", COHABIT_LAKE=gone)
+    assert "incident 17" in place.run("propose", code=1)
+    assert "1 halts lifted" in place.run("resume", COHABIT_LAKE=gone)
+    assert plan in place.run("review", COHABIT_LAKE=gone)
+    assert "there is no lake" in place.run("review", plan, "--approve", "all", code=1, COHABIT_LAKE=gone)
+    assert ": rejected" in place.run("review", plan, "--reject", "release tonight", COHABIT_LAKE=gone)
+
+
+def test_what_is_said_of_no_plan_and_no_halt_names_the_cluster(place: Place) -> None:
+    place.run("propose")
+
+    assert "no plans yet for cluster prod" in place.run("review", COHABIT_CLUSTER="prod")
+    assert "nothing was halted in cluster prod" in place.run("resume", COHABIT_CLUSTER="prod")
+
+
 def test_what_cannot_be_told_to_kubernetes_says_so_and_stays_approved(place: Place) -> None:
     place.run("propose")
     plan = place.plan()
@@ -181,6 +202,17 @@ def test_nothing_is_proposed_or_approved_by_what_was_true_long_ago(place: Place)
     assert "hours old, more than 2" in told
     assert "hours old, more than 2" in also
     assert ": drafted, version 1" in place.run("review", plan)
+
+
+def test_nothing_is_proposed_or_approved_by_a_snapshot_of_a_time_to_come(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.run("propose")
+    plan = place.plan()
+    monkeypatch.setattr("cohabit.proposal_commands.time_ns", lambda: 10**18)
+
+    assert "ahead of this machine's clock" in place.run("propose", code=1)
+    assert "ahead of this machine's clock" in place.run("review", plan, "--approve", "all", code=1)
 
 
 def test_what_was_given_out_in_one_form_is_not_given_in_another(place: Place) -> None:
@@ -242,6 +274,21 @@ def test_what_plans_saved_is_told_with_the_worth_of_advice(place: Place) -> None
 
     assert "plans: 1 confirmed, 0 refuted; together they save 1.20 an hour of 1.50 that was predicted" in told
     assert "confirmed" in place.run("review")
+
+
+def test_who_drafts_by_hand_is_told_what_came_of_earlier_plans(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    place.run("review", plan, "--approve", "all")
+    place.run("export", plan)
+    long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
+    with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
+        connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
+
+    told = place.run("propose")
+
+    assert f"{plan}  expired, version 4" in told
+    assert "nothing was measured" in told
 
 
 @pytest.fixture

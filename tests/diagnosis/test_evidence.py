@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,10 @@ from benchmarks.diagnosis_measured import LOUD, measured
 from cohabit.cli import app
 from cohabit.diagnosing import diagnosed
 from cohabit.diagnosis_commands import bars
+from cohabit.errors import MinutesGone
 from features.arrow import micros
 from features.contention import core_pressure
+from features.tables import TABLES
 from features.windows import LABEL_US
 from ingest.cpuset import membership
 from ingest.lake import Lake
@@ -200,6 +203,16 @@ def test_a_lake_is_looked_at_node_by_node_where_there_is_no_room_for_more(
     ]
     assert {one.container for one in alone} <= {one.container for one in whole}
     assert [one.slowdown for one in alone] == sorted([one.slowdown for one in alone], reverse=True)
+
+
+def test_where_minutes_are_gone_nobody_is_said_to_be_well(
+    stage: tuple[Cast, Lake, list[Scene]], tmp_path: Path
+) -> None:
+    rest = ignore_patterns("node_state")
+    lake = Lake.open(copytree(stage[1].root, tmp_path / "lake", ignore=rest), TABLES)
+
+    with pytest.raises(MinutesGone, match="no rows of node_state"):
+        diagnosed(lake, datetime.fromtimestamp(TIMES[-1], UTC))
 
 
 def test_the_command_tells_people_and_programs_the_same(

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from metered_month import lake_of, pool_rows, price_book, rows
+from metered_month import HOURS, judge, lake_of, pool_rows, price_book, rows, slowed_row, table_of
 from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
@@ -13,15 +13,18 @@ from advisor.ledger import book_store
 from advisor.ledger.bill_office import BillOffice
 from advisor.ledger.closing import Closing
 from advisor.ledger.drafts import Draft
+from advisor.pricing.newest import Newest
 from cohabit.billing import draft_of
+from features.tables import METERED, POOL_HOURS
 
+NODES = ("n0", "n1", "n2")
 LATER_US = NOW_US + 30 * 86_400 * 10**6
 """When a version of the price book that is proposed now may begin; a full hour."""
 
 
 def bill_office(store: Engine, folder: Path) -> BillOffice:
     """One that has a price book, and a month that is being closed."""
-    office = BillOffice(Closing(store, "c", lambda: NOW_US), folder / "lines", new_id=lambda: "r1")
+    office = BillOffice(Closing(store, "c", lambda: NOW_US), folder / "lines", new_id=lambda: "r1", newest=last_hour)
     book = replace(price_book(), approved_by=None)
     book_store.propose(store, book, NOW_US, office.entry(ANN, "propose price book", book.version))
     book_store.approve(store, book.version, "bob", NOW_US, office.entry(BOB, "approve price book", book.version))
@@ -34,11 +37,21 @@ def bill_office(store: Engine, folder: Path) -> BillOffice:
 
 
 @cache
+def last_hour() -> Newest:
+    """The month's last hour; everybody is on n1."""
+    last = HOURS[-1]
+    metered, pools = ([row for row in of if row["hour"] == last] for of in (rows(), pool_rows()))
+    pool_of = dict.fromkeys(NODES, "std@a")
+    return Newest(round(last.timestamp() * 1e6), table_of(metered, METERED), table_of(pools, POOL_HOURS), pool_of)
+
+
+@cache
 def drafted() -> tuple[Draft, dict[str, bytes]]:
     """What the month comes to, and its files: made once, since that takes longer than most tests."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         lake, files = lake_of(folder / "lake", rows(), pool_rows()), folder / "lines"
+        judge(lake, [slowed_row(hour) for hour in HOURS[-3:]])
         found = draft_of(lake, "c", PERIOD, books=[price_book()], folder=files, progress=lambda *_: None)
         return found, {path.name: path.read_bytes() for path in files.iterdir()}
 

@@ -9,7 +9,7 @@ from billed import START_US, book
 
 from advisor.pricing.book import PriceBook, Tier
 from advisor.pricing.money import MICROS
-from features.tables import METERED, POOL_HOURS, TABLES
+from features.tables import METERED, POOL_HOURS, SLOWED, TABLES
 from ingest.lake import Lake
 from ingest.schema import Table
 
@@ -72,6 +72,32 @@ def put(lake: Lake, taken: list[dict[str, object]], pools: list[dict[str, object
     span = END - timedelta(days=30), END
     lake.replace("metered", *span, "metering", table_of(taken, METERED))
     lake.replace("pool_hours", *span, "metering", table_of(pools, POOL_HOURS))
+
+
+def judge(lake: Lake, told: list[dict[str, object]]) -> None:
+    """Say who was slowed down in the month."""
+    lake.replace("slowed", END - timedelta(days=30), END, "judging", table_of(told, SLOWED))
+
+
+BESIDE = {"crawl-1": 0.6, "lost-1": 0.1, "web-1": 0.1}
+"""What each adds to the slowdown of web-2."""
+
+
+def slowed_row(hour: datetime, **changes: object) -> dict[str, object]:
+    """web-2 of team shop, slowed down mostly by crawl-1 of team search, which used twice what it requested."""
+    beside = [{"container": name, "added": added, "llc": 0.2, "membw": 0.2} for name, added in BESIDE.items()]
+    row = {
+        "cluster": "c",
+        "hour": hour,
+        "node": "n1",
+        "container": "web-2",
+        "app": "web",
+        "low": [1.5] * 12,
+        "excess": 1.0,
+        "neighbours": beside,
+        "method": "slowed-1",
+    }
+    return row | changes
 
 
 def table_of(taken: list[dict[str, object]], of: Table) -> pa.Table:

@@ -103,7 +103,7 @@ def test_a_line_is_explained_by_what_was_metered_of_it(store: Engine, lake: Lake
     told = explain(store, "c", reference(found.batches[0].sha256, row), folder)
 
     assert [one["container"] for one in told.metered] == ["web-2"]
-    assert told.pool["cost_micros"] == COST + HOURS.index(lines["hour"][row].as_py())
+    assert told.pools[0]["cost_micros"] == COST + HOURS.index(lines["hour"][row].as_py())
 
 
 def test_what_is_no_line_or_was_changed_is_told(store: Engine, lake: Lake, tmp_path: Path) -> None:

@@ -71,12 +71,13 @@ def test_a_closed_month_is_told_by_account_to_the_micro_unit_and_in_coins(
 def test_a_team_is_told_by_container_a_bounded_number_at_a_time(client: TestClient, guarding: Guarded) -> None:
     finance = as_role(client, guarding, "finance")
 
-    first: dict[str, Any] = finance.get(f"{STATEMENT}/shop?limit=1").json()
-    second: dict[str, Any] = finance.get(f"{STATEMENT}/shop?limit=1&offset=1").json()
+    pages: list[dict[str, Any]] = [finance.get(f"{STATEMENT}/shop?limit=1&offset={n}").json() for n in range(3)]
 
-    told = [*first["containers"], *second["containers"]]
-    assert (first["matching"], [one["container"] for one in told]) == (2, ["web-2", "web-1"])
-    assert sum(one["amount_micros"] for one in told) == first["account"]["owed_micros"]
+    told = [(one["container"], one["kind"]) for page in pages for one in page["containers"]]
+    assert told == [("web-2", "base"), ("web-1", "base"), ("web-2", "rebate")]
+    assert {page["matching"] for page in pages} == {3}
+    owed = sum(one["amount_micros"] for page in pages for one in page["containers"])
+    assert owed == pages[0]["account"]["owed_micros"]
     assert finance.get(f"{STATEMENT}/shop?limit=1001").status_code == 422
     for path, status in ((f"{STATEMENT}/nobody", 404), ("/v1/statements/2026-10", 404), ("/v1/statements/x", 422)):
         assert finance.get(path).status_code == status

@@ -1,7 +1,6 @@
 """Transfers in a month: what victims get back, who pays, the platform's cap, and each line explained."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -12,7 +11,19 @@ import pytest
 from billed import START_US
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metered_month import COST, END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
+from metered_month import (
+    COST,
+    HOURS,
+    judge,
+    lake_of,
+    metered_row,
+    pool_rows,
+    price_book,
+    put,
+    rows,
+    slowed_row,
+    table_of,
+)
 from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
@@ -29,37 +40,14 @@ from advisor.pricing.line_file import in_line_order, read_lines, reference
 from advisor.pricing.money import MICROS
 from cohabit.billing import draft_of, refuse_unjudged, unjudged_days
 from cohabit.explaining import explain
-from features.tables import METERED, POOL_HOURS, SLOWED
+from features.tables import METERED, POOL_HOURS, SCARCITY, SLOWED
 from ingest.lake import Lake
 
 PAYING = Policy("fair-1", shadow=False, platform_cap_micros=400_000)
-BESIDE = {"crawl-1": 0.6, "lost-1": 0.1, "web-1": 0.1}
-"""What each adds to the slowdown of web-2."""
-
-
-def slowed_row(hour: datetime, **changes: object) -> dict[str, object]:
-    """web-2 of team shop, slowed down mostly by crawl-1 of team search, which used twice what it requested."""
-    beside = [{"container": name, "added": added, "llc": 0.2, "membw": 0.2} for name, added in BESIDE.items()]
-    row = {
-        "cluster": "c",
-        "hour": hour,
-        "node": "n1",
-        "container": "web-2",
-        "app": "web",
-        "low": [1.5] * 12,
-        "excess": 1.0,
-        "neighbours": beside,
-        "method": "slowed-1",
-    }
-    return row | changes
 
 
 def book_of(policy: Policy = PAYING) -> PriceBook:
     return replace(price_book(), policy=policy)
-
-
-def judge(lake: Lake, told: list[dict[str, object]]) -> None:
-    lake.replace("slowed", END - timedelta(days=30), END, "judging", table_of(told, SLOWED))
 
 
 @pytest.fixture
@@ -251,7 +239,12 @@ def test_whatever_was_judged_transfers_sum_to_zero_within_caps(
     """I4, I5, I8: over drawn victims, blame, bounds and policies."""
     victims, policy = case
     taken = [*rows(HOURS[:2]), *(metered_row(hour, "ads-1", "cpu", 3.0, team="ads") for hour in HOURS[:2])]
-    known = Known(table_of(taken, METERED), table_of(pool_rows(HOURS[:2]), POOL_HOURS), table_of(victims, SLOWED))
+    known = Known(
+        metered=table_of(taken, METERED),
+        pools=table_of(pool_rows(HOURS[:2]), POOL_HOURS),
+        slowed=table_of(victims, SLOWED),
+        scarcity=SCARCITY.schema.empty_table(),
+    )
 
     lines, moved = bill_hours(known, book_of(policy), {"shop": before})
 

@@ -53,6 +53,7 @@ class Bench:
     snapshot: Snapshot
     told: Told
     bills: BillOffice
+    serving: Serving
     numbers: Iterator[int] = field(default_factory=count)
 
     def put(self, after: int = 0) -> Plan:
@@ -84,7 +85,7 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
         bills = bill_office(store, folder)
         pages = create_pages(serving, entrance, bureau.office, bills)
         with _listening(Beside(create_app(serving, guard, office=bureau.office, bills=bills), pages)) as main:
-            yield Bench(Site(main, folder), bureau, snapshot, told, bills)
+            yield Bench(Site(main, folder), bureau, snapshot, told, bills, serving)
 
 
 def proposed(of: Snapshot, told: Told, name: str, made_us: int, after: int) -> Plan:

@@ -101,6 +101,22 @@ def test_budgets_stand_beside_what_teams_owe(visit: Visit, bench_: Bench) -> Non
     expect(told["unattributed"].locator(".meter")).to_have_count(0)
 
 
+def test_transfers_are_shown_with_what_they_were_worked_out_from(visit: Visit) -> None:
+    page = visit.page
+    visit.log_in("finance")
+    visit.go(f"{MONTH}/container?team=shop&container=web-2")
+    rebate = page.locator("#hours tbody tr", has_text="rebate").first
+    expect(rebate).to_contain_text("slowdown low 1.5")
+    expect(rebate).to_contain_text("search 0.600")
+
+    visit.go(f"{MONTH}/team?team=search")
+    page.locator("#containers tr", has_text="surcharge").locator("a").click()
+
+    expect(page.locator("h1")).to_have_text("about no container")
+    expect(page.locator("#hours tbody tr")).to_have_count(3)
+    expect(page.locator("#hours tbody tr").first).to_contain_text("cap ppm 200000")
+
+
 def test_a_month_is_closed_with_what_was_checked(visit: Visit, bench_: Bench) -> None:
     visit.log_in("finance")
     visit.go(MONTH)
@@ -175,7 +191,7 @@ def test_a_team_sees_its_own_statement_once_it_is_closed(visit: Visit, bench_: B
     visit.page.click(f"text={PERIOD}")
 
     expect(visit.page.locator("h1")).to_have_text("shop")
-    expect(visit.page.locator("#containers tbody tr")).to_have_count(2)
+    expect(visit.page.locator("#containers tbody tr")).to_have_count(3)
     for path in ("team?team=search", "container?team=search&container=crawl-1", "lines.csv?team=platform"):
         visit.go(f"{MONTH}/{path}")
         expect(visit.page.locator("main")).to_contain_text("is for team 'shop' alone")

@@ -51,7 +51,10 @@ def house(process: Process, guarding: Guarded) -> House:
     return guarded_house(process, guarding)
 
 
-FILLED_IN = {"version": "1", "which": "all", "reason": "not today", "form": "plain", "text": EXAMPLE}
+FILLED_IN = {"version": "1", "which": "all", "reason": "not today", "form": "plain", "text": EXAMPLE} | {
+    "kind": "running",
+    "container": "web-1",
+}
 """What any form of a decision says."""
 
 

@@ -25,6 +25,8 @@ def test_on_an_open_server_the_user_of_the_machine_decides(tmp_path: Path) -> No
             listed = client.get("/v1/proposals")
             tried = client.post("/v1/proposals/p1/approve", json={"version": 1})
             halted = client.post("/v1/halt", json={"reason": "incident 17"})
+            lifted = client.post("/v1/resume", headers={"Origin": "https://evil.example"})
+            read = client.get("/v1/proposals", headers={"Host": "evil.example"})
             shown = client.get("/ui/cluster")
         who = [(one.who.split(":")[0], one.role, one.action) for one in entries(store)]
 
@@ -32,6 +34,7 @@ def test_on_an_open_server_the_user_of_the_machine_decides(tmp_path: Path) -> No
     assert tried.status_code == 503, tried.text
     assert "cannot be tried again, so that nothing was decided" in tried.json()["error"]
     assert halted.json()["halted"]
+    assert [lifted.status_code, read.status_code] == [403, 403]
     assert "All changes are halted" in shown.text
     assert who == [("local", "admin", "draft"), ("local", "admin", "halt")]
 

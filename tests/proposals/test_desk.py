@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, Thread
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -128,6 +128,28 @@ def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(desk: Desk) ->
         assert sorted(pool.map(decide, attempts)) == ["told", "won"]
     assert desk.one("p1").state in {"approved", "rejected"}
     assert desk.one("p1").version == 2
+
+
+def test_a_halt_waits_for_what_is_being_given_out_and_holds_from_then_on(desk: Desk) -> None:
+    desk.approve("p1", 1, None, SRE, nothing_stale)
+    halted = Event()
+
+    def halt() -> None:
+        desk.halt("incident 17", OTHER)
+        halted.set()
+
+    def slowly(connection: Connection, of: Proposal) -> bytes:
+        halting.start()
+        assert not halted.wait(0.5)
+        return given(connection, of)
+
+    halting = Thread(target=halt)
+    desk.export("p1", 2, slowly, SRE)
+    halting.join()
+
+    assert [one.action for one in entries(desk.engine)][-2:] == ["export", "halt"]
+    with pytest.raises(Halted):
+        desk.put(drafted(plan(name="p2")), SRE)
 
 
 def test_nobody_decides_on_a_version_that_they_did_not_see(desk: Desk) -> None:
@@ -271,6 +293,27 @@ def test_a_plan_of_another_version_is_left_out_of_lists_and_nothing_new_is_propo
         proposal_store.past(store, "c", NOW_US)
     with pytest.raises(UnreadablePlan, match="p1"):
         desk.one("p1")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM proposal_steps WHERE plan = 'p1'",
+        "DELETE FROM proposal_steps WHERE plan = 'p1' AND number = 2",
+        "UPDATE proposal_steps SET decision = 'perhaps' WHERE plan = 'p1'",
+        "UPDATE proposals SET state = 'perhaps' WHERE plan = 'p1'",
+    ],
+)
+def test_decisions_that_do_not_fit_a_plan_are_told_and_no_crash(desk: Desk, store: Engine, damage: str) -> None:
+    desk.put(drafted(plan(name="p2")), SRE)
+    with writing(store) as connection:
+        connection.execute(text(damage))
+
+    assert [one.plan.plan for one in desk.listed()] == ["p2"]
+    with pytest.raises(UnreadablePlan, match=r"p1.*from a backup"):
+        desk.one("p1")
+    with pytest.raises(UnreadablePlan, match="p1"):
+        proposal_store.past(store, "c", NOW_US)
 
 
 def test_all_plans_of_two_weeks_count_however_many_there_are(desk: Desk, store: Engine) -> None:

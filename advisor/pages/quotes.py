@@ -1,0 +1,77 @@
+"""The page of quotes: what a container would cost before it comes, changes or moves. Nothing is kept of a question."""
+
+from fastapi import APIRouter, Request, Response
+
+from advisor.api.app import STATUS
+from advisor.api.roles import allowed
+from advisor.errors import AdvisorError
+from advisor.ledger.bill_office import BILLED, BillOffice, opened_bills, own_team
+from advisor.ledger.errors import NoBills
+from advisor.pages.bills import caller_of
+from advisor.pages.gate import Visit
+from advisor.pages.quote_form import RESOURCES, ask_of
+from advisor.pages.rendering import Pages
+from advisor.pricing.errors import BadQuantities, NoCost, NoPrice
+from advisor.pricing.quote_errors import (
+    BadAsk,
+    NoLakeToQuote,
+    NothingMetered,
+    UnknownContainer,
+    UnknownPlace,
+    UnknownPool,
+    UnknownTier,
+)
+from advisor.quoting import Answer, answered, grounds_of
+from advisor.serving import Serving
+
+PLACE = "/ui/quotes"
+UNANSWERED = (
+    BadAsk,
+    BadQuantities,
+    NoCost,
+    NoLakeToQuote,
+    NoPrice,
+    NothingMetered,
+    UnknownContainer,
+    UnknownPlace,
+    UnknownPool,
+    UnknownTier,
+)
+"""Told beside the form, which keeps what was filled in."""
+
+
+def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> APIRouter:
+    """Routes of quotes."""
+    router = APIRouter()
+
+    def shown(request: Request, answer: Answer | None = None, wrong: AdvisorError | None = None) -> Response:
+        visit: Visit = request.state.visit
+        facts = {
+            "lacking": "" if bills is not None else str(NoBills()),
+            "own": own_team(caller_of(request)),
+            "filled": visit.form,
+            "resources": RESOURCES,
+            "answer": answer,
+            "wrong": "" if wrong is None else str(wrong),
+        }
+        return pages.page(request, "quotes.html", facts, 200 if wrong is None else STATUS.get(type(wrong), 500))
+
+    @router.get(PLACE)
+    @allowed(*BILLED)
+    def quotes(request: Request) -> Response:
+        """Forms to ask with."""
+        return shown(request)
+
+    @router.post(PLACE)
+    @allowed(*BILLED)
+    def quoted(request: Request) -> Response:
+        """The answer, above the forms."""
+        visit: Visit = request.state.visit
+        own = own_team(caller_of(request))
+        try:
+            answer = answered(ask_of(visit.form, own), grounds_of(opened_bills(bills), serving), own)
+        except UNANSWERED as error:
+            return shown(request, wrong=error)
+        return shown(request, answer)
+
+    return router

@@ -1,0 +1,217 @@
+"""Quotes over HTTP: new containers, other requests and moves, who is told them, and what is said where one is not."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bill_offices import bill_office, last_hour
+from fastapi.testclient import TestClient
+from metered_month import COST, HOURS
+from months_drawn import ANN, BOB, NOW_US
+from neighbourhood import neighbourhood
+from processes import Process
+from test_gate import Guarded
+
+from advisor.api.app import create_app
+from advisor.ledger import book_store
+from advisor.ledger.bill_office import BillOffice
+from advisor.ledger.closing import Closing
+from advisor.pricing.book import HOUR_US
+from advisor.pricing.quote_errors import NothingMetered
+from advisor.store import migrate, open_store
+from advisor.tokens import ROLES, TokenRole
+
+WORTH = 8 * 0.04 + 16 * 0.005
+"""What the book says that the pool's capacity is worth in an hour, of which it costs something else."""
+CPU = {"cpu": {"request": 2.0, "use": 1.0}}
+NEW = {"team": "shop", "app": "web", "node": "n0", "resources": CPU}
+
+
+@pytest.fixture
+def guarding(tmp_path: Path) -> Iterator[Guarded]:
+    with open_store(str(tmp_path / "store.sqlite")) as store:
+        migrate(store)
+        yield Guarded(store)
+
+
+@pytest.fixture
+def office(guarding: Guarded, tmp_path: Path) -> BillOffice:
+    return bill_office(guarding.store, tmp_path)
+
+
+@pytest.fixture
+def ready(process: Process) -> Process:
+    process.promote("first")
+    process.publish(neighbourhood())
+    process.serving.reload()
+    return process
+
+
+@pytest.fixture
+def finance(guarding: Guarded, office: BillOffice, ready: Process) -> TestClient:
+    return client_of(guarding, office, ready, "finance")
+
+
+def client_of(guarding: Guarded, office: BillOffice, process: Process, role: TokenRole) -> TestClient:
+    client = TestClient(create_app(process.serving, guarding.guard, bills=office))
+    client.headers["Authorization"] = f"Bearer {guarding.token(role)}"
+    return client
+
+
+def asked(client: TestClient, ask: dict[str, Any], status: int = 200) -> dict[str, Any]:
+    reply = client.post("/v1/quotes", json=ask)
+    assert reply.status_code == status, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def test_a_new_container_is_quoted_with_its_neighbours(finance: TestClient) -> None:
+    found = asked(finance, {**NEW, "hours": 720})
+
+    assert (found["before"], found["change"]) == (None, None)
+    told = found["quote"]
+    price = 0.04 * (COST + len(HOURS) - 1) / WORTH
+    assert told["charges"][0]["amount_micros"] == pytest.approx(1.5 * price, abs=1)  # half of what is reserved and idle
+    assert told["base_micros"] == 720 * told["charges"][0]["amount_micros"]
+    moved, total = told["transfers"], told["total_micros"]
+    assert {one["container"] for one in moved["neighbours"]} == {"uid-0", "uid-1", "uid-2", "uid-3"}
+    assert moved["slowdown"]["low"] <= moved["slowdown"]["expected"] <= moved["slowdown"]["high"]
+    assert 0 <= total["low"] <= total["expected"] <= total["high"]
+    assert (told["shadow"], told["owed_micros"]) == (False, total["expected"])
+
+
+def test_another_request_is_the_difference_of_two_quotes(finance: TestClient) -> None:
+    found = asked(finance, {"container": "web-2", "resources": {"cpu": {"request": 2}}})
+
+    before, after, change = found["before"], found["quote"], found["change"]
+    assert (before["charges"][0]["request"], after["charges"][0]["request"]) == (1.0, 2.0)
+    assert change["base_micros"] == after["base_micros"] - before["base_micros"]
+    assert change["base_micros"] < 0  # it used 1.7 and more: beyond its request that costs three times as much
+    assert before["transfers"]["slowdown"] == after["transfers"]["slowdown"]
+    neighbours = {one["container"] for one in before["transfers"]["neighbours"]}
+    assert neighbours == {"web-1", "crawl-1", "lost-1"}
+
+
+def test_a_move_is_the_difference_of_two_nodes_and_back_again(finance: TestClient) -> None:
+    found = asked(finance, {"container": "crawl-1", "move_to": "n2", "hours": 24})
+
+    assert (found["before"]["node"], found["quote"]["node"]) == ("n1", "n2")
+    assert found["before"]["tier"] == found["quote"]["tier"] == "BE"
+    assert found["change"]["base_micros"] == 0  # the same pool
+    assert found["change"]["total_micros"]["low"] <= found["change"]["total_micros"]["high"]
+    here = {one["container"]: one["team"] for one in found["before"]["transfers"]["neighbours"]}
+    assert here == {"web-1": "shop", "web-2": "shop", "lost-1": "unattributed"}
+    there = {one["container"] for one in found["quote"]["transfers"]["neighbours"]}
+    assert there == {f"uid-{row}" for row in range(8, 12)}
+
+
+def test_as_it_is_a_container_is_quoted_what_its_hour_was_billed(finance: TestClient, office: BillOffice) -> None:
+    found = asked(finance, {"container": "web-1"})
+
+    lines = office.drilling.hours(office.closing.one("2026-11").draft.batches, "shop", "web-1")  # type: ignore[union-attr]
+    hour = [row for row in lines.to_pylist() if row["hour"] == HOURS[-1]]
+    assert found["quote"]["base_micros"] == sum(row["amount_micros"] for row in hour)
+    nothing = {"low": 0, "expected": 0, "high": 0}
+    assert all(value in (0, nothing) for of, value in found["change"].items() if of != "total_micros")
+    assert found["quote"] == found["before"]
+
+
+def test_a_team_is_quoted_for_itself_alone(guarding: Guarded, office: BillOffice, ready: Process) -> None:
+    shop = client_of(guarding, office, ready, "team")
+
+    assert asked(shop, NEW)["quote"]["team"] == "shop"
+    assert asked(shop, {"container": "web-1"})["quote"]["team"] == "shop"
+    for ask in ({**NEW, "team": "search"}, {"container": "crawl-1"}, {"container": "nobody-1"}):
+        assert "is for team 'shop' alone" in asked(shop, ask, 403)["error"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_who_pays_or_keeps_prices_may_ask(
+    guarding: Guarded, office: BillOffice, ready: Process, role: TokenRole
+) -> None:
+    reply = client_of(guarding, office, ready, role).post("/v1/quotes", json=NEW)
+
+    assert reply.status_code == (200 if role in {"finance", "admin", "team"} else 403)
+
+
+@pytest.mark.parametrize(
+    ("ask", "status", "says"),
+    [
+        ({**NEW, "node": "n9"}, 404, "no pool is known of node 'n9'"),
+        ({**NEW, "node": None, "pool": "gpu@a"}, 404, "there are pools std@a"),
+        ({**NEW, "node": None}, 404, "name a node or a pool: there are pools std@a"),
+        ({**NEW, "pool": "gpu@a"}, 404, "there are pools std@a"),
+        ({**NEW, "tier": "gold"}, 404, "there are BE, LS, SYSTEM"),
+        ({"container": "gone-1"}, 404, "was not metered in the hour from 2026-11-30 23:00 UTC: name one that runs"),
+        ({"container": "web-1", "move_to": "n9"}, 404, "no pool is known of node 'n9'"),
+        ({**NEW, "resources": {"gold": {"request": 1}}}, 422, "Input should be 'cpu', 'memory', 'gpu', 'network'"),
+        ({**NEW, "resources": {}}, 422, "at least 1 item"),
+        ({**NEW, "resources": {"cpu": {"request": -1}}}, 422, "greater than or equal to 0"),
+        ({**NEW, "hours": 0}, 422, "greater than or equal to 1"),
+        ({"resources": CPU}, 422, "team: Field required"),
+    ],
+)
+def test_what_cannot_be_quoted_is_said(finance: TestClient, ask: dict[str, Any], status: int, says: str) -> None:
+    assert says in asked(finance, ask, status)["error"]
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("no model", "no model is promoted: `cohabit train`"),
+        ("stale", "the newest snapshot of who is where is too old"),
+        ("other node", "nobody knows who is on node 'n2' now"),
+        ("pool alone", "name a node"),
+    ],
+)
+def test_without_a_model_the_base_charge_is_told_and_why_there_is_no_more(
+    guarding: Guarded, office: BillOffice, process: Process, state: str, says: str
+) -> None:
+    if state != "no model":
+        process.promote("first")
+    process.publish(
+        replace(neighbourhood(), node_known=neighbourhood().node_facts[:, 0] < 0)
+        if state == "other node"
+        else neighbourhood()
+    )
+    process.serving.reload()
+    process.now_us += 10**12 if state == "stale" else 0
+    where = {"node": None, "pool": "std@a"} if state == "pool alone" else {"node": "n2"}
+
+    told = asked(client_of(guarding, office, process, "finance"), {**NEW, **where})["quote"]
+
+    assert told["base_micros"] > 0
+    assert (told["transfers"], told["total_micros"]) == (None, None)
+    assert says in told["reason"]
+
+
+def test_before_there_is_a_price_or_an_hour_it_is_said_what_to_do(
+    guarding: Guarded, ready: Process, tmp_path: Path
+) -> None:
+    bare = BillOffice(Closing(guarding.store, "c", lambda: NOW_US), tmp_path / "lines", newest=last_hour)
+    client = client_of(guarding, bare, ready, "finance")
+    assert "no price book covers 2026-12-01 00:00 UTC" in asked(client, NEW, 404)["error"]
+    bill_office(guarding.store, tmp_path)
+
+    def nothing() -> Any:
+        raise NothingMetered("c")
+
+    client = client_of(guarding, replace(bare, newest=nothing), ready, "finance")
+    assert "run `cohabit bill meter`" in asked(client, NEW, 404)["error"]
+    nowhere = BillOffice(bare.closing, bare.lines)
+    assert "COHABIT_LAKE" in asked(client_of(guarding, nowhere, ready, "finance"), NEW, 503)["error"]
+    unkept = TestClient(create_app(ready.serving)).post("/v1/quotes", json=NEW)
+    assert (unkept.status_code, "cohabit store migrate" in unkept.json()["error"]) == (503, True)
+
+
+def test_a_book_that_begins_now_is_the_one_that_is_quoted_by(finance: TestClient, office: BillOffice) -> None:
+    store = office.closing.engine
+    book = replace(book_store.books(store)[0], version="2026-12", start_us=NOW_US, end_us=None, approved_by=None)
+    before = asked(finance, NEW)["quote"]["book"]
+    earlier = NOW_US - HOUR_US
+    book_store.propose(store, book, earlier, office.entry(ANN, "propose price book", book.version))
+    book_store.approve(store, book.version, "bob", earlier, office.entry(BOB, "approve price book", book.version))
+
+    assert (before, asked(finance, NEW)["quote"]["book"]) == ("2026-11", "2026-12")
