@@ -244,7 +244,7 @@ BUDGETS = Table(
     Column("set_by", String(200), nullable=False),
     Index("budgets_of_team", "cluster", "team"),
 )
-"""What a team means to spend in a month, from a month on; of several the newest counts; rows are only added."""
+"""What a team means to spend in a month, until another row begins; rows are only added, see advisor.ledger.budgets."""
 
 
 @contextmanager

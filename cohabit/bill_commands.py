@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cohabit.budget_commands import budget_app
 from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.console import console
 from cohabit.ledger_commands import ledger_app
@@ -22,6 +23,7 @@ bill_app = typer.Typer(
     rich_markup_mode="rich",
 )
 bill_app.add_typer(ledger_app)
+bill_app.add_typer(budget_app)
 bill_app.add_typer(quote_app)
 
 DAY_FORMATS = ["%Y-%m-%d"]

@@ -1,7 +1,5 @@
 """Drafting beside refreshing: every few minutes who suffers is told to servers, and a plan drafted. An edge."""
 
-import json
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -17,13 +15,13 @@ from advisor.proposals.plans import Plan, expected
 from cohabit.concluding import conclude
 from cohabit.errors import CohabitError
 from cohabit.proposing import Sources, look, propose
+from cohabit.webhook_call import post
 from features.errors import FeaturesError
 from ingest.errors import IngestError
 from models.errors import ModelsError
 
 log = structlog.get_logger(__name__)
 
-WEBHOOK_LIMIT_S = 5.0
 KNOWN = (AdvisorError, CohabitError, IngestError, FeaturesError, ModelsError, OSError)
 
 
@@ -101,15 +99,4 @@ def notify(url: str, plan: Plan) -> None:
         "saves_an_hour_high": round(high, 4),
         "expires_us": plan.expires_us,
     }
-    request = urllib.request.Request(  # noqa: S310 - checked when it was set
-        url, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
-    with urllib.request.build_opener(_Straight).open(request, timeout=WEBHOOK_LIMIT_S):
-        pass
-
-
-class _Straight(urllib.request.HTTPRedirectHandler):
-    """Goes nowhere else than it was told."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """No other address."""
+    post(url, told)

@@ -1,6 +1,6 @@
 """Errors of the command line and the long-running processes, one class per action a caller can take."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -392,3 +392,26 @@ class NotText(CohabitError):
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(f"{path} is not text in UTF-8: export the bill as CSV, uncompressed")
+
+
+class UntoldAlerts(CohabitError):
+    """A webhook was not told of some budgets; the next run tries again."""
+
+    def __init__(self, failed: Mapping[str, str]) -> None:
+        self.failed = dict(failed)
+        told = "; ".join(f"{team}: {why}" for team, why in self.failed.items())
+        super().__init__(
+            f"COHABIT_BUDGETS__WEBHOOK was not told of {len(self.failed)} budgets ({told}): nothing of that is "
+            "remembered, and `cohabit bill budgets --alert` tells it the next time"
+        )
+
+
+class OtherCurrency(CohabitError):
+    """A price book that is previewed is in another currency than the month is billed in."""
+
+    def __init__(self, version: str, currency: str, period: str, billed_in: str) -> None:
+        self.version, self.currency, self.period, self.billed_in = version, currency, period, billed_in
+        super().__init__(
+            f"price book {version!r} is in {currency} and {period} is billed in {billed_in}, so there is nothing to "
+            f"compare: preview it with currency = {billed_in!r}, what matters is how its prices stand to each other"
+        )

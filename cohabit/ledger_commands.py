@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.audit import Entry
     from advisor.ledger.closing import Closing
     from advisor.ledger.drafts import Draft
+    from advisor.pricing.book import PriceBook
     from advisor.proposals.desk import Actor
 
 ledger_app = typer.Typer()
@@ -76,11 +77,18 @@ def books_command() -> None:
 @told_plainly
 def propose_book_command(
     file: Annotated[Path | None, typer.Argument(help="TOML; left out, a whole example is printed.")] = None,
+    month: Annotated[
+        str | None,
+        typer.Option("--preview", metavar="YYYY-MM", help="Only show what a month would have come to by it."),
+    ] = None,
+    lake: LakeOption = None,
 ) -> None:
     """Put a version of the price book before a second person; nothing is billed by it until somebody approves it.
 
     It applies from a full hour on that has not begun, until the next version begins, and is never changed; the very
     first one may begin in the past. Without a file a whole example is printed: cohabit bill propose-book > book.toml
+    With --preview nothing is proposed: that month is billed again from the lake, by the versions in force and by this
+    one as if it had begun with the month, and what accounts owe by either is shown; nothing is kept.
     """
     from advisor.ledger import book_store
     from advisor.ledger.books import summary
@@ -92,6 +100,9 @@ def propose_book_command(
         return
     with till() as of:
         book = read_price_book(file, of.actor.who)
+        if month is not None:
+            _preview(of, book, month, lake)
+            return
         book_store.propose(of.closing.engine, book, of.closing.now_us(), of.entry("propose price book", book.version))
     console.print(f"price book {book.version} applies {summary(book)}, once another person has approved it")
 
@@ -260,6 +271,22 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
 
         found = existing_lake(settings(), lake)
         return draft_of(found, cluster, month, books=books, folder=of.lines, progress=progress, corrected=standing)
+
+
+def _preview(of: Till, book: "PriceBook", month: str, lake: str | None) -> None:
+    from advisor.ledger import book_store
+    from cohabit.command_parts import existing_lake
+    from cohabit.preview_tables import show_preview
+    from cohabit.previewing import preview
+
+    books, found = book_store.books(of.closing.engine), existing_lake(settings(), lake)
+    with console.status(f"billing {month}") as status:
+
+        def progress(day: str, lines: int) -> None:
+            status.update(f"billing {month}: {day}, {lines} lines")
+
+        shown = preview(found, of.closing.cluster, month, books=books, proposed=book, progress=progress)
+    show_preview(shown)
 
 
 def _tell_unjudged(of: Till, month: str, lake: str | None) -> None:

@@ -216,6 +216,13 @@ class ProposalSettings(Branch):
         )
 
 
+class BudgetSettings(Branch):
+    """COHABIT_BUDGETS__*: who is told of budgets; see docs/billing.md."""
+
+    webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
+    """Is told by `cohabit bill budgets --alert`, by POST: https, or http on loopback."""
+
+
 class Settings(Branch):
     """COHABIT_*: everything that can be set."""
 
@@ -233,6 +240,7 @@ class Settings(Branch):
     spark: SparkSettings = SparkSettings()
     advisor: AdvisorSettings = AdvisorSettings()
     proposals: ProposalSettings = ProposalSettings()
+    budgets: BudgetSettings = BudgetSettings()
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:

@@ -1,11 +1,11 @@
-"""Webhook: which address may be told of plans."""
+"""Webhook: which address may be told of plans and budgets."""
 
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 
 def checked_webhook(told: object) -> object:
-    """An address that may be told of plans: https, or http on loopback.
+    """An address that may be told of something: https, or http on loopback.
 
     Raises:
         ValueError: it is none.

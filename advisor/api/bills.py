@@ -14,6 +14,7 @@ from advisor.api.bill_bodies import (
     book_row,
     month_row,
 )
+from advisor.api.budgets import budget_routes
 from advisor.api.described import refusals
 from advisor.api.roles import allowed
 from advisor.callers import Caller
@@ -32,6 +33,7 @@ Offset = Annotated[int, Query(ge=0, le=MOST_BEFORE)]
 def bill_routes(bills: BillOffice | None) -> APIRouter:
     """Routes of bills; without an office all say what it needs. They run in threads: lines are read from files."""
     router = APIRouter()
+    router.include_router(budget_routes(bills))
 
     @router.get("/v1/prices", responses=refusals(503))
     @allowed(*KEEPERS)

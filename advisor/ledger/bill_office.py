@@ -7,11 +7,14 @@ from secrets import token_hex
 
 from advisor.audit import Entry
 from advisor.callers import Caller
+from advisor.ledger import budget_store, ledger_store
+from advisor.ledger.budgets import Standing, settled_standings
 from advisor.ledger.closing import Closing
 from advisor.ledger.drill import Account, accounts_of
 from advisor.ledger.drilling import Drilling
 from advisor.ledger.errors import NoBills, NoStatement, OtherTeam
 from advisor.ledger.periods import Period
+from advisor.ledger.postings import owed
 from advisor.pricing.newest import Newest
 from advisor.pricing.quote_errors import NoLakeToQuote
 from advisor.proposals.desk import Actor
@@ -95,6 +98,34 @@ class BillOffice:
             if one.name == name:
                 return month, one
         raise NoStatement(period, name)
+
+    def standings(self, period: str | None, caller: Caller | None) -> tuple[Period, Sequence[Standing]]:
+        """A month that is closed or being closed, and how teams stand to their budgets, as far as the caller may see.
+
+        Args:
+            period: month; None is the newest one that the caller may see.
+            caller: who asks.
+
+        Raises:
+            BadPeriod, NoStatement, OtherTeam: see `billed`.
+        """
+        month, _ = self.billed(period or self._newest(caller), caller)
+        assert month.draft is not None  # noqa: S101 - a month without has no statement
+        budgets = budget_store.budgets_of(self.closing.engine, self.closing.cluster, month.period)
+        found = settled_standings(budgets, owed(month.draft.postings), month.draft.currency)
+        return month, [one for one in found if own_team(caller) in (None, one.budget.team)]
+
+    def _newest(self, caller: Caller | None) -> str:
+        """The newest month that the caller may see.
+
+        Raises:
+            NoStatement, OtherTeam: there is none.
+        """
+        team = own_team(caller)
+        for one in ledger_store.periods(self.closing.engine, self.closing.cluster):
+            if one.state == "closed" or (team is None and one.draft):
+                return one.period
+        raise NoStatement("any month")
 
 
 def own_team(caller: Caller | None) -> str | None:

@@ -144,3 +144,22 @@ class OtherTeam(AdvisorError):
             else (f"is for team {team[:80]!r} alone")
         )
         super().__init__(f"this cannot be seen: role team sees what its own team owes, and this token {own}")
+
+
+class BadBudget(AdvisorError):
+    """No budget can be set so; the message says what is wrong and what to give instead."""
+
+    def __init__(self, what: str, told: str, instead: str) -> None:
+        self.what, self.told, self.instead = what, told, instead
+        super().__init__(f"{told[:40]!r} is no {what} of a budget: {instead}")
+
+
+class NoCurrency(AdvisorError):
+    """No price book tells in which currency a month is billed."""
+
+    def __init__(self, period: str) -> None:
+        self.period = period
+        super().__init__(
+            f"no price book is in force in {period}, so a budget for it has no currency: `cohabit bill books` lists "
+            "them, `cohabit bill propose-book` and `approve-book` make one"
+        )

@@ -71,7 +71,8 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
         found = at.closing.one(period)
         if found.draft is None:
             raise NoStatement(period)
-        return pages.page(request, "bill_month.html", _month(at, found, at.billed(period, None)[1]))
+        facts = _month(at, found, at.billed(period, None)[1]) | {"budgets": at.standings(period, None)[1]}
+        return pages.page(request, "bill_month.html", facts)
 
     return router
 

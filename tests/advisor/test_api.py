@@ -202,6 +202,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "GET /v1/halt": ("sre", "admin", "planner"),
         "POST /v1/halt": ("sre", "admin"),
         "POST /v1/resume": ("sre", "admin"),
+        "GET /v1/budgets": ("finance", "admin", "team"),
         "GET /v1/prices": ("finance", "admin"),
         "GET /v1/statements": ("finance", "admin", "team"),
         "GET /v1/statements/{period}": ("finance", "admin", "team"),

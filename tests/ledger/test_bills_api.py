@@ -8,12 +8,14 @@ import pytest
 from bill_offices import bill_office, closed, proposed
 from fastapi.testclient import TestClient
 from metered_month import COST, HOURS
-from months_drawn import PERIOD
+from months_drawn import ANN, PERIOD
 from processes import Process, new_process
 from test_gate import Guarded
 
 from advisor.api.app import create_app
+from advisor.ledger import budget_store
 from advisor.ledger.bill_office import BillOffice
+from advisor.ledger.budgets import Budget
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
 
@@ -106,9 +108,39 @@ def test_a_token_that_is_for_no_team_sees_no_bill(office: BillOffice, process: P
         guarding.token("team")
         connection.exec_driver_sql("UPDATE tokens SET team = NULL")
 
-    for path in ("/v1/statements", STATEMENT, f"{STATEMENT}/shop"):
+    for path in ("/v1/statements", STATEMENT, f"{STATEMENT}/shop", "/v1/budgets"):
         refused = as_role(client, guarding, "team").get(path)
         assert (refused.status_code, "is for no team" in refused.json()["error"]) == (403, True)
+
+
+def set_budget(office: BillOffice, team: str, micros: int) -> None:
+    at = office.closing
+    budget = Budget(at.cluster, team, micros, "EUR", 800_000, PERIOD, at.now_us(), "ann")
+    budget_store.set_budget(at.engine, budget, office.entry(ANN, "set budget", team))
+
+
+def test_budgets_are_told_beside_what_is_owed_and_to_a_team_its_own(
+    client: TestClient, guarding: Guarded, office: BillOffice
+) -> None:
+    finance = as_role(client, guarding, "finance")
+    accounts: list[dict[str, Any]] = finance.get(STATEMENT).json()["accounts"]
+    owed = {one["account"]: one["owed_micros"] for one in accounts}
+    set_budget(office, "shop", 2 * owed["shop"])
+    set_budget(office, "search", owed["search"] - 1)
+
+    reply: dict[str, Any] = finance.get("/v1/budgets").json()
+
+    assert (reply["period"], reply["state"], reply["currency"]) == (PERIOD, "closing", "EUR")
+    told = {one["team"]: (one["state"], one["budget_micros"], one["owed_micros"]) for one in reply["budgets"]}
+    assert told["search"] == ("exceeded", owed["search"] - 1, owed["search"])
+    assert told["shop"] == ("within", 2 * owed["shop"], owed["shop"])
+    assert finance.get(f"/v1/budgets?period={PERIOD}").json() == reply
+    for query, status in (("2026-10", 404), ("2026-13", 422), ("", 422)):
+        assert finance.get(f"/v1/budgets?period={query}").status_code == status
+    shop = as_role(client, guarding, "team")
+    assert shop.get("/v1/budgets").status_code == 404  # a draft may still change
+    closed(office)
+    assert [one["team"] for one in shop.get("/v1/budgets").json()["budgets"]] == ["shop"]
 
 
 def test_price_books_are_told_as_they_are_in_force_or_proposed(
@@ -132,9 +164,11 @@ def test_finance_approves_no_moves_and_others_see_no_bills(
     caller = as_role(client, guarding, role)
     approved = caller.post("/v1/proposals/p1/approve", json={"version": 1}).status_code
     months, prices = (caller.get(path).status_code for path in ("/v1/statements", "/v1/prices"))
+    budgets = caller.get("/v1/budgets").status_code
 
     assert (approved == 403) == (role not in {"sre", "admin"})
     assert (months == 200) == (role in {"finance", "admin", "team"})
+    assert budgets == {"team": 404}.get(role, 200 if role in {"finance", "admin"} else 403)  # no month is closed
     assert prices == (200 if role in {"finance", "admin"} else 403)
 
 

@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, expect
 from visits import Visit, visiting
 
 from advisor.audit import entries
-from advisor.ledger import book_store
+from advisor.ledger import book_store, budget_store
+from advisor.ledger.budgets import Budget
 from advisor.pricing.book_text import EXAMPLE
 
 TEXT = EXAMPLE.replace('"2026-12"', '"2027-02"').replace("2026-12-01", "2027-02-01")
@@ -59,6 +60,45 @@ def test_one_goes_from_a_month_down_to_a_line_of_an_hour(visit: Visit, bench_: B
     )
     assert download.value.suggested_filename == f"statement-{PERIOD}-shop.csv"
     assert {row["account"] for row in told} == {"shop"}
+
+
+def set_budget(bench_: Bench, team: str, micros: int, currency: str = "EUR") -> None:
+    at = bench_.bills.closing
+    budget = Budget(at.cluster, team, micros, currency, 800_000, PERIOD, at.now_us(), "ann")
+    budget_store.set_budget(at.engine, budget, bench_.bills.entry(bench_.bills.actor(None), "set budget", team))
+
+
+def set_budgets(bench_: Bench) -> None:
+    """One of each state."""
+    _, accounts = bench_.bills.billed(PERIOD, None)
+    owed = {one.name: one.owed_micros for one in accounts}
+    set_budget(bench_, "shop", 2 * owed["shop"])
+    set_budget(bench_, "search", owed["search"] - 1)
+    set_budget(bench_, "platform", owed["platform"] * 10 // 9)
+    set_budget(bench_, "unattributed", 10**9, "USD")
+
+
+def test_budgets_stand_beside_what_teams_owe(visit: Visit, bench_: Bench) -> None:
+    visit.log_in("finance")
+    visit.go(MONTH)
+    expect(visit.page.locator("#budgets")).to_have_count(0)
+    set_budgets(bench_)
+
+    visit.go(MONTH)
+
+    told = {row.locator("th").inner_text(): row for row in visit.page.locator("#budgets tbody tr").all()}
+    states = {team: row.locator(".badge").inner_text() for team, row in told.items()}
+    assert states == {
+        "platform": "warned",
+        "search": "exceeded",
+        "shop": "within",
+        "unattributed": "other currency",
+    }
+    expect(told["shop"].locator(".meter")).to_have_text("50%")
+    assert float(told["shop"].locator("rect.fill").get_attribute("width") or 0) == 50.0
+    assert float(told["search"].locator("rect.fill.full").get_attribute("width") or 0) == 100.0
+    expect(told["unattributed"]).to_contain_text("USD")
+    expect(told["unattributed"].locator(".meter")).to_have_count(0)
 
 
 def test_transfers_are_shown_with_what_they_were_worked_out_from(visit: Visit) -> None:
@@ -162,6 +202,7 @@ def test_a_team_sees_its_own_statement_once_it_is_closed(visit: Visit, bench_: B
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_to_say_about_bills(browser: Browser, bench_: Bench, scheme: str) -> None:
     found = {}
+    set_budgets(bench_)
     with visiting(browser, bench_.site, scheme) as visit:
         visit.log_in("finance")
         for path in ("/ui/bills", MONTH, f"{MONTH}/team?team=shop", f"{MONTH}/container?team=shop&container=web-1"):

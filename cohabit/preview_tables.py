@@ -1,0 +1,33 @@
+"""Preview tables: a month by two price books, as people read it in a terminal."""
+
+from advisor.pricing.money import written
+from cohabit.budget_tables import money
+from cohabit.console import console, show_table
+from cohabit.previewing import Changed, Preview
+
+
+def show_preview(found: Preview) -> None:
+    """What accounts owe by either, the difference, and that both come to what the pools cost."""
+    in_force = ", ".join(found.books)
+    whole = Changed(
+        "together",
+        sum(one.before_micros for one in found.accounts),
+        sum(one.after_micros for one in found.accounts),
+    )
+    columns = ("account", f"by {in_force}, in force", f"by {found.book}", "difference", "")
+    rows = [_row(one) for one in (*found.accounts, whole)]
+    show_table(f"{found.period} by price book {found.book}, {found.currency}", columns, rows)
+    same = whole.before_micros == whole.after_micros == found.cost_micros
+    console.print(
+        f"both come to what the pools cost, {written(found.cost_micros, found.currency)}; nothing of this is kept"
+        if same
+        else f"pools cost {written(found.cost_micros, found.currency)}: THAT IS NOT THE SAME",
+        soft_wrap=True,
+    )
+
+
+def _row(one: Changed) -> tuple[str, ...]:
+    more, before = one.more_micros, one.before_micros
+    share = f"{more / before:+.1%}" if before > 0 and more else ""
+    sign = "+" if more > 0 else ""
+    return one.account, money(before), money(one.after_micros), f"{sign}{money(more)}", share
