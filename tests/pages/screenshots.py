@@ -7,16 +7,21 @@ from time import time_ns
 from zlib import compress, crc32, decompress
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS.parent), *(str(TESTS / name) for name in ("pages", "advisor", "proposals"))]
+sys.path[:0] = [
+    str(TESTS.parent),
+    *(str(TESTS / name) for name in ("pages", "advisor", "proposals", "ledger", "pricing")),
+]
 
 from bench import bench  # noqa: E402
 from browsing import chromium  # noqa: E402
+from months_drawn import PERIOD  # noqa: E402
 from offices import DRAFTER  # noqa: E402
-from page_site import site  # noqa: E402
+from page_site import Site, site  # noqa: E402
 from playwright.sync_api import Browser, Page, ViewportSize  # noqa: E402
 from town import sick, town  # noqa: E402
 
 from advisor.proposals.giving import given_as  # noqa: E402
+from advisor.tokens import TokenRole  # noqa: E402
 
 NODES, VICTIMS = 900, 70
 SIZE: ViewportSize = {"width": 980, "height": 740}
@@ -27,7 +32,7 @@ MOST_BYTES = 170_000
 
 
 def main(folder: Path) -> None:
-    """Write cluster.png, victims.png, victim.png, proposals.png and proposal.png."""
+    """Write cluster.png, victims.png, victim.png, proposals.png, proposal.png and bills.png."""
     snapshot = town(NODES, time_ns() // 1000)
     told = sick(snapshot, VICTIMS)
     culprit = next(one for one in told.diagnoses if one.verdict == "culprit")
@@ -48,6 +53,7 @@ def main(folder: Path) -> None:
         taken(page, folder / "victims.png")
         with TemporaryDirectory() as other:
             of_proposals(browser, Path(other), folder)
+            of_bills(browser, Path(other) / "bills", folder)
 
 
 def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
@@ -60,10 +66,7 @@ def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
         desk.export(drawn[1], 2, given_as("plain"), DRAFTER)
         desk.approve(drawn[2], 1, {1, 2}, DRAFTER, stale)
         desk.approve(drawn[3], 1, None, DRAFTER, stale)
-        page = browser.new_page(viewport=WIDE)
-        page.goto(f"{found.site.main}/ui/login?next=/ui/proposals")
-        page.fill("#token", found.site.token("mira", "sre"))
-        page.click("main button[type=submit]")
+        page = entered(browser, found.site, "sre", "/ui/proposals", WIDE)
         page.wait_for_selector("#proposals tbody")
         taken(page, folder / "proposals.png")
         page.set_viewport_size(TALL)
@@ -71,6 +74,23 @@ def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
         page.check("input[name=step-1]")
         page.check("input[name=step-2]")
         taken(page, folder / "proposal.png")
+
+
+def of_bills(browser: Browser, kept: Path, folder: Path) -> None:
+    """Write bills.png."""
+    with bench(kept) as found:
+        page = entered(browser, found.site, "finance", f"/ui/bills/{PERIOD}", SIZE)
+        page.wait_for_selector("#bars[data-drawn] canvas")
+        taken(page, folder / "bills.png")
+
+
+def entered(browser: Browser, at: Site, role: TokenRole, path: str, size: ViewportSize) -> Page:
+    """A page that somebody of a role looks at."""
+    page = browser.new_page(viewport=size)
+    page.goto(f"{at.main}/ui/login?next={path}")
+    page.fill("#token", at.token("mira", role))
+    page.click("main button[type=submit]")
+    return page
 
 
 def taken(page: Page, path: Path, *, whole: bool = False) -> None:
