@@ -1,5 +1,6 @@
 """Fixtures that every test folder may use: outside parts that are real, started once a run."""
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -16,6 +17,10 @@ from ingest.topics import Topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+os.environ.pop("COLUMNS", None)
+importlib.import_module("cohabit.console")
+"""Made before a test says how wide its terminal is, so that it is as wide as each of them says."""
 
 settings.register_profile("cohabit", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("laws", deadline=None, max_examples=1000)

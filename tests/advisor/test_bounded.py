@@ -44,7 +44,7 @@ def connected(server: Running, route: str) -> Iterator[socket.socket]:
 
 
 def head(route: str, *headers: str) -> bytes:
-    lines = (f"POST {route} HTTP/1.1", "Host: x", "Content-Type: application/json", *headers)
+    lines = (f"POST {route} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", *headers)
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
 

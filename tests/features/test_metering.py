@@ -222,9 +222,9 @@ def minute_by_loop(
     seen, over = set(), []
     for row in used:
         overlap = min(high, row["ts"]) - max(low, row["ts"] - row["interval_s"])  # type: ignore[operator, call-overload]
-        if (row["container"], row["node"]) == who and row["ts"] not in seen and overlap > 0:
-            over.append((overlap, row["cpu_cores"]))
-            seen.add(row["ts"])
+        if (row["container"], row["node"]) == who and row["ts"] not in seen:
+            seen.add(row["ts"])  # of rows with one key the first counts
+            over += [(overlap, row["cpu_cores"])] * (overlap > 0)
     known = [(weight, value) for weight, value in over if value is not None]
     use = sum(w * v for w, v in known) / sum(w for w, _ in known) if known else NAN
     request = event["cpu_request_cores"] if here and event is not None else None
