@@ -22,7 +22,7 @@ from ingest.simulator.laws import LAWS
 
 US = 1_000_000
 FIRST_SEED = 601
-"""What neighbours have to explain, and how blame is shared, was chosen on seeds 7 and 8."""
+"""What neighbours have to explain, and how blame is shared, was chosen on seeds 7 and 8, after a first look at 601."""
 BY_USE = "by_use"
 """Who crowds cache and memory bandwidth has to pay, by how much: no victim is looked at."""
 POLICY = Policy("fair-1", shadow=False)

@@ -1,4 +1,4 @@
-"""`cohabit bill`: what was reserved and used, and what it cost. meter, import; others in modules of their own."""
+"""`cohabit bill`: what is known before a month is billed: meter, judge, publish, import; others in own modules."""
 
 from datetime import UTC, datetime
 from pathlib import Path
