@@ -57,7 +57,7 @@ def _hour_us(option: str, moment: datetime | None) -> int | None:
 
 def meter_hours(lake: Lake, hours: Hours, spark: SparkSettings | None) -> Mapping[str, int]:
     """Meter hours, showing how far it is; rows written by table."""
-    written = {"metered": 0, "pool_hours": 0}
+    written = {"metered": 0, "idle": 0, "pool_hours": 0}
     with bar("metering") as shown:
         days = _Days(shown, hours, written)
         if spark is None:

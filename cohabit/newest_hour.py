@@ -14,7 +14,7 @@ from cohabit.command_parts import existing_lake
 from cohabit.errors import NoLake
 from cohabit.settings import Settings
 from features.arrow import micros
-from features.pools import pools_of
+from features.node_hours import pools_of
 from ingest.errors import IngestError
 from ingest.lake import Lake
 from ingest.selection import EPOCH

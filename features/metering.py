@@ -14,9 +14,9 @@ from features.arrow import Floats, Ints, micros, table
 from features.asof import key_codes
 from features.meter import COLUMNS, EVERYBODYS, HOUR_US, MICROS, RESOURCES, Hours
 from features.minutes import Bools, Grid, interval_us
+from features.node_hours import pools_of
 from features.node_state import LANDED_IN, Facts
 from features.order import joint, ranks, rising
-from features.pools import pools_of
 from features.tables import METERED
 from features.windows import once
 from ingest.schema import TIMESTAMP

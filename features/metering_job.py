@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from features.asof import NEVER
+from features.idle import TAKEN, TOUCHED, idle_hours
 from features.job import Progress
 from features.meter import COLUMNS, HOUR_US, Hours
 from features.metering import metered, nodes_in, standing_in
@@ -33,7 +34,7 @@ def run_local(lake: Lake, hours: Hours, progress: Progress, *, chunk_rows: int =
     """Meter hours; doing it again puts the same rows in their place, with what has arrived since.
 
     Args:
-        lake: where usage, samples, nodes, placements and bills lie, and where `metered` and `pool_hours` go.
+        lake: where usage, samples, nodes, placements and bills lie, and where `metered`, `idle` and `pool_hours` go.
         hours: which; they are written a day at a time.
         progress: told of each table and its rows, day by day.
         chunk_rows: usage rows at once; makes no difference to what is written.
@@ -46,7 +47,7 @@ def run_local(lake: Lake, hours: Hours, progress: Progress, *, chunk_rows: int =
         for number, rows in enumerate(in_threads(lambda part: _metered(lake, *part), parts)):
             pq.write_table(rows, staged / f"{number:06d}.parquet", compression="zstd")
         progress("metered", lake.replace("metered", *times(day), JOB, staged))
-        progress("pool_hours", write_pools(lake, day, nodes))
+        write_pools(lake, day, nodes, progress)
 
 
 def days(hours: Hours) -> Iterator[Hours]:
@@ -66,10 +67,29 @@ def facts_until(lake: Lake, hours: Hours) -> tuple[pa.Table, pa.Table]:
     return lake.read("nodes", end=end), standing_in(lake.read("placements", end=end), hours)
 
 
-def write_pools(lake: Lake, hours: Hours, nodes: pa.Table) -> int:
-    """Put what there was of pools, and its cost, in the place of what was told of these hours; rows written."""
+def write_pools(lake: Lake, hours: Hours, nodes: pa.Table, progress: Progress) -> None:
+    """Put what there was of pools, what of it nobody took, and its cost, in the place of what was told of these hours.
+
+    Args:
+        lake: where the hours were metered.
+        hours: which.
+        nodes: as told until they end.
+        progress: told of each table and its rows.
+    """
+    facts = Facts(nodes, lake.read("placements", end=times(hours)[1], columns=TOUCHED))
+    idle = pa.concat_tables(_idle(lake, facts, hour) for hour in singly(hours))
+    progress("idle", lake.replace("idle", *times(hours), JOB, idle))
     found = pool_hours(nodes, lake.read("bills", *times(hours)), hours.start_us, hours.count)
-    return lake.replace("pool_hours", *times(hours), JOB, found)
+    progress("pool_hours", lake.replace("pool_hours", *times(hours), JOB, found))
+
+
+def _idle(lake: Lake, facts: Facts, hour: Hours) -> pa.Table:
+    return idle_hours(facts, lake.read("metered", *times(hour), TAKEN), hour)
+
+
+def singly(hours: Hours) -> Iterator[Hours]:
+    """The hours one by one."""
+    return (Hours(hours.start_us + number * HOUR_US, 1) for number in range(hours.count))
 
 
 _Part = tuple[Hours, Facts, pa.Table]
@@ -77,8 +97,7 @@ _Part = tuple[Hours, Facts, pa.Table]
 
 def _parts(lake: Lake, day: Hours, nodes: pa.Table, placements: pa.Table, chunk_rows: int) -> Iterator[_Part]:
     """Hours, and nodes that have about so many rows of usage in them."""
-    for number in range(day.count):
-        hour = Hours(day.start_us + number * HOUR_US, 1)
+    for hour in singly(day):
         standing = standing_in(placements, hour)
         counted = _rows_of_nodes(lake, hour)
         where = nodes_in(counted, standing)

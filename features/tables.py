@@ -254,6 +254,26 @@ POOL_HOURS = Table(
 )
 """What there was of each pool in an hour, and what it cost."""
 
+BY_TEAM = pa.map_(pa.string(), pa.int64())
+IDLE = Table(
+    "idle",
+    1,
+    ("cluster", "hour", "pool", "cause", "resource"),
+    "hour",
+    (
+        CLUSTER,
+        HOUR,
+        POOL,
+        Column("cause", pa.string(), "", "failure, lead_time or stranded, see features.idle", required=True),
+        Column("resource", pa.string(), "", "as in metered", required=True),
+        _sum("quantity", "that nobody took for this cause"),
+        Column(
+            "by_team", BY_TEAM, "micro-unit-minutes", "of it, by leave-one-out; the rest is nobody's", required=True
+        ),
+    ),
+)
+"""Capacity that nobody took for a cause that the cluster shows; what is free beside it is headroom."""
+
 BILLS = Table(
     "bills",
     1,
@@ -338,6 +358,7 @@ DERIVED = {
         TRAINING,
         METERED,
         POOL_HOURS,
+        IDLE,
         BILLS,
         SLOWED,
         SCARCITY,

@@ -38,7 +38,7 @@ def run_spark(spark: SparkSession, lake: Lake, hours: Hours, progress: Progress)
         usage.transform(by_node, groups).transform(with_metered, facts, day).write.parquet(str(staged))
         pq.write_table(_silent(ds.dataset(staged).to_table(["cluster", "node"]), facts, day), staged / "silent.parquet")
         progress("metered", lake.replace("metered", start, end, JOB, staged))
-        progress("pool_hours", write_pools(lake, day, nodes))
+        write_pools(lake, day, nodes, progress)
 
 
 def _silent(seen: pa.Table, facts: Facts, hours: Hours) -> pa.Table:

@@ -15,6 +15,7 @@ from sampled import placement_messages, sample_messages
 from cohabit.command_parts import TOPICS
 from cohabit.simulation import simulate_into
 from features.asof import NEVER
+from features.idle import idle_hours
 from features.meter import COLUMNS, Hours
 from features.metering import metered, nodes_in
 from features.metering_job import run_local
@@ -86,15 +87,18 @@ def test_the_job_writes_what_the_kernel_says_and_again_the_same(lake: Lake, chun
     expected = pool_hours(lake.read("nodes"), BILLS.schema.empty_table(), HOURS.start_us, HOURS.count)
     assert read(lake, "pool_hours").to_pylist() == expected.to_pylist()
     assert POOL_HOURS.schema.equals(expected.schema)
+    facts = Facts(lake.read("nodes"), lake.read("placements"))
+    assert read(lake, "idle").to_pylist() == idle_hours(facts, first, HOURS).to_pylist() != []
 
 
 def test_spark_writes_the_same(lake: Lake, spark: SparkSession) -> None:
     run_local(lake, HOURS, quietly)
-    here = read(lake)
+    here, idle = read(lake), read(lake, "idle")
 
     run_spark(spark, lake, HOURS, quietly)
 
     assert read(lake).equals(here)
+    assert read(lake, "idle").equals(idle)
     assert here.schema.equals(METERED.schema)
 
 

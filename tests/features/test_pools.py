@@ -8,7 +8,8 @@ from rows import T0, at, nodes
 
 from features.errors import MixedCurrencies
 from features.meter import HOUR_US, MICROS
-from features.pools import pool_hours, pool_names
+from features.node_hours import pool_names
+from features.pools import pool_hours
 from features.tables import BILLS
 from ingest.selection import microseconds
 
