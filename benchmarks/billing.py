@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from advisor.pricing.book import Policy, PriceBook, Tier, UnitPrice
 from advisor.pricing.charges import bill_pool_hours
-from advisor.pricing.line_file import LineFile, write_lines
+from advisor.pricing.line_file import write_lines
 from advisor.pricing.line_table import SHARED
 from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import Rule
 from benchmarks.billing_site import DAY_HOURS, START_US, Site, bills, described, placed, used
 from benchmarks.runner import OURS, Benchmark, Result
+from features.idle import idle_hours
 from features.meter import HOUR_US, Hours
 from features.metering import metered
 from features.node_state import Facts
@@ -55,6 +56,23 @@ class Spent:
     digests: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Metered:
+    """What a day of a pool is billed from: rows of tables metered, pool_hours and idle."""
+
+    sums: pa.Table
+    pools: pa.Table
+    idle: pa.Table
+
+    def where(self, told: pc.Expression) -> "_Metered":
+        """Some of it."""
+        return _Metered(self.sums.filter(told), self.pools.filter(told), self.idle.filter(told))
+
+    def lines(self) -> pa.Table:
+        """What it comes to."""
+        return bill_pool_hours(self.sums, self.pools, BOOK, idle=self.idle)
+
+
 def days(hours: int) -> Iterator[Hours]:
     """The hours, a day at a time."""
     for first in range(0, hours, DAY_HOURS):
@@ -82,7 +100,8 @@ def _pool_day(
     spent.meter_s += perf_counter() - started
     all_sums = site.copied(sums, pool, rng)
     started = perf_counter()
-    file = _written(all_sums, there, folder)
+    known = _Metered(all_sums, there, idle_hours(facts, all_sums, day))
+    file = write_lines(known.lines(), FACTS, folder)
     spent.bill_s += perf_counter() - started
     spent.container_hours += site.containers * day.count
     spent.from_minutes += site.measured * day.count
@@ -93,11 +112,7 @@ def _pool_day(
     if check:
         again = metered_in_pieces(usage, facts, day, nodes.slice(0, site.measured_nodes), rng)
         spent.identical &= again.equals(sums)
-        spent.identical &= billed_in_pieces(all_sums, there, folder, rng) == file.sha256
-
-
-def _written(sums: pa.Table, there: pa.Table, folder: Path) -> LineFile:
-    return write_lines(bill_pool_hours(sums, there, BOOK), FACTS, folder)
+        spent.identical &= billed_in_pieces(known, folder, rng) == file.sha256
 
 
 def metered_in_pieces(usage: pa.Table, facts: Facts, day: Hours, nodes: pa.Table, rng: np.random.Generator) -> pa.Table:
@@ -113,12 +128,11 @@ def metered_in_pieces(usage: pa.Table, facts: Facts, day: Hours, nodes: pa.Table
     return pa.concat_tables(parts).sort_by(order)
 
 
-def billed_in_pieces(sums: pa.Table, there: pa.Table, folder: Path, rng: np.random.Generator) -> str:
+def billed_in_pieces(known: _Metered, folder: Path, rng: np.random.Generator) -> str:
     """Digest of the same lines, of shuffled sums, billed in two parts of the day and written later part first."""
-    shuffled = sums.take(pa.array(rng.permutation(sums.num_rows)))
-    cut = there["hour"][there.num_rows // 2]
-    late, early = pc.field("hour") >= cut, pc.field("hour") < cut
-    parts = [bill_pool_hours(shuffled.filter(part), there.filter(part), BOOK) for part in (late, early)]
+    shuffled = replace(known, sums=known.sums.take(pa.array(rng.permutation(known.sums.num_rows))))
+    cut = known.pools["hour"][known.pools.num_rows // 2]
+    parts = [shuffled.where(part).lines() for part in (pc.field("hour") >= cut, pc.field("hour") < cut)]
     file = write_lines(pa.concat_tables(parts), FACTS, folder / "again")
     file.path.unlink()
     return file.sha256

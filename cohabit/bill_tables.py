@@ -1,9 +1,10 @@
 """Bill tables: price books, months, drafts and explained lines, as people read them in a terminal."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import cast
 
 from rich.table import Table
 
@@ -84,6 +85,8 @@ def show_explained(told: str, found: Explained) -> None:
         _show_metered(row, found)
     if not found.metered:
         _show_evidence(found)
+    for row in found.idle:
+        _show_idle(row)
     cost = sum(_int(pool["cost_micros"]) for pool in found.pools)
     sources = ", ".join(sorted({str(pool["cost_source"]) for pool in found.pools}))
     console.print(f"the pool cost {written(cost, currency)} in that time (by {sources})")
@@ -98,6 +101,13 @@ def _show_evidence(found: Explained) -> None:
         console.print(f"only shown as yet: it would be {written(_int(memo), found.book.currency)}")
     for name, value in json.loads(str(told)).items() if told else ():
         console.print(f"{name.replace('_', ' ')}: {value}")
+
+
+def _show_idle(row: Mapping[str, object]) -> None:
+    """What was free for a cause, and whose doing that was."""
+    teams = dict(cast("Iterable[tuple[str, int]]", row["by_team"]))
+    told = ", ".join(f"{team} adds {amount / HOUR_MICROS:.6f}" for team, amount in teams.items())
+    console.print(f"{row['resource']}: {_int(row['quantity']) / HOUR_MICROS:.6f} unit-hours{told and f' ({told})'}")
 
 
 def _show_metered(row: Mapping[str, object], found: Explained) -> None:

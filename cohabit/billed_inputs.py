@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from advisor.pricing.billed_hours import Known
 from cohabit.errors import LostInputs
-from features.tables import METERED, POOL_HOURS, SCARCITY, SLOWED
+from features.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 
 SUFFIX = ".inputs"
 LENGTH = 8
@@ -35,6 +35,7 @@ def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:
         _bytes(known.pools, POOL_HOURS.key),
         _bytes(known.slowed, SLOWED.key),
         _bytes(known.scarcity, SCARCITY.key),
+        _bytes(known.idle, IDLE.key),
         _bytes(spent, ("hour", "team")),
     ]
     content = b"".join(len(part).to_bytes(LENGTH, "big") + part for part in parts)

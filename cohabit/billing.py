@@ -139,10 +139,11 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
     metered = _of_cluster(lake.read("metered", start, end), cluster)
     slowed = _of_cluster(lake.read("slowed", start, end), cluster)
     scarcity = _of_cluster(lake.read("scarcity", start, end), cluster)
+    idle = _of_cluster(lake.read("idle", start, end), cluster)
     for pool in sorted(pc.unique(pools["pool"]).to_pylist()):
         own, taken = _where(pools, "pool", pool), _where(metered, "pool", pool)
         there = slowed.filter(pc.is_in(slowed["node"], pc.unique(taken["node"]))) if slowed.num_rows else slowed
-        known = Known(taken, own, there, _where(scarcity, "pool", pool))
+        known = Known(taken, own, there, _where(scarcity, "pool", pool), _where(idle, "pool", pool))
         versions = {hour: book_at(books, hour) for hour in sorted(set(micros(own["hour"]).tolist()))}
         for version in dict.fromkeys(book.version for book in versions.values()):
             hours = pa.array([hour for hour, book in versions.items() if book.version == version])

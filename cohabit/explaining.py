@@ -13,6 +13,7 @@ from advisor.ledger import book_store, ledger_store
 from advisor.ledger.ledger_store import Posted
 from advisor.pricing.billed_hours import Known, bill_hours
 from advisor.pricing.book import PriceBook
+from advisor.pricing.idle import CAUSES
 from advisor.pricing.line_file import read_lines
 from cohabit.billed_inputs import read_inputs
 from cohabit.errors import NoSuchLine
@@ -32,6 +33,7 @@ class Explained:
         metered: rows of `metered` that it is about; none for lines about no container.
         pools: row of `pool_hours` of its hour; of all hours of the file for a line that is about all of them.
         hour_lines: how many lines share that cost.
+        idle: rows of `idle` of its cause and hour; none for lines about something else.
     """
 
     line: dict[str, object]
@@ -41,6 +43,7 @@ class Explained:
     metered: tuple[dict[str, object], ...]
     pools: tuple[dict[str, object], ...]
     hour_lines: int
+    idle: tuple[dict[str, object], ...] = ()
 
     @property
     def same(self) -> bool:
@@ -78,6 +81,7 @@ def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
         metered=_about(own.metered, line),
         pools=tuple(own.pools.to_pylist()),
         hour_lines=again.num_rows,
+        idle=tuple(row for row in own.idle.to_pylist() if CAUSES[row["cause"]] == line["kind"][0].as_py()),
     )
 
 

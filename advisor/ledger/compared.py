@@ -60,7 +60,9 @@ def _said(book: PriceBook) -> Iterator[tuple[str, str]]:
         yield f"class {tier.name} counts", _number(tier.ppm)
     yield "request below use counts (kappa)", f"{policy.rule.kappa:g}"
     yield "use beyond the request counts (beta)", f"{policy.rule.beta:g}"
-    yield "who pays for what nobody took", "whoever is billed" if policy.recovery == "full" else "told as idle"
+    yield "what nobody took", "paid by whoever is billed" if policy.recovery == "full" else "told as idle, by cause"
+    for cause in ("headroom", "stranded", "lead_time", "failure"):
+        yield f"who pays for idle: {cause.replace('_', ' ')}", getattr(policy.idle, cause)
     yield "interference", "shown, and nobody pays" if policy.shadow else "charged"
     yield "share of what was lost that is given back", _number(policy.theta_ppm)
     yield "slowdown that is everybody's own risk", _number(policy.delta_ppm)

@@ -1,18 +1,15 @@
 """Base: what a pool's hours cost everybody, line by line: the columns of advisor.pricing.charges as lines. Kernel."""
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from advisor.pricing.book import PriceBook
 from advisor.pricing.charges import bill_pool_hours
-from advisor.pricing.idle import Idle
 from advisor.pricing.line_rows import lines_of
 from advisor.pricing.lines import Line, Stamp
 
 
 def base_lines(
-    metered: pa.Table, pools: pa.Table, book: PriceBook, stamp: Stamp, *, idle: Sequence[Idle] = ()
+    metered: pa.Table, pools: pa.Table, book: PriceBook, stamp: Stamp, *, idle: pa.Table | None = None
 ) -> tuple[Line, ...]:
     """Lines of one pool that sum to its cost, for when there are few; see `bill_pool_hours`."""
     rows = bill_pool_hours(metered, pools, book, idle=idle)

@@ -26,16 +26,18 @@ class Known:
         pools: rows of table `pool_hours`.
         slowed: rows of table `slowed`.
         scarcity: rows of table `scarcity`.
+        idle: rows of table `idle`.
     """
 
     metered: pa.Table
     pools: pa.Table
     slowed: pa.Table
     scarcity: pa.Table
+    idle: pa.Table
 
     def in_hours(self, hours: pa.Array) -> "Known":
         """What of it is about some hours, microseconds since 1970."""
-        tables = (self.metered, self.pools, self.slowed, self.scarcity)
+        tables = (self.metered, self.pools, self.slowed, self.scarcity, self.idle)
         return Known(*(rows.filter(pc.is_in(rows["hour"].cast(pa.int64()), hours)) for rows in tables))
 
 
@@ -55,7 +57,7 @@ def bill_hours(known: Known, book: PriceBook, spent: Mapping[str, int]) -> tuple
 
     Source: ours, docs/decisions/0049-billing.md, 0050-transfers.md.
     """
-    base = bill_pool_hours(known.metered, known.pools, book)
+    base = bill_pool_hours(known.metered, known.pools, book, idle=known.idle)
     moved = transfers_of(base, known.metered, known.slowed, book, spent)
     scarce = (
         scarcity_rows(base, known.scarcity, book.policy.gamma_ppm) if book.policy.gamma_ppm else SCHEMA.empty_table()

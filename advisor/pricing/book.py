@@ -18,6 +18,27 @@ HOUR_US = 3600 * 1_000_000
 Recovery = Literal["full", "remainder"]
 """Whether whoever is billed pays all of a pool's cost, or for what it took and the remainder is told as idle."""
 
+IdleKey = Literal["platform", "teams", "causers"]
+"""Who pays: the platform; whoever is charged in the hour, in proportion to base charges; or whoever caused it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleKeys:
+    """Who pays for what nobody took, cause by cause.
+
+    Args:
+        headroom: what is free for no other cause.
+        stranded: what cannot be used since something else of the node is gone; by its causers, what no team adds is the
+            platform's.
+        lead_time: nodes that wait for their first container.
+        failure: nodes that nothing may be placed on.
+    """
+
+    headroom: IdleKey = "platform"
+    stranded: IdleKey = "platform"
+    lead_time: IdleKey = "platform"
+    failure: IdleKey = "platform"
+
 
 @dataclass(frozen=True, slots=True)
 class UnitPrice:
@@ -59,6 +80,7 @@ class Policy:
         platform_cap_micros: what the platform adds to a team's rebates in a month, at most.
         gamma_ppm: how strongly scarcity moves prices; 0 is not at all.
         shadow: rebates and surcharges are shown, and nobody pays them.
+        idle: who pays for what nobody took.
     """
 
     version: str
@@ -72,6 +94,7 @@ class Policy:
     platform_cap_micros: int = 0
     gamma_ppm: int = 0
     shadow: bool = True
+    idle: IdleKeys = IdleKeys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,4 +273,6 @@ def _wrong_policy(policy: Policy) -> list[str]:
         reasons.append(f"{policy.at_least} of {policy.windows} windows cannot be: take 1 to {policy.windows}")
     if policy.platform_cap_micros < 0 or policy.gamma_ppm < 0:
         reasons.append("the platform's cap or gamma is below 0: 0 turns them off")
+    keys = (("headroom", policy.idle.headroom), ("lead_time", policy.idle.lead_time), ("failure", policy.idle.failure))
+    reasons += [f"idle: nobody causes {cause}: let the platform or teams pay" for cause, k in keys if k == "causers"]
     return reasons

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from advisor.pricing.book import Policy, PriceBook, Recovery, Tier, UnitPrice
+from advisor.pricing.book import IdleKeys, Policy, PriceBook, Recovery, Tier, UnitPrice
 from advisor.pricing.errors import BadBookText
 from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import LARGER, REQUEST_ONLY, USAGE_ONLY, Rule, rule_for
@@ -37,6 +37,12 @@ shadow = true                  # shown, and nobody pays
 theta = 1.0                    # share of what was lost that is given back
 cap = 0.2                      # of a team's base charge on the node
 platform_cap = "0"             # what the platform adds to a team's rebates in a month at most
+
+[idle]                         # who pays for what nobody took: platform, or teams by what they are charged
+headroom = "platform"
+stranded = "platform"          # or causers
+lead_time = "platform"         # of nodes that wait for their first container
+failure = "platform"
 
 [scarcity]                     # of hours that `cohabit bill publish` told of
 gamma = 0.0                    # how strongly it moves prices; 0 is not at all
@@ -89,6 +95,13 @@ class _Interference(_Part):
     platform_cap: Number = Decimal(0)
 
 
+class _Idle(_Part):
+    headroom: Literal["platform", "teams"] = "platform"
+    stranded: Literal["platform", "teams", "causers"] = "platform"
+    lead_time: Literal["platform", "teams"] = "platform"
+    failure: Literal["platform", "teams"] = "platform"
+
+
 class _Scarcity(_Part):
     gamma: Number = Decimal(0)
 
@@ -103,6 +116,7 @@ class _Book(_Part):
     prices: dict[str, _Price] = Field(min_length=1, max_length=100)
     tiers: dict[str, Number] = Field(min_length=1, max_length=100)
     interference: _Interference = _Interference()
+    idle: _Idle = _Idle()
     scarcity: _Scarcity = _Scarcity()
 
 
@@ -153,6 +167,7 @@ def _policy(told: _Book) -> Policy:
         platform_cap_micros=_millionths(of.platform_cap),
         gamma_ppm=_millionths(told.scarcity.gamma),
         shadow=of.shadow,
+        idle=IdleKeys(**told.idle.model_dump()),
     )
 
 

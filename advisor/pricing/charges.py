@@ -17,25 +17,26 @@ from numpy.typing import NDArray
 
 from advisor.pricing.book import HOUR_US, PriceBook
 from advisor.pricing.errors import BadQuantities, NoCost, SeveralPools
-from advisor.pricing.idle import Idle, idle_shares
+from advisor.pricing.idle import causes_of, idle_shares, told_by_hour
 from advisor.pricing.line_table import SCHEMA
 from advisor.pricing.lines import KINDS, UNATTRIBUTED, Kind
 from advisor.pricing.money import MICROS, exact_total, in_order, in_order_64
 from advisor.pricing.quantity import HOUR, billed_quantity, gap_quantity
 from features.arrow import micros
 from features.order import joint, ranks
+from features.tables import IDLE
 from ingest.schema import TIMESTAMP
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNTOLD_TIER = "LS"
 """Tier of containers whose class nobody told: as everywhere, these are not best effort."""
-BASE, IDLE, REST = range(3)
+BASE, NOT_TAKEN, REST = range(3)
 """Blocks of an hour's lines, in their order: base, idle by cause, unattributed."""
 CANNOT = 2**62
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
-_Other = tuple[int, int, Kind, str, int]
-"""A line about no container: start of its hour, block, kind, account, amount."""
+_Other = tuple[int, int, Kind, str, int, str | None]
+"""A line about no container: start of its hour, block, kind, account, amount, evidence."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,18 @@ class _Weights:
     of: list[int]
     of_capacity: list[int]
 
+    def by_resource(self) -> dict[str, int]:
+        """What a micro-unit-minute of capacity counts."""
+        return dict(zip(self.resources, self.of_capacity, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What nobody took of an hour: what it is worth beside what was taken, and what it costs."""
+
+    worth: int
+    amount_micros: int
+
 
 @dataclass
 class _Lines:
@@ -102,15 +115,15 @@ class _Lines:
     others: list[_Other]
 
 
-def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle: Sequence[Idle] = ()) -> pa.Table:
+def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle: pa.Table | None = None) -> pa.Table:
     """Lines of one pool that sum to its cost, hour by hour.
 
     Args:
         metered: rows of table `metered` of the pool, any order.
         pools: its rows of table `pool_hours`, each hour once; every hour of the former is among them.
-        book: prices, tiers by class of service, rule, and who pays for the remainder. Resources that it has no price
+        book: prices, tiers by class of service, rule, and who pays for what nobody took. Resources that it has no price
             for are free. Containers without a class are of UNTOLD_TIER, those without a team UNATTRIBUTED.
-        idle: causes for which there is more than is taken; without any, the platform pays for it.
+        idle: its rows of table `idle`, any order; what is told there of no cause is headroom.
 
     Returns:
         Rows of line_table.SCHEMA, in its order: a base line for each quantity, an unattributed one for each gap, idle
@@ -131,6 +144,7 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
     count = len(rows.order)
     amounts, prices = np.zeros((2, count), np.int64), np.full((2, count), np.nan)
     lines = _Lines(amounts[0], amounts[1], prices[0], prices[1], [])
+    told = told_by_hour(IDLE.schema.empty_table() if idle is None else idle, weights.by_resource())
     pools = pools.sort_by("hour")
     starts = micros(pools["hour"])
     costs, capacities = (pools[name].to_pylist() for name in ("cost_micros", "capacity"))
@@ -138,10 +152,13 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
     for hour_us, part, cost, capacity in parts:
         rest = _share_out(rows, lines, part, weights, (cost, dict(capacity or ()), book.policy.recovery))
         if rest is None:
-            lines.others.append((hour_us, REST, "unattributed", UNATTRIBUTED, cost))
+            lines.others.append((hour_us, REST, "unattributed", UNATTRIBUTED, cost, None))
         else:
+            causes = causes_of(rest.worth, told.get(hour_us, {}), _charged(rows, lines, part[0]), book.policy.idle)
+            shares = idle_shares(rest.amount_micros, causes)
             lines.others += [
-                (hour_us, IDLE, share.kind, share.account, share.amount_micros) for share in idle_shares(rest, idle)
+                (hour_us, NOT_TAKEN, one.kind, one.account, one.amount_micros, _json(paid_by=one.paid_by))
+                for one in shares
             ]
     return _table(rows, lines, weights)
 
@@ -210,15 +227,13 @@ def _whole(column: pa.ChunkedArray) -> Ints:
 
 def _share_out(
     rows: _Rows, lines: _Lines, part: tuple[slice, Ints], weights: _Weights, pool: tuple[int, dict[str, int], str]
-) -> int | None:
-    """Fill in an hour's amounts and prices; what is idle, None where there is nothing to share by."""
+) -> _Rest | None:
+    """Fill in an hour's amounts and prices; what nobody took, None where there is nothing to share by."""
     (hour, gaps), (cost, capacity, recovery) = part, pool
     quantity = np.concatenate([rows.known[hour], rows.gap[gaps]])
     kind = np.concatenate([rows.kind[hour], rows.kind[gaps]])
     shares, sold = _shares(quantity, kind, weights.of)
-    worth = sum(
-        weight * capacity.get(name, 0) for name, weight in zip(weights.resources, weights.of_capacity, strict=True)
-    )
+    worth = sum(weight * capacity.get(name, 0) for name, weight in weights.by_resource().items())
     rest = 0 if recovery == "full" and sold else max(0, worth - sold)
     if not sold + rest:
         return None
@@ -230,7 +245,14 @@ def _share_out(
     count = hour.stop - hour.start
     lines.amount[hour], lines.gap_amount[gaps] = amounts[:count], amounts[count:-1]
     lines.price[hour], lines.gap_price[gaps] = prices[kind[:count]], prices[kind[count:]]
-    return int(amounts[-1])
+    return _Rest(rest, int(amounts[-1]))
+
+
+def _charged(rows: _Rows, lines: _Lines, hour: slice) -> dict[str, int]:
+    """What accounts are charged as base in an hour."""
+    sums = np.zeros(len(rows.accounts), np.int64)
+    np.add.at(sums, rows.account[hour], lines.amount[hour])
+    return dict(zip(rows.accounts, sums.tolist(), strict=True))
 
 
 def _shares(quantity: Ints, kind: Ints, weights: Sequence[int]) -> tuple[Ints | list[int], int]:
@@ -259,7 +281,9 @@ def _table(rows: _Rows, lines: _Lines, weights: _Weights) -> pa.Table:
     quantity = column(rows.known, none, rows.gap[gaps])
     price = np.concatenate([lines.price, np.full(len(others), np.nan), lines.gap_price[gaps]])[place]
     amount = column(lines.amount, [other[4] for other in others], lines.gap_amount[gaps])
-    about, evidence = _evidence(rows, gaps, weights)
+    about, texts = _evidence(rows, gaps, weights)
+    evidence = [*texts, *sorted({other[5] for other in others if other[5] is not None})]
+    of_others = [-1 if other[5] is None else evidence.index(other[5], len(texts)) for other in others]
     found = {
         "hour": pa.array(hours[place], TIMESTAMP),
         "kind": _texts(column(*_kinds(count, others, len(gaps))), KINDS),
@@ -269,7 +293,7 @@ def _table(rows: _Rows, lines: _Lines, weights: _Weights) -> pa.Table:
         "memo_micros": pa.nulls(len(place), pa.int64()),
         "micro_unit_minutes": _or_null(quantity),
         "unit_price_micros": pa.array(price, mask=np.isnan(price)),
-        "evidence": _texts(column(about[:count], none, about[count:]), evidence),
+        "evidence": _texts(column(about[:count], of_others, about[count:]), evidence),
     }
     return pa.table([found[field.name] for field in SCHEMA], schema=SCHEMA).combine_chunks()
 

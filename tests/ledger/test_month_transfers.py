@@ -40,7 +40,7 @@ from advisor.pricing.line_file import in_line_order, read_lines, reference
 from advisor.pricing.money import MICROS
 from cohabit.billing import draft_of, refuse_unjudged, unjudged_days
 from cohabit.explaining import explain
-from features.tables import METERED, POOL_HOURS, SCARCITY, SLOWED
+from features.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 from ingest.lake import Lake
 
 PAYING = Policy("fair-1", shadow=False, platform_cap_micros=400_000)
@@ -244,6 +244,7 @@ def test_whatever_was_judged_transfers_sum_to_zero_within_caps(
         pools=table_of(pool_rows(HOURS[:2]), POOL_HOURS),
         slowed=table_of(victims, SLOWED),
         scarcity=SCARCITY.schema.empty_table(),
+        idle=IDLE.schema.empty_table(),
     )
 
     lines, moved = bill_hours(known, book_of(policy), {"shop": before})

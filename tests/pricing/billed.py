@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from advisor.pricing.base import base_lines
 from advisor.pricing.book import HOUR_US, Policy, PriceBook, Tier, UnitPrice
-from advisor.pricing.idle import Idle
 from advisor.pricing.lines import Line, Stamp
 from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import HOUR, Rule
-from features.tables import METERED, POOL_HOURS
+from features.tables import IDLE, METERED, POOL_HOURS
 
 START_US = 1_793_491_200_000_000  # 2026-11-01 00:00 UTC
 STAMP = Stamp("2026-11", "standard-a", START_US, "2026-11", "policy-1", "model-7")
@@ -47,19 +46,33 @@ Taken: TypeAlias = pa.Table
 """Rows of table `metered`."""
 
 
+NotTaken: TypeAlias = tuple[tuple[str, str, int, dict[str, int]], ...]
+
+
 @dataclass(frozen=True)
 class Pool:
     """An hour of a pool, and why it has more than is taken."""
 
     cost_micros: int
     capacity: Mapping[str, int]
-    idle: tuple[Idle, ...] = ()
+    idle: NotTaken = ()
+    """Of each cause and resource how much, and what of it by whom."""
 
     def hours(self, *starts: int) -> pa.Table:
         """Rows of table `pool_hours`."""
         row = {"cluster": "c", "pool": STAMP.pool, "nodes": 1, "cost_micros": self.cost_micros, "cost_source": "nodes"}
         rows = [{**row, "hour": start, "capacity": list(self.capacity.items())} for start in starts]
         return pa.Table.from_pylist(rows, schema=POOL_HOURS.schema)
+
+    def not_taken(self, *starts: int) -> pa.Table:
+        """Rows of table `idle`."""
+        rows = [
+            {"cluster": "c", "pool": STAMP.pool, "hour": start, "cause": cause, "resource": resource,
+             "quantity": quantity, "by_team": list(teams.items())}
+            for start in starts
+            for cause, resource, quantity, teams in self.idle
+        ]  # fmt: skip
+        return pa.Table.from_pylist(rows, schema=IDLE.schema)
 
 
 def taken(
@@ -80,7 +93,8 @@ def taken(
 
 def billed(pool: Pool, hour: Taken, of: PriceBook, *starts: int) -> tuple[Line, ...]:
     """Lines of the hours, the first one unless told."""
-    return base_lines(hour, pool.hours(*(starts or (START_US,))), of, STAMP, idle=pool.idle)
+    starts = starts or (START_US,)
+    return base_lines(hour, pool.hours(*starts), of, STAMP, idle=pool.not_taken(*starts))
 
 
 def total(lines: Iterable[Line]) -> int:
@@ -102,7 +116,6 @@ ROWS = st.lists(
     st.tuples(st.sampled_from(TEAMS), st.sampled_from(TIERS), st.sampled_from(RESOURCES), st.integers(0, 200 * HOUR)),
     max_size=12,
 )
-CAUSES = ("idle_headroom", "idle_stranded", "idle_lead_time", "idle_failure")
 
 
 def numbered(rows: Sequence[tuple[str, str, str, int]]) -> list[tuple[str, str, str, str, int]]:
@@ -118,13 +131,14 @@ def drawn_taken(draw: st.DrawFn) -> Taken:
 
 @st.composite
 def drawn_pool(draw: st.DrawFn) -> Pool:
-    keys = st.lists(st.tuples(st.sampled_from(TEAMS), st.integers(0, 9)), max_size=3, unique_by=lambda key: key[0])
-    causes = tuple(
-        Idle(kind, draw(st.integers(0, 9)), tuple(draw(keys)))  # type: ignore[arg-type]
-        for kind in CAUSES
-    )
+    amounts = st.integers(0, 300 * HOUR)
+    idle = []
+    for cause in ("failure", "lead_time", "stranded"):
+        for resource in draw(st.sets(st.sampled_from([*RESOURCES, "gpu"]))):
+            teams = draw(st.dictionaries(st.sampled_from(TEAMS), amounts, max_size=2)) if cause == "stranded" else {}
+            idle.append((cause, resource, sum(teams.values()) + draw(amounts), teams))
     capacity = {resource: draw(st.integers(0, 1000)) * HOUR for resource in RESOURCES}
-    return Pool(draw(st.integers(-(10**9), 10**12)), capacity, causes)
+    return Pool(draw(st.integers(-(10**9), 10**12)), capacity, tuple(idle))
 
 
 BOOKS = st.sampled_from([book(), full(book())])

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from billed import (
     BOOKS,
-    CAUSES,
     HOURS,
+    POLICY,
+    NotTaken,
     Pool,
     Taken,
     accounts,
@@ -27,7 +28,7 @@ from billed import ROWS as ROWS_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.pricing.book import PriceBook, UnitPrice
+from advisor.pricing.book import IdleKeys, PriceBook, UnitPrice
 from advisor.pricing.errors import BadQuantities
 from advisor.pricing.idle import Idle, idle_shares
 from advisor.pricing.lines import PLATFORM, UNATTRIBUTED, line_json
@@ -35,6 +36,7 @@ from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import HOUR
 
 EUR = MICROS
+CAUSES = ("idle_headroom", "idle_stranded", "idle_lead_time", "idle_failure")
 CORES_10 = {"cpu": 10 * HOUR}
 
 
@@ -159,16 +161,17 @@ def test_minutes_that_nobody_knows_are_billed_to_nobody_in_particular() -> None:
 
 def test_capacity_sells_for_the_cost_and_the_remainder_is_idle_by_its_cause() -> None:
     hour = taken(("ads", "c0", "prod", "cpu", 4 * HOUR), ("batch", "c1", "batch", "cpu", 4 * HOUR))
-    causes = (Idle("idle_headroom", 2, (("ads", 1), ("batch", 0))), Idle("idle_failure", 1))
+    idle: NotTaken = (("failure", "cpu", HOUR, {}),)
 
-    lines = billed(Pool(EUR, CORES_10, causes), hour, cpu_only(book()))
+    lines = billed(Pool(EUR, CORES_10, idle), hour, cpu_only(book(replace(POLICY, idle=IdleKeys(headroom="teams")))))
 
     found = {(line.kind, line.subject.account): line.amount_micros for line in lines}
     assert found == {
         ("base", "ads"): 400_000,
         ("base", "batch"): 100_000,
-        ("idle_headroom", "ads"): 333_333,
-        ("idle_failure", PLATFORM): 166_667,
+        ("idle_headroom", "ads"): 320_000,
+        ("idle_headroom", "batch"): 80_000,
+        ("idle_failure", PLATFORM): 100_000,
     }
 
 

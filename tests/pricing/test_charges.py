@@ -6,22 +6,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from billed import CAUSES, HOURS, STAMP, START_US, TEAMS, Pool, book, drawn_pool, taken
+from billed import HOURS, STAMP, START_US, TEAMS, NotTaken, Pool, book, drawn_pool, taken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.pricing.book import HOUR_US, Policy, PriceBook, Tier, UnitPrice
+from advisor.pricing.book import HOUR_US, IdleKeys, Policy, PriceBook, Tier, UnitPrice
 from advisor.pricing.charges import UNTOLD_TIER, bill_pool_hours
 from advisor.pricing.errors import BadQuantities, NoCost, SeveralPools
-from advisor.pricing.idle import Idle, idle_shares
 from advisor.pricing.line_table import ORDER, SCHEMA
-from advisor.pricing.lines import UNATTRIBUTED
+from advisor.pricing.lines import PLATFORM, UNATTRIBUTED
 from advisor.pricing.money import MICROS, apportion
 from advisor.pricing.quantity import HOUR, LARGER, REQUEST_ONLY, USAGE_ONLY, Rule
 from features.tables import METERED
 
 RULES = st.sampled_from([LARGER, REQUEST_ONLY, USAGE_ONLY, Rule(0.5, 3.0), Rule(0.123456, 2.7)])
 AMOUNT = st.one_of(st.integers(0, 100), st.integers(0, 60 * HOUR))
+SOMEBODY = st.sampled_from(["platform", "teams"])
+KEYS = st.builds(IdleKeys, SOMEBODY, st.sampled_from(["platform", "teams", "causers"]), SOMEBODY, SOMEBODY)
 KEPT = ["account", "container", "resource", "amount_micros"]
 
 
@@ -52,7 +53,7 @@ def drawn_metered(draw: st.DrawFn) -> pa.Table:
 
 @st.composite
 def drawn_book(draw: st.DrawFn) -> PriceBook:
-    policy = Policy("p", draw(RULES), draw(st.sampled_from(["full", "remainder"])))
+    policy = Policy("p", draw(RULES), draw(st.sampled_from(["full", "remainder"])), idle=draw(KEYS))
     tiers = (Tier("LS", MICROS), Tier("BE", draw(st.sampled_from([0, 250_000, 333_333]))), Tier("SYSTEM", 0))
     weights = draw(st.sampled_from([(40_000, 5_000), (1, 10**12), (0, 7)]))
     prices = tuple(UnitPrice(name, "u", weight) for name, weight in zip(("cpu", "memory"), weights, strict=True))
@@ -71,7 +72,7 @@ def test_lines_are_the_pools_cost_in_every_hour_under_every_setting(
     """I1: recoveries, tiers, rules, causes of idle, credits, empty pools, weights of nothing."""
     pools = pool.hours(*HOURS)
 
-    lines = bill_pool_hours(metered, pools, of, idle=pool.idle)
+    lines = bill_pool_hours(metered, pools, of, idle=pool.not_taken(*HOURS))
 
     assert lines.schema.equals(SCHEMA)
     found = sums(lines)
@@ -89,7 +90,7 @@ def in_order_of(lines: pa.Table) -> pa.Array:
 @given(pool=drawn_pool(), metered=drawn_metered(), of=drawn_book())
 def test_amounts_are_what_a_loop_over_lines_says(pool: Pool, metered: pa.Table, of: PriceBook) -> None:
     """By whole numbers of any size, line by line, hour by hour."""
-    lines = bill_pool_hours(metered, pool.hours(*HOURS), of, idle=pool.idle)
+    lines = bill_pool_hours(metered, pool.hours(*HOURS), of, idle=pool.not_taken(*HOURS))
 
     for hour_us in HOURS:
         hour = pa.scalar(hour_us, SCHEMA.field("hour").type)
@@ -125,8 +126,41 @@ def by_loop(pool: Pool, rows: list[dict[str, object]], of: PriceBook) -> dict[tu
     names = [f"{number:03d}" for number in range(len(keys) + 1)]
     amounts = apportion(pool.cost_micros, [*weights, rest], names).tolist()
     found = dict(zip(keys, amounts[:-1], strict=True))
-    for share in idle_shares(amounts[-1], pool.idle):
-        found[share.kind, share.account, None, None] = share.amount_micros
+    return found | idle_by_loop(pool, rest, amounts[-1], charged_by(found), of)
+
+
+def charged_by(amounts: dict[tuple[object, ...], int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for (kind, account, *_), amount in amounts.items():
+        if kind == "base":
+            sums[str(account)] = sums.get(str(account), 0) + amount
+    return sums
+
+
+def idle_by_loop(
+    pool: Pool, rest: int, amount: int, charged: dict[str, int], of: PriceBook
+) -> dict[tuple[object, ...], int]:
+    """Worth by cause, headroom what is left of it, then each cause by its key."""
+    prices = {price.resource: price.weight_micros * MICROS for price in of.prices}
+    worth, caused = dict.fromkeys(("failure", "lead_time", "stranded"), 0), dict[str, int]()
+    for cause, resource, quantity, teams in pool.idle:
+        worth[cause] += prices.get(resource, 0) * quantity
+        for team, own in teams.items():
+            caused[team] = caused.get(team, 0) + prices.get(resource, 0) * own
+    worth["headroom"] = max(0, rest - sum(worth.values()))
+    if not any(worth.values()):
+        worth["headroom"] = 1
+    parts = apportion(amount, list(worth.values()), [f"idle_{cause}" for cause in worth]).tolist()
+    found: dict[tuple[object, ...], int] = {}
+    for cause, part in zip(worth, parts, strict=True):
+        key, keys = getattr(of.policy.idle, cause), {PLATFORM: 1}
+        if key == "causers" and worth[cause]:
+            keys = {**caused, PLATFORM: worth[cause] - sum(caused.values())}
+        elif key == "teams" and any(charged.values()):
+            keys = {account: abs(owed) for account, owed in charged.items()}
+        for account, own in zip(keys, apportion(part, list(keys.values()), list(keys)).tolist(), strict=True):
+            if own:
+                found[f"idle_{cause}", account, None, None] = own
     return found
 
 
@@ -218,10 +252,43 @@ def test_a_container_in_two_pieces_costs_its_team_the_same(part: int, of: PriceB
     assert all(abs(one[account] - other[account]) <= 2 for account in one)
 
 
-def test_causes_of_idle_are_the_only_lines_about_no_container() -> None:
-    causes = tuple(Idle(kind, weight) for kind, weight in zip(CAUSES, (1, 2, 3, 4), strict=True))  # type: ignore[arg-type]
+def test_what_nobody_took_is_told_by_cause_and_headroom_is_the_rest() -> None:
+    idle: NotTaken = (
+        ("stranded", "cpu", 2 * HOUR, {}),
+        ("lead_time", "cpu", 3 * HOUR, {}),
+        ("failure", "cpu", 4 * HOUR, {}),
+    )
+    pool = Pool(10, {"cpu": 10 * HOUR}, idle)
 
-    lines = bill_pool_hours(taken(), Pool(10, {"cpu": HOUR}).hours(START_US, START_US + HOUR_US), book(), idle=causes)
+    lines = bill_pool_hours(taken(), pool.hours(*HOURS[:2]), book(), idle=pool.not_taken(*HOURS[:2]))
 
-    told = [(row["kind"], row["amount_micros"]) for row in lines.to_pylist()]
-    assert told == [("idle_failure", 4), ("idle_headroom", 1), ("idle_lead_time", 3), ("idle_stranded", 2)] * 2
+    told = [(row["kind"], row["account"], row["amount_micros"]) for row in lines.to_pylist()]
+    by_cause = [("idle_failure", 4), ("idle_headroom", 1), ("idle_lead_time", 3), ("idle_stranded", 2)]
+    assert told == [(kind, PLATFORM, amount) for kind, amount in by_cause] * 2
+
+
+def test_where_causes_come_to_more_than_was_left_they_share_it() -> None:
+    pool = Pool(100, {"cpu": 10 * HOUR}, (("stranded", "cpu", 6 * HOUR, {}), ("failure", "cpu", 2 * HOUR, {})))
+    rows = taken(("ads", "c", "prod", "cpu", 6 * HOUR))
+
+    lines = bill_pool_hours(rows, pool.hours(START_US), book(), idle=pool.not_taken(START_US))
+
+    assert sums(lines, "kind") == {"base": 60, "idle_failure": 10, "idle_stranded": 30}
+
+
+def test_a_price_book_says_who_pays_for_each_cause() -> None:
+    idle: NotTaken = (("stranded", "cpu", 3 * HOUR, {"search": 2 * HOUR}), ("failure", "cpu", HOUR, {}))
+    pool = Pool(100, {"cpu": 10 * HOUR}, idle)
+    rows = taken(("ads", "c", "prod", "cpu", HOUR), ("search", "d", "prod", "cpu", 3 * HOUR))
+    keys = IdleKeys(headroom="teams", stranded="causers")
+
+    lines = bill_pool_hours(rows, pool.hours(START_US), book(Policy("p", idle=keys)), idle=pool.not_taken(START_US))
+
+    told = [(row["kind"], row["account"], row["amount_micros"], row["evidence"]) for row in lines.to_pylist()]
+    assert told[2:] == [
+        ("idle_failure", PLATFORM, 10, '{"paid_by":"platform"}'),
+        ("idle_headroom", "ads", 5, '{"paid_by":"teams"}'),
+        ("idle_headroom", "search", 15, '{"paid_by":"teams"}'),
+        ("idle_stranded", PLATFORM, 10, '{"paid_by":"causers"}'),
+        ("idle_stranded", "search", 20, '{"paid_by":"causers"}'),
+    ]
