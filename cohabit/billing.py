@@ -23,6 +23,7 @@ from advisor.pricing.billed_hours import Known, bill_hours
 from advisor.pricing.book import HOUR_US, PriceBook, book_at
 from advisor.pricing.line_file import write_lines
 from cohabit.billed_inputs import write_inputs
+from cohabit.errors import OtherCurrencyOfBill
 from cohabit.judging import day_of, unjudged
 from features.arrow import micros
 from ingest.lake import Lake
@@ -134,12 +135,14 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
 
     Raises:
         NoPrice: an hour has none.
+        OtherCurrencyOfBill: a bill is in another one than the price book of its hour.
     """
     pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
     metered = _of_cluster(lake.read("metered", start, end), cluster)
     slowed = _of_cluster(lake.read("slowed", start, end), cluster)
     scarcity = _of_cluster(lake.read("scarcity", start, end), cluster)
     idle = _of_cluster(lake.read("idle", start, end), cluster)
+    bills = _of_cluster(lake.read("bills", start, end), cluster)
     for pool in sorted(pc.unique(pools["pool"]).to_pylist()):
         own, taken = _where(pools, "pool", pool), _where(metered, "pool", pool)
         there = slowed.filter(pc.is_in(slowed["node"], pc.unique(taken["node"]))) if slowed.num_rows else slowed
@@ -148,7 +151,17 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
         for version in dict.fromkeys(book.version for book in versions.values()):
             hours = pa.array([hour for hour, book in versions.items() if book.version == version])
             book = next(book for book in versions.values() if book.version == version)
-            yield Part(pool, book, known.in_hours(hours))
+            part = Part(pool, book, known.in_hours(hours))
+            _refuse_other_currency(part, bills)
+            yield part
+
+
+def _refuse_other_currency(part: Part, bills: pa.Table) -> None:
+    """Nothing, if bills of a pool's hours are in the currency that they are shared out in."""
+    theirs = _where(bills, "pool", part.pool)
+    theirs = theirs.filter(pc.is_in(theirs["hour"], pc.unique(part.known.pools["hour"])))
+    for row in theirs.filter(pc.not_equal(theirs["currency"], part.book.currency)).slice(0, 1).to_pylist():
+        raise OtherCurrencyOfBill(row["bill"], row["currency"], part.book.version, part.book.currency)
 
 
 def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:

@@ -367,6 +367,16 @@ class AlreadyBegun(CohabitError):
         )
 
 
+class OtherCurrencyOfBill(CohabitError):
+    """A bill is in another currency than the price book that shares it out."""
+
+    def __init__(self, bill: str, currency: str, version: str, of_book: str) -> None:
+        super().__init__(
+            f"bill {bill!r} is in {currency}, and price book {version!r} shares it out in {of_book}: propose a price "
+            f"book in {currency}, or turn the bill into {of_book} before it is imported"
+        )
+
+
 class OtherBill(CohabitError):
     """A bill of that name was imported, and it said something else."""
 

@@ -25,7 +25,9 @@ from advisor.ledger.books import in_force
 MOST = 1000
 """Containers in one reply."""
 MOST_BEFORE = 10_000_000
+MOST_NAME = 253
 Month = Annotated[str, Path(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
+Team = Annotated[str, Query(min_length=1, max_length=MOST_NAME, description="whose; names may have any characters")]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
 Offset = Annotated[int, Query(ge=0, le=MOST_BEFORE)]
 
@@ -69,9 +71,9 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
             accounts=[account_row(one, paid) for one in accounts],
         )
 
-    @router.get("/v1/statements/{period}/{team}", responses=refusals(403, 404, 422, 503))
+    @router.get("/v1/statements/{period}/team", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
-    def of_team(period: Month, team: str, request: Request, limit: Limit = 100, offset: Offset = 0) -> TeamReply:
+    def of_team(period: Month, team: Team, request: Request, limit: Limit = 100, offset: Offset = 0) -> TeamReply:
         """What one account owes for a month, by container and kind, the most expensive first."""
         at = opened_bills(bills)
         month, account = at.account(period, team, _caller(request))

@@ -206,7 +206,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "GET /v1/prices": ("finance", "admin"),
         "GET /v1/statements": ("finance", "admin", "team"),
         "GET /v1/statements/{period}": ("finance", "admin", "team"),
-        "GET /v1/statements/{period}/{team}": ("finance", "admin", "team"),
+        "GET /v1/statements/{period}/team": ("finance", "admin", "team"),
         "POST /v1/quotes": ("finance", "admin", "team"),
         "GET /healthz": ("anyone",),
         "GET /readyz": ("anyone",),

@@ -127,7 +127,7 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/prices": {"get": ["200", "503"]},
         "/v1/statements": {"get": ["200", "403", "503"]},
         "/v1/statements/{period}": {"get": ["200", "403", "404", "422", "503"]},
-        "/v1/statements/{period}/{team}": {"get": ["200", "403", "404", "422", "503"]},
+        "/v1/statements/{period}/team": {"get": ["200", "403", "404", "422", "503"]},
         "/v1/quotes": {"post": ["200", "400", "403", "404", "408", "409", "413", "422", "503"]},
         "/v1/victims": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},

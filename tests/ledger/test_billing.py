@@ -21,10 +21,11 @@ from advisor.pricing.book import HOUR_US
 from advisor.pricing.errors import BadLineFile, NoPrice
 from advisor.pricing.line_file import read_lines, reference
 from cohabit.billing import corrections, draft_of, refuse_unmetered
-from cohabit.errors import LostInputs, NoSuchLine
+from cohabit.errors import LostInputs, NoSuchLine, OtherCurrencyOfBill
 from cohabit.explaining import explain
-from features.tables import METERED, POOL_HOURS
+from features.tables import BILLS, METERED, POOL_HOURS
 from ingest.lake import Lake
+from ingest.origin import BatchId
 
 LATER_US = round((END - timedelta(hours=5)).timestamp() * 1e6)
 TWO_BOOKS = [replace(price_book(), end_us=LATER_US), price_book("2026-11b", LATER_US)]
@@ -137,6 +138,22 @@ def test_hours_without_price_and_months_without_hours_cannot_be_billed(lake: Lak
         draft_of(lake, "other", PERIOD, books=[price_book()], folder=tmp_path, progress=lambda *_: None)
     with pytest.raises(BadPeriod):
         draft_of(lake, "c", "2026-11-01", books=[price_book()], folder=tmp_path, progress=lambda *_: None)
+
+
+@pytest.mark.parametrize(("changes", "fine"), [({}, False), ({"pool": "gpu@a"}, True), ({"currency": "EUR"}, True)])
+def test_a_bill_in_another_currency_is_not_shared_out_as_if_it_were_the_price_books(
+    lake: Lake, tmp_path: Path, changes: dict[str, str], *, fine: bool
+) -> None:
+    bill = {"cluster": "c", "hour": HOURS[3], "pool": "std@a", "bill": "aws", "item": "1", "currency": "USD"}
+    lake.append("bills", table_of([{**bill, "cost_micros": 7, **changes}], BILLS), BatchId("bill-1", 0))
+
+    if fine:
+        assert drafted(lake, tmp_path).batches
+    else:
+        with pytest.raises(
+            OtherCurrencyOfBill, match=r"bill 'aws' is in USD, and price book '2026-11' shares it out in EUR"
+        ):
+            drafted(lake, tmp_path)
 
 
 def test_a_month_is_closed_when_it_is_over_and_each_of_its_hours_was_metered(lake: Lake) -> None:

@@ -71,15 +71,23 @@ def test_a_closed_month_is_told_by_account_to_the_micro_unit_and_in_coins(
 def test_a_team_is_told_by_container_a_bounded_number_at_a_time(client: TestClient, guarding: Guarded) -> None:
     finance = as_role(client, guarding, "finance")
 
-    pages: list[dict[str, Any]] = [finance.get(f"{STATEMENT}/shop?limit=1&offset={n}").json() for n in range(3)]
+    pages: list[dict[str, Any]] = [
+        finance.get(f"{STATEMENT}/team?team=shop&limit=1&offset={n}").json() for n in range(3)
+    ]
 
     told = [(one["container"], one["kind"]) for page in pages for one in page["containers"]]
     assert told == [("web-2", "base"), ("web-1", "base"), ("web-2", "rebate")]
     assert {page["matching"] for page in pages} == {3}
     owed = sum(one["amount_micros"] for page in pages for one in page["containers"])
     assert owed == pages[0]["account"]["owed_micros"]
-    assert finance.get(f"{STATEMENT}/shop?limit=1001").status_code == 422
-    for path, status in ((f"{STATEMENT}/nobody", 404), ("/v1/statements/2026-10", 404), ("/v1/statements/x", 422)):
+    assert finance.get(f"{STATEMENT}/team?team=shop&limit=1001").status_code == 422
+    slashed = finance.get(f"{STATEMENT}/team", params={"team": "org/shop"})
+    assert "no statement of 'org/shop'" in slashed.json()["error"]
+    for path, status in (
+        (f"{STATEMENT}/team?team=nobody", 404),
+        ("/v1/statements/2026-10", 404),
+        ("/v1/statements/x", 422),
+    ):
         assert finance.get(path).status_code == status
 
 
@@ -89,13 +97,13 @@ def test_a_team_sees_its_own_closed_months_and_nothing_else(
     shop = as_role(client, guarding, "team")
     assert shop.get("/v1/statements").json() == {"statements": []}
     assert shop.get(STATEMENT).status_code == 404  # a draft may still change
-    assert shop.get(f"{STATEMENT}/shop").status_code == 404
+    assert shop.get(f"{STATEMENT}/team?team=shop").status_code == 404
     closed(office)
 
     assert [one["account"] for one in shop.get(STATEMENT).json()["accounts"]] == ["shop"]
-    assert shop.get(f"{STATEMENT}/shop").json()["account"]["account"] == "shop"
+    assert shop.get(f"{STATEMENT}/team?team=shop").json()["account"]["account"] == "shop"
     for other in ("search", "platform", "nobody"):
-        refused = shop.get(f"{STATEMENT}/{other}")
+        refused = shop.get(f"{STATEMENT}/team?team={other}")
         assert refused.status_code == 403
         assert "is for team 'shop' alone" in refused.json()["error"]
     assert shop.get("/v1/prices").status_code == 403
@@ -108,7 +116,7 @@ def test_a_token_that_is_for_no_team_sees_no_bill(office: BillOffice, process: P
         guarding.token("team")
         connection.exec_driver_sql("UPDATE tokens SET team = NULL")
 
-    for path in ("/v1/statements", STATEMENT, f"{STATEMENT}/shop", "/v1/budgets"):
+    for path in ("/v1/statements", STATEMENT, f"{STATEMENT}/team?team=shop", "/v1/budgets"):
         refused = as_role(client, guarding, "team").get(path)
         assert (refused.status_code, "is for no team" in refused.json()["error"]) == (403, True)
 
