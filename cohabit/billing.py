@@ -138,6 +138,8 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
         OtherCurrencyOfBill: a bill is in another one than the price book of its hour.
     """
     pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
+    if not pools.num_rows:
+        return
     metered = _of_cluster(lake.read("metered", start, end), cluster)
     slowed = _of_cluster(lake.read("slowed", start, end), cluster)
     scarcity = _of_cluster(lake.read("scarcity", start, end), cluster)
