@@ -22,6 +22,11 @@ setup: $(JARS) ## create the environment and fetch the jars; nothing is needed b
 demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; EXIT=1 stops after the report
 	$(BIN)/cohabit demo $(if $(KAFKA),--kafka) $(if $(EXIT),--exit)
 
+# of several processes on few cores, pools of threads wait for each other
+test laws: export OMP_NUM_THREADS := 1
+test laws: export OPENBLAS_NUM_THREADS := 1
+test laws: export POLARS_MAX_THREADS := 1
+
 test: $(JARS) ## all tests in JOBS=2 processes, with a real broker and a real Spark; prints the 15 slowest
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder
 
