@@ -52,7 +52,8 @@ def spark() -> Iterator["SparkSession"]:
     """One Spark session for the whole run."""
     from features.spark.session import spark_session
 
-    with spark_session() as session:
+    quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # to start, not to last
+    with spark_session(settings=quick) as session:
         yield session
 
 
