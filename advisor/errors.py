@@ -114,6 +114,17 @@ class StoreOutdated(AdvisorError):
         )
 
 
+class StoreNotEmpty(AdvisorError):
+    """A store is to be filled that holds something."""
+
+    def __init__(self, store: str, tables: Sequence[str]) -> None:
+        self.store, self.tables = store, tuple(tables)
+        super().__init__(
+            f"the store {store} holds {', '.join(tables)}, and nothing is ever overwritten: point COHABIT_STORE at "
+            "an empty database or a new file"
+        )
+
+
 class StoreAhead(AdvisorError):
     """A newer Cohabit has migrated the store."""
 

@@ -312,26 +312,32 @@ def writing(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def migrate(engine: Engine) -> tuple[str, str]:
+def migrate(engine: Engine, *, to: str = "head") -> tuple[str, str]:
     """Bring the database to the version of this Cohabit; several at once wait for each other.
+
+    Args:
+        engine: the store, which is made where there is none.
+        to: an earlier version that it is to be at instead.
 
     Returns:
         The version before, empty when there was none, and the one now.
 
     Raises:
         StoreUnavailable: the database does not answer.
-        StoreAhead: a newer Cohabit has migrated it.
+        StoreAhead: a newer Cohabit has migrated it, or knows the version that it is to be at.
     """
+    if to != "head":
+        _must_be_known(engine, to)
     _make_file(engine)
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATIONS_LOCK})
-        before = _version(connection)
+        before = version_of(connection)
         _must_be_known(engine, before)
         config = _config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-        return before, _version(connection)
+        command.upgrade(config, to)
+        return before, version_of(connection)
 
 
 def check(engine: Engine) -> None:
@@ -343,7 +349,7 @@ def check(engine: Engine) -> None:
         StoreAhead: a newer Cohabit has migrated it.
     """
     with reading(engine) as connection:
-        found = _version(connection)
+        found = version_of(connection)
     _must_be_known(engine, found)
     if found != newest_version():
         raise StoreOutdated(named(engine), found, newest_version())
@@ -360,7 +366,8 @@ def _must_be_known(engine: Engine, version: str) -> None:
         raise StoreAhead(named(engine), version, newest_version())
 
 
-def _version(connection: Connection) -> str:
+def version_of(connection: Connection) -> str:
+    """The version that a database is at; empty where there is no store in it."""
     return MigrationContext.configure(connection).get_current_revision() or ""
 
 

@@ -425,3 +425,45 @@ class OtherCurrency(CohabitError):
             f"price book {version!r} is in {currency} and {period} is billed in {billed_in}, so there is nothing to "
             f"compare: preview it with currency = {billed_in!r}, what matters is how its prices stand to each other"
         )
+
+
+class NotEmpty(CohabitError):
+    """A folder is to be filled that holds something."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"{folder} holds something, and nothing is ever overwritten: name an empty folder, or a new one"
+        )
+
+
+class NoBackup(CohabitError):
+    """A folder that holds no whole backup."""
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        self.folder = folder
+        super().__init__(
+            f"{folder} holds no whole backup ({reason}): name the folder that `cohabit backup make` filled"
+        )
+
+
+class DamagedBackup(CohabitError):
+    """Files of a backup are not what was written."""
+
+    def __init__(self, folder: Path, wrong: Sequence[str]) -> None:
+        self.folder, self.wrong = folder, tuple(wrong)
+        super().__init__(
+            f"{len(wrong)} files of the backup {folder} are missing or not what was written ({', '.join(wrong[:3])}): "
+            "restore another one"
+        )
+
+
+class NeverWhole(CohabitError):
+    """A lake that changes faster than it is copied."""
+
+    def __init__(self, lake: Path, tries: int) -> None:
+        self.lake = lake
+        super().__init__(
+            f"files of the lake {lake} went away during each of {tries} tries to copy it: back up while "
+            "`cohabit lake compact` does not run"
+        )

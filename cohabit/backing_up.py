@@ -1,0 +1,233 @@
+"""Backing up: lake, registry, bills, kept plans and store as one folder that can be checked, and back. An edge.
+
+What refers comes before what it refers to: the store, then files of bills, plans and bundles, then what the lake says
+counts, then its data. Each of these is written before something refers to it and never changed, so that a copy that is
+made while everything goes on has all that it needs.
+"""
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Engine
+
+from advisor.store_dump import dump, load, refuse_filled
+from cohabit.errors import DamagedBackup, NeverWhole, NoBackup, NotEmpty
+from features.tables import TABLES
+from ingest.lake import Lake
+
+FORMAT = 1
+MANIFEST = "backup.json"
+STORE = "store"
+TRIES = 3
+"""Of copying a lake whose compaction takes files away meanwhile."""
+CHUNK = 1 << 20
+Progress = Callable[[str, int, int], None]
+"""Told what is copied, how many bytes are, and of how many."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A file of a backup: its size, and SHA-256, hex."""
+
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a backup holds, written last: without it a folder is none.
+
+    Args:
+        format: of this record.
+        made_at: when it was begun, ISO 8601, UTC.
+        cluster: whose.
+        store_version: of the store.
+        files: by path below the folder.
+    """
+
+    format: int
+    made_at: str
+    cluster: str
+    store_version: str
+    files: dict[str, Kept]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(kept.size for kept in self.files.values())
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are that are backed up.
+
+    Args:
+        cluster: whose they are.
+        folders: by name, in the order in which they are copied; `lake` is the last one.
+        store: tokens, audit, plans and bills.
+    """
+
+    cluster: str
+    folders: Mapping[str, Path]
+    store: Engine
+
+
+def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
+    """Copy everything into a new folder while everything goes on.
+
+    Args:
+        places: what is copied; a folder that is not there is an empty one.
+        folder: must be empty, or not there.
+        progress: told as it goes.
+
+    Raises:
+        NotEmpty: the folder holds something.
+        StoreOutdated: there is no store.
+        NeverWhole: files of the lake vanish again and again.
+    """
+    _refuse_filled(folder)
+    made_at = datetime.now(UTC)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # it holds digests of tokens
+    version = dump(places.store, folder / STORE)
+    files = {_below(path, folder): _kept(path) for path in _files(folder / STORE)}
+    for name, source in places.folders.items():
+        files |= {f"{name}/{path}": kept for path, kept in _copied(source, folder / name, name, progress).items()}
+    found = Manifest(FORMAT, made_at.strftime("%Y-%m-%dT%H:%M:%SZ"), places.cluster, version, files)
+    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(found, order="sorted"), indent=1))
+    return found
+
+
+def verify(folder: Path, progress: Progress) -> Manifest:
+    """What a backup holds, after reading all of it.
+
+    Raises:
+        NoBackup: the folder holds none, or an unfinished one.
+        DamagedBackup: files are missing, or are not what was written.
+    """
+    try:
+        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except OSError as error:
+        raise NoBackup(folder, error.strerror or str(error)) from error
+    except msgspec.DecodeError as error:
+        raise NoBackup(folder, str(error)) from error
+    if found.format != FORMAT:
+        raise NoBackup(folder, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+    done, wrong = 0, []
+    for path, kept in found.files.items():
+        inside = (folder / path).resolve().is_relative_to(folder.resolve())
+        if not inside or not (folder / path).is_file() or _kept(folder / path) != kept:
+            wrong.append(path)
+        done += kept.size
+        progress("checked", done, found.size)
+    if wrong:
+        raise DamagedBackup(folder, wrong)
+    return found
+
+
+def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
+    """Put a backup into the places that settings name, none of which may hold anything.
+
+    Args:
+        places: where everything goes.
+        folder: of the backup; all of it is checked before anything is written.
+        progress: told as it goes.
+
+    Raises:
+        NoBackup, DamagedBackup: see `verify`.
+        NotEmpty, StoreNotEmpty: something is there; nothing was written.
+        StoreAhead: a newer Cohabit made it.
+    """
+    found = verify(folder, progress)
+    for target in places.folders.values():
+        _refuse_filled(target)
+    refuse_filled(places.store)
+    for name, target in places.folders.items():
+        _put_back(folder / name, target, name, progress)
+    load(places.store, folder / STORE, found.store_version)
+    return found
+
+
+def _copied(source: Path, target: Path, name: str, progress: Progress) -> dict[str, Kept]:
+    """What was copied of a folder; again from the start where compaction took files of the lake away meanwhile."""
+    for _ in range(TRIES):
+        try:
+            found = _copy(source, target, name, progress)
+        except FileNotFoundError:
+            found = None
+        if found is not None and not (name == "lake" and _lacking(target)):
+            return found
+        shutil.rmtree(target, ignore_errors=True)
+    raise NeverWhole(source, TRIES)
+
+
+def _lacking(root: Path) -> bool:
+    """Whether a lake says that a file counts which is not there."""
+    lake = Lake.open(root, TABLES)
+    return any(not Path(path).is_file() for table in TABLES for path in lake.files(table))
+
+
+def _copy(source: Path, target: Path, name: str, progress: Progress) -> dict[str, Kept]:
+    """Copy a folder, Parquet files last, as listed once the others were copied, which say what of them counts."""
+    target.mkdir(parents=True, exist_ok=True)
+    small = [path for path in _files(source) if path.suffix != ".parquet"]
+    found = {_below(path, source): _copy_file(path, target / _below(path, source)) for path in small}
+    large, done = [path for path in _files(source) if path.suffix == ".parquet"], 0
+    total = sum(path.stat().st_size for path in large)
+    for path in large:
+        kept = found[_below(path, source)] = _copy_file(path, target / _below(path, source))
+        done += kept.size
+        progress(name, done, total)
+    return found
+
+
+def _put_back(source: Path, target: Path, name: str, progress: Progress) -> None:
+    """A folder appears under its name once it is whole."""
+    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _copy(source, beside, name, progress)
+        if target.exists():
+            target.rmdir()
+        beside.rename(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _copy_file(path: Path, target: Path) -> Kept:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as source, target.open("xb") as copy:
+        while chunk := source.read(CHUNK):
+            copy.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return Kept(size, digest.hexdigest())
+
+
+def _kept(path: Path) -> Kept:
+    with path.open("rb") as file:
+        return Kept(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files below a folder, links and unfinished ones left out."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (path for name in sorted(names) if not (path := Path(place, name)).is_symlink() and name[0] != ".")
+
+
+def _below(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _refuse_filled(folder: Path) -> None:
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise NotEmpty(folder)

@@ -1,0 +1,101 @@
+"""`cohabit backup`: everything as one folder, and back. make, verify, restore."""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.command_line import settings, told_plainly
+from cohabit.console import bar, console
+from cohabit.store_commands import checked, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Engine
+
+    from cohabit.backing_up import Manifest, Places, Progress
+    from cohabit.settings import Settings
+
+backup_app = typer.Typer(
+    no_args_is_help=True,
+    help="Lake, models, plans, bills and store as one folder that can be checked, and back.",
+)
+BackupFolder = Annotated[Path, typer.Argument(help="Of the backup.")]
+
+
+@backup_app.callback()
+def backup() -> None:
+    """Lake, models, plans, bills and store as one folder that can be checked, and back."""
+
+
+@backup_app.command("make")
+@told_plainly
+def make_command(folder: Annotated[Path, typer.Argument(help="Gets the backup; empty, or not there.")]) -> None:
+    """Copy everything while everything goes on: lake, registry, plans, lines of bills, and the store.
+
+    The store is written as Parquet, so that it can be restored into SQLite or PostgreSQL alike. Who is logged in with
+    a browser is left out, and so are snapshots, which `cohabit refresh` makes anew. Keep the folder as you keep the
+    store: it holds digests of tokens.
+    """
+    from cohabit.backing_up import back_up
+
+    own = settings()
+    with checked(own) as engine, _shown("backing up") as progress:
+        _tell("backed up", folder, back_up(_places(own, engine), folder, progress))
+
+
+@backup_app.command("verify")
+@told_plainly
+def verify_command(folder: BackupFolder) -> None:
+    """Read all of a backup and compare it with what was written."""
+    from cohabit.backing_up import verify
+
+    with _shown("checking") as progress:
+        _tell("whole", folder, verify(folder, progress))
+
+
+@backup_app.command("restore")
+@told_plainly
+def restore_command(folder: BackupFolder) -> None:
+    """Put a backup into the places that settings name, none of which may hold anything.
+
+    It is checked first, then the store is brought to the version of this Cohabit. Afterwards: `cohabit refresh`.
+    """
+    from cohabit.backing_up import restore
+
+    own = settings()
+    with opened(own) as engine, _shown("restoring") as progress:
+        _tell("restored", folder, restore(_places(own, engine), folder, progress))
+
+
+def _places(own: "Settings", engine: "Engine") -> "Places":
+    from cohabit.backing_up import Places
+    from cohabit.proposing import PLANS
+    from ingest.lake_layout import local_folder
+
+    folders = {"lines": own.lines, "plans": own.registry.parent / PLANS, "registry": own.registry}
+    return Places(own.cluster, {**folders, "lake": local_folder(own.lake)}, engine)
+
+
+@contextmanager
+def _shown(title: str) -> "Iterator[Progress]":
+    """Tells every twentieth."""
+    told: dict[str, int] = {}
+    with bar(title) as shown:
+
+        def progress(what: str, done: int, of: int) -> None:
+            if (part := done * 20 // max(of, 1)) != told.get(what):
+                told[what] = part
+                shown.tell(f"{title}: {what}, MB", done // 1_000_000, of // 1_000_000)
+
+        yield progress
+
+
+def _tell(what: str, folder: Path, found: "Manifest") -> None:
+    console.print(
+        f"{what}: {folder}, cluster {found.cluster}, made {found.made_at}, {len(found.files):,} files, "
+        f"{found.size:,} bytes, store version {found.store_version}",
+        soft_wrap=True,
+    )

@@ -1,0 +1,225 @@
+"""Backup: everything as one folder, checked, and back into either database with the same bytes."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from billed import START_US
+from metered_month import lake_of, pool_rows, price_book, rows
+from months_drawn import ANN, BOB, NOW_US, PERIOD
+from offices import Bureau, mixed
+from sqlalchemy import Engine, select
+
+from advisor.audit import Entry
+from advisor.errors import StoreAhead, StoreNotEmpty
+from advisor.ledger import book_store, ledger_store
+from advisor.ledger.closing import Closing
+from advisor.pricing.book import HOUR_US
+from advisor.store import METADATA, SESSIONS, migrate, open_store, reading, writing
+from cohabit.backing_up import MANIFEST, Places, back_up, restore, verify
+from cohabit.billing import draft_of
+from cohabit.errors import DamagedBackup, NeverWhole, NoBackup, NotEmpty
+from cohabit.explaining import explain
+from cohabit.focus_export import export_focus
+from cohabit.statements import write_statement
+from features.tables import TABLES
+from ingest.lake import Lake
+
+ENTRY = Entry(0, "ann", "finance", "x", "y", "done", "r")
+FOLDERS = ("lines", "plans", "registry", "lake")
+
+
+def places_in(root: Path, store: Engine) -> Places:
+    return Places("c", {name: root / name for name in FOLDERS}, store)
+
+
+def quietly(_what: str, _done: int, _of: int) -> None:
+    pass
+
+
+def fill(places: Places) -> None:
+    """A closed month, a proposal with an export, a bundle and a kept plan."""
+    store, folders = places.store, places.folders
+    migrate(store)
+    lake = lake_of(folders["lake"], rows(), pool_rows())
+    book_store.propose(store, price_book(), START_US - HOUR_US, ENTRY)
+    book_store.approve(store, "2026-11", "bob", START_US - HOUR_US, ENTRY)
+    closing, books = Closing(store, "c", lambda: NOW_US), book_store.books(store)
+    draft = draft_of(lake, "c", PERIOD, books=books, folder=folders["lines"], progress=lambda *_: None)
+    closing.close(PERIOD, closing.begin(draft, 0, ANN).digest, BOB)
+    Bureau(store).put(mixed())
+    for name, content in (
+        ("registry/current", "one\n"),
+        ("registry/one/model.onnx", "x"),
+        ("plans/p1/rest.msgpack", "y"),
+    ):
+        path = folders["registry"].parent / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+@pytest.fixture
+def places(store_address: str, tmp_path: Path) -> Iterator[Places]:
+    with open_store(store_address) as store:
+        found = places_in(tmp_path / "site", store)
+        fill(found)
+        yield found
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that people and programs are told of a site."""
+
+    statements: tuple[bytes, ...]
+    proposals: tuple[object, ...]
+    explained: dict[str, object]
+    lake: dict[str, list[dict[str, object]]]
+    store: dict[str, list[tuple[object, ...]]]
+
+
+def told(places: Places, scratch: Path) -> Told:
+    store, lines = places.store, places.folders["lines"]
+    scratch.mkdir()
+    for suffix in (".csv", ".html"):
+        write_statement(store, "c", PERIOD, "shop", folder=lines, out=scratch / f"shop{suffix}")
+    export_focus(store, "c", PERIOD, folder=lines, out=scratch / "focus.csv", grain="day", progress=lambda *_: None)
+    batch = ledger_store.batches(store, "c", PERIOD)[0].batch
+    lake = Lake.open(places.folders["lake"], TABLES)
+    with reading(store) as connection:
+        kept = {
+            table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+            for table in METADATA.sorted_tables
+            if table is not SESSIONS
+        }
+    return Told(
+        tuple((scratch / name).read_bytes() for name in ("shop.csv", "shop.html", "focus.csv")),
+        tuple(Bureau(store).desk.listed()),
+        explain(store, "c", f"{batch.sha256[:12]}-0", lines).again,
+        {name: lake.read(name).to_pylist() for name in TABLES},
+        kept,
+    )
+
+
+def test_what_was_destroyed_comes_back_to_the_byte(places: Places, tmp_path: Path) -> None:
+    """Lake, registry, plans, bills and store are gone; the new store is another file, or another kind of database."""
+    before = told(places, tmp_path / "before")
+    made = back_up(places, tmp_path / "backup", quietly)
+    shutil.rmtree(tmp_path / "site")
+
+    with open_store(str(tmp_path / "new.sqlite")) as store:
+        again = places_in(tmp_path / "site", store)
+        assert restore(again, tmp_path / "backup", quietly) == made
+        after = told(again, tmp_path / "after")
+        with writing(store) as connection:
+            connection.execute(SESSIONS.delete())
+        assert (tmp_path / "site" / "registry" / "current").read_text() == "one\n"
+        assert (tmp_path / "site" / "plans" / "p1" / "rest.msgpack").read_text() == "y"
+
+    assert after == before
+    assert sum(len(rows) for rows in before.store.values()) > 10
+
+
+def test_a_restored_store_numbers_on(places: Places, tmp_path: Path, store_address: str) -> None:
+    back_up(places, tmp_path / "backup", quietly)
+    before = Bureau(places.store).desk.listed()
+    if places.store.dialect.name == "postgresql":
+        with writing(places.store) as connection:
+            for statement in ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):
+                connection.exec_driver_sql(statement)
+    else:
+        Path(store_address).unlink()
+        places.store.dispose()
+
+    restore(places_in(tmp_path / "new", places.store), tmp_path / "backup", quietly)
+    Bureau(places.store).put(mixed("p2", victims=("other",)))
+
+    assert {one.plan.plan for one in Bureau(places.store).desk.listed()} == {"p1", "p2"}
+    assert len(before) == 1
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Places]:
+    with open_store(str(tmp_path / "store.sqlite")) as store:
+        found = places_in(tmp_path / "site", store)
+        fill(found)
+        yield found
+
+
+def test_nothing_is_ever_overwritten(site: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    back_up(site, folder, quietly)
+
+    with pytest.raises(NotEmpty, match="nothing is ever overwritten"):
+        back_up(site, folder, quietly)
+    with pytest.raises(NotEmpty, match="lines holds something"):
+        restore(site, folder, quietly)
+    with pytest.raises(StoreNotEmpty, match="point COHABIT_STORE at an empty database"):
+        restore(places_in(tmp_path / "new", site.store), folder, quietly)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("damage", ["changed", "gone", "outside"])
+def test_a_damaged_backup_restores_nothing(site: Places, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "backup"
+    made = back_up(site, folder, quietly)
+    path = next(path for path in made.files if path.startswith("lines/"))
+    if damage == "changed":
+        (folder / path).write_bytes(b"x" * made.files[path].size)
+    elif damage == "gone":
+        (folder / path).unlink()
+    else:
+        facts = json.loads((folder / MANIFEST).read_text())
+        facts["files"]["../site/registry/current"] = facts["files"]["registry/current"]
+        (folder / MANIFEST).write_text(json.dumps(facts))
+
+    with open_store(str(tmp_path / "new.sqlite")) as store, pytest.raises(DamagedBackup, match="1 files of the backup"):
+        restore(places_in(tmp_path / "new", store), folder, quietly)
+    assert not (tmp_path / "new.sqlite").exists()
+
+
+@pytest.mark.parametrize("manifest", [None, "{", '{"format": 1}', "newer"])
+def test_a_folder_without_a_whole_manifest_is_no_backup(site: Places, tmp_path: Path, manifest: str | None) -> None:
+    folder = tmp_path / "backup"
+    back_up(site, folder, quietly)
+    whole = (folder / MANIFEST).read_text()
+    if manifest is None:
+        (folder / MANIFEST).unlink()
+    else:
+        (folder / MANIFEST).write_text(whole.replace('"format": 1', '"format": 2') if manifest == "newer" else manifest)
+
+    with pytest.raises(NoBackup, match="holds no whole backup"):
+        verify(folder, quietly)
+
+
+def test_a_store_of_a_newer_version_is_not_restored(site: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    made = back_up(site, folder, quietly)
+    text = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(text.replace(f'"store_version": "{made.store_version}"', '"store_version": "9999"'))
+
+    with open_store(str(tmp_path / "new.sqlite")) as store, pytest.raises(StoreAhead, match="upgrade Cohabit"):
+        restore(places_in(tmp_path / "new", store), folder, quietly)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_lake_that_changes_meanwhile_is_copied_again(site: Places, tmp_path: Path, *, comes_back: bool) -> None:
+    """Compaction takes files away; what says that they count was copied before."""
+    folder, away = tmp_path / "backup", tmp_path / "away"
+    first = Path(Lake.open(site.folders["lake"], TABLES).files("metered")[0])
+
+    def lose(what: str, _done: int, _of: int) -> None:
+        if what == "lines" and first.exists():
+            first.rename(away)
+        if what == "lake" and comes_back and away.exists():
+            away.rename(first)
+
+    if comes_back:
+        back_up(site, folder, lose)
+        assert any(path.endswith(first.name) for path in verify(folder, quietly).files)
+    else:
+        with pytest.raises(NeverWhole, match="during each of 3 tries"):
+            back_up(site, folder, lose)
+        assert not (folder / MANIFEST).exists()
