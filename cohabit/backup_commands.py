@@ -22,6 +22,8 @@ backup_app = typer.Typer(
     no_args_is_help=True,
     help="Lake, models, plans, bills and store as one folder that can be checked, and back.",
 )
+LITTLE = 20_000_000
+"""Bytes that are copied before anybody has read how far it is."""
 BackupFolder = Annotated[Path, typer.Argument(help="Of the backup.")]
 
 
@@ -81,12 +83,13 @@ def _places(own: "Settings", engine: "Engine") -> "Places":
 
 @contextmanager
 def _shown(title: str) -> "Iterator[Progress]":
-    """Tells every twentieth."""
+    """Tells every twentieth, and of little the end alone."""
     told: dict[str, int] = {}
     with bar(title) as shown:
 
         def progress(what: str, done: int, of: int) -> None:
-            if (part := done * 20 // max(of, 1)) != told.get(what):
+            part = done * 20 // max(of, 1) if of > LITTLE else done // max(of, 1)
+            if part != told.get(what, 0):
                 told[what] = part
                 shown.tell(f"{title}: {what}, MB", done // 1_000_000, of // 1_000_000)
 
