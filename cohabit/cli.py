@@ -9,6 +9,7 @@ import typer
 from cohabit.backup_commands import backup_app
 from cohabit.bill_commands import bill_app
 from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
+from cohabit.config_commands import config_app
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
 from cohabit.proposal_commands import proposals_app
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.add_typer(lake_app, name="lake")
 app.add_typer(bill_app, name="bill")
 app.add_typer(backup_app, name="backup")
+app.add_typer(config_app, name="config")
 app.add_typer(doctor_app, name="doctor")
 app.add_typer(store_app, name="store")
 app.add_typer(token_app, name="token")

@@ -4,7 +4,7 @@ COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores st
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -30,7 +30,7 @@ OUTSIDE = ("COHABIT_CACHE",)
 class Branch(BaseModel):
     """A frozen group of settings; a name it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def _roles_by_value(given: object) -> dict[str, TokenRole]:
@@ -55,10 +55,15 @@ class KafkaSettings(Branch):
     """COHABIT_KAFKA__*: where metrics come from."""
 
     bootstrap: str = "127.0.0.1:9092"
+    """Brokers, host:port by commas."""
     group: str = "cohabit-ingest"
+    """Consumer group; ingests of one group share the partitions."""
     session_timeout_ms: int = Field(default=45_000, ge=500)
+    """After so long without a sign of life a consumer's partitions go to the others."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Where `cohabit ingest` tells Prometheus how it does; left out, nowhere."""
     metrics_host: str = "127.0.0.1"
+    """Address of that."""
     topics: str = ""
     """Foreign topics to land too: NAME=FORMAT, by commas."""
 
@@ -67,7 +72,9 @@ class SparkSettings(Branch):
     """COHABIT_SPARK__*: where features are computed. Without a master small lakes are computed in one process."""
 
     master: str | None = None
+    """Spark master, as in spark://host:7077."""
     driver_memory: str = "2g"
+    """Of the driver, as Spark writes it."""
 
 
 def _urls(told: object) -> object:
@@ -111,11 +118,15 @@ class AdvisorSettings(Branch):
     caller_burst: int = Field(default=100, ge=1)
     """How many of them at once."""
     port: int = Field(default=8080, ge=0, le=65535)
+    """Of the listener for people and tools; 0 takes a free one."""
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
+    """Of the listener for schedulers; 0 takes a free one."""
     scheduler_host: Address = IPv4Address("127.0.0.1")
+    """Address of the listener for schedulers; another than loopback needs certificates."""
     scheduler_certificate: Path | None = None
     """PEM, with what the schedulers' caFile signed."""
     scheduler_key: Path | None = None
+    """PEM, the key of that certificate."""
     scheduler_client_ca: Path | None = None
     """PEM: who signed the certificates of schedulers; nobody else is answered."""
     filter: Literal["off", "zero"] = "off"
@@ -125,6 +136,7 @@ class AdvisorSettings(Branch):
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
     """Other servers of the same cluster, by commas, as in http://10.0.0.6:8081: told of pods on their way."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
+    """From older features nothing is advised: all scores are 0, and /readyz says why."""
     served_share: float = Field(default=0.01, ge=0, le=1)
     """Share of requests of which one feature vector is kept, for `cohabit skew`."""
 
@@ -226,10 +238,16 @@ class BudgetSettings(Branch):
 class Settings(Branch):
     """COHABIT_*: everything that can be set."""
 
+    environment: Literal["development", "production"] = "development"
+    """In production, defaults that are unsafe or get lost are refused."""
     cluster: str = "default"
+    """Name of the cluster: rows of others in the lake are passed over."""
     lake: str = "cohabit-data/lake"
+    """Folder of landed metrics and of everything that is computed from them."""
     registry: Path = Path("cohabit-data/registry")
+    """Folder of model bundles; store and kept plans are beside it unless set."""
     snapshots: Path = Path("cohabit-data/snapshots")
+    """Folder through which `cohabit refresh` tells `cohabit serve` of the cluster."""
     lines: Path = Path("cohabit-data/lines")
     """Folder of billed lines and what they were made of; bills cannot be explained without it."""
     store: str | None = None
@@ -241,6 +259,22 @@ class Settings(Branch):
     advisor: AdvisorSettings = AdvisorSettings()
     proposals: ProposalSettings = ProposalSettings()
     budgets: BudgetSettings = BudgetSettings()
+
+    @model_validator(mode="after")
+    def _production_is_safe(self) -> Self:
+        if self.environment == "production" and (unsafe := tuple(self._unsafe())):
+            raise ValueError(f"COHABIT_ENVIRONMENT=production: {'; '.join(unsafe)}")
+        return self
+
+    def _unsafe(self) -> Iterator[str]:
+        if self.advisor.access == "open":
+            yield "whoever reaches the listener may ask and decide: set COHABIT_ADVISOR__ACCESS=tokens"
+        if self.cluster == Settings.model_fields["cluster"].default:
+            yield "rows and bills need the name of their cluster: set COHABIT_CLUSTER"
+        folders = {"LAKE": self.lake, "REGISTRY": self.registry, "SNAPSHOTS": self.snapshots, "LINES": self.lines}
+        for name, folder in folders.items():
+            if not str(folder).startswith(("/", "file:///")):
+                yield f"{folder} depends on where a command is started: set COHABIT_{name} to an absolute path"
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:

@@ -1,0 +1,76 @@
+"""Configuration checks: whether what settings name is there and can be used. An edge."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from advisor.errors import AdvisorError
+from advisor.store import check, open_store
+from cohabit.doctor import Finding, ok, problem, warning
+from cohabit.settings import Settings
+from cohabit.store_commands import address_of
+from ingest.errors import IngestError
+from ingest.lake_layout import local_folder
+from models.bundle import read_bundle
+from models.errors import ModelsError
+from models.registry import Registry
+
+WAIT_S = 2.0
+
+
+def findings(own: Settings) -> Iterator[Finding]:
+    """What is well, and what has to be done before the line works; nothing is written."""
+    if own.environment == "production":
+        yield ok("COHABIT_ENVIRONMENT", "production; no unsafe default is left")
+    else:
+        yield warning("COHABIT_ENVIRONMENT", "development: set it to production where others depend on this")
+    try:
+        yield _folder("COHABIT_LAKE", local_folder(own.lake))
+    except IngestError as error:
+        yield problem("COHABIT_LAKE", str(error))
+    for name in ("registry", "snapshots", "lines"):
+        yield _folder(f"COHABIT_{name.upper()}", getattr(own, name))
+    yield _store(own)
+    yield _model(own)
+    yield from (_broker(server.strip()) for server in own.kafka.bootstrap.split(","))
+
+
+def _folder(name: str, folder: Path) -> Finding:
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        return problem(name, f"{there} is no folder: name another")
+    if not os.access(there, os.W_OK | os.X_OK):
+        return problem(name, f"{there} cannot be written by this user: change its owner, or name another")
+    return ok(name, f"{folder}" if there == folder else f"{folder}, made when needed")
+
+
+def _store(own: Settings) -> Finding:
+    try:
+        with open_store(address_of(own)) as engine:
+            check(engine)
+    except AdvisorError as error:
+        return problem("COHABIT_STORE", str(error))
+    return ok("COHABIT_STORE", "answers, and is of this version")
+
+
+def _model(own: Settings) -> Finding:
+    if not own.registry.is_dir() or (current := Registry(own.registry).current()) is None:
+        return warning("model", "none is promoted, so nothing is advised: `cohabit train`")
+    try:
+        read_bundle(current)
+    except ModelsError as error:
+        return problem("model", str(error))
+    return ok("model", f"{current.name} is whole")
+
+
+def _broker(server: str) -> Finding:
+    host, _, port = server.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), WAIT_S):
+            return ok("COHABIT_KAFKA__BOOTSTRAP", f"{server} answers")
+    except ValueError:
+        return problem("COHABIT_KAFKA__BOOTSTRAP", f"{server} is no host:port")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return warning("COHABIT_KAFKA__BOOTSTRAP", f"{server} does not answer ({reason}): start it, or name another")

@@ -1,0 +1,55 @@
+"""`cohabit config`: what is set, whether it works, and what can be set. show, check, reference."""
+
+import os
+
+import typer
+from rich.table import Table
+
+from cohabit.command_line import settings, told_plainly
+from cohabit.console import console
+
+config_app = typer.Typer(no_args_is_help=True, help="What is set, whether it works, and what can be set.")
+
+
+@config_app.callback()
+def config() -> None:
+    """What is set, whether it works, and what can be set."""
+
+
+@config_app.command("show")
+@told_plainly
+def show_command() -> None:
+    """Every setting in force, and whether the environment or the default says so; passwords are left out."""
+    from cohabit.configuration import sections
+
+    table = Table(title="settings", title_justify="left")
+    for heading in ("variable", "value", "from", "meaning"):
+        table.add_column(heading, overflow="fold")
+    for section in sections(settings(), os.environ):
+        for one in section.settings:
+            table.add_row(one.name, one.value or "–", "environment" if one.given else "default", one.meaning)
+        table.add_section()
+    console.print(table)
+
+
+@config_app.command("check")
+@told_plainly
+def check_command() -> None:
+    """Look whether what settings name is there and can be used: folders, store, model, brokers; exit 1 if not.
+
+    Nothing is written. In production (COHABIT_ENVIRONMENT) every command refuses defaults that are unsafe.
+    """
+    from cohabit.config_checks import findings
+    from cohabit.doctor import show_findings
+
+    raise typer.Exit(not show_findings(findings(settings())))
+
+
+@config_app.command("reference")
+@told_plainly
+def reference_command() -> None:
+    """Every setting with its default and meaning, as Markdown: docs/settings.md."""
+    from cohabit.configuration import as_markdown, sections
+    from cohabit.settings import Settings
+
+    typer.echo(as_markdown(sections(Settings(), {})), nl=False)
