@@ -169,7 +169,8 @@ def test_a_closer_that_is_killed_at_any_point_leaves_months_whole_or_untouched(p
 
 
 def begun(closing: Closing, period: str) -> Draft:
-    of = draft(*(batch("p", ("ads", "base", n), ("search", "base", 2 * n), day=n) for n in range(1, 20)), period=period)
+    made = (batch("p", ("ads", "base", n), ("search", "base", 2 * n), day=n) for n in range(1, 20))
+    of = draft(*(replace(one, about=period) for one in made), period=period)
     closing.begin(of, 0, ANN)
     return of
 
@@ -191,6 +192,12 @@ def _is_whole_or_untouched(engine: Engine, period: str, of: Draft) -> None:
     assert ledger_store.total(engine, "c") == 0
 
 
+def of_month(of: Draft, cluster: str, period: str) -> Draft:
+    """The same, of another month."""
+    batches = tuple(replace(one, about=period) for one in of.batches)
+    return replace(of, cluster=cluster, period=period, batches=batches)
+
+
 class Months(RuleBasedStateMachine):
     """Whatever people do in whatever order: closed months stay, money sums to zero, who saw an old version is told."""
 
@@ -204,7 +211,7 @@ class Months(RuleBasedStateMachine):
         before = self.closing.one(period)
         seen = before.version - 1 if stale and before.version else before.version
         try:
-            after = self.closing.begin(replace(of, cluster=self.closing.cluster, period=period), seen, ANN)
+            after = self.closing.begin(of_month(of, self.closing.cluster, period), seen, ANN)
         except PeriodChanged:
             assert seen != before.version
         except PeriodState:
