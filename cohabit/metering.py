@@ -23,10 +23,14 @@ from ingest.selection import microseconds
 
 MOST_BYTES = 1 << 28
 HOUR = timedelta(hours=1)
+PATIENCE = timedelta(days=1)
+"""So long usage may be on its way: hours that have been over as long are metered although none came after them."""
 
 
-def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None) -> Hours:
+def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now: datetime) -> Hours:
     """The hours that options name; without, those from the last metered one until the last full one in the lake.
+
+    An hour that is not over is left out, also where `end` names it: it would count as metered without what is to come.
 
     Raises:
         EmptyLake: there is no usage.
@@ -39,11 +43,14 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None) -> 
     first_us = _hour_us("--from", start)
     if first_us is None:
         first_us = min(low for low, _ in spans) // HOUR_US * HOUR_US if metered_us is None else metered_us
-    end_us = _hour_us("--to", end)
-    if end_us is None:
-        end_us = max(high for _, high in spans) // HOUR_US * HOUR_US
+    landed_us = max((high for _, high in spans), default=0) // HOUR_US * HOUR_US
+    named_us = _hour_us("--to", end)
+    over_us = max(landed_us, microseconds(now - PATIENCE) // HOUR_US * HOUR_US)
+    end_us = landed_us if named_us is None else min(named_us, over_us)
     if end_us <= first_us and (start is not None or end is not None):
-        raise BadOption("no hour lies between --from and --to: --to names the first hour that is not metered any more")
+        raise BadOption(
+            "no hour that is over lies between --from and --to: --to names the first hour that is not metered any more"
+        )
     return Hours(first_us, max(0, (end_us - first_us) // HOUR_US))
 
 

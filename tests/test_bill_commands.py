@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from cohabit.cli import app
 from cohabit.command_parts import TOPICS
+from cohabit.errors import BadOption
+from cohabit.metering import hours_to_meter
 from cohabit.simulation import simulate_into
 from features.tables import TABLES
 from ingest.lake import Lake
@@ -62,6 +64,18 @@ def test_hours_that_are_over_are_metered_once_and_again_when_told(folder: Path, 
     assert "nothing to meter" in nothing[1]
 
 
+def test_hours_that_are_not_over_are_not_metered_whatever_is_named(folder: Path) -> None:
+    lake, hour = Lake.open(folder / "lake", TABLES), timedelta(hours=1)
+    month = (PLAN.start, PLAN.start + timedelta(days=31))
+
+    soon = hours_to_meter(lake, *month, PLAN.start + timedelta(hours=2.5))
+    later = hours_to_meter(lake, *month, PLAN.start + timedelta(days=3.5))
+
+    assert (soon.count, later.count) == (2, 60)  # in the first day usage may come; then nothing more is waited for
+    with pytest.raises(BadOption, match="no hour that is over"):
+        hours_to_meter(lake, PLAN.start + 2 * hour, PLAN.start + 3 * hour, PLAN.start + 3 * hour)
+
+
 def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: Path, bill: Run) -> None:
     bill("meter")
     lake = Lake.open(folder / "lake", TABLES)
@@ -94,7 +108,7 @@ def test_errors_say_what_to_do(folder: Path, bill: Run) -> None:
 
     for words, says in (
         (("meter", "--from", "2026-03-02T00:30"), "lies within an hour: name a full one"),
-        (("meter", "--from", "2026-03-02", "--to", "2026-03-01"), "no hour lies between"),
+        (("meter", "--from", "2026-03-02", "--to", "2026-03-01"), "no hour that is over lies between"),
         (("meter", "--lake", str(folder / "none")), "none"),
         (("import", str(broken), "--name", "x"), "line 1, column currency: the header does not have it"),
         (("import", str(binary), "--name", "x"), "is not text in UTF-8"),
