@@ -93,6 +93,13 @@ def test_an_open_month_cannot_be_closed_and_a_wrong_draft_does_not_begin(closing
     assert closing.one(PERIOD).version == 0
 
 
+@pytest.mark.parametrize("account", ["x" * 201, "a\0b"], ids=["long", "nul"])
+def test_a_name_that_no_store_keeps_is_told_before_a_month_is_looked_at(closing: Closing, account: str) -> None:
+    with pytest.raises(NotReady, match="map it to another name of 200"):
+        closing.begin(draft(batch("std@a", (account, "base", 7))), 0, ANN)
+    assert closing.one(PERIOD).state == "open"
+
+
 @pytest.mark.parametrize(
     "period", ["", "2026-13", "2026-1", "1999-01", "2026-11-01", "../2026", "２０２６-11", "20２６-11"]
 )
