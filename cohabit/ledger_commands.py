@@ -173,12 +173,16 @@ def close_command(
     it with --correct.
     """
     from advisor.ledger import book_store
+    from advisor.ledger.drilling import Drilling
     from cohabit.bill_tables import show_draft, show_payables
     from cohabit.billing import refuse_unjudged, refuse_unmetered
     from cohabit.command_parts import existing_lake
 
     with till() as of:
         if confirm is not None:
+            seen = of.closing.one(month)
+            if seen.state == "closing" and seen.draft is not None:
+                Drilling(of.lines).refuse_missing(month, seen.draft.batches)
             show_payables(month, of.closing.close(month, _whole(of, month, confirm), of.actor))
             return
         before = of.closing.one(month)
