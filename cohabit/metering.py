@@ -39,7 +39,7 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now
     spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
     if not spans and (start is None or end is None):
         raise EmptyLake(lake.root)
-    metered_us = max((part.end_us for part in lake.range_parts("metered")), default=None)
+    metered_us = max((part.end_us for part in lake.range_parts("pool_hours")), default=None)  # written last of a day
     first_us = _hour_us("--from", start)
     if first_us is None:
         first_us = min(low for low, _ in spans) // HOUR_US * HOUR_US if metered_us is None else metered_us

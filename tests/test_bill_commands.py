@@ -17,6 +17,8 @@ from cohabit.command_parts import TOPICS
 from cohabit.errors import BadOption
 from cohabit.metering import hours_to_meter
 from cohabit.simulation import simulate_into
+from features.meter import Hours
+from features.metering_job import JOB
 from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
@@ -74,6 +76,15 @@ def test_hours_that_are_not_over_are_not_metered_whatever_is_named(folder: Path)
     assert (soon.count, later.count) == (2, 60)  # in the first day usage may come; then nothing more is waited for
     with pytest.raises(BadOption, match="no hour that is over"):
         hours_to_meter(lake, PLAN.start + 2 * hour, PLAN.start + 3 * hour, PLAN.start + 3 * hour)
+
+
+def test_an_hour_of_which_pools_were_not_told_is_metered_again(folder: Path, bill: Run) -> None:
+    start, hour, now = PLAN.start, timedelta(hours=1), PLAN.start + timedelta(hours=2.5)
+    bill("meter", "--to", f"{start + hour:%Y-%m-%dT%H}")
+    lake = Lake.open(folder / "lake", TABLES)
+    lake.replace("metered", start + hour, start + 2 * hour, JOB, lake.read("metered").slice(0, 0))  # then it was killed
+
+    assert hours_to_meter(lake, None, None, now) == Hours.between(start + hour, start + 2 * hour)
 
 
 def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: Path, bill: Run) -> None:
