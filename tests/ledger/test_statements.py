@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from billed import START_US
 from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
+from months_drawn import ANN, BOB, NOW_US, PERIOD, batch, draft
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -20,7 +20,9 @@ from advisor.ledger import book_store, ledger_store
 from advisor.ledger.cells import as_text
 from advisor.ledger.closing import Closing
 from advisor.ledger.errors import PeriodState
+from advisor.ledger.postings import Payables
 from advisor.pricing.book import HOUR_US
+from cohabit.bill_tables import show_draft, show_payables
 from cohabit.billing import draft_of
 from cohabit.errors import NoSuchAccount, UnknownForm
 from cohabit.explaining import explain
@@ -114,6 +116,14 @@ def test_a_statement_is_written_whole_or_not_at_all(month: Engine, tmp_path: Pat
 
     assert (tmp_path / name).read_bytes() == before
     assert [path.name for path in tmp_path.glob("*s.*")] == [name]
+
+
+def test_a_terminal_is_shown_names_and_obeys_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    show_draft(draft(batch("std@a", ("shop\x1b[2Jx", "base", 7))))
+    show_payables(PERIOD, Payables({"shop\x1b]0;x": 1}, {"shop\x1b]0;x": 10_000}, 0))
+
+    told = capsys.readouterr().out
+    assert ("shop?[2Jx" in told, "shop?]0;x" in told, "\x1b[2J" in told, "\x1b]" in told) == (True, True, False, False)
 
 
 def test_names_of_teams_are_shown_as_text(month: Engine, tmp_path: Path) -> None:
