@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cohabit.console import Bar, bar
-from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill
+from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill, SameBill
 from cohabit.settings import SparkSettings
 from features.bills import FOCUS, MICROS, PLAIN, bill_rows
 from features.meter import HOUR_US, Hours
@@ -118,6 +118,7 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
         BillTooLarge: the file has more than MOST_BYTES.
         NotText: it is not UTF-8.
         OtherBill: another one was imported by this name.
+        SameBill: it was imported by another name.
     """
     if (size := file.stat().st_size) > MOST_BYTES:
         raise BillTooLarge(file, size, MOST_BYTES)
@@ -128,12 +129,27 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
     columns = PLAIN if form == "csv" else FOCUS
     columns = columns if pool_column is None else replace(columns, pool=pool_column)
     rows = bill_rows(content, name, cluster, columns)
+    _refuse_same(lake, rows, name, cluster)
     origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
     new = bool(lake.append(BILLS.name, rows, origin))
     if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
         raise OtherBill(name)
     hours = rows["hour"].to_pylist()
     return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR)
+
+
+def _refuse_same(lake: Lake, rows: pa.Table, name: str, cluster: str) -> None:
+    """Nothing, if no bill of another name has just these rows.
+
+    Raises:
+        SameBill: one does.
+    """
+    start, end = rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR
+    there = lake.read(BILLS.name, start, end, ["cluster", "hour", "bill"])
+    names = pc.unique(there.filter(pc.equal(there["cluster"], cluster))["bill"]).to_pylist()
+    for other in sorted(set(names) - {name}):
+        if _landed(lake, other, cluster).drop_columns("bill").equals(rows.drop_columns("bill").combine_chunks()):
+            raise SameBill(name, other)
 
 
 def _landed(lake: Lake, name: str, cluster: str) -> pa.Table:

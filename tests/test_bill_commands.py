@@ -105,6 +105,8 @@ def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: P
     found = [row for row in lake.read("pool_hours").to_pylist() if row["pool"] == pool]
     assert [(row["cost_micros"], row["cost_source"]) for row in found] == [(5_000_001, "nov"), (5_000_000, "nov")]
     assert "is the same: nothing was changed" in bill("import", str(file), "--name", "nov")[1]
+    code, told = bill("import", str(file), "--name", "nov-again")
+    assert (code, "is row for row bill 'nov'" in told) == (1, True)
     file.write_text(file.read_text().replace("10.0", "11.0"))
     code, told = bill("import", str(file), "--name", "nov")
     assert (code, "under another name" in told) == (1, True)
