@@ -101,4 +101,6 @@ def _day(option: str, moment: datetime | None) -> datetime | None:
         return None
     if moment.hour or moment.minute or moment.second:
         raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within a day: name one, as in 2026-11-01")
+    if moment.year < EPOCH.year:
+        raise BadOption(f"{option} {moment:%Y-%m-%d} lies before {EPOCH.year}: look at its year")
     return moment.replace(tzinfo=UTC)

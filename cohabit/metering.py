@@ -19,7 +19,7 @@ from features.metering_job import run_local
 from features.tables import BILLS
 from ingest.lake import Lake
 from ingest.origin import BatchId
-from ingest.selection import microseconds
+from ingest.selection import EPOCH, microseconds
 
 MOST_BYTES = 1 << 28
 HOUR = timedelta(hours=1)
@@ -59,6 +59,8 @@ def _hour_us(option: str, moment: datetime | None) -> int | None:
         return None
     if moment.minute or moment.second:
         raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within an hour: name a full one")
+    if moment.year < EPOCH.year:
+        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies before {EPOCH.year}: look at its year")
     return microseconds(moment.replace(tzinfo=UTC))
 
 

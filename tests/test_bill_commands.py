@@ -122,6 +122,8 @@ def test_errors_say_what_to_do(folder: Path, bill: Run) -> None:
     for words, says in (
         (("meter", "--from", "2026-03-02T00:30"), "lies within an hour: name a full one"),
         (("meter", "--from", "2026-03-02", "--to", "2026-03-01"), "no hour that is over lies between"),
+        (("meter", "--from", "0026-03-02"), "lies before 1970"),
+        (("judge", "--from", "0026-03-02"), "lies before 1970"),
         (("meter", "--lake", str(folder / "none")), "none"),
         (("import", str(broken), "--name", "x"), "line 1, column currency: the header does not have it"),
         (("import", str(binary), "--name", "x"), "is not text in UTF-8"),
