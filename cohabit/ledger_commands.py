@@ -265,15 +265,17 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
     from advisor.ledger import book_store, ledger_store
     from cohabit.billing import draft_of
     from cohabit.command_parts import existing_lake
+    from cohabit.forgotten import refuse_forgotten
 
-    engine, cluster = of.closing.engine, of.closing.cluster
+    engine, cluster, found = of.closing.engine, of.closing.cluster, existing_lake(settings(), lake)
+    for one in (month, *corrected):
+        refuse_forgotten(found, one)
     books, standing = book_store.books(engine), {m: ledger_store.standing(engine, cluster, m) for m in corrected}
     with console.status(f"billing {month}") as status:
 
         def progress(day: str, lines: int) -> None:
             status.update(f"billing {month}: {day}, {lines} lines")
 
-        found = existing_lake(settings(), lake)
         return draft_of(found, cluster, month, books=books, folder=of.lines, progress=progress, corrected=standing)
 
 
