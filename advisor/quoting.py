@@ -15,7 +15,7 @@ from advisor.pricing.charges import UNTOLD_TIER
 from advisor.pricing.newest import Newest
 from advisor.pricing.quote_changes import Change, changed, moved
 from advisor.pricing.quote_errors import BadAsk, UnknownPool
-from advisor.pricing.quoted_transfers import Beside
+from advisor.pricing.quoted_transfers import Beside, Named
 from advisor.pricing.quotes import BEST_EFFORT, Asked, Need, Quote, quote
 from advisor.remedies.moves import without
 from advisor.scoring import ModelScorer
@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 
 NEW = "a new container"
 """Stands for a uid, which none contains."""
+SOMEBODY = "a container of another team"
+"""Stands for the uid of a neighbour that whoever asks may not see; what it does is told all the same."""
 SHARED_AS = {
     of.name: (number, of.scale)
     for of in RESOURCES
@@ -131,10 +133,29 @@ def answered(ask: Ask, of: Grounds, own: str | None = None) -> Answer:
         NoCost, BadQuantities: the hour cannot be billed.
     """
     if ask.container is None:
-        return Answer(_new(ask, of, own))
+        return _seen_by(own, Answer(_new(ask, of, own)))
     if own is not None and of.newest.team_of(ask.container) != own:
         raise OtherTeam(own)
-    return _other(ask, of, ask.container)
+    return _seen_by(own, _other(ask, of, ask.container))
+
+
+def _seen_by(own: str | None, answer: Answer) -> Answer:
+    """An answer whose neighbours have names only where they are of the team that may see no other; None sees all."""
+    if own is None:
+        return answer
+    before = None if answer.before is None else _unnamed(own, answer.before)
+    return replace(answer, quote=_unnamed(own, answer.quote), before=before)
+
+
+def _unnamed(own: str, of: Quote) -> Quote:
+    if of.transfers is None:
+        return of
+    seen = (one if one.team == own else _nobody(one) for one in of.transfers.neighbours)
+    return replace(of, transfers=replace(of.transfers, neighbours=tuple(seen)))
+
+
+def _nobody(one: Named) -> Named:
+    return replace(one, of=replace(one.of, container=SOMEBODY, app=None), team=None)
 
 
 def _new(ask: Ask, of: Grounds, own: str | None) -> Quote:

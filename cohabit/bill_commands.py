@@ -39,7 +39,7 @@ def meter_command(
     ] = None,
     end: Annotated[
         datetime | None,
-        typer.Option("--to", formats=HOUR_FORMATS, help="Not this hour any more; all that are over when left out."),
+        typer.Option("--to", formats=HOUR_FORMATS, help="Not this hour any more, nor any that is not over."),
     ] = None,
     lake: LakeOption = None,
     spark: Annotated[
@@ -58,7 +58,7 @@ def meter_command(
 
     own = settings()
     opened = existing_lake(own, lake)
-    hours = hours_to_meter(opened, start, end)
+    hours = hours_to_meter(opened, start, end, datetime.now(UTC))
     if not hours.count:
         console.print("nothing to meter: every hour that is over was; --from meters hours again")
         return
@@ -75,7 +75,7 @@ def judge_command(
     ] = None,
     end: Annotated[
         datetime | None,
-        typer.Option("--to", formats=DAY_FORMATS, help="Not this day any more; all that are over when left out."),
+        typer.Option("--to", formats=DAY_FORMATS, help="Not this day any more, nor any that is not over."),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
@@ -90,7 +90,7 @@ def judge_command(
     from cohabit.judging import days_to_judge, judge_days
 
     opened = existing_lake(settings(), lake)
-    days = days_to_judge(opened, start, end)
+    days = days_to_judge(opened, start, end, datetime.now(UTC))
     if not days:
         console.print("nothing to judge: every day that is over was; --from judges days again")
         return

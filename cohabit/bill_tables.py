@@ -13,7 +13,7 @@ from advisor.ledger.drafts import Draft, digest_of
 from advisor.ledger.periods import Period
 from advisor.ledger.postings import POOL, Payables
 from advisor.pricing.money import MICROS, written
-from cohabit.console import console
+from cohabit.console import console, printable
 from cohabit.explaining import Explained
 
 HOUR_MICROS = 60 * MICROS
@@ -52,7 +52,7 @@ def show_draft(draft: Draft) -> None:
     sums = _sums(draft)
     for account in sorted({account for account, _ in sums}):
         amounts = [sums.get((account, kind), 0) for kind in kinds]
-        table.add_row(account, *(f"{Decimal(a) / MICROS:,.2f}" for a in (*amounts, sum(amounts))))
+        table.add_row(printable(account), *(f"{Decimal(a) / MICROS:,.2f}" for a in (*amounts, sum(amounts))))
     console.print(table)
     cost = sum(batch.sign * batch.cost_micros for batch in draft.batches)
     lines, billed = sum(batch.rows for batch in draft.batches), sum(sums.values())
@@ -69,7 +69,7 @@ def show_payables(period: str, found: Payables) -> None:
     for heading in ("account", "owes, micro-units", "pays, smallest coins"):
         table.add_column(heading, justify="left" if heading == "account" else "right")
     for account, minor in found.minor.items():
-        table.add_row(account, f"{found.owed_micros[account]:,}", f"{minor:,}")
+        table.add_row(printable(account), f"{found.owed_micros[account]:,}", f"{minor:,}")
     console.print(table)
     console.print(f"{found.residue_micros} micro-units are what no coin can pay")
 
@@ -77,10 +77,10 @@ def show_payables(period: str, found: Payables) -> None:
 def show_explained(told: str, found: Explained) -> None:
     """A line, step by step."""
     line, currency = found.line, found.book.currency
-    console.print(f"line {told}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
+    _say(f"line {told}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
     where = f"container {line['container']} on {line['node']}" if line["container"] else "about no container"
     hour = line["hour"] or "all hours of the file"
-    console.print(f"pool {found.batch.batch.pool}, hour {hour}, {where}")
+    _say(f"pool {found.batch.batch.pool}, hour {hour}, {where}")
     for row in found.metered:
         _show_metered(row, found)
     if not found.metered:
@@ -89,18 +89,18 @@ def show_explained(told: str, found: Explained) -> None:
         _show_idle(row)
     cost = sum(_int(pool["cost_micros"]) for pool in found.pools)
     sources = ", ".join(sorted({str(pool["cost_source"]) for pool in found.pools}))
-    console.print(f"the pool cost {written(cost, currency)} in that time (by {sources})")
-    console.print(f"shared by {found.hour_lines} lines, by price book {found.book.version}, each to the micro-unit")
-    console.print("worked out again: the same" if found.same else f"worked out again: NOT THE SAME: {found.again}")
+    _say(f"the pool cost {written(cost, currency)} in that time (by {sources})")
+    _say(f"shared by {found.hour_lines} lines, by price book {found.book.version}, each to the micro-unit")
+    _say("worked out again: the same" if found.same else f"worked out again: NOT THE SAME: {found.again}")
 
 
 def _show_evidence(found: Explained) -> None:
     """What else a line was worked out from, and what it would be where it is only shown."""
     memo, told = found.line["memo_micros"], found.line["evidence"]
     if memo is not None:
-        console.print(f"only shown as yet: it would be {written(_int(memo), found.book.currency)}")
+        _say(f"only shown as yet: it would be {written(_int(memo), found.book.currency)}")
     for name, value in json.loads(str(told)).items() if told else ():
-        console.print(f"{name.replace('_', ' ')}: {value}")
+        _say(f"{name.replace('_', ' ')}: {value}")
 
 
 def _show_idle(row: Mapping[str, object]) -> None:
@@ -113,15 +113,20 @@ def _show_idle(row: Mapping[str, object]) -> None:
 def _show_metered(row: Mapping[str, object], found: Explained) -> None:
     rule, line = found.book.policy.rule, found.line
     sums = {name: _int(row[name]) / HOUR_MICROS for name in ("requested", "within", "beyond")}
-    console.print(
+    _say(
         f"{row['resource']}: {sums['requested']:.6f} requested, {sums['within']:.6f} used within that, "
         f"{sums['beyond']:.6f} beyond it, unit-hours in {row['minutes']} minutes; {row['gap_minutes']} not known"
     )
-    console.print(
+    _say(
         f"{rule.kappa:g} x requested + {1 - rule.kappa:g} x within + {rule.beta:g} x beyond = "
         f"{_int(line['micro_unit_minutes']) / HOUR_MICROS:.6f} unit-hours, "
         f"at {line['unit_price_micros']} micro-units each, {line['evidence']}"
     )
+
+
+def _say(told: str) -> None:
+    """A line that names what records tell."""
+    console.print(printable(told))
 
 
 def _sums(draft: Draft) -> dict[tuple[str, str], int]:

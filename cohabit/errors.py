@@ -388,6 +388,17 @@ class OtherBill(CohabitError):
         )
 
 
+class SameBill(CohabitError):
+    """A bill that is another one, row for row."""
+
+    def __init__(self, bill: str, other: str) -> None:
+        self.bill, self.other = bill, other
+        super().__init__(
+            f"bill {bill!r} is row for row bill {other!r}, which was imported before: its costs would count twice, so "
+            "nothing was imported; were both really owed, put them into one file"
+        )
+
+
 class BillTooLarge(CohabitError):
     """A file that is no bill, by its size."""
 

@@ -24,8 +24,11 @@ Progress = Callable[[datetime, int | None], None]
 """Told of each day, and how many were slowed down in it for an hour; None where it has no labels."""
 
 
-def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None) -> list[datetime]:
+def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None, now: datetime) -> list[datetime]:
     """Days that options name; without, those from the last judged one on that are over by the newest label.
+
+    A day that no label has passed, and that was not over a day ago, is left out: it would count as judged without what
+    is to come of it.
 
     Raises:
         NothingMeasured: there are no labels of the last month.
@@ -34,9 +37,12 @@ def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None) -> l
     known = [part.end_us for part in lake.range_parts(SLOWED.name)]
     landed = [span[0] for table in ("usage", "samples") if (span := lake.span(table))]
     first = _day("--from", start) or day_of(max(known) if known else min(landed, default=0))
-    last = _day("--to", end) or day_of(microseconds(newest_window(lake)))
+    named, labelled = _day("--to", end), day_of(microseconds(newest_window(lake)))
+    last = labelled if named is None else min(named, max(labelled, day_of(microseconds(now - DAY))))
     if last <= first and (start is not None or end is not None):
-        raise BadOption("no day lies between --from and --to: --to names the first day that is not judged any more")
+        raise BadOption(
+            "no day that is over lies between --from and --to: --to names the first day that is not judged any more"
+        )
     return [first + number * DAY for number in range(max(0, (last - first) // DAY))]
 
 
@@ -95,4 +101,6 @@ def _day(option: str, moment: datetime | None) -> datetime | None:
         return None
     if moment.hour or moment.minute or moment.second:
         raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within a day: name one, as in 2026-11-01")
+    if moment.year < EPOCH.year:
+        raise BadOption(f"{option} {moment:%Y-%m-%d} lies before {EPOCH.year}: look at its year")
     return moment.replace(tzinfo=UTC)

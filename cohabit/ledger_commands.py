@@ -173,12 +173,16 @@ def close_command(
     it with --correct.
     """
     from advisor.ledger import book_store
+    from advisor.ledger.drilling import Drilling
     from cohabit.bill_tables import show_draft, show_payables
     from cohabit.billing import refuse_unjudged, refuse_unmetered
     from cohabit.command_parts import existing_lake
 
     with till() as of:
         if confirm is not None:
+            seen = of.closing.one(month)
+            if seen.state == "closing" and seen.draft is not None:
+                Drilling(of.lines).refuse_missing(month, seen.draft.batches)
             show_payables(month, of.closing.close(month, _whole(of, month, confirm), of.actor))
             return
         before = of.closing.one(month)
@@ -261,15 +265,17 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
     from advisor.ledger import book_store, ledger_store
     from cohabit.billing import draft_of
     from cohabit.command_parts import existing_lake
+    from cohabit.forgotten import refuse_forgotten
 
-    engine, cluster = of.closing.engine, of.closing.cluster
+    engine, cluster, found = of.closing.engine, of.closing.cluster, existing_lake(settings(), lake)
+    for one in (month, *corrected):
+        refuse_forgotten(found, one)
     books, standing = book_store.books(engine), {m: ledger_store.standing(engine, cluster, m) for m in corrected}
     with console.status(f"billing {month}") as status:
 
         def progress(day: str, lines: int) -> None:
             status.update(f"billing {month}: {day}, {lines} lines")
 
-        found = existing_lake(settings(), lake)
         return draft_of(found, cluster, month, books=books, folder=of.lines, progress=progress, corrected=standing)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cohabit.console import Bar, bar
-from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill
+from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill, SameBill
 from cohabit.settings import SparkSettings
 from features.bills import FOCUS, MICROS, PLAIN, bill_rows
 from features.meter import HOUR_US, Hours
@@ -19,14 +19,18 @@ from features.metering_job import run_local
 from features.tables import BILLS
 from ingest.lake import Lake
 from ingest.origin import BatchId
-from ingest.selection import microseconds
+from ingest.selection import EPOCH, microseconds
 
 MOST_BYTES = 1 << 28
 HOUR = timedelta(hours=1)
+PATIENCE = timedelta(days=1)
+"""So long usage may be on its way: hours that have been over as long are metered although none came after them."""
 
 
-def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None) -> Hours:
+def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now: datetime) -> Hours:
     """The hours that options name; without, those from the last metered one until the last full one in the lake.
+
+    An hour that is not over is left out, also where `end` names it: it would count as metered without what is to come.
 
     Raises:
         EmptyLake: there is no usage.
@@ -35,15 +39,18 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None) -> 
     spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
     if not spans and (start is None or end is None):
         raise EmptyLake(lake.root)
-    metered_us = max((part.end_us for part in lake.range_parts("metered")), default=None)
+    metered_us = max((part.end_us for part in lake.range_parts("pool_hours")), default=None)  # written last of a day
     first_us = _hour_us("--from", start)
     if first_us is None:
         first_us = min(low for low, _ in spans) // HOUR_US * HOUR_US if metered_us is None else metered_us
-    end_us = _hour_us("--to", end)
-    if end_us is None:
-        end_us = max(high for _, high in spans) // HOUR_US * HOUR_US
+    landed_us = max((high for _, high in spans), default=0) // HOUR_US * HOUR_US
+    named_us = _hour_us("--to", end)
+    over_us = max(landed_us, microseconds(now - PATIENCE) // HOUR_US * HOUR_US)
+    end_us = landed_us if named_us is None else min(named_us, over_us)
     if end_us <= first_us and (start is not None or end is not None):
-        raise BadOption("no hour lies between --from and --to: --to names the first hour that is not metered any more")
+        raise BadOption(
+            "no hour that is over lies between --from and --to: --to names the first hour that is not metered any more"
+        )
     return Hours(first_us, max(0, (end_us - first_us) // HOUR_US))
 
 
@@ -52,6 +59,8 @@ def _hour_us(option: str, moment: datetime | None) -> int | None:
         return None
     if moment.minute or moment.second:
         raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within an hour: name a full one")
+    if moment.year < EPOCH.year:
+        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies before {EPOCH.year}: look at its year")
     return microseconds(moment.replace(tzinfo=UTC))
 
 
@@ -111,6 +120,7 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
         BillTooLarge: the file has more than MOST_BYTES.
         NotText: it is not UTF-8.
         OtherBill: another one was imported by this name.
+        SameBill: it was imported by another name.
     """
     if (size := file.stat().st_size) > MOST_BYTES:
         raise BillTooLarge(file, size, MOST_BYTES)
@@ -121,12 +131,27 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
     columns = PLAIN if form == "csv" else FOCUS
     columns = columns if pool_column is None else replace(columns, pool=pool_column)
     rows = bill_rows(content, name, cluster, columns)
+    _refuse_same(lake, rows, name, cluster)
     origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
     new = bool(lake.append(BILLS.name, rows, origin))
     if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
         raise OtherBill(name)
     hours = rows["hour"].to_pylist()
     return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR)
+
+
+def _refuse_same(lake: Lake, rows: pa.Table, name: str, cluster: str) -> None:
+    """Nothing, if no bill of another name has just these rows.
+
+    Raises:
+        SameBill: one does.
+    """
+    start, end = rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR
+    there = lake.read(BILLS.name, start, end, ["cluster", "hour", "bill"])
+    names = pc.unique(there.filter(pc.equal(there["cluster"], cluster))["bill"]).to_pylist()
+    for other in sorted(set(names) - {name}):
+        if _landed(lake, other, cluster).drop_columns("bill").equals(rows.drop_columns("bill").combine_chunks()):
+            raise SameBill(name, other)
 
 
 def _landed(lake: Lake, name: str, cluster: str) -> pa.Table:

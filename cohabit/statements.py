@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from sqlalchemy import Engine
 
 from advisor.ledger import book_store, ledger_store
+from advisor.ledger.cells import as_text
 from advisor.ledger.drilling import Drilling
 from advisor.ledger.errors import PeriodState
 from advisor.ledger.ledger_store import Posted
@@ -20,6 +21,7 @@ from advisor.ledger.months import bounds
 from advisor.pricing.currencies import exponent_of
 from advisor.pricing.money import MICROS
 from cohabit.errors import NoSuchAccount, UnknownForm
+from ingest.atomic import written_whole
 
 SUFFIXES = (".html", ".csv", ".parquet")
 MOST_SHOWN = 50
@@ -38,7 +40,7 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
         period: month.
         team: account: a team, `platform` or `unattributed`.
         folder: of lines.
-        out: .csv or .parquet get every line with its name, .html is to be printed.
+        out: .csv or .parquet get every line with its name, .html is to be printed; whole or not at all.
 
     Returns:
         How many lines it is about.
@@ -60,18 +62,14 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
     if not found:
         raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))
     lines = pa.concat_tables(found)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix == ".csv":
-        pv.write_csv(lines, out)
-    elif out.suffix == ".parquet":
-        pq.write_table(lines, out, compression="zstd")
-    else:
-        paid = ledger_store.paid(engine, cluster, period)[team]
-        books = [
-            one.book for one in book_store.kept_books(engine) if one.book.version in {p.batch.book for p in posted}
-        ]
-        facts = {"team": team, "period": period, "cluster": cluster, "books": books}
-        out.write_text(_printed(lines, posted, paid, facts), encoding="utf-8")
+    with written_whole(out) as file:
+        if out.suffix == ".csv":
+            pv.write_csv(as_text(lines), file.buffer)
+        elif out.suffix == ".parquet":
+            pq.write_table(lines, file.buffer, compression="zstd")
+        else:
+            paid = ledger_store.paid(engine, cluster, period)[team]
+            file.write(_printed(lines, posted, paid, _facts(engine, posted) | {"team": team, "cluster": cluster}))
     return int(lines.num_rows)
 
 
@@ -118,6 +116,13 @@ def _printed(lines: pa.Table, posted: list[Posted], paid: tuple[int, int, str], 
         example=lines["line"][0].as_py(),
         closed=datetime.fromtimestamp(posted[0].at_us / 1e6, UTC),
     )
+
+
+def _facts(engine: Engine, posted: list[Posted]) -> dict[str, object]:
+    """The month, and the price books it was billed by."""
+    used = {one.batch.book for one in posted}
+    books = [one.book for one in book_store.kept_books(engine) if one.book.version in used]
+    return {"period": posted[0].period, "books": books}
 
 
 def _sums(lines: pa.Table, by: list[str]) -> list[tuple[Cell, ...]]:

@@ -3,21 +3,40 @@
 import json
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
+from threading import Thread
 
 WEBHOOK_LIMIT_S = 5.0
+Outcome = OSError | HTTPException | ValueError | None
+"""What became of a call; None is success."""
 
 
 def post(url: str, told: Mapping[str, object]) -> None:
     """Tell a webhook something, and follow no redirect.
 
     Raises:
-        OSError, http.client.HTTPException: it does not answer, or not with success.
+        OSError, http.client.HTTPException: it does not answer in WEBHOOK_LIMIT_S, or not with success.
     """
     request = urllib.request.Request(  # noqa: S310 - checked when it was set
         url, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.build_opener(_Straight).open(request, timeout=WEBHOOK_LIMIT_S):
-        pass
+    came = list[Outcome]()
+    call = Thread(target=_call, args=(request, came), daemon=True)  # a limit of sockets begins anew with each byte
+    call.start()
+    call.join(WEBHOOK_LIMIT_S)
+    if not came:
+        raise TimeoutError(f"it has not answered in {WEBHOOK_LIMIT_S:g} s")
+    if came[0] is not None:
+        raise came[0]
+
+
+def _call(request: urllib.request.Request, came: list[Outcome]) -> None:
+    try:
+        urllib.request.build_opener(_Straight).open(request, timeout=WEBHOOK_LIMIT_S).close()
+    except (OSError, HTTPException, ValueError) as error:
+        came.append(error)
+    else:
+        came.append(None)
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):

@@ -7,7 +7,7 @@ its total is right to the last one.
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
@@ -24,6 +24,8 @@ HOUR = timedelta(hours=1)
 MOST_ROWS = 5_000_000
 """Rows by the hour of one bill: a year of 500 pools."""
 MOST_COST = Decimal(10**12)
+MOST_TOTAL = 9 * Decimal(10**12)
+"""Of all rows without their signs: 64 bits hold as many micro-units."""
 TAGS = "Tags"
 POOL_TAG = "x_pool"
 
@@ -85,6 +87,8 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
     items = list(_items(content, name, columns))
     if not items:
         raise BadBill(name, 1, columns.cost, "there are no rows below the header: export the bill again")
+    if (spent := sum((abs(item.cost) for item in items), Decimal())) > MOST_TOTAL:
+        raise BadBill(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MOST_TOTAL:,}): cut it up")
     total = sum(item.hours for item in items)
     if total > MOST_ROWS:
         raise BadBill(name, 1, columns.start, f"it is {total:,} hours of pools (limit {MOST_ROWS:,}): cut it up")
@@ -100,15 +104,37 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
 
 
 def _items(content: str, name: str, columns: Columns) -> Iterator[_Item]:
-    reader = csv.DictReader(StringIO(content.removeprefix("\ufeff")))
-    told = reader.fieldnames or ()
+    reader = csv.DictReader(StringIO(content.removeprefix("\ufeff"), newline=""))
+    told = _head(reader, name)
     needed = [columns.start, columns.end, columns.cost, columns.currency]
     needed += [] if TAGS in told else [columns.pool]
     for column in needed:
         if column not in told:
             raise BadBill(name, 1, column, f"the header does not have it, only {', '.join(told)[:200] or 'nothing'}")
-    for row in reader:
+        if told.count(column) > 1:
+            raise BadBill(name, 1, column, "the header has it twice: leave one")
+    for row in _rows(reader, name):
+        if None in row:
+            raise BadBill(name, reader.line_num, told[-1], "there are more cells than the header has: quote commas")
         yield _item(row, reader.line_num, name, columns)
+
+
+def _head(reader: "csv.DictReader[str]", name: str) -> Sequence[str]:
+    try:
+        return reader.fieldnames or ()
+    except csv.Error as error:
+        raise BadBill(name, 1, "header", f"it is no CSV ({error}): export the bill again") from error
+
+
+def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[dict[str, str | None]]:
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise BadBill(name, reader.line_num + 1, "any", f"it is no CSV ({error}): export the bill again") from error
+        if row is None:
+            return
+        yield dict(row)
 
 
 def _item(row: Mapping[str, str | None], line: int, name: str, columns: Columns) -> _Item:
@@ -129,9 +155,9 @@ def _hour(row: Mapping[str, str | None], line: int, name: str, column: str) -> d
     text = (row[column] or "").strip()
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise BadBill(name, line, column, f"{text[:40]!r} is no time: write 2026-11-01T00:00:00Z") from error
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if moment.minute or moment.second or moment.microsecond:
         raise BadBill(name, line, column, f"{text[:40]} is within an hour: bill whole hours, UTC")
     return moment
@@ -151,9 +177,10 @@ def _cost(row: Mapping[str, str | None], line: int, name: str, column: str) -> D
 def _tagged(tags: str | None) -> str:
     try:
         told = json.loads(tags or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
-    return str(told.get(POOL_TAG, "")).strip() if isinstance(told, dict) else ""
+    pool = told.get(POOL_TAG) if isinstance(told, dict) else None
+    return pool.strip() if isinstance(pool, str) else ""
 
 
 def _whole(items: list[_Item]) -> Iterator[tuple[_Item, int]]:

@@ -14,7 +14,11 @@ from typer.testing import CliRunner
 
 from cohabit.cli import app
 from cohabit.command_parts import TOPICS
+from cohabit.errors import BadOption
+from cohabit.metering import hours_to_meter
 from cohabit.simulation import simulate_into
+from features.meter import Hours
+from features.metering_job import JOB
 from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
@@ -62,6 +66,27 @@ def test_hours_that_are_over_are_metered_once_and_again_when_told(folder: Path, 
     assert "nothing to meter" in nothing[1]
 
 
+def test_hours_that_are_not_over_are_not_metered_whatever_is_named(folder: Path) -> None:
+    lake, hour = Lake.open(folder / "lake", TABLES), timedelta(hours=1)
+    month = (PLAN.start, PLAN.start + timedelta(days=31))
+
+    soon = hours_to_meter(lake, *month, PLAN.start + timedelta(hours=2.5))
+    later = hours_to_meter(lake, *month, PLAN.start + timedelta(days=3.5))
+
+    assert (soon.count, later.count) == (2, 60)  # in the first day usage may come; then nothing more is waited for
+    with pytest.raises(BadOption, match="no hour that is over"):
+        hours_to_meter(lake, PLAN.start + 2 * hour, PLAN.start + 3 * hour, PLAN.start + 3 * hour)
+
+
+def test_an_hour_of_which_pools_were_not_told_is_metered_again(folder: Path, bill: Run) -> None:
+    start, hour, now = PLAN.start, timedelta(hours=1), PLAN.start + timedelta(hours=2.5)
+    bill("meter", "--to", f"{start + hour:%Y-%m-%dT%H}")
+    lake = Lake.open(folder / "lake", TABLES)
+    lake.replace("metered", start + hour, start + 2 * hour, JOB, lake.read("metered").slice(0, 0))  # then it was killed
+
+    assert hours_to_meter(lake, None, None, now) == Hours.between(start + hour, start + 2 * hour)
+
+
 def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: Path, bill: Run) -> None:
     bill("meter")
     lake = Lake.open(folder / "lake", TABLES)
@@ -80,6 +105,8 @@ def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: P
     found = [row for row in lake.read("pool_hours").to_pylist() if row["pool"] == pool]
     assert [(row["cost_micros"], row["cost_source"]) for row in found] == [(5_000_001, "nov"), (5_000_000, "nov")]
     assert "is the same: nothing was changed" in bill("import", str(file), "--name", "nov")[1]
+    code, told = bill("import", str(file), "--name", "nov-again")
+    assert (code, "is row for row bill 'nov'" in told) == (1, True)
     file.write_text(file.read_text().replace("10.0", "11.0"))
     code, told = bill("import", str(file), "--name", "nov")
     assert (code, "under another name" in told) == (1, True)
@@ -94,7 +121,9 @@ def test_errors_say_what_to_do(folder: Path, bill: Run) -> None:
 
     for words, says in (
         (("meter", "--from", "2026-03-02T00:30"), "lies within an hour: name a full one"),
-        (("meter", "--from", "2026-03-02", "--to", "2026-03-01"), "no hour lies between"),
+        (("meter", "--from", "2026-03-02", "--to", "2026-03-01"), "no hour that is over lies between"),
+        (("meter", "--from", "0026-03-02"), "lies before 1970"),
+        (("judge", "--from", "0026-03-02"), "lies before 1970"),
         (("meter", "--lake", str(folder / "none")), "none"),
         (("import", str(broken), "--name", "x"), "line 1, column currency: the header does not have it"),
         (("import", str(binary), "--name", "x"), "is not text in UTF-8"),

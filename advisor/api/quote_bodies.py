@@ -121,7 +121,7 @@ class NeighbourReply(BaseModel):
     container: str
     app: str | None
     team: str | None
-    """Null where it was not metered yet."""
+    """Null where it was not metered yet; of another team also `app` is null and `container` none where a team asks."""
     adds: float
     """Slowdown - 1 that it adds to the quoted container."""
     added: float

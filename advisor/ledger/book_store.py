@@ -9,7 +9,7 @@ from sqlalchemy.engine import Row
 
 from advisor import audit
 from advisor.audit import Entry
-from advisor.ledger.books import Kept, book_from, book_json, in_force, refuse_decided
+from advisor.ledger.books import Kept, book_from, book_json, in_force, refuse_decided, refuse_far
 from advisor.ledger.errors import NameTaken, NoSuchPriceBook
 from advisor.pricing.book import PriceBook, added, approved, refuse_wrong, without
 from advisor.store import PRICE_BOOKS, reading, writing
@@ -22,10 +22,11 @@ def propose(engine: Engine, book: PriceBook, at_us: int, entry: Entry) -> None:
     """Put a version before a second person.
 
     Raises:
-        BadPriceBook: it cannot be billed by.
+        BadPriceBook: it cannot be billed by, or lies in no month.
         NameTaken: there is one of that name.
     """
     refuse_wrong(book)
+    refuse_far(book)
     with _alone(engine) as connection:
         if any(one.book.version == book.version for one in _all(connection)):
             raise NameTaken(book.version)

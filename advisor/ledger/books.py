@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from advisor.ledger.errors import AlreadyDecided, UnreadableDraft
+from advisor.ledger.months import bounds
 from advisor.pricing.book import PriceBook, added, told
+from advisor.pricing.errors import BadPriceBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,17 @@ def refuse_decided(one: Kept) -> None:
         raise AlreadyDecided(one.book.version, one.withdrawn_by, "withdrawn")
     if one.approved_us is not None:
         raise AlreadyDecided(one.book.version, one.book.approved_by or "", "approved")
+
+
+def refuse_far(book: PriceBook) -> None:
+    """Nothing, for a version whose times lie in months that can be billed; others cannot even be written down.
+
+    Raises:
+        BadPriceBook: it begins or ends before 2000 or after 2099.
+    """
+    first_us, last_us = (round(at.timestamp() * 1e6) for at in (bounds("2000-01")[0], bounds("2099-12")[1]))
+    if not all(first_us <= at <= last_us for at in (book.start_us, book.end_us) if at is not None):
+        raise BadPriceBook(book.version, ["it begins or ends in no month from 2000-01 to 2099-12: look at its year"])
 
 
 def summary(book: PriceBook) -> str:

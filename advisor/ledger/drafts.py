@@ -9,6 +9,10 @@ from advisor.ledger.errors import NotReady, UnreadableDraft
 from advisor.ledger.postings import Posting, owed, refuse_unbalanced
 
 FORMAT = 1
+MOST_TOLD = 3
+"""Accounts that a complaint names."""
+MOST_NAME = 200
+"""Letters of an account that the store has room for, a pool's own account too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ def refuse_wrong(draft: Draft) -> None:
     """Nothing, for a draft that a month can be closed with.
 
     Raises:
-        NotReady: lines do not sum to what the pool cost, two batches are of one file, or there is nothing at all.
+        NotReady: lines do not sum to what the pool cost, two batches are of one file, there is nothing at all, or an
+            account has a name that cannot be kept.
         Unbalanced: postings do not sum to zero.
     """
     reasons = [] if draft.batches else ["nothing was metered in it (`cohabit bill meter`)"]
@@ -98,8 +103,20 @@ def refuse_wrong(draft: Draft) -> None:
     named = [(batch.about, batch.key, batch.sign) for batch in draft.batches]
     if len(set(named)) != len(named):
         reasons.append("a pool's day is in it twice")
+    reasons += _unkept(draft)
     if reasons:
         raise NotReady(draft.period, reasons)
+
+
+def _unkept(draft: Draft) -> list[str]:
+    """What is wrong with names of accounts that PostgreSQL would refuse once the month is closed."""
+    names = sorted({one.account for one in draft.postings})
+    return [
+        f"account {name[:80]!r} has {len(name)} letters, or a NUL among them: map it to another name of {MOST_NAME} at "
+        "most (COHABIT_MAPPING), and meter again"
+        for name in names
+        if len(name) > MOST_NAME or "\0" in name
+    ][:MOST_TOLD]
 
 
 def draft_json(draft: Draft) -> bytes:

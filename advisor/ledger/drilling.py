@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from advisor.ledger.drafts import Batch
 from advisor.ledger.drill import summed
+from advisor.ledger.errors import NotReady
 from advisor.pricing.line_file import pieces, references
 
 BY = ("container", "kind")
@@ -89,8 +90,18 @@ class Drilling:
             yield signed.append_column("line", references(batch.sha256, places))
 
     def missing(self, batches: Sequence[Batch]) -> int:
-        """How many of these files are not there."""
-        return sum(not self._path(batch).is_file() for batch in batches)
+        """How many of these files are not there, or what they were made of is not."""
+        return sum(not self._path(batch).is_file() or not self._inputs(batch).is_file() for batch in batches)
+
+    def refuse_missing(self, period: str, batches: Sequence[Batch]) -> None:
+        """Nothing, if all that a month is to be closed with is there.
+
+        Raises:
+            NotReady: some files are not.
+        """
+        if count := self.missing(batches):
+            gone = f"{count} of its {len(batches)} files are not in {self.folder}"
+            raise NotReady(period, [f"{gone}: open it again (`cohabit bill reopen`) and draft it anew"])
 
     def _own(
         self, batches: Sequence[Batch], account: str, columns: Sequence[str]
@@ -106,6 +117,9 @@ class Drilling:
 
     def _path(self, batch: Batch) -> Path:
         return self.folder / f"{batch.sha256}.parquet"
+
+    def _inputs(self, batch: Batch) -> Path:
+        return self.folder / f"{batch.inputs_sha256}.inputs"
 
 
 def _about(rows: pa.Table, container: str | None) -> pa.Table:

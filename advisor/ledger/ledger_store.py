@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, and_, func, insert, select, update
+from sqlalchemy import Connection, Engine, and_, func, insert, select, text, update
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
@@ -15,6 +15,9 @@ from advisor.ledger.periods import Period
 from advisor.ledger.postings import ROUNDING, Payables, Posting, ordered, payables, refuse_unbalanced
 from advisor.pricing.currencies import exponent_of
 from advisor.store import LEDGER_BATCHES, LEDGER_POSTINGS, PAYABLES, PERIODS, reading, writing
+
+CORRECTIONS_LOCK = 0xC04AB1B
+"""PostgreSQL's advisory lock: one month that corrects others is billed at a time, since both may add the same file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +96,18 @@ def post(connection: Connection, draft: Draft, at_us: int, by: str) -> Payables:
 
     Raises:
         Unbalanced: postings of a batch do not sum to zero.
-        TakenBack: it takes back what another month has taken back meanwhile.
+        TakenBack: it takes back, or bills late, what another month has taken back or billed meanwhile.
     """
+    corrected = sorted({batch.about for batch in draft.batches} - {draft.period})
+    if corrected and connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": CORRECTIONS_LOCK})
     for batch in draft.batches:
         refuse_unbalanced(batch.pool, batch.postings)
         number = _insert_batch(connection, _batch_row(draft, batch, at_us, by))
         rows = [_posting_row(number, one) for one in batch.postings]
         connection.execute(insert(LEDGER_POSTINGS), rows)
+    for about in corrected:
+        _refuse_twice(connection, draft.cluster, about)
     found = payables(draft.postings, exponent_of(draft.currency))
     connection.execute(insert(PAYABLES), _payable_rows(draft, found))
     return found
@@ -167,6 +175,20 @@ def _insert_batch(connection: Connection, row: Mapping[str, object]) -> int:
         raise TakenBack(str(row["pool"]), str(row["about"])) from error
     assert key is not None  # noqa: S101 - the column numbers itself
     return int(key[0])
+
+
+def _refuse_twice(connection: Connection, cluster: str, about: str) -> None:
+    """Nothing, if no pool's day stands twice in what is billed of a month's hours.
+
+    Raises:
+        TakenBack: one does: an earlier month has billed what was late, and this one would again.
+    """
+    of = LEDGER_BATCHES.c
+    gone = select(of.corrects).where(of.cluster == cluster, of.sign < 0, of.corrects.is_not(None))
+    here = and_(of.cluster == cluster, of.about == about, of.sign > 0, of.id.not_in(gone))
+    twice = select(of.pool).where(here).group_by(of.pool, of.start_us, of.book).having(func.count() > 1)
+    if (row := connection.execute(twice).first()) is not None:
+        raise TakenBack(row.pool, about)
 
 
 def _period(row: Row[tuple[object, ...]]) -> Period:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from advisor.ledger.errors import BadPeriod
 
-NAME = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])")
+NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+"""Of plain digits alone: another way to write a month would be a second month of the same hours."""
 
 
 def bounds(period: str) -> tuple[datetime, datetime]:

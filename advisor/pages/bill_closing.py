@@ -20,6 +20,9 @@ def closing_pages(bills: BillOffice | None) -> APIRouter:
         """Bill a month with the draft that was looked at, for good."""
         visit: Visit = request.state.visit
         at = opened_bills(bills)
+        seen = at.closing.one(period)
+        if seen.state == "closing" and seen.draft is not None:
+            at.drilling.refuse_missing(period, seen.draft.batches)
         at.closing.close(period, visit.form.get("digest", ""), at.actor(caller_of(request)))
         return RedirectResponse(f"/ui/bills/{period}", 303)
 

@@ -17,6 +17,7 @@ from advisor.api.roles import allowed
 from advisor.callers import Caller
 from advisor.ledger import ledger_store
 from advisor.ledger.bill_office import BILLED, BillOffice, opened_bills, own_team
+from advisor.ledger.cells import as_text
 from advisor.ledger.checks import checks_of
 from advisor.ledger.drafts import Draft
 from advisor.ledger.drill import Account, idle_by_cause
@@ -33,8 +34,6 @@ NO_CONTAINER = "about no container"
 Account_ = Annotated[str, Query(min_length=1, max_length=200)]
 Container = Annotated[str | None, Query(min_length=1, max_length=253)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
-FORMULA = r"^([=+\-@\t\r])"
-"""How a cell begins that a spreadsheet would work out instead of showing it."""
 
 
 def bill_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
@@ -151,18 +150,9 @@ def csv_of(tables: Iterator[pa.Table]) -> Iterator[bytes]:
     head = True
     for table in tables:
         out = BytesIO()
-        pyarrow.csv.write_csv(_as_text(table), out, pyarrow.csv.WriteOptions(include_header=head))
+        pyarrow.csv.write_csv(as_text(table), out, pyarrow.csv.WriteOptions(include_header=head))
         yield out.getvalue()
         head = False
-
-
-def _as_text(table: pa.Table) -> pa.Table:
-    """The same, with no text that a spreadsheet takes for a formula."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            safe = pc.replace_substring_regex(table[field.name], FORMULA, r"'\1")
-            table = table.set_column(place, field.name, safe)
-    return table
 
 
 def caller_of(request: Request) -> Caller | None:

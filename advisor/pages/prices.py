@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse
 from advisor.api.roles import allowed
 from advisor.ledger import book_store
 from advisor.ledger.bill_office import KEEPERS, BillOffice, opened_bills
-from advisor.ledger.books import in_force, summary
+from advisor.ledger.books import in_force, refuse_far, summary
 from advisor.ledger.compared import compared
 from advisor.ledger.errors import NoBills
 from advisor.pages.bills import caller_of
@@ -96,6 +96,7 @@ def price_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
 def _book(text: str, by: str) -> PriceBook:
     book = price_book_from(text, by)
     refuse_wrong(book)
+    refuse_far(book)
     return book
 
 

@@ -133,6 +133,8 @@ def _refuse_changed(path: Path) -> None:
         digest = _digest(path)
     except FileNotFoundError as error:
         raise BadLineFile(str(path), "it is not there") from error
+    except OSError as error:
+        raise BadLineFile(str(path), f"it cannot be read ({error.strerror})") from error
     if digest != path.stem:
         raise BadLineFile(str(path), f"its SHA-256 is {digest}")
 

@@ -127,6 +127,20 @@ def test_a_team_is_quoted_for_itself_alone(guarding: Guarded, office: BillOffice
         assert "is for team 'shop' alone" in asked(shop, ask, 403)["error"]
 
 
+def test_a_team_reads_the_names_of_its_own_neighbours_alone(
+    guarding: Guarded, office: BillOffice, ready: Process, finance: TestClient
+) -> None:
+    shop, ask = client_of(guarding, office, ready, "team"), {"container": "web-1", "move_to": "n0"}
+    whole, seen = asked(finance, ask), asked(shop, ask)
+
+    for side in ("before", "quote"):
+        named, own = (of[side]["transfers"].pop("neighbours") for of in (whole, seen))
+        hidden = {"container": "a container of another team", "app": None, "team": None}
+        assert own == [one if one["team"] == "shop" else one | hidden for one in named]
+        assert named != own
+    assert whole == seen
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_who_pays_or_keeps_prices_may_ask(
     guarding: Guarded, office: BillOffice, ready: Process, role: TokenRole

@@ -193,4 +193,12 @@ def test_what_is_no_day_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch, o
 
     assert CliRunner().invoke(app, ["bill", "judge", option, value]).exit_code == 2
     with pytest.raises(Exception, match="within a day"):
-        days_to_judge(stage[1], DAY + timedelta(hours=5), None)
+        days_to_judge(stage[1], DAY + timedelta(hours=5), None, DAY)
+
+
+def test_a_day_that_is_not_over_is_not_judged_whatever_is_named(stage: Stage) -> None:
+    lake, month = stage[1], (DAY, DAY + timedelta(days=31))
+
+    assert days_to_judge(lake, *month, DAY + timedelta(days=2)) == [DAY]
+    with pytest.raises(Exception, match="no day that is over"):
+        days_to_judge(lake, *month, DAY + timedelta(hours=47))

@@ -61,6 +61,15 @@ def test_focus_is_read_by_its_columns_and_tags() -> None:
     ]
 
 
+@pytest.mark.parametrize("tags", ['{""x_pool"": null}', '{""x_pool"": [""std@a""]}', "[" * 100_000, "null"])
+def test_a_tag_that_is_no_text_is_no_pool(tags: str) -> None:
+    head = "BilledCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,Tags\n"
+    content = f'{head}1.5,USD,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,"{tags}"\n'
+
+    with pytest.raises(BadBill, match="line 2, column ResourceName: it is empty"):
+        bill_rows(content, "nov", "c", FOCUS)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -76,6 +85,15 @@ def test_focus_is_read_by_its_columns_and_tags() -> None:
         (HEADER + ROW.format("1").replace("2026-11-01T00", "x"), "column start: .* is no time"),
         (HEADER + ROW.format("1").replace("std@a", ""), "column pool: it is empty"),
         (HEADER + ROW.format("1").replace("2026-11-01T03", "3026-11-01T03"), "limit 5,000,000"),
+        (
+            HEADER + ROW.format("1").replace("2026-11-01T00:00:00Z", "0001-01-01T00:00+05:00"),
+            "column start: .* is no time",
+        ),
+        (HEADER + 10 * ROW.format("1000000000000"), r"comes to 10,000,000,000,000 \(limit 9,0"),
+        (HEADER + ROW.format("1,234.56").replace("EUR", "1"), "line 2, column currency: there are more cells"),
+        (HEADER.replace("pool", "cost"), "line 1, column cost: the header has it twice"),
+        (HEADER + ROW.format("x" * 140_000), r"line 2, column any: it is no CSV \(field larger"),
+        ("x" * 140_000, r"line 1, column header: it is no CSV"),
     ],
 )
 def test_what_cannot_be_read_is_told_by_line_and_column(content: str, says: str) -> None:

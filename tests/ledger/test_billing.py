@@ -9,6 +9,7 @@ import pytest
 from billed import START_US
 from metered_month import COST, END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
 from months_drawn import ANN, BOB, NOW_US, PERIOD, draft
+from months_drawn import batch as drawn
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -232,3 +233,19 @@ def test_two_months_do_not_correct_the_same_twice(lake: Lake, tmp_path: Path, cl
         closed(closing, draft(*again, period="2027-01"))
     assert closing.one("2027-01").state == "closing"
     assert ledger_store.batches(closing.engine, "c", "2027-01") == []
+
+
+def test_two_months_do_not_bill_twice_what_came_late(closing: Closing) -> None:
+    closed(closing, draft(drawn("std@a", ("shop", "base", 7))))
+    late = drawn("late@a", ("shop", "base", 11))
+    drafts = [
+        draft(replace(drawn("std@a", ("shop", "base", 7)), about=month), late, period=month)
+        for month in ("2026-12", "2027-01")
+    ]
+    digests = [closing.begin(one, 0, ANN).digest for one in drafts]
+    closing.close("2026-12", digests[0], BOB)
+
+    with pytest.raises(TakenBack, match="late@a in 2026-11 was corrected by another month"):
+        closing.close("2027-01", digests[1], BOB)
+    assert ledger_store.batches(closing.engine, "c", "2027-01") == []
+    assert [one.batch.pool for one in ledger_store.standing(closing.engine, "c", PERIOD)] == ["std@a", "late@a"]

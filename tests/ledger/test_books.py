@@ -12,6 +12,7 @@ from advisor.ledger import book_store
 from advisor.ledger.books import book_from, book_json
 from advisor.ledger.errors import AlreadyDecided, NameTaken, NoSuchPriceBook, UnreadableDraft
 from advisor.pricing.book import HOUR_US, PriceBook, book_at
+from advisor.pricing.book_text import EXAMPLE, price_book_from
 from advisor.pricing.errors import AlreadyStarted, BadPriceBook, NotApproved, Overlap
 from advisor.proposals.desk import Actor
 from advisor.store import writing
@@ -98,6 +99,15 @@ def test_names_are_taken_once_and_two_do_not_begin_at_once(store: Engine) -> Non
 def test_what_cannot_be_billed_by_is_not_even_proposed(store: Engine) -> None:
     with pytest.raises(BadPriceBook, match="within an hour"):
         put(store, proposed("v1", START_US + 1))
+    assert book_store.kept_books(store) == []
+
+
+@pytest.mark.parametrize("start", ["0001-01-01T00:00:00+05:00", "1999-12-31T23:00:00Z", "9999-12-31T23:00:00-05:00"])
+def test_what_lies_in_no_month_is_not_proposed(store: Engine, start: str) -> None:
+    of = price_book_from(EXAMPLE.replace("2026-12-01T00:00:00Z", start), "ann")
+
+    with pytest.raises(BadPriceBook, match="from 2000-01 to 2099-12"):
+        put(store, of)
     assert book_store.kept_books(store) == []
 
 

@@ -2,12 +2,13 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 import structlog
@@ -23,6 +24,7 @@ from advisor.ledger.closing import Closing
 from advisor.ledger.drafts import Draft
 from advisor.ledger.postings import owed
 from advisor.pricing.money import MICROS
+from cohabit import webhook_call
 from cohabit.cli import app
 from cohabit.unkept_billing import unkept_draft
 from features.tables import TABLES
@@ -199,6 +201,26 @@ def test_a_webhook_is_told_once_of_each_change_for_the_worse(
     assert told[0] == told[1]
     assert told[1]["owed_micros"] == so_far["shop"]
     assert str(told[1]["text"]).startswith("budget warned: shop owes ")
+
+
+def test_a_webhook_that_answers_letter_by_letter_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_call, "WEBHOOK_LIMIT_S", 0.3)
+    told = Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=_drip, args=(server, told))
+        thread.start()
+        try:
+            with pytest.raises(TimeoutError, match=r"not answered in 0\.3 s"):
+                webhook_call.post(f"http://127.0.0.1:{server.getsockname()[1]}/", {})
+        finally:
+            told.set()
+            thread.join()
+
+
+def _drip(server: socket.socket, told: Event) -> None:
+    with server.accept()[0] as line:
+        while not told.wait(0.05):
+            line.send(b"H")
 
 
 def test_without_a_webhook_alerts_are_printed_once(bill: Run, draft: Draft, store: Engine) -> None:

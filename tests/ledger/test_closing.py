@@ -93,7 +93,16 @@ def test_an_open_month_cannot_be_closed_and_a_wrong_draft_does_not_begin(closing
     assert closing.one(PERIOD).version == 0
 
 
-@pytest.mark.parametrize("period", ["", "2026-13", "2026-1", "1999-01", "2026-11-01", "../2026", "２０２６-11"])
+@pytest.mark.parametrize("account", ["x" * 201, "a\0b"], ids=["long", "nul"])
+def test_a_name_that_no_store_keeps_is_told_before_a_month_is_looked_at(closing: Closing, account: str) -> None:
+    with pytest.raises(NotReady, match="map it to another name of 200"):
+        closing.begin(draft(batch("std@a", (account, "base", 7))), 0, ANN)
+    assert closing.one(PERIOD).state == "open"
+
+
+@pytest.mark.parametrize(
+    "period", ["", "2026-13", "2026-1", "1999-01", "2026-11-01", "../2026", "２０２６-11", "20２６-11"]
+)
 def test_what_is_no_month_is_refused(closing: Closing, period: str) -> None:
     with pytest.raises(BadPeriod, match="write one as 2026-11"):
         closing.one(period)
@@ -167,7 +176,8 @@ def test_a_closer_that_is_killed_at_any_point_leaves_months_whole_or_untouched(p
 
 
 def begun(closing: Closing, period: str) -> Draft:
-    of = draft(*(batch("p", ("ads", "base", n), ("search", "base", 2 * n), day=n) for n in range(1, 20)), period=period)
+    made = (batch("p", ("ads", "base", n), ("search", "base", 2 * n), day=n) for n in range(1, 20))
+    of = draft(*(replace(one, about=period) for one in made), period=period)
     closing.begin(of, 0, ANN)
     return of
 
@@ -189,6 +199,12 @@ def _is_whole_or_untouched(engine: Engine, period: str, of: Draft) -> None:
     assert ledger_store.total(engine, "c") == 0
 
 
+def of_month(of: Draft, cluster: str, period: str) -> Draft:
+    """The same, of another month."""
+    batches = tuple(replace(one, about=period) for one in of.batches)
+    return replace(of, cluster=cluster, period=period, batches=batches)
+
+
 class Months(RuleBasedStateMachine):
     """Whatever people do in whatever order: closed months stay, money sums to zero, who saw an old version is told."""
 
@@ -202,7 +218,7 @@ class Months(RuleBasedStateMachine):
         before = self.closing.one(period)
         seen = before.version - 1 if stale and before.version else before.version
         try:
-            after = self.closing.begin(replace(of, cluster=self.closing.cluster, period=period), seen, ANN)
+            after = self.closing.begin(of_month(of, self.closing.cluster, period), seen, ANN)
         except PeriodChanged:
             assert seen != before.version
         except PeriodState:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
 from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
+from typer.testing import CliRunner
 
 from advisor.ledger import ledger_store
 from advisor.ledger.closing import Closing
@@ -19,6 +21,7 @@ from advisor.ledger.drilling import Drilling
 from advisor.pricing.errors import BadLineFile
 from advisor.pricing.line_file import read_lines
 from cohabit.billing import corrections, draft_of
+from cohabit.cli import app
 from ingest.lake import Lake
 
 
@@ -100,6 +103,24 @@ def test_a_file_that_is_gone_or_changed_is_told(lake: Lake, tmp_path: Path) -> N
     assert drilling.missing(batches) == 1
     with pytest.raises(BadLineFile, match="not there"):
         drilling.hours(batches, "shop", "web-1")
+    path.mkdir()
+    with pytest.raises(BadLineFile, match=r"cannot be read \(Is a directory\)"):
+        drilling.hours(batches, "shop", "web-1")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "inputs"])
+def test_a_month_is_not_closed_without_its_files(
+    store: Engine, store_address: str, lake: Lake, tmp_path: Path, kind: str
+) -> None:
+    closing, folder = Closing(store, "c", lambda: NOW_US), tmp_path / "lines"
+    digest = closing.begin(drafted(lake, folder), 0, ANN).digest
+    next(folder.glob(f"*.{kind}")).unlink()
+
+    own = {"COHABIT_STORE": store_address, "COHABIT_LINES": str(folder), "COHABIT_CLUSTER": "c", "COLUMNS": "300"}
+    ran = CliRunner().invoke(app, ["bill", "close", "--month", PERIOD, "--confirm", digest[:12]], env=own)
+    structlog.reset_defaults()
+
+    assert (ran.exit_code, "of its" in ran.output, closing.one(PERIOD).state) == (1, True, "closing"), ran.output
 
 
 PIECES = st.lists(

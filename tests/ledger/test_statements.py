@@ -1,21 +1,28 @@
 """Statements: every line of a team with its name, and what it pays, in each form."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
+import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 from billed import START_US
 from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
+from months_drawn import ANN, BOB, NOW_US, PERIOD, batch, draft
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
 from advisor.ledger import book_store, ledger_store
+from advisor.ledger.cells import as_text
 from advisor.ledger.closing import Closing
 from advisor.ledger.errors import PeriodState
+from advisor.ledger.postings import Payables
 from advisor.pricing.book import HOUR_US
+from cohabit.bill_tables import show_draft, show_payables
 from cohabit.billing import draft_of
 from cohabit.errors import NoSuchAccount, UnknownForm
 from cohabit.explaining import explain
@@ -37,6 +44,17 @@ def month(store: Engine, tmp_path: Path) -> Engine:
 def written(store: Engine, tmp_path: Path, name: str, team: str = "shop") -> Path:
     write_statement(store, "c", PERIOD, team, folder=tmp_path / "lines", out=tmp_path / name)
     return tmp_path / name
+
+
+@contextmanager
+def full_after(size_bytes: int) -> Iterator[None]:
+    """As on a disk that is full: no file may grow beyond that."""
+    before = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("team", ["shop", "search", "platform", "unattributed"])
@@ -80,6 +98,32 @@ def test_nothing_is_written_for_nobody_of_no_form_or_before_the_month_is_closed(
     with pytest.raises(PeriodState):
         write_statement(month, "c", "2026-12", "shop", folder=tmp_path / "lines", out=tmp_path / "s.csv")
     assert not list(tmp_path.glob("s.*"))
+
+
+def test_names_in_csv_are_no_formulas(month: Engine, tmp_path: Path) -> None:
+    names = ["=1+1", "+1", "-1", "@x", "\tx", "web-1", None]
+    told = as_text(pa.table({"container": names, "amount": [-1, 2, 3, 4, 5, 6, 7]}))
+
+    assert told["container"].to_pylist() == ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "web-1", None]
+    assert told["amount"][0].as_py() == -1
+
+
+@pytest.mark.parametrize("name", ["s.html", "s.csv", "s.parquet"])
+def test_a_statement_is_written_whole_or_not_at_all(month: Engine, tmp_path: Path, name: str) -> None:
+    before = written(month, tmp_path, name).read_bytes()
+    with full_after(100), pytest.raises(OSError, match="File too large"):
+        written(month, tmp_path, name, team="search")
+
+    assert (tmp_path / name).read_bytes() == before
+    assert [path.name for path in tmp_path.glob("*s.*")] == [name]
+
+
+def test_a_terminal_is_shown_names_and_obeys_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    show_draft(draft(batch("std@a", ("shop\x1b[2Jx", "base", 7))))
+    show_payables(PERIOD, Payables({"shop\x1b]0;x": 1}, {"shop\x1b]0;x": 10_000}, 0))
+
+    told = capsys.readouterr().out
+    assert ("shop?[2Jx" in told, "shop?]0;x" in told, "\x1b[2J" in told, "\x1b]" in told) == (True, True, False, False)
 
 
 def test_names_of_teams_are_shown_as_text(month: Engine, tmp_path: Path) -> None:

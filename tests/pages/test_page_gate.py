@@ -1,13 +1,14 @@
 """The gate of the pages: who sees what, and from where a form must come."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnoses import AT_US, diagnosis, told
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from months_drawn import PERIOD
+from months_drawn import ANN, PERIOD, batch, draft
 from processes import Process
 from prometheus_client import CollectorRegistry
 from test_gate import DAY_US, Guarded, silent
@@ -409,3 +410,16 @@ def test_the_age_of_what_is_shown_is_told(process: Process) -> None:
     process.now_us = AT_US + 7 * 60 * 10**6
 
     assert "7 min ago" in house.visitor("http://localhost").get("/ui/victims").text
+
+
+def test_a_month_whose_lines_are_gone_is_not_closed(house: House) -> None:
+    assert house.bills is not None
+    closing, visitor = house.bills.closing, house.logged_in("finance")
+    of = draft(replace(batch("std@a", ("shop", "base", 7)), about="2026-12"), period="2026-12")
+    digest = closing.begin(of, 0, ANN).digest
+
+    csrf = csrf_in(visitor.get("/ui/bills"))
+    reply = visitor.post("/ui/bills/2026-12/close", data={"csrf": csrf, "digest": digest})
+
+    assert (reply.status_code, closing.one("2026-12").state) == (409, "closing"), reply.text
+    assert "1 of its 1 files are not in" in reply.text
