@@ -6,7 +6,7 @@ SHA-256; what it was made of lies beside it. So a closed month can be worked out
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,8 +30,6 @@ from ingest.lake import Lake
 
 Progress = Callable[[str, int], None]
 """Told of each day and the lines it made."""
-LOOK_BACK = timedelta(days=31)
-"""In that time before a month something was metered, or metering began within the month."""
 MOST_TOLD = 3
 """Hours that a complaint names."""
 
@@ -176,7 +174,7 @@ def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> No
     start, end = months.bounds(period)
     if now < end:
         raise NotReady(period, [f"it is not over before {end:%Y-%m-%d %H:%M} UTC"])
-    earlier = _of_cluster(lake.read("pool_hours", start - LOOK_BACK, start, ["cluster", "hour"]), cluster).num_rows
+    earlier = _of_cluster(lake.read("pool_hours", end=start, columns=["cluster", "hour"]), cluster).num_rows
     known = set(micros(_of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour"]), cluster)["hour"]).tolist())
     first = round(start.timestamp() * 1e6) if earlier or not known else min(known)
     missing = [hour for hour in range(first, round(end.timestamp() * 1e6), HOUR_US) if hour not in known]

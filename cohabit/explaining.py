@@ -70,14 +70,16 @@ def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
         raise NoSuchLine(told, f"its file has {lines.num_rows} lines, counted from 0")
     line = lines.slice(row, 1)
     known, spent = read_inputs(folder, posted.batch.inputs_sha256)
-    book = next(one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book)
+    books = [one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book]
+    if not books:
+        raise NoSuchLine(told, f"price book {posted.batch.book!r}, which it was billed by, is not in the store")
     own, before = _needed(known, spent, line)
-    again, _ = bill_hours(own, book, before)
+    again, _ = bill_hours(own, books[0], before)
     return Explained(
         line=line.to_pylist()[0],
         again=_same_place(again, lines, row),
         batch=posted,
-        book=book,
+        book=books[0],
         metered=_about(own.metered, line),
         pools=tuple(own.pools.to_pylist()),
         hour_lines=again.num_rows,

@@ -52,12 +52,20 @@ gamma = 0.0                    # how strongly it moves prices; 0 is not at all
 def _decimal(told: object) -> object:
     """A number as it is written: floats by their shortest text, so that 0.04 is 0.04."""
     try:
-        return Decimal("" if isinstance(told, bool) else str(told))
+        found = Decimal("" if isinstance(told, bool) else str(told))
     except InvalidOperation as error:
         raise ValueError("give a number, such as 0.04") from error
+    if found.is_finite() and found != round(found, DIGITS):
+        raise ValueError(f"give {DIGITS} digits behind the point at most: what is finer would be lost")
+    return found
 
 
+DIGITS = 6
 Number = Annotated[Decimal, BeforeValidator(_decimal), Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Factor = Annotated[Decimal, BeforeValidator(_decimal), Field(ge=0, le=100, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]*$")]
+Moment = Annotated[datetime, Field(strict=True)]
+Real = Annotated[float, Field(strict=True)]
 
 
 class _Part(BaseModel):
@@ -65,14 +73,14 @@ class _Part(BaseModel):
 
 
 class _Price(_Part):
-    unit: str = Field(min_length=1, max_length=20)
+    unit: Name
     price: Number
 
 
 class _Rule(_Part):
     kind: Literal["larger", "request", "usage", "quantile"] = "quantile"
-    quantile: float = Field(default=0.8, ge=0, lt=1)
-    kappa: float = Field(default=0.5, gt=0, le=1)
+    quantile: Real = Field(default=0.8, ge=0, le=0.999)
+    kappa: Real = Field(default=0.5, ge=0.001, le=1)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -86,7 +94,7 @@ class _Rule(_Part):
 
 
 class _Interference(_Part):
-    shadow: bool = True
+    shadow: bool = Field(default=True, strict=True)
     theta: Number = Decimal(1)
     delta: Number = Decimal("0.05")
     windows: int = Field(default=12, ge=12, le=3600)
@@ -109,12 +117,12 @@ class _Scarcity(_Part):
 class _Book(_Part):
     version: str = Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     currency: str
-    start: datetime
-    end: datetime | None = None
+    start: Moment
+    end: Moment | None = None
     recovery: Recovery = "remainder"
     rule: _Rule = _Rule()
-    prices: dict[str, _Price] = Field(min_length=1, max_length=100)
-    tiers: dict[str, Number] = Field(min_length=1, max_length=100)
+    prices: dict[Name, _Price] = Field(min_length=1, max_length=100)
+    tiers: dict[Name, Factor] = Field(min_length=1, max_length=100)
     interference: _Interference = _Interference()
     idle: _Idle = _Idle()
     scarcity: _Scarcity = _Scarcity()
@@ -131,9 +139,11 @@ def price_book_from(text: str, proposed_by: str) -> PriceBook:
         BadBookText: something in it is missing, unknown or out of range.
     """
     try:
-        told = _Book.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        read = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise BadBookText(f"it is no TOML: {error}") from error
+    try:
+        told = _Book.model_validate(read)
     except ValidationError as error:
         reasons = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         raise BadBookText("; ".join(reasons[:5])) from error

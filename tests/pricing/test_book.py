@@ -8,6 +8,7 @@ from billed import STAMP, START_US, Pool, accounts, billed, book, taken
 from advisor.pricing.base import base_lines
 from advisor.pricing.book import (
     HOUR_US,
+    IdleKeys,
     Policy,
     PriceBook,
     Tier,
@@ -19,7 +20,8 @@ from advisor.pricing.book import (
     refuse_unusable,
     without,
 )
-from advisor.pricing.errors import AlreadyStarted, BadPriceBook, NoPrice, NotApproved, Overlap
+from advisor.pricing.book_text import EXAMPLE, price_book_from
+from advisor.pricing.errors import AlreadyStarted, BadBookText, BadPriceBook, NoPrice, NotApproved, Overlap
 from advisor.pricing.lines import line_json
 from advisor.pricing.quantity import HOUR, Rule
 
@@ -137,3 +139,38 @@ def test_a_price_of_another_team_does_not_matter_to_the_sum() -> None:
         of = replace(book(), prices=(UnitPrice("cpu", "core", weight),))
         lines = billed(Pool(777, {"cpu": 3 * HOUR}), taken(("ads", "c", "prod", "cpu", HOUR)), of)
         assert accounts(lines) == {"ads": 259, "platform": 518}
+
+
+@pytest.mark.parametrize(
+    ("told", "instead", "says"),
+    [
+        ('price = "0.04"', 'price = "0.0000001"', "give 6 digits behind the point at most"),
+        ("BE = 0.25", "BE = 1e-7", "give 6 digits behind the point at most"),
+        ("BE = 0.25", "BE = 101", "less than or equal to 100"),
+        ("BE = 0.25", "BE = true", "give a number"),
+        ("quantile = 0.8", "quantile = 0.9999999999999999", "less than or equal to 0.999"),
+        ("kappa = 0.5", "kappa = true", "valid number"),
+        ("shadow = true", "shadow = 1", "valid boolean"),
+        ("2026-12-01T00:00:00Z", "1793491200", "valid datetime"),
+        ("cpu = {", '"c\\u001bpu" = {', "should match pattern"),
+        ('stranded = "platform"', 'stranded = "nobody"', "'platform', 'teams' or 'causers'"),
+        ('failure = "platform"', 'failure = "causers"', "'platform' or 'teams'"),
+        ('version = "2026-12"', f"version = {'[' * 10_000}", "it is no TOML"),
+        ('version = "2026-12"', f"version = {'9' * 5_000}", "it is no TOML"),
+    ],
+)
+def test_a_text_that_would_not_be_billed_as_it_is_written_is_refused(told: str, instead: str, says: str) -> None:
+    assert told in EXAMPLE
+
+    with pytest.raises(BadBookText, match=says):
+        price_book_from(EXAMPLE.replace(told, instead, 1), "ann")
+
+
+def test_a_text_says_who_pays_for_what_nobody_took() -> None:
+    usual = price_book_from(EXAMPLE, "ann")
+    told = EXAMPLE.replace('stranded = "platform"', 'stranded = "causers"').replace(
+        'headroom = "platform"', 'headroom = "teams"'
+    )
+
+    assert usual.policy.idle == IdleKeys()
+    assert price_book_from(told, "ann").policy.idle == IdleKeys(headroom="teams", stranded="causers")
