@@ -93,6 +93,7 @@ def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
             "month": found,
             "currency": draft.currency,
             "account": account,
+            "budgets": [one for one in at.standings(period, caller_of(request))[1] if one.budget.team == team],
             "paid": ledger_store.paid(at.closing.engine, at.closing.cluster, period).get(team),
             "sheet": shown,
             "rows": table.slice(shown.rows.start, len(shown.rows)).to_pylist(),  # type: ignore[attr-defined]

@@ -99,6 +99,8 @@ def test_budgets_stand_beside_what_teams_owe(visit: Visit, bench_: Bench) -> Non
     assert float(told["search"].locator("rect.fill.full").get_attribute("width") or 0) == 100.0
     expect(told["unattributed"]).to_contain_text("USD")
     expect(told["unattributed"].locator(".meter")).to_have_count(0)
+    visit.go(f"{MONTH}/team?team=shop")
+    expect(visit.page.locator("#budgets tbody th")).to_have_text(["shop"])
 
 
 def test_transfers_are_shown_with_what_they_were_worked_out_from(visit: Visit) -> None:
