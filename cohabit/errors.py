@@ -175,7 +175,7 @@ class BadPriceBookFile(CohabitError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}; `cohabit bill propose-book --help` shows a whole one")
+        super().__init__(f"{path}: {reason}; `cohabit bill propose-book` without a file prints a whole one")
 
 
 class NothingThen(CohabitError):
@@ -364,6 +364,17 @@ class AlreadyBegun(CohabitError):
         super().__init__(
             f"{period} has begun, and how scarce its hours are has to be said before: publish a later month; this one "
             "is billed without scarcity"
+        )
+
+
+class NothingMetered(CohabitError):
+    """No pool was metered in the weeks that scarcity is foreseen from."""
+
+    def __init__(self, cluster: str, since: datetime) -> None:
+        self.cluster, self.since = cluster, since
+        super().__init__(
+            f"nothing of cluster {cluster} was metered since {since:%Y-%m-%d %H:00} UTC, and how scarce hours will be "
+            "is foreseen from that: run `cohabit bill meter`, and see that COHABIT_CLUSTER names yours"
         )
 
 

@@ -19,6 +19,7 @@ from advisor.ledger.ledger_store import Posted
 from advisor.ledger.months import bounds
 from advisor.pricing.currencies import exponent_of
 from advisor.pricing.money import MICROS
+from advisor.store import reading
 from cohabit.errors import NoSuchAccount, UnknownForm
 
 SUFFIXES = (".html", ".csv", ".parquet")
@@ -55,7 +56,8 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
         raise UnknownForm(out, SUFFIXES)
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
-        raise PeriodState(period, "open", "told of")
+        with reading(engine) as connection:
+            raise PeriodState(period, ledger_store.period_of(connection, cluster, period).state, "told of")
     found = list(lines_of(posted, team, folder))
     if not found:
         raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))

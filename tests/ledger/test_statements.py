@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from billed import START_US
 from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
+from months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -77,9 +77,16 @@ def test_nothing_is_written_for_nobody_of_no_form_or_before_the_month_is_closed(
         written(month, tmp_path, "s.csv", team="nobody")
     with pytest.raises(UnknownForm, match="let its name end in"):
         written(month, tmp_path, "s.xlsx")
-    with pytest.raises(PeriodState):
+    with pytest.raises(PeriodState, match=r"2026-12 is open .*\(`cohabit bill close`"):
         write_statement(month, "c", "2026-12", "shop", folder=tmp_path / "lines", out=tmp_path / "s.csv")
     assert not list(tmp_path.glob("s.*"))
+
+
+def test_a_month_that_is_being_closed_is_called_so(store: Engine, tmp_path: Path) -> None:
+    Closing(store, "c", lambda: NOW_US).begin(SMALL, 0, ANN)
+
+    with pytest.raises(PeriodState, match=r"2026-11 is closing .*\(`cohabit bill close --confirm`"):
+        written(store, tmp_path, "s.csv")
 
 
 def test_names_of_teams_are_shown_as_text(month: Engine, tmp_path: Path) -> None:
