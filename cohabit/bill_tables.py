@@ -10,8 +10,9 @@ from rich.table import Table
 from advisor.ledger.books import Kept, summary
 from advisor.ledger.drafts import Draft, digest_of
 from advisor.ledger.periods import Period
-from advisor.ledger.postings import POOL, Payables
-from advisor.pricing.money import MICROS, written
+from advisor.ledger.postings import POOL, Payables, payables
+from advisor.pricing.currencies import exponent_of
+from advisor.pricing.money import MICROS, in_coins, written
 from cohabit.console import console
 from cohabit.explaining import Explained
 
@@ -45,32 +46,45 @@ def show_draft(draft: Draft) -> None:
     """What accounts would owe, by kind; sums of pools; checks."""
     kinds = sorted({one.kind for one in draft.postings if not one.account.startswith(POOL)})
     table = Table(title=f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", title_justify="left")
-    table.add_column("account")
-    for kind in (*kinds, "owed"):
+    table.add_column("account", overflow="fold")
+    for kind in (*kinds, "pays"):
         table.add_column(kind.replace("_", " "), justify="right")
-    sums = _sums(draft)
-    for account in sorted({account for account, _ in sums}):
-        amounts = [sums.get((account, kind), 0) for kind in kinds]
-        table.add_row(account, *(f"{Decimal(a) / MICROS:,.2f}" for a in (*amounts, sum(amounts))))
+    sums, exponent = _sums(draft), exponent_of(draft.currency)
+    pays = payables(draft.postings, exponent).minor
+    for account in sorted(pays):
+        amounts = [_money(sums.get((account, kind), 0)) for kind in kinds]
+        table.add_row(account, *amounts, in_coins(pays[account], exponent))
+    whole = [_money(sum(amount for (_, of), amount in sums.items() if of == kind)) for kind in kinds]
+    table.add_row("together", *whole, in_coins(sum(pays.values()), exponent))
     console.print(table)
+    _tell_sums(draft, sum(sums.values()))
+
+
+def _tell_sums(draft: Draft, billed: int) -> None:
+    """Whether lines come to what the pools cost, and what of it is about earlier months."""
     cost = sum(batch.sign * batch.cost_micros for batch in draft.batches)
-    lines, billed = sum(batch.rows for batch in draft.batches), sum(sums.values())
+    lines = sum(batch.rows for batch in draft.batches)
     console.print(
         f"{lines:,} lines in {len(draft.batches)} files come to {written(billed, draft.currency)}; pools cost "
         f"{written(cost, draft.currency)}{'' if billed == cost else ': THAT IS NOT THE SAME'}",
         soft_wrap=True,
     )
+    for about in sorted({batch.about for batch in draft.batches} - {draft.period}):
+        of_it = sum(batch.amount_micros for batch in draft.batches if batch.about == about)
+        console.print(f"{written(of_it, draft.currency)} of that correct {about}", soft_wrap=True)
 
 
-def show_payables(period: str, found: Payables) -> None:
+def show_payables(period: str, found: Payables, currency: str) -> None:
     """What accounts pay, in coins."""
-    table = Table(title=f"{period} is closed", title_justify="left")
-    for heading in ("account", "owes, micro-units", "pays, smallest coins"):
+    table = Table(title=f"{period} is closed, {currency}", title_justify="left")
+    for heading in ("account", "owes", "pays"):
         table.add_column(heading, justify="left" if heading == "account" else "right")
+    exponent = exponent_of(currency)
     for account, minor in found.minor.items():
-        table.add_row(account, f"{found.owed_micros[account]:,}", f"{minor:,}")
+        table.add_row(account, written(found.owed_micros[account]), in_coins(minor, exponent))
+    table.add_row("together", written(sum(found.owed_micros.values())), in_coins(sum(found.minor.values()), exponent))
     console.print(table)
-    console.print(f"{found.residue_micros} micro-units are what no coin can pay")
+    console.print(f"{written(found.residue_micros, currency)} are what no coin can pay")
 
 
 def show_explained(told: str, found: Explained) -> None:
@@ -120,6 +134,10 @@ def _sums(draft: Draft) -> dict[tuple[str, str], int]:
         if not one.account.startswith(POOL):
             found[one.account, one.kind] = found.get((one.account, one.kind), 0) + one.amount_micros
     return found
+
+
+def _money(micros: int) -> str:
+    return f"{Decimal(micros) / MICROS:,.2f}"
 
 
 def _int(told: object) -> int:

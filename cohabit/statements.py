@@ -18,7 +18,7 @@ from advisor.ledger.errors import PeriodState
 from advisor.ledger.ledger_store import Posted
 from advisor.ledger.months import bounds
 from advisor.pricing.currencies import exponent_of
-from advisor.pricing.money import MICROS
+from advisor.pricing.money import MICROS, in_coins
 from advisor.store import reading
 from cohabit.errors import NoSuchAccount, UnknownForm
 
@@ -106,12 +106,11 @@ def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _printed(lines: pa.Table, posted: list[Posted], paid: tuple[int, int, str], facts: Mapping[str, object]) -> str:
     """HTML to print, with everything in it."""
     (owed, minor, currency), about = paid, {one.batch.about for one in posted}
-    digits = exponent_of(currency)
     environment = Environment(loader=PackageLoader("cohabit"), autoescape=select_autoescape(default=True))
     return environment.get_template("statement.html").render(
         **facts,
         currency=currency,
-        payable=f"{Decimal(minor) / 10**digits:,.{digits}f}",
+        payable=in_coins(minor, exponent_of(currency)),
         owed=f"{Decimal(owed) / MICROS:,.6f}",
         kinds=_sums(lines, ["kind"]),
         containers=_most(_sums(lines, ["container"])),
