@@ -19,10 +19,10 @@ def show_error(error: Exception) -> None:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; all columns but the first are figures."""
+    """Print a table; all columns but the first are figures. Names in the first are never cut off."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold" if i == 0 else "ellipsis")
     for row in rows:
         table.add_row(*map(printable, row))
     console.print(table)
