@@ -389,6 +389,17 @@ class OtherBill(CohabitError):
         )
 
 
+class MixedBill(CohabitError):
+    """A bill that would make the cost of a pool and hour one of several currencies."""
+
+    def __init__(self, name: str, pool: str, hour: datetime, currencies: Sequence[str]) -> None:
+        self.name, self.pool, self.hour, self.currencies = name, pool, hour, tuple(currencies)
+        super().__init__(
+            f"with bill {name!r} pool {pool!r} would cost {' and '.join(currencies)} in the hour from "
+            f"{hour:%Y-%m-%d %H:%M} UTC: nothing is converted, and nothing was imported; tell all of it in one currency"
+        )
+
+
 class BillTooLarge(CohabitError):
     """A file that is no bill, by its size."""
 
