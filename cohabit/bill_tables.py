@@ -107,10 +107,10 @@ def show_explained(told: str, found: Explained) -> None:
 
 def _show_evidence(found: Explained) -> None:
     """What else a line was worked out from, and what it would be where it is only shown."""
-    memo, told = found.line["memo_micros"], found.line["evidence"]
+    memo = found.line["memo_micros"]
     if memo is not None:
         console.print(f"only shown as yet: it would be {written(_int(memo), found.book.currency)}")
-    for name, value in json.loads(str(told)).items() if told else ():
+    for name, value in _evidence(found.line).items():
         console.print(f"{name.replace('_', ' ')}: {value}")
 
 
@@ -121,11 +121,20 @@ def _show_metered(row: Mapping[str, object], found: Explained) -> None:
         f"{row['resource']}: {sums['requested']:.6f} requested, {sums['within']:.6f} used within that, "
         f"{sums['beyond']:.6f} beyond it, unit-hours in {row['minutes']} minutes; {row['gap_minutes']} not known"
     )
+    price = float(str(line["unit_price_micros"])) / MICROS
+    because = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in _evidence(line).items())
     console.print(
         f"{rule.kappa:g} x requested + {1 - rule.kappa:g} x within + {rule.beta:g} x beyond = "
         f"{_int(line['micro_unit_minutes']) / HOUR_MICROS:.6f} unit-hours, "
-        f"at {line['unit_price_micros']} micro-units each, {line['evidence']}"
+        f"at {price:.9f} {found.book.currency} each ({because})"
     )
+
+
+def _evidence(line: Mapping[str, object]) -> Mapping[str, object]:
+    """What else a line was worked out from, by name."""
+    told = line["evidence"]
+    found: Mapping[str, object] = json.loads(str(told)) if told else {}
+    return found
 
 
 def _sums(draft: Draft) -> dict[tuple[str, str], int]:
