@@ -26,7 +26,7 @@ SUFFIXES = (".html", ".csv", ".parquet")
 MOST_SHOWN = 50
 """Containers that a printed statement names; the others are added up."""
 MILLIONTH = pa.scalar(Decimal("0.000001"), pa.decimal128(6, 6))
-NAMES = ["line", "month", "pool", "hour", "kind", "container", "node", "resource"]
+NAMES = ["line", "account", "month", "pool", "hour", "kind", "container", "node", "resource"]
 Cell = str | Decimal | int | None
 
 
@@ -64,7 +64,7 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
     lines = pa.concat_tables(found)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":
-        pv.write_csv(lines, out)
+        pv.write_csv(_in_seconds(lines), out)
     elif out.suffix == ".parquet":
         pq.write_table(lines, out, compression="zstd")
     else:
@@ -81,21 +81,33 @@ def lines_of(posted: list[Posted], team: str, folder: Path) -> Iterator[pa.Table
     """Lines of an account, piece by piece, each with its name, and signs as they are billed.
 
     Returns:
-        Columns NAMES; amount, major units of the currency; unit_minutes of the resource, null for what is shared out.
+        Columns NAMES; amount, major units of the currency; currency; unit_minutes of the resource, null for what is
+        shared out.
     """
     drilling = Drilling(folder)
     for one in posted:
         for lines in drilling.lines([one.batch], team):
-            yield _told(one, lines)
+            yield _told(one, lines, team)
 
 
-def _told(one: Posted, lines: pa.Table) -> pa.Table:
-    shared = {"month": one.batch.about, "pool": one.batch.pool}
+def _told(one: Posted, lines: pa.Table, team: str) -> pa.Table:
+    shared = {"account": team, "month": one.batch.about, "pool": one.batch.pool}
     columns = {name: lines[name] for name in NAMES if name not in shared}
     columns |= {name: pa.array([value] * lines.num_rows, pa.string()) for name, value in shared.items()}
     minutes = pc.multiply(lines["micro_unit_minutes"], one.batch.sign)
-    amounts = {"amount": _millionths(lines["amount_micros"]), "unit_minutes": _millionths(minutes)}
+    currency = pa.array([one.currency] * lines.num_rows, pa.string())
+    amounts = {
+        "amount": _millionths(lines["amount_micros"]),
+        "currency": currency,
+        "unit_minutes": _millionths(minutes),
+    }
     return pa.table({name: columns[name] for name in NAMES} | amounts)
+
+
+def _in_seconds(lines: pa.Table) -> pa.Table:
+    """Hours without the fractions of a second that no spreadsheet reads."""
+    place = lines.column_names.index("hour")
+    return lines.set_column(place, "hour", lines["hour"].cast(pa.timestamp("s", "UTC")))
 
 
 def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -105,7 +117,7 @@ def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _printed(lines: pa.Table, posted: list[Posted], paid: tuple[int, int, str], facts: Mapping[str, object]) -> str:
     """HTML to print, with everything in it."""
-    (owed, minor, currency), about = paid, {one.batch.about for one in posted}
+    owed, minor, currency = paid
     environment = Environment(loader=PackageLoader("cohabit"), autoescape=select_autoescape(default=True))
     return environment.get_template("statement.html").render(
         **facts,
@@ -114,7 +126,7 @@ def _printed(lines: pa.Table, posted: list[Posted], paid: tuple[int, int, str], 
         owed=f"{Decimal(owed) / MICROS:,.6f}",
         kinds=_sums(lines, ["kind"]),
         containers=_most(_sums(lines, ["container"])),
-        corrections=sorted(about - {posted[0].period}),
+        corrections=[row for row in _sums(lines, ["month"]) if row[0] != posted[0].period],
         lines=lines.num_rows,
         example=lines["line"][0].as_py(),
         closed=datetime.fromtimestamp(posted[0].at_us / 1e6, UTC),

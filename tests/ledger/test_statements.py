@@ -1,5 +1,8 @@
 """Statements: every line of a team with its name, and what it pays, in each form."""
 
+import re
+from csv import DictReader
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,7 +19,9 @@ from advisor.ledger import book_store, ledger_store
 from advisor.ledger.closing import Closing
 from advisor.ledger.errors import PeriodState
 from advisor.pricing.book import HOUR_US
+from cohabit.bill_tables import show_explained
 from cohabit.billing import draft_of
+from cohabit.console import console
 from cohabit.errors import NoSuchAccount, UnknownForm
 from cohabit.explaining import explain
 from cohabit.statements import _printed, write_statement
@@ -61,6 +66,36 @@ def test_csv_has_what_parquet_has(month: Engine, tmp_path: Path) -> None:
 
     assert one.column_names == other.column_names
     assert [round(Decimal(amount), 6) for amount in one["amount"].to_pylist()] == other["amount"].to_pylist()
+    assert (set(one["account"].to_pylist()), set(one["currency"].to_pylist())) == ({"shop"}, {"EUR"})
+
+
+def test_hours_of_csv_have_no_fractions_of_a_second(month: Engine, tmp_path: Path) -> None:
+    first = next(DictReader(written(month, tmp_path, "s.csv").read_text().splitlines()))
+
+    assert re.fullmatch(r"2026-11-\d\d \d\d:00:00Z", first["hour"])
+
+
+def test_a_printed_one_says_what_of_it_corrects_which_month(month: Engine, tmp_path: Path) -> None:
+    lines = pq.read_table(written(month, tmp_path, "s.parquet"))
+    later = [replace(one, period="2026-12") for one in ledger_store.batches(month, "c", PERIOD)]
+    facts = {"team": "shop", "period": "2026-12", "cluster": "c", "books": []}
+
+    told = _printed(lines, later, (1, 1, "EUR"), facts)
+
+    assert f"{sum(lines['amount'].to_pylist()):,.6f} EUR of that correct 2026-11." in told
+
+
+def test_a_line_is_explained_in_words_and_in_its_currency(month: Engine, tmp_path: Path) -> None:
+    line = pq.read_table(written(month, tmp_path, "s.parquet"))["line"][0].as_py()
+
+    with console.capture() as got:
+        show_explained(line, explain(month, "c", line, tmp_path / "lines"))
+
+    told = " ".join(got.get().split())
+    found = re.search(r": base, shop, ([\d.]+) EUR .*= ([\d.]+) unit-hours, at ([\d.]+) EUR each \(tier LS\)", told)
+    assert found is not None, told
+    amount, units, price = map(float, found.groups())
+    assert abs(units * price - amount) < 2e-6
 
 
 def test_the_printed_one_says_who_pays_what_and_by_which_rules(month: Engine, tmp_path: Path) -> None:
