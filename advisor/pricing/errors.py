@@ -91,7 +91,8 @@ class NoPrice(AdvisorError):
     def __init__(self, hour: str, versions: Sequence[str]) -> None:
         self.hour, self.versions = hour, tuple(versions)
         super().__init__(
-            f"no price book covers {hour}: there are {', '.join(versions) or 'none'}; add a version that begins there"
+            f"no price book covers {hour}: there are {', '.join(versions) or 'none'}; propose a version that begins "
+            "there (`cohabit bill propose-book`), and let another person approve it"
         )
 
 
