@@ -130,7 +130,10 @@ class NoStatement(AdvisorError):
     def __init__(self, period: str, account: str = "") -> None:
         self.period, self.account = period, account
         of = f" of {account[:80]!r}" if account else ""
-        super().__init__(f"there is no statement{of} for {period}: a month has some once it is being closed")
+        why = (
+            "nothing was billed to it" if account else "a month has some once it is being closed, for teams once closed"
+        )
+        super().__init__(f"there is no statement{of} for {period}: {why}")
 
 
 class OtherTeam(AdvisorError):
