@@ -92,7 +92,11 @@ def judge_command(
     opened = existing_lake(settings(), lake)
     days = days_to_judge(opened, start, end)
     if not days:
-        console.print("nothing to judge: every day that is over was; --from judges days again")
+        console.print(
+            "nothing to judge: every day that is over was, by the newest label; `cohabit features` labels later ones, "
+            "--from and --to judge days again",
+            soft_wrap=True,
+        )
         return
     missing = list[str]()
     with bar("judging") as shown:
