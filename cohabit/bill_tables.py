@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from rich.table import Table
 
-from advisor.ledger.books import Kept, summary
+from advisor.ledger.books import Kept, in_force, summary
 from advisor.ledger.drafts import Draft, digest_of
 from advisor.ledger.periods import Period
 from advisor.ledger.postings import POOL, Payables, payables
@@ -24,8 +24,9 @@ def show_books(kept: Sequence[Kept]) -> None:
     table = Table(title="price books", title_justify="left")
     for heading in ("version", "applies", "currency", "state", "proposed by", "approved by"):
         table.add_column(heading)
+    force = {book.version: book for book in in_force(kept)}
     for one in kept:
-        book = one.book
+        book = force.get(one.book.version, one.book)
         table.add_row(book.version, summary(book), book.currency, one.state, book.proposed_by, book.approved_by or "")
     console.print(table if kept else "there is no price book: cohabit bill propose-book")
 

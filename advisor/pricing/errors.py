@@ -80,8 +80,8 @@ class Overlap(AdvisorError):
     def __init__(self, version: str, other: str, start: str) -> None:
         self.version, self.other, self.start = version, other, start
         super().__init__(
-            f"price books {version!r} and {other!r} would both apply from {start}: end one where the other begins, or "
-            "name them differently if they share a name"
+            f"price books {version!r} and {other!r} would both apply from {start}: let one begin later, under "
+            "another name; what was proposed is taken back by `cohabit bill withdraw-book`"
         )
 
 

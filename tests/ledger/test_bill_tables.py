@@ -1,17 +1,34 @@
 """Tables of drafts and closed months: what people add up by hand comes to what is written below it."""
 
+from dataclasses import replace
 from decimal import Decimal
 
-from months_drawn import SMALL, batch, draft
+import pytest
+from metered_month import price_book
+from months_drawn import NOW_US, SMALL, batch, draft
 
+from advisor.ledger.books import Kept
 from advisor.ledger.postings import payables
-from cohabit.bill_tables import show_draft, show_payables
+from cohabit.bill_tables import show_books, show_draft, show_payables
 from cohabit.console import console
 
 
 def cells(told: str, account: str) -> list[str]:
     row = next(line for line in told.splitlines() if line.startswith(f"│ {account} "))
     return [cell.strip() for cell in row.strip("│").split("│")][1:]
+
+
+def test_a_version_ends_where_the_next_one_in_force_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    first = price_book()
+    second = replace(first, version="2026-12", start_us=NOW_US)
+
+    with console.capture() as got:
+        show_books([Kept(first, 0, 1), Kept(second, 0, 1), Kept(replace(second, version="other"), 0)])
+
+    told = [cells(got.get(), name)[0] for name in ("2026-11", "2026-12", "other")]
+    assert told[0].endswith("until 2026-12-01 00:00 UTC")
+    assert all(one == "from 2026-12-01 00:00 UTC until another one begins" for one in told[1:])
 
 
 def test_what_accounts_pay_by_a_draft_sums_to_its_last_row() -> None:
