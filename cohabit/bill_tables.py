@@ -13,7 +13,7 @@ from advisor.ledger.periods import Period
 from advisor.ledger.postings import POOL, Payables, payables
 from advisor.pricing.currencies import exponent_of
 from advisor.pricing.money import MICROS, in_coins, written
-from cohabit.console import console
+from cohabit.console import console, show_amounts
 from cohabit.explaining import Explained
 
 HOUR_MICROS = 60 * MICROS
@@ -46,18 +46,16 @@ def show_months(periods: Sequence[Period], total_micros: int) -> None:
 def show_draft(draft: Draft) -> None:
     """What accounts would owe, by kind; sums of pools; checks."""
     kinds = sorted({one.kind for one in draft.postings if not one.account.startswith(POOL)})
-    table = Table(title=f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", title_justify="left")
-    table.add_column("account", overflow="fold")
-    for kind in (*kinds, "pays"):
-        table.add_column(kind.replace("_", " "), justify="right")
     sums, exponent = _sums(draft), exponent_of(draft.currency)
     pays = payables(draft.postings, exponent).minor
-    for account in sorted(pays):
-        amounts = [_money(sums.get((account, kind), 0)) for kind in kinds]
-        table.add_row(account, *amounts, in_coins(pays[account], exponent))
+    rows = [
+        (account, *(_money(sums.get((account, kind), 0)) for kind in kinds), in_coins(pays[account], exponent))
+        for account in sorted(pays)
+    ]
     whole = [_money(sum(amount for (_, of), amount in sums.items() if of == kind)) for kind in kinds]
-    table.add_row("together", *whole, in_coins(sum(pays.values()), exponent))
-    console.print(table)
+    rows.append(("together", *whole, in_coins(sum(pays.values()), exponent)))
+    columns = ("account", *(kind.replace("_", " ") for kind in kinds), "pays")
+    show_amounts(f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", columns, rows)
     _tell_sums(draft, sum(sums.values()))
 
 
@@ -77,14 +75,10 @@ def _tell_sums(draft: Draft, billed: int) -> None:
 
 def show_payables(period: str, found: Payables, currency: str) -> None:
     """What accounts pay, in coins."""
-    table = Table(title=f"{period} is closed, {currency}", title_justify="left")
-    for heading in ("account", "owes", "pays"):
-        table.add_column(heading, justify="left" if heading == "account" else "right")
     exponent = exponent_of(currency)
-    for account, minor in found.minor.items():
-        table.add_row(account, written(found.owed_micros[account]), in_coins(minor, exponent))
-    table.add_row("together", written(sum(found.owed_micros.values())), in_coins(sum(found.minor.values()), exponent))
-    console.print(table)
+    rows = [(name, written(found.owed_micros[name]), in_coins(minor, exponent)) for name, minor in found.minor.items()]
+    whole = written(sum(found.owed_micros.values())), in_coins(sum(found.minor.values()), exponent)
+    show_amounts(f"{period} is closed, {currency}", ("account", "owes", "pays"), [*rows, ("together", *whole)])
     console.print(f"{written(found.residue_micros, currency)} are what no coin can pay")
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from advisor.ledger.budgets import Budget, Standing
 from advisor.pricing.money import MICROS
-from cohabit.console import console, show_table
+from cohabit.console import console, show_amounts
 
 CELLS = 20
 """Of a picture: a whole budget."""
@@ -22,7 +22,7 @@ def show_standings(period: str, found: Sequence[Standing]) -> None:
         return
     shown = [i for i, heading in enumerate(HEADINGS) if heading or console.width >= WIDE]
     rows = [[row[i] for i in shown] for row in map(_row, found)]
-    show_table(f"budgets of {period}, {found[0].currency}", [HEADINGS[i] for i in shown], rows)
+    show_amounts(f"budgets of {period}, {found[0].currency}", [HEADINGS[i] for i in shown], rows)
     for one in found:
         if one.state == "other currency":
             console.print(

@@ -2,7 +2,7 @@
 
 from advisor.pricing.money import written
 from cohabit.budget_tables import money
-from cohabit.console import console, show_table
+from cohabit.console import console, show_amounts
 from cohabit.previewing import Changed, Preview
 
 
@@ -18,7 +18,7 @@ def show_preview(found: Preview) -> None:
     rows = [_row(one) for one in (*found.accounts, whole)]
     if not found.books:
         columns, rows = ("account", columns[2]), [(row[0], row[2]) for row in rows]
-    show_table(f"{found.period} by price book {found.book}, {found.currency}", columns, rows)
+    show_amounts(f"{found.period} by price book {found.book}, {found.currency}", columns, rows)
     same, cost = (
         whole.before_micros == whole.after_micros == found.cost_micros,
         written(found.cost_micros, found.currency),

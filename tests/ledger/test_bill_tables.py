@@ -43,6 +43,17 @@ def test_what_accounts_pay_by_a_draft_sums_to_its_last_row() -> None:
     assert "correct" not in told
 
 
+def test_no_amount_is_cut_off_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    kinds = ("base", "idle_headroom", "platform_share", "rebate", "surcharge", "unattributed")
+    wide = draft(batch("std@a", *(("unattributed", kind, 12_345_678_910_000) for kind in kinds)))
+
+    with console.capture() as got:
+        show_draft(wide)
+
+    assert cells(got.get(), "unattributed") == ["12,345,678.91"] * len(kinds) + ["74,074,073.46"]
+
+
 def test_a_draft_tells_what_of_it_is_about_an_earlier_month() -> None:
     late = batch("std@a", ("ads", "base", 1_500_000))
     earlier = draft(*SMALL.batches, late, period="2026-12")
