@@ -92,7 +92,11 @@ def judge_command(
     opened = existing_lake(settings(), lake)
     days = days_to_judge(opened, start, end, datetime.now(UTC))
     if not days:
-        console.print("nothing to judge: every day that is over was; --from judges days again")
+        console.print(
+            "nothing to judge: every day that is over was, by the newest label; `cohabit features` labels later ones, "
+            "--from and --to judge days again",
+            soft_wrap=True,
+        )
         return
     missing = list[str]()
     with bar("judging") as shown:
@@ -154,17 +158,25 @@ def import_command(
     meter the hours again.
     """
     from cohabit.command_parts import existing_lake
-    from cohabit.metering import import_bill
+    from cohabit.metering import import_bill, pools_described
 
     if form not in ("csv", "focus"):
         raise typer.BadParameter(f"--format {form}: there are csv and focus")
     own = settings()
-    done = import_bill(existing_lake(own, lake), file, name, cluster=own.cluster, form=form, pool_column=pool_column)
+    opened = existing_lake(own, lake)
+    done = import_bill(opened, file, name, cluster=own.cluster, form=form, pool_column=pool_column)
     if not done.new:
         console.print(f"bill {name} was imported before, and is the same: nothing was changed")
         return
     told = ", ".join(f"{amount} {currency}" for currency, amount in sorted(done.totals.items()))
     console.print(f"bill {name}: {told} over {done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC")
+    if done.strange:
+        known = ", ".join(pools_described(opened, own.cluster)) or "none yet"
+        console.print(
+            f"no node is in {', '.join(done.strange)}: its cost is billed to `unattributed`; pools of nodes: {known}",
+            soft_wrap=True,
+        )
     console.print(
-        f"now meter these hours: cohabit bill meter --from {done.start:%Y-%m-%dT%H} --to {done.end:%Y-%m-%dT%H}"
+        f"now meter these hours: cohabit bill meter --from {done.start:%Y-%m-%dT%H} --to {done.end:%Y-%m-%dT%H}",
+        soft_wrap=True,
     )

@@ -8,12 +8,13 @@ from typing import cast
 
 from rich.table import Table
 
-from advisor.ledger.books import Kept, summary
+from advisor.ledger.books import Kept, in_force, summary
 from advisor.ledger.drafts import Draft, digest_of
 from advisor.ledger.periods import Period
-from advisor.ledger.postings import POOL, Payables
-from advisor.pricing.money import MICROS, written
-from cohabit.console import console, printable
+from advisor.ledger.postings import POOL, Payables, payables
+from advisor.pricing.currencies import exponent_of
+from advisor.pricing.money import MICROS, in_coins, written
+from cohabit.console import console, printable, show_amounts
 from cohabit.explaining import Explained
 
 HOUR_MICROS = 60 * MICROS
@@ -24,8 +25,9 @@ def show_books(kept: Sequence[Kept]) -> None:
     table = Table(title="price books", title_justify="left")
     for heading in ("version", "applies", "currency", "state", "proposed by", "approved by"):
         table.add_column(heading)
+    force = {book.version: book for book in in_force(kept)}
     for one in kept:
-        book = one.book
+        book = force.get(one.book.version, one.book)
         table.add_row(book.version, summary(book), book.currency, one.state, book.proposed_by, book.approved_by or "")
     console.print(table if kept else "there is no price book: cohabit bill propose-book")
 
@@ -45,33 +47,40 @@ def show_months(periods: Sequence[Period], total_micros: int) -> None:
 def show_draft(draft: Draft) -> None:
     """What accounts would owe, by kind; sums of pools; checks."""
     kinds = sorted({one.kind for one in draft.postings if not one.account.startswith(POOL)})
-    table = Table(title=f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", title_justify="left")
-    table.add_column("account")
-    for kind in (*kinds, "owed"):
-        table.add_column(kind.replace("_", " "), justify="right")
-    sums = _sums(draft)
-    for account in sorted({account for account, _ in sums}):
-        amounts = [sums.get((account, kind), 0) for kind in kinds]
-        table.add_row(printable(account), *(f"{Decimal(a) / MICROS:,.2f}" for a in (*amounts, sum(amounts))))
-    console.print(table)
+    sums, exponent = _sums(draft), exponent_of(draft.currency)
+    pays = payables(draft.postings, exponent).minor
+    rows = [
+        (account, *(_money(sums.get((account, kind), 0)) for kind in kinds), in_coins(pays[account], exponent))
+        for account in sorted(pays)
+    ]
+    whole = [_money(sum(amount for (_, of), amount in sums.items() if of == kind)) for kind in kinds]
+    rows.append(("together", *whole, in_coins(sum(pays.values()), exponent)))
+    columns = ("account", *(kind.replace("_", " ") for kind in kinds), "pays")
+    show_amounts(f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", columns, rows)
+    _tell_sums(draft, sum(sums.values()))
+
+
+def _tell_sums(draft: Draft, billed: int) -> None:
+    """Whether lines come to what the pools cost, and what of it is about earlier months."""
     cost = sum(batch.sign * batch.cost_micros for batch in draft.batches)
-    lines, billed = sum(batch.rows for batch in draft.batches), sum(sums.values())
+    lines = sum(batch.rows for batch in draft.batches)
     console.print(
         f"{lines:,} lines in {len(draft.batches)} files come to {written(billed, draft.currency)}; pools cost "
         f"{written(cost, draft.currency)}{'' if billed == cost else ': THAT IS NOT THE SAME'}",
         soft_wrap=True,
     )
+    for about in sorted({batch.about for batch in draft.batches} - {draft.period}):
+        of_it = sum(batch.amount_micros for batch in draft.batches if batch.about == about)
+        console.print(f"{written(of_it, draft.currency)} of that correct {about}", soft_wrap=True)
 
 
-def show_payables(period: str, found: Payables) -> None:
+def show_payables(period: str, found: Payables, currency: str) -> None:
     """What accounts pay, in coins."""
-    table = Table(title=f"{period} is closed", title_justify="left")
-    for heading in ("account", "owes, micro-units", "pays, smallest coins"):
-        table.add_column(heading, justify="left" if heading == "account" else "right")
-    for account, minor in found.minor.items():
-        table.add_row(printable(account), f"{found.owed_micros[account]:,}", f"{minor:,}")
-    console.print(table)
-    console.print(f"{found.residue_micros} micro-units are what no coin can pay")
+    exponent = exponent_of(currency)
+    rows = [(name, written(found.owed_micros[name]), in_coins(minor, exponent)) for name, minor in found.minor.items()]
+    whole = written(sum(found.owed_micros.values())), in_coins(sum(found.minor.values()), exponent)
+    show_amounts(f"{period} is closed, {currency}", ("account", "owes", "pays"), [*rows, ("together", *whole)])
+    console.print(f"{written(found.residue_micros, currency)} are what no coin can pay")
 
 
 def show_explained(told: str, found: Explained) -> None:
@@ -96,10 +105,10 @@ def show_explained(told: str, found: Explained) -> None:
 
 def _show_evidence(found: Explained) -> None:
     """What else a line was worked out from, and what it would be where it is only shown."""
-    memo, told = found.line["memo_micros"], found.line["evidence"]
+    memo = found.line["memo_micros"]
     if memo is not None:
         _say(f"only shown as yet: it would be {written(_int(memo), found.book.currency)}")
-    for name, value in json.loads(str(told)).items() if told else ():
+    for name, value in _evidence(found.line).items():
         _say(f"{name.replace('_', ' ')}: {value}")
 
 
@@ -107,7 +116,7 @@ def _show_idle(row: Mapping[str, object]) -> None:
     """What was free for a cause, and whose doing that was."""
     teams = dict(cast("Iterable[tuple[str, int]]", row["by_team"]))
     told = ", ".join(f"{team} adds {amount / HOUR_MICROS:.6f}" for team, amount in teams.items())
-    console.print(f"{row['resource']}: {_int(row['quantity']) / HOUR_MICROS:.6f} unit-hours{told and f' ({told})'}")
+    _say(f"{row['resource']}: {_int(row['quantity']) / HOUR_MICROS:.6f} unit-hours{told and f' ({told})'}")
 
 
 def _show_metered(row: Mapping[str, object], found: Explained) -> None:
@@ -117,10 +126,12 @@ def _show_metered(row: Mapping[str, object], found: Explained) -> None:
         f"{row['resource']}: {sums['requested']:.6f} requested, {sums['within']:.6f} used within that, "
         f"{sums['beyond']:.6f} beyond it, unit-hours in {row['minutes']} minutes; {row['gap_minutes']} not known"
     )
+    price = float(str(line["unit_price_micros"])) / MICROS
+    because = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in _evidence(line).items())
     _say(
         f"{rule.kappa:g} x requested + {1 - rule.kappa:g} x within + {rule.beta:g} x beyond = "
         f"{_int(line['micro_unit_minutes']) / HOUR_MICROS:.6f} unit-hours, "
-        f"at {line['unit_price_micros']} micro-units each, {line['evidence']}"
+        f"at {price:.9f} {found.book.currency} each ({because})"
     )
 
 
@@ -129,12 +140,23 @@ def _say(told: str) -> None:
     console.print(printable(told))
 
 
+def _evidence(line: Mapping[str, object]) -> Mapping[str, object]:
+    """What else a line was worked out from, by name."""
+    told = line["evidence"]
+    found: Mapping[str, object] = json.loads(str(told)) if told else {}
+    return found
+
+
 def _sums(draft: Draft) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for one in draft.postings:
         if not one.account.startswith(POOL):
             found[one.account, one.kind] = found.get((one.account, one.kind), 0) + one.amount_micros
     return found
+
+
+def _money(micros: int) -> str:
+    return f"{Decimal(micros) / MICROS:,.2f}"
 
 
 def _int(told: object) -> int:

@@ -5,10 +5,12 @@ from decimal import Decimal
 
 from advisor.ledger.budgets import Budget, Standing
 from advisor.pricing.money import MICROS
-from cohabit.console import console, show_table
+from cohabit.console import console, show_amounts
 
 CELLS = 20
 """Of a picture: a whole budget."""
+WIDE = 100
+"""Columns of a terminal that has room for the picture; in a narrower one names and figures come first."""
 NONE = "–"
 HEADINGS = ("team", "budget", "so far", "of it", "", "forecast", "four times in five", "state")
 
@@ -18,7 +20,9 @@ def show_standings(period: str, found: Sequence[Standing]) -> None:
     if not found:
         console.print(f"nobody has a budget in {period}: cohabit bill budget --team TEAM --amount AMOUNT")
         return
-    show_table(f"budgets of {period}, {found[0].currency}", HEADINGS, [_row(one) for one in found])
+    shown = [i for i, heading in enumerate(HEADINGS) if heading or console.width >= WIDE]
+    rows = [[row[i] for i in shown] for row in map(_row, found)]
+    show_amounts(f"budgets of {period}, {found[0].currency}", [HEADINGS[i] for i in shown], rows)
     for one in found:
         if one.state == "other currency":
             console.print(
@@ -76,7 +80,7 @@ def _row(one: Standing) -> tuple[str, ...]:
     foreseen = (NONE, NONE)
     if ahead is not None:
         foreseen = (money(ahead.micros), f"{money(ahead.low_micros)} to {money(ahead.high_micros)}")
-    share = f"{Decimal(one.share_ppm(one.owed_micros)) * 100 / MICROS:.0f} %"
+    share = f"{one.share_ppm(one.owed_micros) * 100 // MICROS} %"  # rounded down: 80 % are warned of, 79.7 % are not
     amounts = (money(budget.amount_micros), money(one.owed_micros), share, picture(one))
     return budget.team, *amounts, *foreseen, one.state
 

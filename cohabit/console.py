@@ -11,6 +11,8 @@ from rich.table import Table
 console = Console(highlight=False, markup=False)
 """No markup: what is printed may come from records."""
 complaints = Console(stderr=True, highlight=False)
+MOST_WHOLE = 24
+"""Letters of a word that is not folded in a table of amounts, however narrow the terminal."""
 
 
 def show_error(error: Exception) -> None:
@@ -26,6 +28,18 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*map(printable, row))
     console.print(table)
+
+
+def show_amounts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of which no amount is ever cut off, though it were wider than the terminal then."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        words = [word for told in (column, *(row[i] for row in rows)) for word in told.split()]
+        width = min(MOST_WHOLE, max(map(len, words), default=0))
+        table.add_column(column, justify="left" if i == 0 else "right", min_width=width, overflow="fold")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    console.print(table, crop=False)
 
 
 def printable(told: str) -> str:

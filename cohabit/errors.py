@@ -175,7 +175,7 @@ class BadPriceBookFile(CohabitError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}; `cohabit bill propose-book --help` shows a whole one")
+        super().__init__(f"{path}: {reason}; `cohabit bill propose-book` without a file prints a whole one")
 
 
 class NothingThen(CohabitError):
@@ -377,6 +377,17 @@ class OtherCurrencyOfBill(CohabitError):
         )
 
 
+class NothingMetered(CohabitError):
+    """No pool was metered in the weeks that scarcity is foreseen from."""
+
+    def __init__(self, cluster: str, since: datetime) -> None:
+        self.cluster, self.since = cluster, since
+        super().__init__(
+            f"nothing of cluster {cluster} was metered since {since:%Y-%m-%d %H:00} UTC, and how scarce hours will be "
+            "is foreseen from that: run `cohabit bill meter`, and see that COHABIT_CLUSTER names yours"
+        )
+
+
 class OtherBill(CohabitError):
     """A bill of that name was imported, and it said something else."""
 
@@ -396,6 +407,17 @@ class SameBill(CohabitError):
         super().__init__(
             f"bill {bill!r} is row for row bill {other!r}, which was imported before: its costs would count twice, so "
             "nothing was imported; were both really owed, put them into one file"
+        )
+
+
+class MixedBill(CohabitError):
+    """A bill that would make the cost of a pool and hour one of several currencies."""
+
+    def __init__(self, name: str, pool: str, hour: datetime, currencies: Sequence[str]) -> None:
+        self.name, self.pool, self.hour, self.currencies = name, pool, hour, tuple(currencies)
+        super().__init__(
+            f"with bill {name!r} pool {pool!r} would cost {' and '.join(currencies)} in the hour from "
+            f"{hour:%Y-%m-%d %H:%M} UTC: nothing is converted, and nothing was imported; tell all of it in one currency"
         )
 
 

@@ -16,6 +16,7 @@ from ingest.lake import Lake
 from ingest.selection import EPOCH, microseconds
 
 JOB = "judging"
+MEASURED = ("usage", "samples")
 DAY = timedelta(days=1)
 BEFORE = timedelta(microseconds=BEFORE_US)
 TICK = timedelta(microseconds=1)
@@ -35,7 +36,7 @@ def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None, now:
         BadOption: a time is within a day, or none lies between them.
     """
     known = [part.end_us for part in lake.range_parts(SLOWED.name)]
-    landed = [span[0] for table in ("usage", "samples") if (span := lake.span(table))]
+    landed = [span[0] for table in MEASURED if (span := lake.span(table))]
     first = _day("--from", start) or day_of(max(known) if known else min(landed, default=0))
     named, labelled = _day("--to", end), day_of(microseconds(newest_window(lake)))
     last = labelled if named is None else min(named, max(labelled, day_of(microseconds(now - DAY))))
@@ -55,11 +56,12 @@ def judge_days(lake: Lake, days: Sequence[datetime], progress: Progress) -> int:
         progress: told day by day.
 
     Returns:
-        Rows of table `slowed` that were written. A day without labels is passed over, and counts as not judged.
+        Rows of table `slowed` that were written. A day without labels is passed over, and counts as not judged; but
+        one on which nothing was measured, between others, is: nobody surely was slower on it.
     """
     written = 0
     for day in days:
-        if not lake.count("labels", day + TICK, day + DAY + TICK):
+        if not lake.count("labels", day + TICK, day + DAY + TICK) and not _silent(lake, day):
             progress(day, None)
             continue
         rows = lake.replace(SLOWED.name, day, day + DAY, JOB, _staged(lake, day))
@@ -73,6 +75,15 @@ def unjudged(lake: Lake, start: datetime, end: datetime) -> list[datetime]:
     parts = [(part.start_us, part.end_us) for part in lake.range_parts(SLOWED.name)]
     days = [start + number * DAY for number in range((end - start) // DAY)]
     return [day for day in days if not any(low <= microseconds(day) < high for low, high in parts)]
+
+
+def _silent(lake: Lake, day: datetime) -> bool:
+    """Whether nothing was measured on a day, while something was before and after it."""
+    spans = [span for table in MEASURED if (span := lake.span(table))]
+    first, last = min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
+    if not first < microseconds(day) < microseconds(day + DAY) <= last:
+        return False
+    return not any(lake.read(table, day, day + DAY, columns=["ts"]).num_rows for table in MEASURED)
 
 
 def _staged(lake: Lake, day: datetime) -> Path:

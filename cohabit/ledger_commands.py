@@ -183,7 +183,10 @@ def close_command(
             seen = of.closing.one(month)
             if seen.state == "closing" and seen.draft is not None:
                 Drilling(of.lines).refuse_missing(month, seen.draft.batches)
-            show_payables(month, of.closing.close(month, _whole(of, month, confirm), of.actor))
+            found = of.closing.close(month, _whole(of, month, confirm), of.actor)
+            draft = of.closing.one(month).draft
+            assert draft is not None  # noqa: S101 - without one it cannot have been closed
+            show_payables(month, found, draft.currency)
             return
         before = of.closing.one(month)
         refuse_unmetered(existing_lake(settings(), lake), of.closing.cluster, month, _now(of))

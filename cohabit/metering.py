@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cohabit.console import Bar, bar
-from cohabit.errors import BadOption, BillTooLarge, EmptyLake, NotText, OtherBill, SameBill
+from cohabit.errors import BadOption, BillTooLarge, EmptyLake, MixedBill, NotText, OtherBill, SameBill
 from cohabit.settings import SparkSettings
 from features.bills import FOCUS, MICROS, PLAIN, bill_rows
 from features.meter import HOUR_US, Hours
 from features.metering_job import run_local
+from features.node_hours import pool_names
 from features.tables import BILLS
 from ingest.lake import Lake
 from ingest.origin import BatchId
@@ -103,13 +104,14 @@ def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A bill: whether it is new, its rows by the hour, what it comes to by currency, and its hours."""
+    """A bill: whether it is new, its rows by the hour, what it comes to by currency, its hours, pools without nodes."""
 
     new: bool
     rows: int
     totals: Mapping[str, Decimal]
     start: datetime
     end: datetime
+    strange: tuple[str, ...]
 
 
 def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, pool_column: str | None) -> Imported:
@@ -118,6 +120,7 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
     Raises:
         BadBill: a row cannot be read.
         BillTooLarge: the file has more than MOST_BYTES.
+        MixedBill: some pool and hour would cost something in several currencies, for good.
         NotText: it is not UTF-8.
         OtherBill: another one was imported by this name.
         SameBill: it was imported by another name.
@@ -132,12 +135,41 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
     columns = columns if pool_column is None else replace(columns, pool=pool_column)
     rows = bill_rows(content, name, cluster, columns)
     _refuse_same(lake, rows, name, cluster)
+    _refuse_mixed(lake, rows, name)
     origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
     new = bool(lake.append(BILLS.name, rows, origin))
     if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
         raise OtherBill(name)
     hours = rows["hour"].to_pylist()
-    return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR)
+    return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR, _strange(lake, rows))
+
+
+def pools_described(lake: Lake, cluster: str) -> list[str]:
+    """Pools that nodes of a cluster ever said they were in, sorted."""
+    nodes = lake.read("nodes")
+    return sorted(set(pool_names(nodes.filter(pc.equal(nodes["cluster"], cluster))).to_pylist()))
+
+
+def _strange(lake: Lake, rows: pa.Table) -> tuple[str, ...]:
+    """Pools of a bill that no node ever said it was in, sorted."""
+    known = pools_described(lake, rows["cluster"][0].as_py())
+    return tuple(sorted(set(rows["pool"].to_pylist()) - set(known)))
+
+
+def _refuse_mixed(lake: Lake, rows: pa.Table, name: str) -> None:
+    """Nothing, if each pool and hour of a bill is in one currency, together with other bills: no bill is taken back.
+
+    Raises:
+        MixedBill: one is not.
+    """
+    before = lake.read(BILLS.name, rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR)
+    others = before.filter(pc.and_(pc.not_equal(before["bill"], name), pc.equal(before["cluster"], rows["cluster"][0])))
+    names = ["hour", "pool", "currency"]
+    both = pa.concat_tables([others.select(names), rows.select(names)])
+    counts = both.group_by(["hour", "pool"]).aggregate([("currency", "count_distinct"), ("currency", "distinct")])
+    mixed = counts.filter(pc.greater(counts["currency_count_distinct"], 1)).sort_by("hour").slice(0, 1).to_pylist()
+    for one in mixed:
+        raise MixedBill(name, one["pool"], one["hour"], sorted(one["currency_distinct"]))
 
 
 def _refuse_same(lake: Lake, rows: pa.Table, name: str, cluster: str) -> None:

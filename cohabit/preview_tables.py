@@ -2,7 +2,7 @@
 
 from advisor.pricing.money import written
 from cohabit.budget_tables import money
-from cohabit.console import console, show_table
+from cohabit.console import console, show_amounts
 from cohabit.previewing import Changed, Preview
 
 
@@ -14,14 +14,20 @@ def show_preview(found: Preview) -> None:
         sum(one.before_micros for one in found.accounts),
         sum(one.after_micros for one in found.accounts),
     )
-    columns = ("account", f"by {in_force}, in force", f"by {found.book}", "difference", "")
+    columns: tuple[str, ...] = ("account", f"by {in_force}, in force", f"by {found.book}", "difference", "")
     rows = [_row(one) for one in (*found.accounts, whole)]
-    show_table(f"{found.period} by price book {found.book}, {found.currency}", columns, rows)
-    same = whole.before_micros == whole.after_micros == found.cost_micros
+    if not found.books:
+        columns, rows = ("account", columns[2]), [(row[0], row[2]) for row in rows]
+    show_amounts(f"{found.period} by price book {found.book}, {found.currency}", columns, rows)
+    same, cost = (
+        whole.before_micros == whole.after_micros == found.cost_micros,
+        written(found.cost_micros, found.currency),
+    )
+    told = "both come" if found.books else "no version is in force yet; it comes"
     console.print(
-        f"both come to what the pools cost, {written(found.cost_micros, found.currency)}; nothing of this is kept"
+        f"{told} to what the pools cost, {cost}; nothing of this is kept"
         if same
-        else f"pools cost {written(found.cost_micros, found.currency)}: THAT IS NOT THE SAME",
+        else f"pools cost {cost}: THAT IS NOT THE SAME",
         soft_wrap=True,
     )
 

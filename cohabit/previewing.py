@@ -44,7 +44,7 @@ class Preview:
     Args:
         period: it.
         currency: of both.
-        books: versions in force that it is billed by.
+        books: versions in force that it is billed by; none while there is none at all.
         book: the version that is previewed.
         cost_micros: what its pools cost.
         accounts: by name.
@@ -67,7 +67,7 @@ def preview(
         lake: where hours were metered.
         cluster: whose.
         period: month, as in 2026-11.
-        books: versions in force.
+        books: versions in force; while there is none, the month is billed by the proposed one alone.
         proposed: a version; from when it applies and who approved it makes no difference.
         progress: told day by day, twice.
 
@@ -79,6 +79,8 @@ def preview(
         NoPrice, NoCost: an hour cannot be billed.
     """
     refuse_wrong(proposed)
+    if not books:
+        return _first(lake, cluster, period, proposed=proposed, progress=progress)
     before = unkept_draft(lake, cluster, period, books=books, progress=progress)
     if before.currency != proposed.currency:
         raise OtherCurrency(proposed.version, proposed.currency, period, before.currency)
@@ -87,6 +89,13 @@ def preview(
     cost = sum(batch.cost_micros for batch in before.batches)
     accounts = changes(owed(before.postings), owed(after.postings))
     return Preview(period, before.currency, used, proposed.version, cost, accounts)
+
+
+def _first(lake: Lake, cluster: str, period: str, *, proposed: PriceBook, progress: Progress) -> Preview:
+    """A month by the first version that there ever is: nothing is beside it."""
+    only = unkept_draft(lake, cluster, period, books=[moved_to(proposed, period)], progress=progress)
+    cost, amounts = sum(batch.cost_micros for batch in only.batches), owed(only.postings)
+    return Preview(period, only.currency, (), proposed.version, cost, changes(amounts, amounts))
 
 
 def moved_to(book: PriceBook, period: str) -> PriceBook:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from advisor.ledger import months
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.forecast import forecast
-from cohabit.errors import AlreadyBegun, EmptyLake
+from cohabit.errors import AlreadyBegun, NothingMetered
 from features.tables import SCARCITY
 from ingest.lake import Lake
 from ingest.origin import BatchId
@@ -35,7 +35,7 @@ def publish(lake: Lake, cluster: str, period: str, now: datetime) -> tuple[bool,
     Raises:
         BadPeriod: it is no month.
         AlreadyBegun: it has begun, and nothing was published of it.
-        EmptyLake: nothing was metered in the last weeks.
+        NothingMetered: nothing was metered in the last weeks.
     """
     start, end = months.bounds(period)
     before = published(lake, cluster, period)
@@ -46,7 +46,7 @@ def publish(lake: Lake, cluster: str, period: str, now: datetime) -> tuple[bool,
     tables = (lake.read(name, now - LOOK_BACK, now) for name in ("metered", "pool_hours"))
     metered, pools = (rows.filter(pc.equal(rows["cluster"], cluster)) for rows in tables)
     if not pools.num_rows:
-        raise EmptyLake(lake.root)
+        raise NothingMetered(cluster, now - LOOK_BACK)
     hours = np.arange(microseconds(start), microseconds(end), HOUR_US)
     told = hashlib.sha256(f"{cluster}\0{period}".encode()).hexdigest()[:32]
     lake.append(SCARCITY.name, forecast(metered, pools, hours, microseconds(now)), BatchId(f"scarcity-{told}", 0))

@@ -10,6 +10,7 @@ import typer
 from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.errors import BadOption
 from cohabit.ledger_commands import till
+from cohabit.logs import set_up_logs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,7 @@ def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
     def now_us() -> int:
         return time_ns() // 1000
 
+    set_up_logs("ERROR")  # what is missing is told with the answer, and stops nothing
     own = settings()
     with till() as of:
         office = BillOffice(of.closing, of.lines, newest=NewestHour(own, now_us, lake))

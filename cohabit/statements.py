@@ -19,7 +19,8 @@ from advisor.ledger.errors import PeriodState
 from advisor.ledger.ledger_store import Posted
 from advisor.ledger.months import bounds
 from advisor.pricing.currencies import exponent_of
-from advisor.pricing.money import MICROS
+from advisor.pricing.money import MICROS, in_coins
+from advisor.store import reading
 from cohabit.errors import NoSuchAccount, UnknownForm
 from ingest.atomic import written_whole
 
@@ -27,7 +28,7 @@ SUFFIXES = (".html", ".csv", ".parquet")
 MOST_SHOWN = 50
 """Containers that a printed statement names; the others are added up."""
 MILLIONTH = pa.scalar(Decimal("0.000001"), pa.decimal128(6, 6))
-NAMES = ["line", "month", "pool", "hour", "kind", "container", "node", "resource"]
+NAMES = ["line", "account", "month", "pool", "hour", "kind", "container", "node", "resource"]
 Cell = str | Decimal | int | None
 
 
@@ -57,14 +58,15 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
         raise UnknownForm(out, SUFFIXES)
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
-        raise PeriodState(period, "open", "told of")
+        with reading(engine) as connection:
+            raise PeriodState(period, ledger_store.period_of(connection, cluster, period).state, "told of")
     found = list(lines_of(posted, team, folder))
     if not found:
         raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))
     lines = pa.concat_tables(found)
     with written_whole(out) as file:
         if out.suffix == ".csv":
-            pv.write_csv(as_text(lines), file.buffer)
+            pv.write_csv(as_text(_in_seconds(lines)), file.buffer)
         elif out.suffix == ".parquet":
             pq.write_table(lines, file.buffer, compression="zstd")
         else:
@@ -77,21 +79,33 @@ def lines_of(posted: list[Posted], team: str, folder: Path) -> Iterator[pa.Table
     """Lines of an account, piece by piece, each with its name, and signs as they are billed.
 
     Returns:
-        Columns NAMES; amount, major units of the currency; unit_minutes of the resource, null for what is shared out.
+        Columns NAMES; amount, major units of the currency; currency; unit_minutes of the resource, null for what is
+        shared out.
     """
     drilling = Drilling(folder)
     for one in posted:
         for lines in drilling.lines([one.batch], team):
-            yield _told(one, lines)
+            yield _told(one, lines, team)
 
 
-def _told(one: Posted, lines: pa.Table) -> pa.Table:
-    shared = {"month": one.batch.about, "pool": one.batch.pool}
+def _told(one: Posted, lines: pa.Table, team: str) -> pa.Table:
+    shared = {"account": team, "month": one.batch.about, "pool": one.batch.pool}
     columns = {name: lines[name] for name in NAMES if name not in shared}
     columns |= {name: pa.array([value] * lines.num_rows, pa.string()) for name, value in shared.items()}
     minutes = pc.multiply(lines["micro_unit_minutes"], one.batch.sign)
-    amounts = {"amount": _millionths(lines["amount_micros"]), "unit_minutes": _millionths(minutes)}
+    currency = pa.array([one.currency] * lines.num_rows, pa.string())
+    amounts = {
+        "amount": _millionths(lines["amount_micros"]),
+        "currency": currency,
+        "unit_minutes": _millionths(minutes),
+    }
     return pa.table({name: columns[name] for name in NAMES} | amounts)
+
+
+def _in_seconds(lines: pa.Table) -> pa.Table:
+    """Hours without the fractions of a second that no spreadsheet reads."""
+    place = lines.column_names.index("hour")
+    return lines.set_column(place, "hour", lines["hour"].cast(pa.timestamp("s", "UTC")))
 
 
 def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -101,17 +115,16 @@ def _millionths(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _printed(lines: pa.Table, posted: list[Posted], paid: tuple[int, int, str], facts: Mapping[str, object]) -> str:
     """HTML to print, with everything in it."""
-    (owed, minor, currency), about = paid, {one.batch.about for one in posted}
-    digits = exponent_of(currency)
+    owed, minor, currency = paid
     environment = Environment(loader=PackageLoader("cohabit"), autoescape=select_autoescape(default=True))
     return environment.get_template("statement.html").render(
         **facts,
         currency=currency,
-        payable=f"{Decimal(minor) / 10**digits:,.{digits}f}",
+        payable=in_coins(minor, exponent_of(currency)),
         owed=f"{Decimal(owed) / MICROS:,.6f}",
         kinds=_sums(lines, ["kind"]),
         containers=_most(_sums(lines, ["container"])),
-        corrections=sorted(about - {posted[0].period}),
+        corrections=[row for row in _sums(lines, ["month"]) if row[0] != posted[0].period],
         lines=lines.num_rows,
         example=lines["line"][0].as_py(),
         closed=datetime.fromtimestamp(posted[0].at_us / 1e6, UTC),

@@ -19,6 +19,7 @@ from cohabit.metering import hours_to_meter
 from cohabit.simulation import simulate_into
 from features.meter import Hours
 from features.metering_job import JOB
+from features.node_hours import pool_names
 from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.metrics import IngestMetrics
@@ -111,6 +112,39 @@ def test_a_bill_is_a_pools_cost_and_another_one_of_its_name_is_refused(folder: P
     code, told = bill("import", str(file), "--name", "nov")
     assert (code, "under another name" in told) == (1, True)
     assert lake.read("bills").num_rows == 2
+
+
+def test_a_bill_in_another_currency_is_refused_before_it_lands(folder: Path, bill: Run) -> None:
+    """No bill is ever taken back: once two currencies were there, those hours could not be metered any more."""
+    lake, file = Lake.open(folder / "lake", TABLES), folder / "bill.csv"
+    hours = f"{PLAN.start:%Y-%m-%dT%H:%M:%SZ},{PLAN.start + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    pool = pool_names(lake.read("nodes"))[0].as_py()
+    file.write_text(f"pool,start,end,cost,currency\n{pool},{hours},10,EUR\n")
+    assert bill("import", str(file), "--name", "first")[0] == 0
+
+    file.write_text(f"pool,start,end,cost,currency\n{pool},{hours},10,USD\n")
+    other = bill("import", str(file), "--name", "second")
+    file.write_text(f"pool,start,end,cost,currency\nelse@where,{hours},1,USD\nelse@where,{hours},1,EUR\n")
+    itself = bill("import", str(file), "--name", "third")
+
+    assert other[0] == itself[0] == 1
+    assert "with bill 'second' pool" in other[1]
+    assert "would cost EUR and USD in the hour from" in itself[1]
+    assert lake.read("bills").num_rows == 1
+    assert bill("meter")[0] == 0
+
+
+def test_a_pool_that_no_node_is_in_is_told_at_import(folder: Path, bill: Run) -> None:
+    lake, file = Lake.open(folder / "lake", TABLES), folder / "bill.csv"
+    pool = pool_names(lake.read("nodes"))[0].as_py()
+    hours = f"{PLAN.start:%Y-%m-%dT%H:%M:%SZ},{PLAN.start + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    file.write_text(f"pool,start,end,cost,currency\n{pool},{hours},10,EUR\nmistyped@zone,{hours},10,EUR\n")
+
+    code, told = bill("import", str(file), "--name", "first")
+
+    assert code == 0
+    assert "no node is in mistyped@zone: its cost is billed to `unattributed`; pools of nodes:" in told
+    assert pool in told[told.index("pools of nodes:") :]
 
 
 def test_errors_say_what_to_do(folder: Path, bill: Run) -> None:

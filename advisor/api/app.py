@@ -241,8 +241,11 @@ def _telling_methods(doors: Collection[Door]) -> Callable[[Request, HTTPExceptio
     return http_error
 
 
-def _validation_error(_: Request, error: RequestValidationError) -> JSONResponse:
+def _validation_error(request: Request, error: RequestValidationError) -> JSONResponse:
     """Where and what, without echoing the request."""
     problems = [f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors()]
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    if not kind.endswith("json") and any(p["loc"][:1] == ("body",) for p in error.errors()):
+        problems = ["the body is read as JSON only with the header Content-Type: application/json"]
     more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
     return JSONResponse({"error": "; ".join(problems[:MOST_PROBLEMS] + more)}, 422)

@@ -40,7 +40,7 @@ class PeriodState(AdvisorError):
     def __init__(self, period: str, state: str, wanted: str) -> None:
         self.period, self.state, self.wanted = period, state, wanted
         what = {
-            "closed": "what was wrong is corrected in a later one (`cohabit bill close --correct`)",
+            "closed": f"correct what was wrong in a later one (`cohabit bill close --month LATER --correct {period}`)",
             "closing": "close it (`cohabit bill close --confirm`) or take that back (`cohabit bill reopen`)",
         }.get(state, "begin to close it first (`cohabit bill close`)")
         super().__init__(f"period {period} is {state} and cannot be {wanted}: {what}")
@@ -130,7 +130,10 @@ class NoStatement(AdvisorError):
     def __init__(self, period: str, account: str = "") -> None:
         self.period, self.account = period, account
         of = f" of {account[:80]!r}" if account else ""
-        super().__init__(f"there is no statement{of} for {period}: a month has some once it is being closed")
+        why = (
+            "nothing was billed to it" if account else "a month has some once it is being closed, for teams once closed"
+        )
+        super().__init__(f"there is no statement{of} for {period}: {why}")
 
 
 class OtherTeam(AdvisorError):

@@ -16,7 +16,8 @@ from starlette.types import Scope
 
 from advisor.pages.assets import Asset, address_in
 from advisor.pages.gate import Problem, Visit
-from advisor.pricing.money import MICROS, written
+from advisor.pricing.currencies import exponent_of
+from advisor.pricing.money import MICROS, in_coins, written
 
 TITLES = {
     400: "This cannot be read",
@@ -130,6 +131,7 @@ class Pages:
             "percent": percent,
             "money": money,
             "exact": written,
+            "coins": coins,
             "moment": moment,
             "segment": partial(quote, safe=""),
             "ago": lambda at_us: duration((self.now_us() - at_us) / 1e6),
@@ -192,6 +194,11 @@ def percent(value: float) -> str:
 def money(micros: int) -> str:
     """An amount to the hundredth; the table or the title beside it has it to the micro-unit."""
     return f"{Decimal(micros) / MICROS:,.2f}"
+
+
+def coins(minor: int, currency: str) -> str:
+    """What an account pays, from the smallest coins of the currency."""
+    return in_coins(minor, exponent_of(currency))
 
 
 def resource(name: str) -> str:

@@ -80,8 +80,8 @@ class Overlap(AdvisorError):
     def __init__(self, version: str, other: str, start: str) -> None:
         self.version, self.other, self.start = version, other, start
         super().__init__(
-            f"price books {version!r} and {other!r} would both apply from {start}: end one where the other begins, or "
-            "name them differently if they share a name"
+            f"price books {version!r} and {other!r} would both apply from {start}: let one begin later, under "
+            "another name; what was proposed is taken back by `cohabit bill withdraw-book`"
         )
 
 
@@ -91,7 +91,8 @@ class NoPrice(AdvisorError):
     def __init__(self, hour: str, versions: Sequence[str]) -> None:
         self.hour, self.versions = hour, tuple(versions)
         super().__init__(
-            f"no price book covers {hour}: there are {', '.join(versions) or 'none'}; add a version that begins there"
+            f"no price book covers {hour}: there are {', '.join(versions) or 'none'}; propose a version that begins "
+            "there (`cohabit bill propose-book`), and let another person approve it"
         )
 
 

@@ -169,3 +169,8 @@ def _largest(left: Sequence[int]) -> list[int]:
 def written(micros: int, currency: str = "") -> str:
     """An amount to the micro-unit, as people read it: 1.250001 EUR."""
     return f"{Decimal(micros) / MICROS:,.6f} {currency}".rstrip()
+
+
+def in_coins(minor: int, exponent: int) -> str:
+    """Whole coins in major units, as people read it: 724 of exponent 2 are 7.24; of 0, as yen are, 724."""
+    return f"{Decimal(minor).scaleb(-exponent):,.{exponent}f}"

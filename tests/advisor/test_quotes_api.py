@@ -171,6 +171,12 @@ def test_what_cannot_be_quoted_is_said(finance: TestClient, ask: dict[str, Any],
     assert says in asked(finance, ask, status)["error"]
 
 
+def test_a_body_that_is_not_called_json_is_told_what_to_be_sent_with(finance: TestClient) -> None:
+    reply = finance.post("/v1/quotes", content=b"{}", headers={"Content-Type": "application/x-www-form-urlencoded"})
+
+    assert (reply.status_code, "Content-Type: application/json" in reply.json()["error"]) == (422, True)
+
+
 @pytest.mark.parametrize(
     ("state", "says"),
     [

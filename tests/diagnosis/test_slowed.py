@@ -23,6 +23,8 @@ from cohabit.cli import app
 from cohabit.judging import days_to_judge, judge_days, unjudged
 from features.tables import SLOWED, TABLES
 from ingest.lake import Lake
+from ingest.origin import Link
+from ingest.schema import USAGE
 
 HOURS = 5
 START_US = round(START_S * 1e6)
@@ -185,6 +187,22 @@ def test_a_day_on_which_nobody_suffered_counts_as_judged(tmp_path: Path, stage: 
 
     assert judge_days(lake, [DAY], lambda *_: None) == 0
     assert unjudged(lake, DAY, DAY + timedelta(days=1)) == []
+
+
+def test_a_day_on_which_nothing_was_measured_between_others_counts_as_judged(tmp_path: Path, stage: Stage) -> None:
+    """Nobody can label it, and a month in which somebody really pays is closed only with all of its days judged."""
+    lake, days = Lake.open(tmp_path / "lake", TABLES), [DAY + timedelta(days=n) for n in range(4)]
+    row = stage[1].read("usage").slice(0, 1).drop_columns(["ts"])
+    for number in (0, 2, 3):
+        at = pa.array([days[number] + timedelta(hours=1)], USAGE.schema.field("ts").type)
+        link = Link("usage", number, 0, 1)
+        rows = row.append_column("ts", at).select(USAGE.schema.names)
+        lake.commit(link, lake.append("usage", rows, link))
+    lacking = list[datetime]()
+
+    judge_days(lake, days, lambda day, rows: lacking.append(day) if rows is None else None)
+
+    assert unjudged(lake, days[0], days[-1] + timedelta(days=1)) == lacking == [days[0], days[2], days[3]]
 
 
 @pytest.mark.parametrize(("option", "value"), [("--from", "2026-03-02T05"), ("--to", "yesterday")])

@@ -133,7 +133,7 @@ def test_what_is_no_line_or_was_changed_is_told(store: Engine, lake: Lake, tmp_p
 
 
 def test_hours_without_price_and_months_without_hours_cannot_be_billed(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(NoPrice, match="add a version"):
+    with pytest.raises(NoPrice, match="`cohabit bill propose-book`"):
         drafted(lake, tmp_path, [price_book(start_us=round(END.timestamp() * 1e6))])
     with pytest.raises(NotReady, match="nothing was metered"):
         draft_of(lake, "other", PERIOD, books=[price_book()], folder=tmp_path, progress=lambda *_: None)

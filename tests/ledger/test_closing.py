@@ -70,7 +70,9 @@ def test_a_closed_month_is_neither_closed_again_nor_opened_nor_begun(closing: Cl
         lambda: closing.reopen(PERIOD, 2, BOB),
         lambda: closing.begin(SMALL, 2, BOB),
     ):
-        with pytest.raises(PeriodState, match=r"is closed.*corrected in a later one"):
+        with pytest.raises(
+            PeriodState, match=r"is closed.*in a later one \(`cohabit bill close --month LATER --correct 2026-11`"
+        ):
             attempt()
     assert len(ledger_store.batches(closing.engine, "c", PERIOD)) == 2
 

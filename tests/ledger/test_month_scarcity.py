@@ -23,7 +23,7 @@ from advisor.pricing.line_file import in_line_order, read_lines, reference
 from advisor.pricing.money import MICROS
 from cohabit.billing import draft_of
 from cohabit.cli import app
-from cohabit.errors import AlreadyBegun, EmptyLake
+from cohabit.errors import AlreadyBegun, NothingMetered
 from cohabit.explaining import explain
 from cohabit.publishing import publish, published
 from features.tables import POOL_HOURS, SCARCITY, TABLES
@@ -121,7 +121,7 @@ def test_a_month_is_published_once_before_it_begins_and_what_comes_later_changes
     assert first.equals(third)
     with pytest.raises(AlreadyBegun, match="publish a later month"):
         publish(past, "c", "2026-10", BEFORE)
-    with pytest.raises(EmptyLake):
+    with pytest.raises(NothingMetered, match="`cohabit bill meter`"):
         publish(past, "other", "2026-12", BEFORE)
     assert published(past, "other", PERIOD).num_rows == 0
 

@@ -22,7 +22,9 @@ from advisor.pricing.quantity import Rule
 from advisor.store import migrate, open_store
 from cohabit.billing import draft_of
 from cohabit.cli import app
+from cohabit.console import console
 from cohabit.errors import OtherCurrency
+from cohabit.preview_tables import show_preview
 from cohabit.previewing import Preview, preview
 from ingest.lake import Lake
 
@@ -62,6 +64,18 @@ def test_another_price_book_moves_cost_and_makes_none(lake: Lake, tmp_path: Path
     amounts = {one.account: one.after_micros for one in found.accounts if one.after_micros}
     assert amounts == owed(billed.postings)
     assert any(one.more_micros for one in found.accounts)
+
+
+def test_the_first_version_of_all_is_previewed_alone(lake: Lake) -> None:
+    found = preview(lake, "c", PERIOD, books=[], proposed=OTHER, progress=lambda *_: None)
+
+    beside = {one.account: one.after_micros for one in previewed(lake, OTHER).accounts if one.after_micros}
+    assert {one.account: one.after_micros for one in found.accounts} == beside
+    with console.capture() as got:
+        show_preview(found)
+    told = " ".join(got.get().split())
+    assert "account ┃ by 2027-01 ┃" in told
+    assert f"no version is in force yet; it comes to what the pools cost, {TOTAL / 1e6:,.6f} EUR" in told
 
 
 def test_what_cannot_be_previewed_is_told(lake: Lake) -> None:

@@ -1,7 +1,10 @@
 """Statements: every line of a team with its name, and what it pays, in each form."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from csv import DictReader
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
@@ -12,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from billed import START_US
 from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD, batch, draft
+from months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -22,8 +25,9 @@ from advisor.ledger.closing import Closing
 from advisor.ledger.errors import PeriodState
 from advisor.ledger.postings import Payables
 from advisor.pricing.book import HOUR_US
-from cohabit.bill_tables import show_draft, show_payables
+from cohabit.bill_tables import show_draft, show_explained, show_payables
 from cohabit.billing import draft_of
+from cohabit.console import console
 from cohabit.errors import NoSuchAccount, UnknownForm
 from cohabit.explaining import explain
 from cohabit.statements import _printed, write_statement
@@ -79,6 +83,36 @@ def test_csv_has_what_parquet_has(month: Engine, tmp_path: Path) -> None:
 
     assert one.column_names == other.column_names
     assert [round(Decimal(amount), 6) for amount in one["amount"].to_pylist()] == other["amount"].to_pylist()
+    assert (set(one["account"].to_pylist()), set(one["currency"].to_pylist())) == ({"shop"}, {"EUR"})
+
+
+def test_hours_of_csv_have_no_fractions_of_a_second(month: Engine, tmp_path: Path) -> None:
+    first = next(DictReader(written(month, tmp_path, "s.csv").read_text().splitlines()))
+
+    assert re.fullmatch(r"2026-11-\d\d \d\d:00:00Z", first["hour"])
+
+
+def test_a_printed_one_says_what_of_it_corrects_which_month(month: Engine, tmp_path: Path) -> None:
+    lines = pq.read_table(written(month, tmp_path, "s.parquet"))
+    later = [replace(one, period="2026-12") for one in ledger_store.batches(month, "c", PERIOD)]
+    facts = {"team": "shop", "period": "2026-12", "cluster": "c", "books": []}
+
+    told = _printed(lines, later, (1, 1, "EUR"), facts)
+
+    assert f"{sum(lines['amount'].to_pylist()):,.6f} EUR of that correct 2026-11." in told
+
+
+def test_a_line_is_explained_in_words_and_in_its_currency(month: Engine, tmp_path: Path) -> None:
+    line = pq.read_table(written(month, tmp_path, "s.parquet"))["line"][0].as_py()
+
+    with console.capture() as got:
+        show_explained(line, explain(month, "c", line, tmp_path / "lines"))
+
+    told = " ".join(got.get().split())
+    found = re.search(r": base, shop, ([\d.]+) EUR .*= ([\d.]+) unit-hours, at ([\d.]+) EUR each \(tier LS\)", told)
+    assert found is not None, told
+    amount, units, price = map(float, found.groups())
+    assert abs(units * price - amount) < 2e-6
 
 
 def test_the_printed_one_says_who_pays_what_and_by_which_rules(month: Engine, tmp_path: Path) -> None:
@@ -95,7 +129,7 @@ def test_nothing_is_written_for_nobody_of_no_form_or_before_the_month_is_closed(
         written(month, tmp_path, "s.csv", team="nobody")
     with pytest.raises(UnknownForm, match="let its name end in"):
         written(month, tmp_path, "s.xlsx")
-    with pytest.raises(PeriodState):
+    with pytest.raises(PeriodState, match=r"2026-12 is open .*\(`cohabit bill close`"):
         write_statement(month, "c", "2026-12", "shop", folder=tmp_path / "lines", out=tmp_path / "s.csv")
     assert not list(tmp_path.glob("s.*"))
 
@@ -120,10 +154,17 @@ def test_a_statement_is_written_whole_or_not_at_all(month: Engine, tmp_path: Pat
 
 def test_a_terminal_is_shown_names_and_obeys_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     show_draft(draft(batch("std@a", ("shop\x1b[2Jx", "base", 7))))
-    show_payables(PERIOD, Payables({"shop\x1b]0;x": 1}, {"shop\x1b]0;x": 10_000}, 0))
+    show_payables(PERIOD, Payables({"shop\x1b]0;x": 1}, {"shop\x1b]0;x": 10_000}, 0), "EUR")
 
     told = capsys.readouterr().out
     assert ("shop?[2Jx" in told, "shop?]0;x" in told, "\x1b[2J" in told, "\x1b]" in told) == (True, True, False, False)
+
+
+def test_a_month_that_is_being_closed_is_called_so(store: Engine, tmp_path: Path) -> None:
+    Closing(store, "c", lambda: NOW_US).begin(SMALL, 0, ANN)
+
+    with pytest.raises(PeriodState, match=r"2026-11 is closing .*\(`cohabit bill close --confirm`"):
+        written(store, tmp_path, "s.csv")
 
 
 def test_names_of_teams_are_shown_as_text(month: Engine, tmp_path: Path) -> None:

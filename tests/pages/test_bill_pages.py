@@ -1,5 +1,6 @@
 """Bills in a real browser: from a month to an hour, prices that two people agree on, and a month that is closed."""
 
+import re
 from collections.abc import Iterator
 from csv import DictReader
 from decimal import Decimal
@@ -193,6 +194,7 @@ def test_a_team_sees_its_own_statement_once_it_is_closed(visit: Visit, bench_: B
     visit.page.click(f"text={PERIOD}")
 
     expect(visit.page.locator("h1")).to_have_text("shop")
+    expect(visit.page.locator(".verdict")).to_contain_text(re.compile(r"To pay: [\d,]+\.\d\d EUR"))
     expect(visit.page.locator("#containers tbody tr")).to_have_count(3)
     for path in ("team?team=search", "container?team=search&container=crawl-1", "lines.csv?team=platform"):
         visit.go(f"{MONTH}/{path}")

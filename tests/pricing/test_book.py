@@ -87,7 +87,7 @@ def test_two_versions_never_apply_at_once() -> None:
         added((fixed,), later(), BEFORE_US)
     with pytest.raises(Overlap):
         added((later(),), replace(book(), end_us=None), BEFORE_US)
-    with pytest.raises(Overlap, match="name them differently"):
+    with pytest.raises(Overlap, match="under another name"):
         added((book(),), replace(later(), version="2026-11"), BEFORE_US)
     assert len(added((later(),), replace(book(), end_us=LATER_US), BEFORE_US)) == 2
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from advisor.pricing.currencies import exponent_of
 from advisor.pricing.errors import BadWeights, NothingToShareBy, UnknownCurrency
-from advisor.pricing.money import MICROS, apportion, exact_total, in_order, in_order_64, payable, share_of
+from advisor.pricing.money import MICROS, apportion, exact_total, in_coins, in_order, in_order_64, payable, share_of
 
 TOTALS = st.integers(-(10**15), 10**15)
 WEIGHTS = st.lists(st.integers(0, 10**24), min_size=1, max_size=40).filter(any)
@@ -128,3 +128,17 @@ def test_a_currency_that_nobody_pays_in_is_refused(code: str, says: str) -> None
 
 def test_a_share_never_passes_its_bound() -> None:
     assert (share_of(999_999, 200_000), share_of(-999_999, 200_000)) == (199_999, -199_999)
+
+
+@pytest.mark.parametrize(
+    ("minor", "code", "told"),
+    [
+        (724, "EUR", "7.24"),
+        (-5, "EUR", "-0.05"),
+        (1_234_567, "EUR", "12,345.67"),
+        (724, "JPY", "724"),
+        (1, "KWD", "0.001"),
+    ],
+)
+def test_coins_are_written_in_major_units(minor: int, code: str, told: str) -> None:
+    assert in_coins(minor, exponent_of(code)) == told
