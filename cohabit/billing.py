@@ -30,6 +30,7 @@ from ingest.lake import Lake
 
 Progress = Callable[[str, int], None]
 """Told of each day and the lines it made."""
+MOST_TOLD_POOLS = 20
 MOST_TOLD = 3
 """Hours that a complaint names."""
 
@@ -66,9 +67,10 @@ def draft_of(
 
     Raises:
         BadPeriod: it, or what is corrected, is no month.
-        NotReady: nothing was metered in it, what is corrected is not earlier and billed, or currencies differ.
+        NotReady: nothing was metered in it, a pool has no cost in some of its hours, what is corrected is not earlier
+            and billed, or currencies differ.
         NoPrice: an hour has none.
-        NoCost: of a pool and hour that containers were metered in no cost is known.
+        NoCost: containers were metered in a pool and hour of which nothing is told.
     """
     found = batches_of(lake, cluster, period, books=books, folder=folder, progress=progress)
     if not found:
@@ -90,6 +92,7 @@ def batches_of(
     lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], folder: Path, progress: Progress
 ) -> list[Batch]:
     """What a month's hours come to by what is metered now, see draft_of."""
+    _refuse_unpriced(lake, cluster, period)
     found, month = list[Batch](), _Month(cluster, period, folder)
     for start, end in months.days(period):
         parts = parts_of(lake, cluster, start, end, books)
@@ -164,6 +167,24 @@ def _refuse_other_currency(part: Part, bills: pa.Table) -> None:
         raise OtherCurrencyOfBill(row["bill"], row["currency"], part.book.version, part.book.currency)
 
 
+def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:
+    """Nothing, if the cost of each pool is known in each of a month's hours; all that lack one are told at once."""
+    start, end = months.bounds(period)
+    pools = _of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour", "pool", "cost_micros"]), cluster)
+    lacking = pools.filter(pc.is_null(pools["cost_micros"])).group_by("pool")
+    rows = lacking.aggregate([("hour", "count"), ("hour", "min")]).sort_by("pool").to_pylist()
+    told = [
+        f"pool {row['pool']!r} has no cost in {row['hour_count']} of its hours, from {row['hour_min']:%d %H:00} on"
+        for row in rows
+    ]
+    if told:
+        instead = (
+            "tell cost_micros_per_hour of its nodes, or import a bill of it with `cohabit bill import`, then "
+            f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
+        )
+        raise NotReady(period, [*told[:MOST_TOLD_POOLS], instead])
+
+
 def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:
     """Nothing, if every hour of a month that is over was metered, from the first hour that ever was.
 
@@ -180,7 +201,8 @@ def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> No
     missing = [hour for hour in range(first, round(end.timestamp() * 1e6), HOUR_US) if hour not in known]
     if not known or missing:
         told = ", ".join(f"{datetime.fromtimestamp(hour / 1e6, end.tzinfo):%d %H:00}" for hour in missing[:MOST_TOLD])
-        raise NotReady(period, [f"{len(missing)} of its hours were not metered ({told} ...): `cohabit bill meter`"])
+        again = f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
+        raise NotReady(period, [f"{len(missing)} of its hours were not metered ({told} ...): {again}"])
 
 
 def unjudged_days(

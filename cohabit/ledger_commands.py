@@ -153,6 +153,10 @@ def draft_command(month: Month, correct: Correct = None, lake: LakeOption = None
     with till() as of:
         show_draft(_drafted(of, month, correct or [], lake))
         _tell_unjudged(of, month, lake)
+        if of.closing.one(month).state == "closed":
+            console.print(
+                f"{month} is closed: this is what it would come to by now, not what was billed", soft_wrap=True
+            )
 
 
 @ledger_app.command("close")

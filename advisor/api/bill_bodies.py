@@ -116,7 +116,7 @@ def book_row(one: Kept, end_us: int | None) -> BookReply:
         tiers=[TierRow(name=tier.name, ppm=tier.ppm) for tier in book.tiers],
         recovery=book.policy.recovery,
         kappa=book.policy.rule.kappa,
-        beta=book.policy.rule.beta,
+        beta=round(book.policy.rule.beta, 6),
         proposed_by=book.proposed_by,
         approved_by=book.approved_by,
     )

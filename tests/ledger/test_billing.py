@@ -157,6 +157,17 @@ def test_a_bill_in_another_currency_is_not_shared_out_as_if_it_were_the_price_bo
             drafted(lake, tmp_path)
 
 
+def test_all_pools_that_lack_a_cost_are_told_at_once(lake: Lake, tmp_path: Path) -> None:
+    unknown = [
+        {**row, "cost_micros": None, "cost_source": None, "pool": pool} for pool in "ab" for row in pool_rows()[:2]
+    ]
+    put(lake, rows(), [*pool_rows(), *unknown])
+
+    told = r"pool 'a' has no cost in 2 of its hours, from 29 18:00 on; pool 'b' .*import.*meter --from 2026-11-01 --to"
+    with pytest.raises(NotReady, match=told):
+        drafted(lake, tmp_path)
+
+
 def test_a_month_is_closed_when_it_is_over_and_each_of_its_hours_was_metered(lake: Lake) -> None:
     refuse_unmetered(lake, "c", PERIOD, END)
     with pytest.raises(NotReady, match="not over before 2026-12-01"):
