@@ -79,6 +79,7 @@ def idle_hours(facts: Facts, metered: pa.Table, hours: Hours) -> pa.Table:
 
     Source: ours, docs/decisions/0052-idle.md.
     """
+    metered = metered.select(TAKEN)
     free = _free(node_hours(facts.nodes, hours.start_us, hours.count), metered)
     left = np.maximum(np.nan_to_num(free.capacity) - free.taken, 0.0)
     failed_part = (_whole(free.there["failed_minutes"]) / _whole(free.there["minutes"]))[:, None]
@@ -117,8 +118,11 @@ def _ahead(there: pa.Table, facts: Facts, metered: pa.Table) -> Bools:
     ends = micros(there["hour"]) + HOUR_US
     came, began = (_first(there, facts.nodes, by) for by in (keys, ["cluster"]))
     touched = _first(there, _of_teams(facts.placements.filter(pc.not_equal(facts.placements["event"], "delete"))), keys)
-    here, used = key_codes(there, _of_teams(metered), NODE_HOUR)
-    return (came - began > DAY_US) & (ends - came <= LEAD_TIME_US) & (touched >= ends) & ~np.isin(here, used)
+    waits = (came - began > DAY_US) & (ends - came <= LEAD_TIME_US) & (touched >= ends)
+    if waits.any():
+        here, used = key_codes(there, _of_teams(metered), NODE_HOUR)
+        waits &= ~np.isin(here, used)
+    return waits
 
 
 def _of_teams(rows: pa.Table) -> pa.Table:
