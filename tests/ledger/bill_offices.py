@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from metered_month import HOURS, judge, lake_of, pool_rows, price_book, rows, slowed_row, table_of
+from metered_month import HOURS, judge, lake_of, leave, pool_rows, price_book, rows, slowed_row, table_of
 from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
@@ -52,6 +52,7 @@ def drafted() -> tuple[Draft, dict[str, bytes]]:
         folder = Path(name)
         lake, files = lake_of(folder / "lake", rows(), pool_rows()), folder / "lines"
         judge(lake, [slowed_row(hour) for hour in HOURS[-3:]])
+        leave(lake)
         found = draft_of(lake, "c", PERIOD, books=[price_book()], folder=files, progress=lambda *_: None)
         return found, {path.name: path.read_bytes() for path in files.iterdir()}
 

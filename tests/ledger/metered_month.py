@@ -9,7 +9,7 @@ from billed import START_US, book
 
 from advisor.pricing.book import PriceBook, Tier
 from advisor.pricing.money import MICROS
-from features.tables import METERED, POOL_HOURS, SLOWED, TABLES
+from features.tables import IDLE, METERED, POOL_HOURS, SLOWED, TABLES
 from ingest.lake import Lake
 from ingest.schema import Table
 
@@ -77,6 +77,15 @@ def put(lake: Lake, taken: list[dict[str, object]], pools: list[dict[str, object
 def judge(lake: Lake, told: list[dict[str, object]]) -> None:
     """Say who was slowed down in the month."""
     lake.replace("slowed", END - timedelta(days=30), END, "judging", table_of(told, SLOWED))
+
+
+def leave(lake: Lake) -> None:
+    """Say that a part of it is stranded by two teams, and a part failed, in every hour."""
+    shared = {"cluster": "c", "pool": "std@a", "resource": "memory"}
+    stranded = {"cause": "stranded", "quantity": 3 * UNIT_HOUR, "by_team": [("search", UNIT_HOUR), ("shop", UNIT_HOUR)]}
+    failed = {"cause": "failure", "quantity": 2 * UNIT_HOUR, "by_team": []}
+    told = [{**shared, "hour": hour, **cause} for hour in HOURS for cause in (stranded, failed)]
+    lake.replace("idle", HOURS[0].replace(hour=0), END, "metering", table_of(told, IDLE))
 
 
 BESIDE = {"crawl-1": 0.6, "lost-1": 0.1, "web-1": 0.1}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from billed import POLICY, START_US
-from metered_month import END, HOURS, UNIT_HOUR, lake_of, pool_rows, price_book, rows, table_of
+from metered_month import END, HOURS, lake_of, leave, pool_rows, price_book, rows
 from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
@@ -24,7 +24,6 @@ from advisor.pricing.line_file import read_lines
 from cohabit.bill_tables import show_explained
 from cohabit.billing import draft_of
 from cohabit.explaining import explain
-from features.tables import IDLE
 from ingest.lake import Lake
 
 KEYS = IdleKeys(headroom="teams", stranded="causers")
@@ -35,16 +34,7 @@ BOOK = replace(price_book(), policy=replace(POLICY, idle=KEYS))
 def lake(tmp_path: Path) -> Lake:
     """The month as ever, a part of it stranded by two teams, a part failed, every hour."""
     made = lake_of(tmp_path / "lake", rows(), pool_rows())
-    shared = {"cluster": "c", "pool": "std@a", "resource": "memory"}
-    told = [
-        {**shared, "hour": hour, **cause}
-        for hour in HOURS
-        for cause in (
-            {"cause": "stranded", "quantity": 3 * UNIT_HOUR, "by_team": [("search", UNIT_HOUR), ("shop", UNIT_HOUR)]},
-            {"cause": "failure", "quantity": 2 * UNIT_HOUR, "by_team": []},
-        )
-    ]
-    made.replace("idle", HOURS[0].replace(hour=0), END, "metering", table_of(told, IDLE))
+    leave(made)
     return made
 
 

@@ -41,7 +41,8 @@ def test_one_goes_from_a_month_down_to_a_line_of_an_hour(visit: Visit, bench_: B
     total = Decimal(sum(COST + n for n in range(len(HOURS)))) / 10**6
     expect(page.locator("main")).to_contain_text(f"Together {total:,.6f} EUR")
     expect(page.locator("#bars[data-drawn] canvas")).to_be_visible()
-    expect(page.locator("#idle tbody tr")).not_to_have_count(0)
+    expect(page.locator("#idle tbody th")).to_have_text(["failure", "headroom", "stranded"])
+    expect(page.locator("#idle .meter")).to_have_count(3)
 
     page.click("#accounts a:text-is('shop')")
     page.click("#containers a:text-is('web-1')")
