@@ -3,7 +3,9 @@
 from fastapi import APIRouter, Request, Response
 
 from advisor.api.app import STATUS
+from advisor.api.quotes import AT_ONCE, WAITING
 from advisor.api.roles import allowed
+from advisor.api.turnstile import Turnstile
 from advisor.errors import AdvisorError
 from advisor.ledger.bill_office import BILLED, BillOffice, opened_bills, own_team
 from advisor.ledger.errors import NoBills
@@ -43,6 +45,7 @@ UNANSWERED = (
 def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> APIRouter:
     """Routes of quotes."""
     router = APIRouter()
+    turnstile = Turnstile(AT_ONCE, WAITING, serving.quotes_turned_away)
 
     def shown(request: Request, answer: Answer | None = None, wrong: AdvisorError | None = None) -> Response:
         visit: Visit = request.state.visit
@@ -64,8 +67,11 @@ def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> API
 
     @router.post(PLACE)
     @allowed(*BILLED)
-    def quoted(request: Request) -> Response:
+    async def quoted(request: Request) -> Response:
         """The answer, above the forms."""
+        return await turnstile.run(request, lambda: _answered(request))
+
+    def _answered(request: Request) -> Response:
         visit: Visit = request.state.visit
         own = own_team(caller_of(request))
         try:
