@@ -138,7 +138,7 @@ def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> No
 
 
 def test_whatever_goes_wrong_a_scheduler_is_answered_whole() -> None:
-    done = run("faults", "--nodes", "520", "--seconds", "2")
+    done = run("faults", "--nodes", "520", "--seconds", "1")
 
     assert done.returncode == 0, done.stderr
     line = json.loads(done.stdout.splitlines()[-1])
