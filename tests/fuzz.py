@@ -7,6 +7,7 @@ else came out, an input took longer than attempt.MOST_S, or more memory than att
 
 import logging
 import os
+import resource
 import signal
 import sys
 import tomllib
@@ -30,6 +31,8 @@ ROOT = Path(__file__).parents[1]
 TURN_S = 1.0
 """A target's turn."""
 REPORT_S = 60.0
+MOST_BYTES = 6 << 30
+"""Beyond which an allocation fails, and is told, before the machine suffers."""
 MOST_SHOWN = 4000
 """Hexadecimal digits of an input that are printed; longer ones go to a file."""
 
@@ -139,6 +142,7 @@ def _run(asked: Namespace, folder: Path, left: Collection[str], minutes: float) 
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     logging.disable()
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     warnings.simplefilter("error")
     targets = all_targets(folder / "work")
     if unknown := set(asked.target or ()) - targets.keys():

@@ -24,6 +24,7 @@ READERS = {
     *("advisor.ledger.books", "advisor.ledger.drafts", "advisor.proposals.plans"),
     *("cohabit.settings", "cohabit.calendar", "cohabit.foreign", "cohabit.doctor_config", "cohabit.doctor_reply"),
     *("cohabit.kube_api", "cohabit.backing_up", "cohabit.billed_inputs", "cohabit.explaining", "cohabit.skew"),
+    *("cohabit.kept_plans", "advisor.table_file", "advisor.pages.forms"),
     *("cohabit.backtest.pair_file", "benchmarks.interference_files"),
     *("benchmarks.reassign.roadef", "benchmarks.reassign.tianchi"),
 }

@@ -10,6 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 from billed import START_US
 from clusters import snapshot
 from diagnoses import diagnosis, told
@@ -25,12 +27,13 @@ from test_lines import lines
 from advisor.advised import Advised
 from advisor.audit import Entry
 from advisor.diagnosis.told import read_told, write_told
-from advisor.errors import NoSnapshot, UnreadableDiagnoses, UnreadableLadders
+from advisor.errors import NoSnapshot, NoTable, UnreadableDiagnoses, UnreadableLadders
 from advisor.ledger import book_store
 from advisor.ledger.books import book_from, book_json
 from advisor.ledger.closing import Closing
 from advisor.ledger.drafts import FORMAT, Draft, draft_from, draft_json, refuse_wrong
 from advisor.ledger.errors import NotReady, Unbalanced, UnreadableDraft
+from advisor.newcomers import NewcomerClass
 from advisor.oidc import Rules, judge, read_keys
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.book_text import EXAMPLE, price_book_from
@@ -39,10 +42,13 @@ from advisor.pricing.line_file import read_lines
 from advisor.pricing.lines import line_from, line_json
 from advisor.proposals.errors import UnreadablePlan
 from advisor.proposals.plans import plan_from, plan_json
+from advisor.proposals.rules import Rules as PlanRules
 from advisor.remedies.kept import keep_ladders, kept_ladder
 from advisor.remedies.ladder import Ladder
 from advisor.snapshot import load_current, publish
 from advisor.store import migrate, open_store
+from advisor.table import ScoreTable
+from advisor.table_file import read_table, write_table
 from advisor.tokens import signed
 from cohabit.backing_up import Places, back_up, verify
 from cohabit.billed_inputs import SUFFIX, read_inputs
@@ -53,12 +59,14 @@ from cohabit.errors import (
     NoBackup,
     NoSuchLine,
     NothingAdvised,
+    NothingKept,
     NothingServed,
     NothingWithheld,
     UnreadableAdvised,
     UnreadableServed,
 )
 from cohabit.explaining import explain
+from cohabit.kept_plans import Inputs, keep, kept
 from cohabit.skew import read_served
 from cohabit.worth import trial_lines
 from features.catalog import RAW_NAMES
@@ -134,6 +142,11 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     yield in_folder("diagnoses", "advisor.diagnosis.told", folder / "told", read_told, (UnreadableDiagnoses,))
     keep_ladders(folder / "ladders", "c", 1, (Ladder("web-1", (), "look at it"),))
     yield in_folder("ladders", "advisor.remedies.kept", folder / "ladders", _ladder, (UnreadableLadders,))
+    inputs = Inputs(snapshot(11), _NAMES, _NAMES, (diagnosis(),), (), PlanRules(), (0.5, 0.0), "b", 1)
+    keep(folder / "plans" / "p1", inputs)
+    yield in_folder("kept plan", "cohabit.kept_plans", folder / "plans" / "p1", kept, (NothingKept, NoSnapshot))
+    write_table(folder / "table" / "scores", _scores())
+    yield in_folder("score table", "advisor.table_file", folder / "table", _table, (NoTable,))
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     arms = [msgspec.structs.replace(line, withheld=arm, withheld_share=0.5) for arm in (True, False)]
     _put(folder / "advised" / "1.jsonl", b"".join(msgspec.json.encode(arm) + b"\n" for arm in arms))
@@ -143,6 +156,29 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     features = [None, *(0.5 for _ in RAW_NAMES[1:])]
     _put(folder / "served" / "1.jsonl", msgspec.json.encode({**served, "best_effort": False, "features": features}))
     yield in_folder("served lines", "cohabit.skew", folder / "served", read_served, (UnreadableServed, NothingServed))
+
+
+_NAMES = pa.table({"node": ["n0", "n1"], "container": ["u0", None], "seen": [0.5, 1.5]})
+
+
+def _scores() -> ScoreTable:
+    nodes, classes = ("n0", "n1"), (NewcomerClass("", False), NewcomerClass("web", True, "blue"))
+    return ScoreTable(
+        version=1,
+        as_of_us=5,
+        bundle="b",
+        nodes=nodes,
+        known=np.ones(2, np.bool_),
+        classes=classes,
+        points=np.ones((2, 2), np.uint8),
+        cost=np.ones((2, 2), np.float32),
+        platform=np.zeros(2, np.int16),
+        steps=np.ones((3, 2, 1), np.float32),
+    )
+
+
+def _table(folder: Path) -> object:
+    return read_table(folder / "scores")
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -191,14 +227,19 @@ def _site(folder: Path) -> Iterator[Target]:
         back_up(replace(places, folders=lines), folder / "backup", _quietly)
     refuses = NoBackup, DamagedBackup
     yield in_folder("backup", "cohabit.backing_up", folder / "backup", lambda of: verify(of, _quietly), refuses)
-    kept = folder / "places" / "lines"
-    inputs, billed = (sorted(kept.glob(f"*{suffix}"))[:1] for suffix in (SUFFIX, ".parquet"))
+    billed_lines = folder / "places" / "lines"
+    inputs, billed = (sorted(billed_lines.glob(f"*{suffix}"))[:1] for suffix in (SUFFIX, ".parquet"))
     files = inputs[0].name, billed[0].name
-    yield in_folder("billed inputs", "cohabit.billed_inputs", kept, _inputs, (LostInputs,), files[:1])
+    yield in_folder("billed inputs", "cohabit.billed_inputs", billed_lines, _inputs, (LostInputs,), files[:1])
     yield in_folder(
-        "line file", "advisor.pricing.line_file", kept, lambda of: read_lines(of / files[1]), (BadLineFile,), files[1:]
+        "line file",
+        "advisor.pricing.line_file",
+        billed_lines,
+        lambda of: read_lines(of / files[1]),
+        (BadLineFile,),
+        files[1:],
     )
-    yield _explained(folder / "store.sqlite", kept, f"{billed[0].stem[:12]}-0")
+    yield _explained(folder / "store.sqlite", billed_lines, f"{billed[0].stem[:12]}-0")
 
 
 def _closed_month(folder: Path, store: Engine) -> Places:

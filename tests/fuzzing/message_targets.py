@@ -15,9 +15,11 @@ from mutations import check
 from processes import new_process
 from prometheus_client import CollectorRegistry
 from samples_of import MESSAGES
+from starlette.datastructures import Headers
 from target import Refused, Target
 
 from advisor.api.app import create_app, create_scheduler_app
+from advisor.pages.forms import KIND, UnreadableForm, fields
 from advisor.prioritizing import Prioritizer
 from cohabit.doctor_reply import Reply, Unreadable, scores_in
 from cohabit.kube_api import _answer as answer_of
@@ -48,6 +50,8 @@ def message_targets(folder: Path) -> Iterator[Target]:
     yield _watched("kube nodes", CLUSTER_NODES, a_node("n1"), folder)
     yield _listed(folder)
     yield from _requests(folder)
+    form = b"version=1&steps=1&steps=2&reason=it+is+late&text=%C3%A9%0A"
+    yield Target("form", "advisor.pages.forms", (form,), _form, (UnreadableForm,))
     reply = json.dumps([{"Host": "n0", "Score": 7}, {"Host": "n1", "Score": 0}]).encode()
     yield Target("scheduler reply", "cohabit.doctor_reply", (reply,), _scores, (Unreadable,))
     status = {"kind": "Status", "message": "no", "details": {"causes": [{"reason": "DisruptionBudget"}]}, "code": 429}
@@ -208,6 +212,10 @@ async def _status(app: FastAPI, path: str, body: bytes) -> int:
 
     await app({**http, **where, "headers": headers, "client": ("x", 1), "server": ("x", 1)}, receive, send)
     return int(said[0]["status"])
+
+
+def _form(body: bytes) -> object:
+    return fields(Headers({"content-type": KIND}), body)
 
 
 def _scores(body: bytes) -> object:
