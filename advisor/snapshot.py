@@ -44,7 +44,17 @@ LATER = {"kin": "float64"}
 NAMES_FILE = "names.json"
 BUILDING = ".building."
 """Prefix of a directory that is still being written."""
-DAMAGED = (OSError, ValueError, EOFError, SyntaxError, TokenError, TypeError, RecursionError, MemoryError)
+DAMAGED = (
+    OSError,
+    ValueError,
+    EOFError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
 """What numpy and msgspec raise where bytes are not what was written: headers of arrays are read as Python."""
 KEPT = 3
 """Snapshots left on disk, so that a reader that has just looked up a name still finds it."""
