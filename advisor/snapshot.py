@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import msgspec
@@ -43,6 +44,18 @@ LATER = {"kin": "float64"}
 NAMES_FILE = "names.json"
 BUILDING = ".building."
 """Prefix of a directory that is still being written."""
+DAMAGED = (
+    OSError,
+    ValueError,
+    EOFError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+"""What numpy and msgspec raise where bytes are not what was written: headers of arrays are read as Python."""
 KEPT = 3
 """Snapshots left on disk, so that a reader that has just looked up a name still finds it."""
 
@@ -194,7 +207,7 @@ def load_current(folder: Path) -> Snapshot:
             raise NoSnapshot(folder, "there is no `current` in it")
         try:
             return _load(folder / name)
-        except (OSError, ValueError, EOFError) as error:
+        except DAMAGED as error:
             tried, name = name, current_version(folder)
             if name == tried:
                 raise NoSnapshot(folder, f"{name!r} cannot be read ({error})") from error
@@ -203,7 +216,7 @@ def load_current(folder: Path) -> Snapshot:
 def _load(directory: Path) -> Snapshot:
     names = _decode((directory / NAMES_FILE).read_bytes())
     later = (array for array in LATER if (directory / f"{array}.npy").exists())
-    arrays = {array: np.load(directory / f"{array}.npy") for array in (*ARRAYS, *later)}
+    arrays: dict[str, Any] = {array: _array(directory / f"{array}.npy") for array in (*ARRAYS, *later)}
     for array in arrays.values():
         array.flags.writeable = False
     snapshot = Snapshot(**msgspec.structs.asdict(names), **arrays)
@@ -262,6 +275,12 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
         raise ValueError(f"names.json has {len(snapshot.racks)} racks for {n} nodes")
     if len(snapshot.cpusets) != m or directory_name(snapshot.version) != name:
         raise ValueError(f"names.json describes version {snapshot.version} with {len(snapshot.cpusets)} cpusets")
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """One array and nothing else: np.load would open archives too."""
+    with path.open("rb") as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 def _npy(array: NDArray[Any]) -> bytes:

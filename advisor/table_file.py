@@ -56,7 +56,7 @@ def read_table(path: Path) -> ScoreTable:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return _parsed(content)
-    except (OSError, ValueError, TypeError, msgspec.DecodeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError, msgspec.DecodeError) as error:
         raise NoTable(path, str(error)) from error
 
 

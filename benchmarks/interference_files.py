@@ -160,8 +160,9 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def _read(path: Path, at_least: int = FEWEST_ROWS) -> pd.DataFrame:
+    # in one piece, or a mixed column would have mixed types; pandas' own reader of numbers dies of 1e2147483648
     try:
-        table = pd.read_csv(path, low_memory=False)  # in one piece, or a mixed column would have mixed types
+        table = pd.read_csv(path, low_memory=False, float_precision="round_trip")
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise UnusableFile(f"{path} cannot be read as CSV: {error}") from error
     if len(table) < at_least:
@@ -184,9 +185,23 @@ def _need(table: pd.DataFrame, columns: list[str], path: Path) -> None:
 
 
 def _positive(column: pd.Series, name: str) -> Floats:
-    values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    values = _floats(column)
     _refuse(column, name, ~(np.isfinite(values) & (values > 0)), "is not a number above zero")
     return values
+
+
+def _floats(column: pd.Series) -> Floats:
+    """A column as numbers, NaN where a cell is none; pandas.to_numeric dies of 1e2147483648."""
+    if column.dtype != object:
+        return np.asarray(column.to_numpy(np.float64))
+    return np.array([_float(cell) for cell in column], np.float64)
+
+
+def _float(cell: object) -> float:
+    try:
+        return float(cell if not isinstance(cell, str) or (cell.isascii() and "_" not in cell) else "nan")  # type: ignore[arg-type]
+    except ValueError:
+        return np.nan
 
 
 def _numbers_of(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -197,7 +212,7 @@ def _numbers_of(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """
     found = {}
     for name, column in table.items():
-        values = pd.to_numeric(column, errors="coerce")
+        values = pd.Series(_floats(column), index=column.index)
         words = (column.notna() & values.isna()).to_numpy()
         if words.sum() > values.notna().sum():
             _tell(f"{path}: column {name!r} holds words and is left out")
@@ -225,7 +240,7 @@ def _first_judged(when: Floats, name: str) -> float:
 
 
 def _times(column: pd.Series, name: str) -> Floats:
-    values: Floats = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    values = _floats(column)
     _refuse(column, name, ~np.isfinite(values), "is not a number to sort by")
     return values
 

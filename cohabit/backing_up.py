@@ -114,14 +114,13 @@ def verify(folder: Path, progress: Progress) -> Manifest:
         found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except OSError as error:
         raise NoBackup(folder, error.strerror or str(error)) from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NoBackup(folder, str(error)) from error
     if found.format != FORMAT:
         raise NoBackup(folder, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     done, wrong = 0, []
     for path, kept in found.files.items():
-        inside = (folder / path).resolve().is_relative_to(folder.resolve())
-        if not inside or not (folder / path).is_file() or _kept(folder / path) != kept:
+        if not _is_there(folder, path) or _kept(folder / path) != kept:
             wrong.append(path)
         done += kept.size
         progress("checked", done, found.size)
@@ -210,6 +209,14 @@ def _copy_file(path: Path, target: Path) -> Kept:
         copy.flush()
         os.fsync(copy.fileno())
     return Kept(size, digest.hexdigest())
+
+
+def _is_there(folder: Path, path: str) -> bool:
+    """Whether a path names a file in the folder; with NUL, or 5,000 letters, it can name none anywhere."""
+    try:
+        return (folder / path).resolve().is_relative_to(folder.resolve()) and (folder / path).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _kept(path: Path) -> Kept:

@@ -61,7 +61,8 @@ def read_config(path: Path) -> object:
         raise BadOption("--config reads YAML with PyYAML, which the serve extra brings: pip install pyyaml") from error
     try:
         return yaml.safe_load(path.read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        # 2026-13-45 and numbers of 5,000 digits, !!bool x, !!timestamp x, lists in each other
         raise BadOption(
             f"{path} is not YAML ({' '.join(str(error).split())}): give kube-scheduler's --config"
         ) from error

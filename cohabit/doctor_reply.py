@@ -38,7 +38,7 @@ def scores_in(reply: Reply, offered: Sequence[str]) -> list[int]:
         raise Unreadable(f"status {reply.status}: {reply.body[:200].decode(errors='replace')}")
     try:
         entries = json.loads(reply.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"no JSON ({error})") from error
     if not isinstance(entries, list) or not all(isinstance(e, dict) and e.keys() == KEYS for e in entries):
         raise Unreadable(f"not a list of {{Host, Score}}: {reply.body[:200].decode(errors='replace')}")

@@ -93,7 +93,7 @@ def kept(folder: Path) -> Inputs:
     try:
         rest = msgspec.msgpack.decode((folder / REST).read_bytes(), type=_Rest)
         tables = {name: pq.read_table(io.BytesIO((folder / f"{name}.parquet").read_bytes())) for name in TABLES}
-    except (OSError, msgspec.DecodeError, pa.ArrowInvalid) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, pa.ArrowException) as error:
         raise NothingKept(folder) from error
     return Inputs(
         load_current(folder / "snapshot"),

@@ -286,11 +286,19 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     tree: dict[str, object] = {}
     for name, value in environment.items():
         if name.startswith(PREFIX) and name not in OUTSIDE:
+            _refuse_bytes(name, value)
             _put(tree, name.removeprefix(PREFIX).lower().split("__"), value)
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:
         raise BadSettings("; ".join(map(_complaint, error.errors()))) from error
+
+
+def _refuse_bytes(name: str, value: str) -> None:
+    try:
+        f"{name}{value}".encode()
+    except UnicodeEncodeError as error:
+        raise BadSettings(f"{name!a} is not UTF-8: set it to text") from error
 
 
 def _complaint(error: ErrorDetails) -> str:

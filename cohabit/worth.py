@@ -152,7 +152,7 @@ def trial_lines(folder: Path) -> tuple[list[Advised], int]:
     """
     try:
         lines = read_advised(folder)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableAdvised(folder, str(error)) from error
     if not lines:
         raise NothingAdvised(folder)

@@ -23,6 +23,8 @@ MICROS = 1_000_000
 HOUR = timedelta(hours=1)
 MOST_ROWS = 5_000_000
 """Rows by the hour of one bill: a year of 500 pools."""
+LONGEST = timedelta(days=3653)
+"""Of one row: what is reserved for longer is not sold."""
 MOST_COST = Decimal(10**12)
 MOST_TOTAL = 9 * Decimal(10**12)
 """Of all rows without their signs: 64 bits hold as many micro-units."""
@@ -141,6 +143,8 @@ def _item(row: Mapping[str, str | None], line: int, name: str, columns: Columns)
     start, end = (_hour(row, line, name, column) for column in (columns.start, columns.end))
     if end <= start:
         raise BadBill(name, line, columns.end, "it is not after the start: give the first hour that is not billed")
+    if end - start > LONGEST:
+        raise BadBill(name, line, columns.end, f"it is {(end - start).days:,} days after the start: look at the years")
     currency = (row[columns.currency] or "").strip()
     if currency not in CURRENCIES:
         instead = MEANT.get(currency.upper(), "three capital letters such as USD, EUR or CNY")
@@ -169,7 +173,7 @@ def _cost(row: Mapping[str, str | None], line: int, name: str, column: str) -> D
         cost = Decimal(text)
     except InvalidOperation as error:
         raise BadBill(name, line, column, f"{text[:40]!r} is no decimal number: write 1234.56") from error
-    if not cost.is_finite() or abs(cost) > MOST_COST:
+    if not cost.is_finite() or cost.copy_abs() > MOST_COST:  # abs() would overflow
         raise BadBill(name, line, column, f"{text[:40]} is beyond {MOST_COST:,}: look at its unit")
     return cost
 

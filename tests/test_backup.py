@@ -180,7 +180,19 @@ def test_a_damaged_backup_restores_nothing(site: Places, tmp_path: Path, damage:
     assert not (tmp_path / "new.sqlite").exists()
 
 
-@pytest.mark.parametrize("manifest", [None, "{", '{"format": 1}', "newer"])
+@pytest.mark.parametrize("path", ["lines/\0", "x" * 5000])
+def test_a_path_that_no_file_can_have_is_a_missing_file(site: Places, tmp_path: Path, path: str) -> None:
+    folder = tmp_path / "backup"
+    back_up(site, folder, quietly)
+    facts = json.loads((folder / MANIFEST).read_text())
+    facts["files"][path] = facts["files"]["registry/current"]
+    (folder / MANIFEST).write_text(json.dumps(facts))
+
+    with pytest.raises(DamagedBackup, match="1 files of the backup"):
+        verify(folder, quietly)
+
+
+@pytest.mark.parametrize("manifest", [None, "{", '{"format": 1}', '{"x":' + "[" * 5000, "newer"])
 def test_a_folder_without_a_whole_manifest_is_no_backup(site: Places, tmp_path: Path, manifest: str | None) -> None:
     folder = tmp_path / "backup"
     back_up(site, folder, quietly)

@@ -163,7 +163,11 @@ def test_what_go_refuses_is_no_duration(said: object) -> None:
 
 
 def test_what_is_not_yaml_is_told_in_a_sentence(tmp_path: Path) -> None:
-    for broken in (b"a: [", b"\xff\xfe\x00", b"a: !!python/object:os.system {}"):
+    broken_ones = (
+        *(b"a: [", b"\xff\xfe\x00", b"a: !!python/object:os.system {}", b"a: 2026-13-45", b"a: " + b"9" * 5000),
+        *(b"!!bool x", b"!!timestamp x", b"!!int ''", b"[" * 5000),
+    )
+    for broken in broken_ones:
         (tmp_path / "file").write_bytes(broken)
 
         with pytest.raises(BadOption, match="is not YAML"):
@@ -195,7 +199,7 @@ def test_what_kube_scheduler_would_drop_is_a_problem(body: object) -> None:
 
 
 def test_a_reply_that_is_an_error_or_no_json_is_a_problem() -> None:
-    for broken in (reply([], status=404), reply([], body=b"<html>"), reply([], body=b"")):
+    for broken in (reply([], status=404), reply([], body=b"<html>"), reply([], body=b"[" * 5000)):
         assert [finding.level for finding in reply_findings(broken, [])] == ["problem"]
 
 

@@ -238,6 +238,14 @@ def test_missing_cells_and_flags_stay_numbers(tmp_path: Path) -> None:
     assert found.features[1:4, 1].tolist() == [1, 0, 1]
 
 
+@pytest.mark.parametrize("others", ["1", "x"])
+def test_an_exponent_beyond_all_numbers_is_refused(tmp_path: Path, others: str) -> None:
+    path = windows_file(tmp_path, latency=["1.7e2147483648", others, *"1" * 78])
+
+    with pytest.raises(UnusableFile, match="line 2, column 'latency'"):
+        read_windows(asked(path))
+
+
 def test_words_among_what_was_measured_alone_are_refused(tmp_path: Path) -> None:
     alone = tmp_path / "alone.csv"
     alone.write_text("workload,cpu\nw0,1\nw1,much\nw2,3\n")

@@ -118,6 +118,12 @@ def test_an_issuer_without_tokens_asked_for_is_an_error() -> None:
         read_settings({**OIDC, "COHABIT_ADVISOR__ACCESS": "open"})
 
 
+@pytest.mark.parametrize("given", [{"COHABIT_CLUSTER": "caf\udce9"}, {"COHABIT_CAF\udcc9": "x"}])
+def test_bytes_that_are_no_text_are_an_error(given: dict[str, str]) -> None:
+    with pytest.raises(BadSettings, match=r"^'COHABIT_C\S+ is not UTF-8"):
+        read_settings(given)
+
+
 def test_nothing_is_drawn_unless_asked_for_and_never_more_than_a_tenth() -> None:
     assert Settings().advisor.explore_share == 0.0
     assert read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.1"}).advisor.explore_share == 0.1

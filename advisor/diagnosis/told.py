@@ -118,7 +118,7 @@ def _decoded(path: Path, content: bytes) -> Told:
         if found != FORMAT:
             raise UnreadableDiagnoses(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
         of = msgspec.json.decode(content, type=ToldFile)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDiagnoses(path, str(error)) from error
     return Told(of.cluster, of.at_us, of.made_us, tuple(map(_diagnosis, of.diagnoses)))
 

@@ -48,7 +48,7 @@ def book_from(kept: bytes) -> PriceBook:
     """
     try:
         return msgspec.json.decode(kept, type=PriceBook)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDraft("price book", str(error)) from error
 
 

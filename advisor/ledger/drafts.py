@@ -132,7 +132,7 @@ def draft_from(told: bytes) -> Draft:
     """
     try:
         found = msgspec.json.decode(told, type=Draft)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDraft("draft", str(error)) from error
     if found.format != FORMAT:
         raise UnreadableDraft("draft", f"its format is {found.format}, and this Cohabit reads {FORMAT}")

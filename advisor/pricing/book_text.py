@@ -55,12 +55,14 @@ def _decimal(told: object) -> object:
         found = Decimal("" if isinstance(told, bool) else str(told))
     except InvalidOperation as error:
         raise ValueError("give a number, such as 0.04") from error
-    if found.is_finite() and found != round(found, DIGITS):
+    if found.is_finite() and found.copy_abs() < BEYOND and found != round(found, DIGITS):
         raise ValueError(f"give {DIGITS} digits behind the point at most: what is finer would be lost")
     return found
 
 
 DIGITS = 6
+BEYOND = 10**9
+"""Is refused as too large; what is far larger has more digits than can be rounded."""
 Number = Annotated[Decimal, BeforeValidator(_decimal), Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Factor = Annotated[Decimal, BeforeValidator(_decimal), Field(ge=0, le=100, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]*$")]

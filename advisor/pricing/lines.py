@@ -146,7 +146,7 @@ def line_from(content: bytes) -> Line:
     """
     try:
         found = msgspec.json.decode(content, type=Line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableLine(str(error)) from error
     if found.format != FORMAT:
         raise UnreadableLine(f"its format is {found.format}, and this Cohabit reads {FORMAT}")

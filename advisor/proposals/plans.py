@@ -229,7 +229,7 @@ def plan_from(told: bytes) -> Plan:
     """
     try:
         plan = msgspec.json.decode(told, type=Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadablePlan(str(error)) from error
     if plan.format != FORMAT:
         raise UnreadablePlan(f"format {plan.format}, this Cohabit reads {FORMAT}")

@@ -40,7 +40,7 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
         found = msgspec.json.decode(content, type=_File)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise UnreadableLadders(path, str(error)) from error
     if found.format != FORMAT:
         raise UnreadableLadders(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")

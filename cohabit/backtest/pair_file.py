@@ -100,9 +100,10 @@ def _alone(path: Path, workloads: list[str]) -> Floats:
 def _read(path: Path, needed: tuple[str, ...]) -> pa.Table:
     try:
         table = csv.read_csv(path)
+        names = table.column_names  # are decoded only here
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise UnusableLaw(path, f"it is no CSV: {error}") from error
-    twice = [name for name in table.column_names if table.column_names.count(name) > 1]
+    twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UnusableLaw(path, f"it has column {twice[0]!r} twice")
     missing = [name for name in needed if name not in table.column_names]

@@ -208,13 +208,13 @@ class Follower:
 
     def _take(self, event: Mapping[str, object]) -> None:
         """Tell one event of a watch, then stand at its version."""
-        raw = event.get("object")
-        if event.get("type") in {"ADDED", "MODIFIED"}:
+        raw, kind = event.get("object"), event.get("type")
+        if kind in ("ADDED", "MODIFIED"):
             self._tell(raw, self._kind.seen)
-        elif event.get("type") == "DELETED":
+        elif kind == "DELETED":
             self._tell(raw, self._kind.gone)
-        elif event.get("type") != "BOOKMARK":
-            self._count(f"event type {event.get('type')!r:.40}", None)
+        elif kind != "BOOKMARK":
+            self._count(f"event type {kind!r:.40}", None)
         self._progress.version = metadata_text(raw, "resourceVersion") or self._progress.version
 
     def _tell(self, raw: object, how: Callable[[Told | None, object, Heard], Answer]) -> None:

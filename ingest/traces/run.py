@@ -130,4 +130,6 @@ def _header(path: Path, how: TraceFile) -> Sequence[str]:
     names = [name.strip().strip('"') for name in line.split(",")]
     if missing := set(how.columns) - set(names):
         raise UnreadableTrace(path, f"its first line names no column {', '.join(sorted(missing))}")
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise UnreadableTrace(path, f"its first line names column {twice[0][:40]!r} twice: leave one")
     return names

@@ -24,6 +24,9 @@ from advisor.snapshot import (
     publish,
 )
 
+HUGE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d,)}"
+"""Head of an array that cannot be."""
+
 
 def same(first: Snapshot, second: Snapshot) -> bool:
     arrays = ARRAYS | LATER
@@ -151,6 +154,24 @@ def test_a_damaged_array_is_refused(tmp_path: Path, array: str, content: bytes |
         load_current(tmp_path)
 
 
+@pytest.mark.parametrize("head", [b"{'descr': (", b"{'descr': \x9b", HUGE % 10**20, HUGE % 10**15, b"[" * 90, b"{}"])
+def test_a_damaged_head_of_an_array_is_refused(tmp_path: Path, head: bytes) -> None:
+    for version in (b"\x01", b"\x02"):
+        file = publish(tmp_path, snapshot(version=version[0])) / "profile.npy"
+        length = (118).to_bytes(2 * version[0], "little")
+        file.write_bytes(b"\x93NUMPY" + version + b"\0" + length + head.ljust(117) + b"\n")
+
+        with pytest.raises(NoSnapshot, match="cannot be read"):
+            load_current(tmp_path)
+
+
+def test_an_archive_is_no_array(tmp_path: Path) -> None:
+    (publish(tmp_path, snapshot()) / "profile.npy").write_bytes(b"PK\x03\x04")
+
+    with pytest.raises(NoSnapshot, match="cannot be read"):
+        load_current(tmp_path)
+
+
 @pytest.mark.parametrize("array", ARRAYS)
 def test_a_truncated_array_is_refused(tmp_path: Path, array: str) -> None:
     file = publish(tmp_path, snapshot()) / f"{array}.npy"
@@ -173,7 +194,7 @@ def test_names_that_do_not_belong_to_the_arrays_are_refused(tmp_path: Path, chan
         load_current(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b"\xff\xfe", b'{"version": 1'])
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b"\xff\xfe", b'{"version": 1', b'{"x":' + b"[" * 5000])
 def test_damaged_names_are_refused(tmp_path: Path, content: bytes) -> None:
     (publish(tmp_path, snapshot()) / "names.json").write_bytes(content)
 

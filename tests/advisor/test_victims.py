@@ -126,7 +126,10 @@ def test_what_can_be_done_is_told_with_the_fields_it_is_done_with(client: TestCl
     assert client.get("/v1/victims/web-9/ladder").status_code == 404
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"format": 9, "cluster": "c", "at_us": 1, "ladders": []}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"\xff", b'{"x":' + b"[" * 5000, b'{"format": 9, "cluster": "c", "at_us": 1, "ladders": []}'],
+)
 def test_ladders_that_cannot_be_read_are_an_error_and_no_crash(
     client: TestClient, process: Process, content: bytes
 ) -> None:

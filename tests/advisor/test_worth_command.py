@@ -190,6 +190,14 @@ def test_covariates_are_known_before_the_decision(lake: Lake, log: Path) -> None
     assert violating_before([middle], labels, RULES) == pytest.approx(violating_before([middle], early, RULES))
 
 
+@pytest.mark.parametrize("line", [b"{}", b"\xff", b'{"cluster": "\xff"}', b'{"x":' + b"[" * 5000])
+def test_a_line_that_is_no_decision_is_named_with_its_folder(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "1.jsonl").write_bytes(line + b"\n")
+
+    with pytest.raises(UnreadableAdvised, match=str(tmp_path)):
+        trial_lines(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("spoil", "error", "said"),
     [

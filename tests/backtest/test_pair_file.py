@@ -81,6 +81,10 @@ def test_names_of_another_encoding_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableLaw, match="no UTF-8"):
         read_pairs(path)
 
+    path.write_bytes(b"caf\xe9," + HEAD.encode() + b"1,a,b,1.2\n")
+    with pytest.raises(UnusableLaw, match="no CSV"):
+        read_pairs(path)
+
 
 @pytest.mark.parametrize(
     ("text", "why"),

@@ -52,6 +52,7 @@ def test_where_nobody_looked_there_is_nothing(tmp_path: Path) -> None:
         (b"", "truncated"),
         (b"\xff\xfe", "invalid|malformed"),
         (b"[]", "Expected `object`"),
+        (b'{"x":' + b"[" * 5000, "recursion"),
         (b"{}", "missing required field `format`"),
         (b'{"format": 2, "what": "ever"}', "its format is 2, and this Cohabit reads 1"),
         (b'{"format": 1, "cluster": "c", "at_us": 1, "made_us": 1}', "missing required field `diagnoses`"),

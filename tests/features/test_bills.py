@@ -84,7 +84,9 @@ def test_a_tag_that_is_no_text_is_no_pool(tags: str) -> None:
         (HEADER + ROW.format("1").replace("T03:00", "T03:30"), "column end: .* bill whole hours"),
         (HEADER + ROW.format("1").replace("2026-11-01T00", "x"), "column start: .* is no time"),
         (HEADER + ROW.format("1").replace("std@a", ""), "column pool: it is empty"),
-        (HEADER + ROW.format("1").replace("2026-11-01T03", "3026-11-01T03"), "limit 5,000,000"),
+        (HEADER + ROW.format("-1e9999999"), "line 2, column cost: -1e9999999 is beyond"),
+        (HEADER + ROW.format("1").replace("2026-11-01T03", "3026-11-01T03"), "365,242 days after the start"),
+        (HEADER + 60 * ROW.format("1").replace("2026-11-01T03", "2036-10-31T03"), "limit 5,000,000"),
         (
             HEADER + ROW.format("1").replace("2026-11-01T00:00:00Z", "0001-01-01T00:00+05:00"),
             "column start: .* is no time",

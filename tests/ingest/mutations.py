@@ -3,15 +3,14 @@
 `python tests/ingest/mutations.py MESSAGES` decodes so many over all formats, and prints what became of them.
 """
 
-import json
 import random
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from foreign import context
+from mutate import MUTATIONS
 from samples_of import MESSAGES
 
 from ingest.decode.formats import decoder_named
@@ -21,62 +20,6 @@ from ingest.schema import SAMPLES
 BATCH = 500
 MOST_KIB = 1 << 20
 """Memory a run may take at most: 1 GiB, most of it Arrow's."""
-STRANGE: tuple[object, ...] = (
-    *(None, True, -1, 0, 1e300, -1e300, 2**63, 10**400, "", "NaN", "+Inf", "x", "\ud800", [], {}, [[]], {"": None}),
-    *("1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-03-01T11:59:55Z", 1772366395, "/", "POD", "²"),
-)
-Mutate = Callable[[bytes, random.Random], bytes]
-
-
-def flip(message: bytes, rng: random.Random) -> bytes:
-    """Some bytes become others."""
-    changed = bytearray(message)
-    for _ in range(rng.randint(1, 4)):
-        if changed:
-            changed[rng.randrange(len(changed))] = rng.randrange(256)
-    return bytes(changed)
-
-
-def cut(message: bytes, rng: random.Random) -> bytes:
-    """A stretch is missing."""
-    start, end = sorted((rng.randint(0, len(message)), rng.randint(0, len(message))))
-    return message[:start] + message[end:]
-
-
-def double(message: bytes, rng: random.Random) -> bytes:
-    """A stretch is there twice."""
-    start, end = sorted((rng.randint(0, len(message)), rng.randint(0, len(message))))
-    return message[:end] + message[start:]
-
-
-def digits(message: bytes, rng: random.Random) -> bytes:
-    """Digits become others, so that numbers and times do."""
-    changed = bytearray(message)
-    places = [at for at, byte in enumerate(changed) if 48 <= byte <= 57]
-    for at in rng.sample(places, min(len(places), 5)):
-        changed[at] = rng.choice(b"0123456789-.eE")
-    return bytes(changed)
-
-
-def structure(message: bytes, rng: random.Random) -> bytes:
-    """A value anywhere in JSON becomes a strange one."""
-    try:
-        record = json.loads(message)
-    except ValueError:
-        return digits(message, rng)
-    places = list(_places(record))
-    for parent, key in rng.sample(places, min(len(places), rng.randint(1, 3))):
-        parent[key] = rng.choice(STRANGE)  # type: ignore[index]
-    return json.dumps(record, separators=(",", ":")).encode()
-
-
-def _places(value: object) -> Iterator[tuple[object, object]]:
-    for key, below in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield value, key
-        yield from _places(below)
-
-
-MUTATIONS: tuple[Mutate, ...] = (flip, cut, double, digits, structure)
 
 
 def mutated(name: str, count: int, seed: int) -> list[bytes]:

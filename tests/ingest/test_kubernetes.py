@@ -29,7 +29,7 @@ from ingest.errors import ClusterRefused, ClusterUnanswered, NoCluster
 from ingest.files import Message
 from ingest.kafka_source import ConsumerSettings
 from ingest.kube.events import CLUSTER_NODES, PODS
-from ingest.kube.feed import core_api, node_feed, pod_feed
+from ingest.kube.feed import Feed, core_api, node_feed, pod_feed
 from ingest.kube.follow import Backoff, Follower, Surroundings, WatchMetrics, follow_all
 from ingest.kube.objects import Pod
 from ingest.kube.pods import placement
@@ -295,6 +295,16 @@ def test_a_malformed_object_is_counted_with_its_reason_and_nobody_else_is_touche
     assert count("malformed", kind="pods", reason=reason) == 1
     assert count("malformed", kind="pods", reason="metadata.uid: missing") == 1
     assert count("malformed", kind="pods", reason="metadata.name: missing") == 1
+
+
+@pytest.mark.parametrize("kind", [{}, ["ADDED"], None, 7])
+def test_an_event_of_no_type_is_counted(tmp_path: Path, kind: object) -> None:
+    metrics = WatchMetrics.on(CollectorRegistry())
+    around = Surroundings("c", Told(), lambda: LATER_MS, metrics)
+
+    Follower(PODS, Feed("pods", dict, 500), tmp_path / "pods.json", around)._take({"type": kind, "object": a_pod("u1")})
+
+    assert metrics.passed_over() == 1
 
 
 def test_a_known_container_that_became_malformed_is_not_taken_for_ended(tmp_path: Path) -> None:

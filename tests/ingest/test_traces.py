@@ -237,6 +237,7 @@ def test_a_cell_means_the_same_whatever_stands_beside_it(cells: list[str]) -> No
     ("form", "name", "content", "told"),
     [
         ("gentd26", "qps.csv", "time,value\n1,2\n", "names no column container_ip, timestamp_anon"),
+        ("gentd26", "qps.csv", "value,timestamp_anon,container_ip,value\n1,2,a,3\n", "column .value. twice"),
         ("alibaba2018", "machine_usage.csv.gz", "not compressed", "cannot be imported"),
         ("alibaba2018", "machine_usage.csv", "", "cannot be imported"),
     ],

@@ -123,6 +123,6 @@ def test_a_version_is_read_as_it_was_kept() -> None:
     one = proposed("v1")
 
     assert book_from(book_json(replace(one, approved_by="bob"))) == one
-    for told in (b"", b"{}", b"\xff"):
+    for told in (b"", b"{}", b"\xff", b'{"x":' + b"[" * 5000):
         with pytest.raises(UnreadableDraft):
             book_from(told)

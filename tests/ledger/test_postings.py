@@ -66,7 +66,7 @@ def test_a_draft_is_read_as_it_was_kept_and_called_by_its_bytes() -> None:
 LATER = draft_json(SMALL).replace(b'"format":1', b'"format":2')
 
 
-@pytest.mark.parametrize("told", [b"", b"{}", b"\xff", LATER])
+@pytest.mark.parametrize("told", [b"", b"{}", b"\xff", b'{"x":' + b"[" * 5000, LATER])
 def test_what_is_no_draft_is_refused(told: bytes) -> None:
     with pytest.raises(UnreadableDraft, match="newer Cohabit"):
         draft_from(told)

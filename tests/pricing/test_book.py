@@ -146,6 +146,8 @@ def test_a_price_of_another_team_does_not_matter_to_the_sum() -> None:
     [
         ('price = "0.04"', 'price = "0.0000001"', "give 6 digits behind the point at most"),
         ("BE = 0.25", "BE = 1e-7", "give 6 digits behind the point at most"),
+        ('price = "0.04"', f'price = "{"9" * 40}"', "less than or equal to 1000000"),
+        ('price = "0.04"', f'price = "1e-{"9" * 9}"', "give 6 digits behind the point at most"),
         ("BE = 0.25", "BE = 101", "less than or equal to 100"),
         ("BE = 0.25", "BE = true", "give a number"),
         ("quantile = 0.8", "quantile = 0.9999999999999999", "less than or equal to 0.999"),

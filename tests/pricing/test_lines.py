@@ -49,7 +49,7 @@ def test_a_line_is_read_as_it_was_written() -> None:
     assert [line_from(line_json(line)) for line in lines()] == lines()
 
 
-@pytest.mark.parametrize("content", [b"{}", b"not json", b"\xff"])
+@pytest.mark.parametrize("content", [b"{}", b"not json", b"\xff", b'{"x":' + b"[" * 5000])
 def test_what_is_no_line_is_refused(content: bytes) -> None:
     with pytest.raises(UnreadableLine, match="newer Cohabit"):
         line_from(content)

@@ -118,7 +118,7 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
     assert plan_json(plan_from(plan_json(of))) == plan_json(of)
 
 
-@pytest.mark.parametrize("told", [b"", b"{}", b"not json", b"\xff", b'{"format": 1}'])
+@pytest.mark.parametrize("told", [b"", b"{}", b"not json", b"\xff", b'{"format": 1}', b'{"x":' + b"[" * 5000])
 def test_what_is_no_plan_is_refused(told: bytes) -> None:
     with pytest.raises(UnreadablePlan):
         plan_from(told)

@@ -1,0 +1,67 @@
+"""Everything that reads input from outside takes what is good, and refuses what is broken with an error of ours.
+
+`make fuzz` does the same for half an hour.
+"""
+
+import importlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import structlog
+from attempt import ACCEPTED, Crash, attempt, broken_inputs
+from target import Target, in_memory
+from targets import all_targets
+
+EACH = 100
+READERS = {
+    *("ingest.decode.formats", "ingest.decode.native", "ingest.mapping", "ingest.traces.run"),
+    *("ingest.kube.feed", "ingest.kube.follow", "features.bills", "models.bundle", "models.manifest"),
+    *("advisor.api.app", "advisor.oidc", "advisor.snapshot", "advisor.advised", "advisor.diagnosis.told"),
+    *("advisor.remedies.kept", "advisor.pricing.book_text", "advisor.pricing.lines", "advisor.pricing.line_file"),
+    *("advisor.ledger.books", "advisor.ledger.drafts", "advisor.proposals.plans"),
+    *("cohabit.settings", "cohabit.calendar", "cohabit.foreign", "cohabit.doctor_config", "cohabit.doctor_reply"),
+    *("cohabit.kube_api", "cohabit.backing_up", "cohabit.billed_inputs", "cohabit.explaining", "cohabit.skew"),
+    *("cohabit.kept_plans", "advisor.table_file", "advisor.pages.forms"),
+    *("cohabit.backtest.pair_file", "benchmarks.interference_files"),
+    *("benchmarks.reassign.roadef", "benchmarks.reassign.tianchi"),
+}
+
+
+@pytest.fixture(scope="module")
+def targets() -> Iterator[dict[str, Target]]:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    with TemporaryDirectory(dir=in_memory()) as folder:
+        yield all_targets(Path(folder))
+    structlog.reset_defaults()
+
+
+def test_every_reader_is_a_target(targets: dict[str, Target]) -> None:
+    assert {target.module for target in targets.values()} == READERS
+    for module in READERS:
+        importlib.import_module(module)
+
+
+def test_what_is_good_is_accepted(targets: dict[str, Target]) -> None:
+    for target in targets.values():
+        assert [attempt(target, good) for good in target.good] == [ACCEPTED] * len(target.good), target.name
+
+
+def test_what_is_broken_is_refused_with_an_error_of_ours(targets: dict[str, Target]) -> None:
+    for target in targets.values():
+        for told in islice(broken_inputs(target, 0), EACH):
+            found = attempt(target, told)
+            assert not isinstance(found, Crash), f"{target.name} {told.hex()[:4000]}\n{found.trace}"
+
+
+def test_what_comes_out_that_should_not_is_a_crash() -> None:
+    def read(told: bytes) -> None:
+        raise KeyError(told)
+
+    found = attempt(Target("x", "y", (b"1",), read, (ValueError,)), b"1")
+
+    assert isinstance(found, Crash)
+    assert found.what == "KeyError: b'1'"
+    assert attempt(Target("x", "y", (b"1",), read, (KeyError,)), b"1") == "KeyError"
