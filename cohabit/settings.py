@@ -41,7 +41,7 @@ def _roles_by_value(given: object) -> dict[str, TokenRole]:
     """
     try:
         told = json.loads(given) if isinstance(given, str) else given
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError('give JSON, such as {"platform-team": "sre"}') from error
     if not isinstance(told, dict) or not all(isinstance(role, str) for role in told.values()):
         raise ValueError('give values of the claim and their roles, such as {"platform-team": "sre"}')

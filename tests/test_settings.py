@@ -100,6 +100,7 @@ def test_roles_by_value_of_a_claim_are_json() -> None:
     ("name", "value", "said"),
     [
         ("ROLES", "sre", "give JSON"),
+        pytest.param("ROLES", "[" * 100_000, "give JSON", id="deep"),
         ("ROLES", "[]", "values of the claim and their roles"),
         ("ROLES", '{"a": 1}', "values of the claim and their roles"),
         ("ROLES", '{"a": "boss"}', "'boss' is no role: there are scheduler, sre"),

@@ -99,8 +99,8 @@ def _numbers_as_micros(values: Values) -> Micros:
     low, high = CENTURY_S
     seconds = (numbers >= low) & (numbers < high)
     milliseconds = (numbers >= low * 1e3) & (numbers < high * 1e3)
-    scale = np.where(seconds, 1e6, 1e3)
-    return np.where(seconds | milliseconds, np.rint(numbers * scale), -1.0).astype(np.int64)
+    scale, known = np.where(seconds, 1e6, 1e3), seconds | milliseconds
+    return np.where(known, np.rint(np.where(known, numbers, 0.0) * scale), -1.0).astype(np.int64)
 
 
 def text_as_micros(text: str) -> int:

@@ -61,6 +61,7 @@ def test_one_message_may_hold_several_records() -> None:
         ({"ts": "2026-03-01T11:59:00"}, "bad_timestamp"),
         ({"ts": True}, "bad_timestamp"),
         ({"ts": 17}, "bad_timestamp"),
+        ({"ts": 1e307}, "bad_timestamp"),
         ({"ts": TS + 306}, "future_timestamp"),
         ({"interval_s": None}, "missing_key"),
         ({"interval_s": 0.01}, "out_of_range"),
