@@ -11,28 +11,35 @@ Outcome = OSError | HTTPException | ValueError | None
 """What became of a call; None is success."""
 
 
-def post(url: str, told: Mapping[str, object]) -> None:
+def post(url: str, told: Mapping[str, object], limit_s: float = WEBHOOK_LIMIT_S) -> None:
     """Tell a webhook something, and follow no redirect.
 
+    Args:
+        url: of the webhook.
+        told: becomes JSON.
+        limit_s: seconds that all of its answer may take.
+
     Raises:
-        OSError, http.client.HTTPException: it does not answer in WEBHOOK_LIMIT_S, or not with success.
+        OSError, http.client.HTTPException: it does not answer in that time, or not with success.
     """
     request = urllib.request.Request(  # noqa: S310 - checked when it was set
         url, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST"
     )
     came = list[Outcome]()
-    call = Thread(target=_call, args=(request, came), daemon=True)  # a limit of sockets begins anew with each byte
+    call = Thread(
+        target=_call, args=(request, limit_s, came), daemon=True
+    )  # a limit of sockets begins anew with each byte
     call.start()
-    call.join(WEBHOOK_LIMIT_S)
+    call.join(limit_s)
     if not came:
-        raise TimeoutError(f"it has not answered in {WEBHOOK_LIMIT_S:g} s")
+        raise TimeoutError(f"it has not answered in {limit_s:g} s")
     if came[0] is not None:
         raise came[0]
 
 
-def _call(request: urllib.request.Request, came: list[Outcome]) -> None:
+def _call(request: urllib.request.Request, limit_s: float, came: list[Outcome]) -> None:
     try:
-        urllib.request.build_opener(_Straight).open(request, timeout=WEBHOOK_LIMIT_S).close()
+        urllib.request.build_opener(_Straight).open(request, timeout=limit_s).close()
     except (OSError, HTTPException, ValueError) as error:
         came.append(error)
     else:

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
-from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from tempfile import TemporaryDirectory
 
 import pytest
+from full_disk import no_room_beyond
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -122,17 +122,6 @@ def test_a_word_that_is_not_understood_is_passed_over(
     one.tell(coming(1))
 
     assert list(other.heard()) == [coming(1)]
-
-
-@contextmanager
-def no_room_beyond(size_bytes: int) -> Iterator[None]:
-    """Files of this process grow no longer than this, as on a disk that is full."""
-    before = getrlimit(RLIMIT_FSIZE)
-    setrlimit(RLIMIT_FSIZE, (size_bytes, before[1]))
-    try:
-        yield
-    finally:
-        setrlimit(RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("room", range(60, 75))

@@ -1,19 +1,17 @@
 """Statements: every line of a team with its name, and what it pays, in each form."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from csv import DictReader
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 from billed import START_US
+from full_disk import no_room_beyond
 from metered_month import lake_of, pool_rows, price_book, rows
 from months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft
 from sqlalchemy import Engine
@@ -48,17 +46,6 @@ def month(store: Engine, tmp_path: Path) -> Engine:
 def written(store: Engine, tmp_path: Path, name: str, team: str = "shop") -> Path:
     write_statement(store, "c", PERIOD, team, folder=tmp_path / "lines", out=tmp_path / name)
     return tmp_path / name
-
-
-@contextmanager
-def full_after(size_bytes: int) -> Iterator[None]:
-    """As on a disk that is full: no file may grow beyond that."""
-    before = getrlimit(RLIMIT_FSIZE)
-    setrlimit(RLIMIT_FSIZE, (size_bytes, before[1]))
-    try:
-        yield
-    finally:
-        setrlimit(RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("team", ["shop", "search", "platform", "unattributed"])
@@ -145,7 +132,7 @@ def test_names_in_csv_are_no_formulas(month: Engine, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["s.html", "s.csv", "s.parquet"])
 def test_a_statement_is_written_whole_or_not_at_all(month: Engine, tmp_path: Path, name: str) -> None:
     before = written(month, tmp_path, name).read_bytes()
-    with full_after(100), pytest.raises(OSError, match="File too large"):
+    with no_room_beyond(100), pytest.raises(OSError, match="File too large"):
         written(month, tmp_path, name, team="search")
 
     assert (tmp_path / name).read_bytes() == before
