@@ -111,6 +111,15 @@ def test_a_model_that_still_tells_better_nodes_from_worse_is_not_given_up() -> N
     assert (after.state, after.widening) == ("widened", WIDEST)
 
 
+def test_a_model_that_chooses_worse_nodes_than_the_load_is_left_at_the_second_sight_though_its_bounds_hold() -> None:
+    one = said()
+    worse = replace(one, choice=-one.truth)
+    first = next_status(fresh(), found(worse), NOW)
+    second = next_status(first, found(worse, widening=first.widening, until_us=later(1)), NOW + timedelta(hours=1))
+    assert (first.state, first.widening, second.state) == ("widened", BLIND_WIDENING, "fallen_back")
+    assert "choosing by it costs" in first.changes[0].why
+
+
 def test_the_same_labels_change_nothing_twice() -> None:
     once = next_status(fresh(), found(said(noise=0.2)), NOW)
     again = next_status(once, found(said(noise=0.2), widening=once.widening), NOW + timedelta(minutes=5))
