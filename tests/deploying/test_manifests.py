@@ -52,6 +52,7 @@ def test_the_example_has_everything_that_runs(example: list[Manifest]) -> None:
         "features --follow",
         "features --tell",
         "store migrate",
+        "topics",
     }
     assert {one["kind"] for one in example} >= {"PodMonitor", "PrometheusRule", "PodDisruptionBudget", "NetworkPolicy"}
 
