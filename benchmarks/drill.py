@@ -28,7 +28,7 @@ from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.simulator.laws import LAWS
 from ingest.simulator.run import Later, Plan, hidden_apps, simulate
-from models.registry import Registry
+from models.registry import Registry, trained_name
 
 FIRST, BAD, AGAIN = "first", "inverted", "again"
 ORDER = ("alarm", "widened", "fallen back", "retrained", "passed", "promoted")
@@ -157,7 +157,7 @@ def _after(line: Line, hours: Iterator[None], serving: "Serving") -> dict[str, f
     line.happened(f"checked again, state {serving.state():.0f}, answers come from {serving.source()}", float(hour))
     line.happened("rolled back", float(hour), line.must("models", "rollback"))
     current = line.registry.current()
-    back = current is not None and current.name == FIRST
+    back = current is not None and trained_name(current.name) == FIRST
     return _figures(line, refused=int(bad == (1, 1)), rolled_back=int(back)) | {
         "served_by_load": float(source == "heuristic"),
         "believed_after": float(after == 0),
@@ -286,7 +286,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     whole: Callable[[str], int] = int
     parser.add_argument("--nodes", type=whole, default=12)
     parser.add_argument("--before", type=whole, default=10, help="hours before the change")
-    parser.add_argument("--factor", type=float, default=3.0, help="by which sensitivities grow at the change")
+    parser.add_argument("--factor", type=float, default=4.0, help="by which sensitivities grow at the change")
     parser.add_argument("--then", choices=tuple(LAWS), default="threshold", help="law that holds from then on")
     parser.add_argument("--seed", type=whole, default=11)
     parser.add_argument("--log", type=Path, help="file that gets what all commands printed")
