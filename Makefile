@@ -67,7 +67,7 @@ check: $(STAMP) ## format, lint, types, imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-lock: $(STAMP) ## resolve the locks again (needs uv in the environment, installed on demand)
+lock: $(STAMP) ## resolve the locks again
 	scripts/lock.sh $(BIN)
 
 wheel: $(STAMP) ## build the wheel into dist/
@@ -79,7 +79,7 @@ wheel-serve: $(STAMP) ## install the wheel with [serve] alone into an empty envi
 clean: ## remove everything that was made here
 	rm -rf $(VENV) dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh
+$(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh scripts/environment.sh
 	scripts/setup.sh $(PYTHON) $(VENV)
 	touch $@
 

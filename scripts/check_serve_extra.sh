@@ -36,9 +36,9 @@ PYTHON
 
 echo "installing requirements/serve.lock and the wheel into an empty environment" >&2
 "$python" -m venv "$work/venv"
-pip=("$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5)
-"${pip[@]}" --require-hashes --only-binary :all: -r "$root/requirements/serve.lock"
-"${pip[@]}" --no-deps --no-index "$work"/dist/*.whl
+install=("$bin/uv" pip install --quiet --python "$work/venv/bin/python")
+"${install[@]}" --require-hashes --only-binary :all: -r "$root/requirements/serve.lock"
+"${install[@]}" --no-deps --no-index "$work"/dist/*.whl
 for heavy in pyspark kafka lightgbm sklearn scipy pandas polars duckdb numba highspy ortools matplotlib onnx; do
   if "$work/venv/bin/python" -c "import $heavy" 2>/dev/null; then
     echo "requirements/serve.lock brings $heavy: take it out of the serve extra" >&2

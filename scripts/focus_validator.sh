@@ -6,23 +6,14 @@
 set -euo pipefail
 python=$1 venv=$2
 here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/scripts/environment.sh"
 stamp="$venv/.installed"
 locks=("$here/requirements/focus.lock" "$here/requirements/focus-validator.lock")
 
-retry() {
-  for wait in 5 20 0; do
-    "$@" && return 0
-    echo "failed: $*; trying again in ${wait} s" >&2
-    sleep "$wait"
-  done
-  echo "gave up after three tries: $*" >&2
-  return 1
-}
-
 if [ ! -e "$stamp" ] || [ "${locks[0]}" -nt "$stamp" ] || [ "${locks[1]}" -nt "$stamp" ]; then
-  "$python" -m venv "$venv"
+  environment "$python" "$venv" "$here/requirements/build.lock" >&2
+  install_locked "$venv" "${locks[0]}" >&2
   pip=("$venv/bin/python" -m pip install --quiet --retries 5 --disable-pip-version-check --require-hashes)
-  retry "${pip[@]}" -r "${locks[0]}" >&2
   retry "${pip[@]}" --no-deps --no-build-isolation --ignore-requires-python -r "${locks[1]}" >&2
   folder=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
   converter="$folder/focus_validator/config_objects/focus_to_duckdb_converter.py"

@@ -2,7 +2,6 @@
 # Resolve the locks again: scripts/lock.sh BIN. Hashes, no header, no addresses; the build tools come first.
 set -euo pipefail
 bin=$1
-"$bin/python" -m pip install --quiet uv
 compile=("$bin/uv" pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11)
 "${compile[@]}" requirements/build.in --output-file requirements/build.lock
 "${compile[@]}" pyproject.toml --all-extras --group dev --output-file requirements/all.lock
