@@ -30,7 +30,7 @@ test laws: export POLARS_MAX_THREADS := 1
 test: $(JARS) ## all tests in JOBS=2 processes, with a real broker and a real Spark; prints the 15 slowest
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder
 
-laws: $(JARS) ## property tests by 1,000 new examples each instead of the same 50
+laws: $(JARS) ## property tests by 1,000 new examples each instead of the same 30
 	COHABIT_TEST_PROFILE=laws $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m hypothesis
 
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one

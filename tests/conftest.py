@@ -22,7 +22,7 @@ os.environ.pop("COLUMNS", None)
 importlib.import_module("cohabit.console")
 """Made before a test says how wide its terminal is, so that it is as wide as each of them says."""
 
-settings.register_profile("cohabit", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("cohabit", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("laws", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("COHABIT_TEST_PROFILE", "cohabit"))
 

@@ -11,6 +11,7 @@ from bill_offices import bill_office
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from offices import Bureau, mixed
+from postgres_server import NewDatabase
 from processes import Process
 from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, FuzzScenarioFinished, NonFatalError, ScenarioFinished
@@ -68,8 +69,9 @@ def held(app: FastAPI, headers: Mapping[str, str] | None = None) -> Held:
 
 
 @pytest.fixture
-def guarding(store_address: str) -> Iterator[Guarded]:
-    with open_store(store_address) as store:
+def guarding(postgres: NewDatabase) -> Iterator[Guarded]:
+    """On the database that takes less: SQLite has tests of the store itself."""
+    with open_store(postgres()) as store:
         migrate(store)
         yield Guarded(store)
 

@@ -9,6 +9,7 @@ from diagnoses import AT_US, diagnosis, told
 from fastapi.testclient import TestClient
 from httpx2 import Response
 from months_drawn import ANN, PERIOD, batch, draft
+from postgres_server import NewDatabase
 from processes import Process
 from prometheus_client import CollectorRegistry
 from test_gate import DAY_US, Guarded, silent
@@ -41,8 +42,9 @@ PAGES = roles_of(
 
 
 @pytest.fixture
-def guarding(store_address: str) -> Iterator[Guarded]:
-    with open_store(store_address) as store:
+def guarding(postgres: NewDatabase) -> Iterator[Guarded]:
+    """On the database that takes less: SQLite has tests of the store itself."""
+    with open_store(postgres()) as store:
         migrate(store)
         yield Guarded(store)
 
