@@ -329,7 +329,7 @@ def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> Non
     are known. Labels are those of containers where your scheduler put them, so bounds come to hold on chosen nodes.
 
     Run it hourly, after `cohabit features`; `cohabit train`, daily or weekly, begins anew. The new bundle is current at
-    once and `cohabit serve` takes it up; the registry keeps three of them.
+    once and `cohabit serve` takes it up; the registry keeps three of them. Without newer labels nothing happens.
     """
     from cohabit.learn_commands import run_recalibrate
 

@@ -266,11 +266,16 @@ def run_train(
 def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
     """See `cohabit recalibrate`."""
     from cohabit.recalibrating import recalibrate
+    from models.errors import NothingNewer
     from models.registry import Registry
 
     opened, shelf = open_lake(settings, lake), Registry(registry or settings.registry)
-    with console.status("following labels") as status:
-        found = recalibrate(opened, shelf, datetime.now(UTC), status.update)
+    try:
+        with console.status("following labels") as status:
+            found = recalibrate(opened, shelf, datetime.now(UTC), status.update)
+    except NothingNewer as error:
+        console.print(str(error), soft_wrap=True)
+        return
     rows = [
         (one.tier, one.platform, f"{exp(one.log_stretch):.2f}", f"{one.labels:,}") for one in found.followed.stretches
     ]

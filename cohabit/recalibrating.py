@@ -13,7 +13,7 @@ from features.catalog import RAW_NAMES, catalogue_hash
 from ingest.lake import Lake
 from models.bundle import Bundle, load_bundle, write_bundle
 from models.card import CARD, model_card
-from models.errors import NothingToFollow
+from models.errors import NothingNewer, NothingToFollow
 from models.follow import follow, needed, tracking_key
 from models.hindsight import PLACEMENT
 from models.manifest import EntryMargins, Followed
@@ -64,7 +64,8 @@ def recalibrate(lake: Lake, registry: Registry, now: datetime, progress: Progres
         What was followed.
 
     Raises:
-        NothingToFollow: no bundle, one without margins, or no label since.
+        NothingToFollow: no bundle, or one without margins.
+        NothingNewer: no label since.
         BundleCorrupt: the current bundle's files are not what was written.
     """
     bundle, margins = _current(registry)
@@ -77,8 +78,7 @@ def recalibrate(lake: Lake, registry: Registry, now: datetime, progress: Progres
         margins = more.margins
         found = replace(more, labels=more.labels + found.labels, held=more.held + found.held) if found else more
     if found is None:
-        told = f"the lake has no label of a window after {until:%Y-%m-%d %H:%M} UTC"
-        raise NothingToFollow(told, "run `cohabit features` over newer samples, then again")
+        raise NothingNewer(until)
     trained = bundle.directory.name.split(FOLLOWED)[0]
     _publish(bundle, margins, registry, f"{trained}{FOLLOWED}{now:%Y%m%dT%H%M%S}")
     for name in [name for name in registry.promoted() if name.startswith(trained + FOLLOWED)][:-KEPT]:
