@@ -464,7 +464,8 @@ def skew(
     """Compute features that scores were made of again from the lake, and compare them bit by bit.
 
     `serve` keeps the features of one request in a hundred beside the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
-    when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on.
+    when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on. Exit 0, with
+    a word of it, while nothing was served.
     """
     from cohabit.serve_commands import run_skew
 

@@ -129,11 +129,16 @@ def source_of(settings: Settings, registry: Path | None = None, snapshots: Path 
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
-    """See `cohabit skew`; whether enough is equal."""
+    """See `cohabit skew`; whether enough is equal, or nothing was served."""
+    from cohabit.errors import NothingServed
     from cohabit.skew import LIMIT, compare, read_served
     from cohabit.workers import SERVED
 
-    served = read_served((snapshots or settings.snapshots) / SERVED)[-newest:]
+    try:
+        served = read_served((snapshots or settings.snapshots) / SERVED)[-newest:]
+    except NothingServed as error:
+        console.print(f"nothing to compare: {error}", soft_wrap=True)
+        return True
     with console.status(f"computing {len(served):,} feature vectors again"):
         skew = compare(served, existing_lake(settings, lake))
     console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 from sampled import placement_messages, sample_messages
+from typer.testing import CliRunner
 
 import advisor.served
 from advisor.newcomers import Newcomer
 from advisor.served import ServedLog
 from advisor.snapshot import Snapshot
+from cohabit.cli import app
 from cohabit.command_parts import TOPICS
 from cohabit.errors import NothingServed, UnreadableServed
 from cohabit.live_state import LiveState
@@ -130,3 +132,11 @@ def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text('{"cluster": "c"}\n')
     with pytest.raises(UnreadableServed, match="not a log of served features"):
         read_served(tmp_path)
+
+
+def test_the_command_is_well_while_nothing_was_served(lake: Lake, tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["skew", "--lake", str(lake.root), "--snapshots", str(tmp_path)])
+
+    assert ran.exit_code == 0, ran.output
+    assert "nothing to compare" in ran.output
+    assert "SERVED_SHARE" in ran.output
