@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
@@ -77,6 +77,22 @@ def test_hours_that_are_not_over_are_not_metered_whatever_is_named(folder: Path)
     assert (soon.count, later.count) == (2, 60)  # in the first day usage may come; then nothing more is waited for
     with pytest.raises(BadOption, match="no hour that is over"):
         hours_to_meter(lake, PLAN.start + 2 * hour, PLAN.start + 3 * hour, PLAN.start + 3 * hour)
+
+
+def test_hours_are_metered_as_a_whole_or_not_at_all_when_told_so(folder: Path, bill: Run) -> None:
+    first, hour = PLAN.start, timedelta(hours=1)
+    lake = Lake.open(folder / "lake", TABLES)
+    now = datetime.now(UTC)
+
+    early = bill("meter", "--from", f"{first:%Y-%m-%dT%H}", "--to", f"{now:%Y-%m-%dT%H}", "--whole")
+
+    assert early[0] == 1, early
+    assert "of these hours are not over, so none was metered" in early[1]
+    assert not list(lake.range_parts("metered"))
+    whole = bill("meter", "--from", f"{first:%Y-%m-%dT%H}", "--to", f"{first + 2 * hour:%Y-%m-%dT%H}", "--whole")
+    assert whole[0] == 0, whole
+    assert "2 hours" in whole[1]
+    assert "--whole needs --to" in bill("meter", "--whole")[1]
 
 
 def test_an_hour_of_which_pools_were_not_told_is_metered_again(folder: Path, bill: Run) -> None:
