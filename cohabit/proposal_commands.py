@@ -1,4 +1,4 @@
-"""`cohabit propose`, `conclude`, `review`, `halt`, `resume`, `why`: plans for who suffers, and what people decide on them."""
+"""`cohabit propose`, `conclude`, `review`, `halt`, `resume`, `why`: plans for who suffers, and what people decide."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

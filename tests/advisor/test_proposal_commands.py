@@ -305,7 +305,7 @@ def test_what_came_of_plans_is_told_once_without_drafting_another(place: Place) 
 
     assert f"{plan}  expired, version 4" in told
     assert "1 plans concluded" in told
-    assert again.split() == "0 plans concluded".split()
+    assert again.split() == ["0", "plans", "concluded"]
     assert place.plan() == plan
 
 
