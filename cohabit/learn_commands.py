@@ -296,6 +296,8 @@ def run_search(
     from models.search import Effort, search
     from models.table import read_rows
 
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)  # before minutes are spent
     began, rows = monotonic(), read_rows(training_table(open_lake(settings, lake)))
     effort = Effort(candidates=candidates, outer=outer, inner=inner, seed=seed)
     with console.status("searching") as status:

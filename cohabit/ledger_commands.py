@@ -278,6 +278,7 @@ def focus_command(
     """
     from cohabit.focus_export import export_focus
 
+    out.parent.mkdir(parents=True, exist_ok=True)
     with till() as of, console.status(f"exporting {month}") as status:
         engine, cluster = of.closing.engine, of.closing.cluster
 
