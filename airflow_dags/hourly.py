@@ -1,0 +1,13 @@
+"""What Airflow runs every hour: features of what landed, and what follows from them.
+
+Nothing is caught up with: features cover all that landed, so the newest hour does the work of those that were missed.
+"""
+
+from airflow.sdk import chain
+from cohabit_commands import HOURLY
+from cohabit_tasks import schedule, tasks
+
+with schedule("cohabit_hourly", "15 * * * *", __doc__) as dag:
+    task = tasks(HOURLY)
+    chain(task["features"], [task["recalibrate"], task["skew"], task["outcomes"]])
+    chain(task["recalibrate"], task["drift"])
