@@ -32,6 +32,17 @@ class NoBundle(AdvisorError):
         super().__init__(f"no bundle is promoted in {registry}: train one, or point COHABIT_REGISTRY at one")
 
 
+class NotBelieved(AdvisorError):
+    """The model drifted so far that nothing is proposed or approved by it."""
+
+    def __init__(self, bundle: str) -> None:
+        self.bundle = bundle
+        super().__init__(
+            f"model {bundle} is not believed any more, so nothing is proposed or approved by it: `cohabit drift` says "
+            "why; train and promote another, or go back to the one before with `cohabit models rollback`"
+        )
+
+
 class UnusableBundle(AdvisorError):
     """A bundle is intact, but placement cannot be scored with it."""
 

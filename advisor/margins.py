@@ -42,7 +42,9 @@ class ServedMargins:
         return stretched
 
 
-def served_margins(entry: ModelEntry, cluster: str, apps: Sequence[str], platforms: Sequence[str]) -> ServedMargins:
+def served_margins(
+    entry: ModelEntry, cluster: str, apps: Sequence[str], platforms: Sequence[str], *, widening: float = 1.0
+) -> ServedMargins:
     """Look up every app and platform of a snapshot once.
 
     Args:
@@ -50,6 +52,7 @@ def served_margins(entry: ModelEntry, cluster: str, apps: Sequence[str], platfor
         cluster: the snapshot's.
         apps: (a,) names in the snapshot's order.
         platforms: (p,) names in the snapshot's order.
+        widening: what all multipliers are multiplied by, >= 1.
 
     Returns:
         Own multipliers of apps that earned them, those of unseen and cold apps else; no stretch where no label was
@@ -62,4 +65,4 @@ def served_margins(entry: ModelEntry, cluster: str, apps: Sequence[str], platfor
     stretch = np.ones((len(platforms) + 1, TIERS))
     if entry.margins is not None:
         stretch[:-1] = np.exp(where_stretches_stand(entry.margins, platforms).log_stretch).reshape(-1, TIERS)
-    return ServedMargins(margins.floor, profiled, cold, margins.known(app), tier, stretch)
+    return ServedMargins(margins.floor, profiled, cold, margins.known(app), tier, stretch * widening)

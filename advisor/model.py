@@ -1,6 +1,6 @@
 """Model: the placement model of a bundle, opened and tried once before anybody relies on it. An edge."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +9,11 @@ from advisor.errors import UnusableBundle
 from features.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
 from features.placement import complete
 from models.bundle import load_bundle
+from models.drift_status import DriftStatus
+from models.load_aware import LoadAware
 from models.manifest import ModelEntry
 from models.predictor import Predictor, open_predictor
+from models.signing import ANYBODY, Trust
 
 MODEL = "placement"
 
@@ -24,22 +27,40 @@ class Model:
         predictor: rows in, slowdown out.
         entry: what the bundle says of it, such as margins.
         node: multiplier of spread for the bound on everybody of a node.
+        widening: what margins are multiplied by.
     """
 
     bundle: Path
-    predictor: Predictor
+    predictor: Predictor | LoadAware
     entry: ModelEntry
     node: float
+    widening: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Of the bundle, and how far it is believed: whatever was computed by another name is computed again."""
+        if isinstance(self.predictor, LoadAware):
+            return f"{self.bundle.name}, by load"
+        return f"{self.bundle.name}, margins x {self.widening:g}" if self.widening > 1 else self.bundle.name
 
 
-def open_model(bundle: Path) -> Model:
+def believed(model: Model, status: DriftStatus | None) -> Model:
+    """The model as far as drift lets it be believed; None leaves it as it is."""
+    if status is None or status.state == "fine":
+        return model
+    if status.state == "fallen_back":
+        return replace(model, predictor=LoadAware(model.predictor.medians), node=0.0)
+    return replace(model, node=model.node * status.widening, widening=status.widening)
+
+
+def open_model(bundle: Path, trust: Trust = ANYBODY) -> Model:
     """Open the placement model of a bundle and try it on a row of which nothing is known.
 
     Raises:
-        ModelsError: the bundle is corrupt or of another catalogue.
+        ModelsError: the bundle is corrupt, of another catalogue, or not signed by anybody who is trusted.
         UnusableBundle: it holds no placement model, or one that says nothing of such a row.
     """
-    verified = load_bundle(bundle, catalogue_hash())
+    verified = load_bundle(bundle, catalogue_hash(), trust)
     entry = verified.manifest.models.get(MODEL)
     if entry is None:
         raise UnusableBundle(bundle, f"it has no model {MODEL!r}")

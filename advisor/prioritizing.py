@@ -195,7 +195,7 @@ class Prioritizer:
         Nobody while answers are neutral, before the table holds the app, and where nobody else would be left; counted.
         """
         scorer, replies = self.serving.scorer, self._believed()
-        if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem():
+        if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem() or scorer.by_load:
             return frozenset()
         of = self._class_of(offer.newcomer)
         self.want(of, missing=not replies.has(of))
@@ -239,7 +239,8 @@ class Prioritizer:
     def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
         reply, by_chance = self._said(replies, of, offer)
         reason = next(iter(self.serving.refused), "") or by_chance
-        self.serving.answers.labels(*((WITHHELD, "") if by_chance == WITHHELD else ("table", reason))).inc()
+        source = "heuristic" if self.serving.by_load else "table"
+        self.serving.answers.labels(*((WITHHELD, "") if by_chance == WITHHELD else (source, reason))).inc()
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.newcomer, offer.names)
         return reply
@@ -264,9 +265,9 @@ class Prioritizer:
         return replies.reply(offer.names, rows, told), EXPLORED if told is not points else ""
 
     def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
-        """Points, now and then drawn among nodes as good, or withheld; never while something newer was refused."""
+        """Points, now and then drawn among nodes as good, or withheld; never while models are in doubt."""
         explorer, scorer = self.serving.explorer, self.serving.scorer
-        if explorer is None or scorer is None or self.serving.refused or not of.app:
+        if explorer is None or scorer is None or self.serving.refused or scorer.by_load or not of.app:
             return points
         when = scorer.snapshot.cluster, self.serving.now_us()
         return explorer.told(Decision(offer.newcomer, offer.uid, of, replies, rows, points, *when))

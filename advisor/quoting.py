@@ -45,6 +45,7 @@ WHY_NOT = {
     "not_loaded": "the model is not loaded yet: ask again in a second",
     "stale": "the newest snapshot of who is where is too old: look whether `cohabit refresh` still runs",
     "ahead": "the newest snapshot is dated later than this machine's clock",
+    "fallen_back": "the model is not believed any more: `cohabit drift` says why",
 }
 
 
@@ -110,7 +111,7 @@ def grounds_of(bills: BillOffice, serving: Serving) -> Grounds:
     """
     book = book_at(book_store.books(bills.closing.engine), bills.closing.now_us() // HOUR_US * HOUR_US)
     newest = bills.newest()
-    scorer, problem = serving.scorer, serving.problem()
+    scorer, problem = serving.scorer, serving.problem() or ("fallen_back" if serving.by_load else "")
     if scorer is None or problem:
         return Grounds(book, newest, None, WHY_NOT.get(problem, problem))
     if scorer.snapshot.cluster != bills.closing.cluster:

@@ -15,6 +15,7 @@ from features.catalog import NAMES, RAW_NAMES
 from features.placement import complete
 from features.pressure import pressures
 from models.link import upper_ratio
+from models.load_aware import LoadAware
 from models.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
@@ -129,7 +130,7 @@ class ModelScorer:
     """Scores with a trained model over a snapshot."""
 
     snapshot: Snapshot
-    predictor: Predictor
+    predictor: Predictor | LoadAware
     margins: ServedMargins
     """For one container's bound."""
     node: float
@@ -159,7 +160,7 @@ class ModelScorer:
             upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
             harm=_harm(home, self.expected(home, harms), self._log_choice(crowded, harms.after(seats)), len(nodes)),
-            source="model",
+            source="heuristic" if self.by_load else "model",
             version=self.snapshot.version,
             age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
         )
@@ -224,9 +225,10 @@ class ModelScorer:
         found: Flags = (bounds > limit * CERTAIN) | ~certain.all(axis=1)[group]
         return found
 
-    def is_of(self, snapshot: Snapshot, predictor: Predictor) -> bool:
-        """Whether it scores with these very parts."""
-        return self.snapshot is snapshot and self.predictor is predictor
+    @property
+    def by_load(self) -> bool:
+        """Whether nodes are compared without a model."""
+        return isinstance(self.predictor, LoadAware)
 
     def newcomer_features(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
         """(n, raw features) of the newcomer on each node; the bits that features.training computes for a label."""

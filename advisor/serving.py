@@ -14,11 +14,12 @@ from advisor.decision import VETO_SLOWDOWN, cost, points
 from advisor.diagnosis.newest import NewestTold
 from advisor.errors import AdvisorError, NoBundle
 from advisor.margins import served_margins
-from advisor.model import Model, open_model
+from advisor.model import Model, believed, open_model
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer, Scores
 from advisor.served import ServedLog
 from advisor.snapshot import Snapshot, current_version, directory_name, load_current
+from models.drift_status import STATES, DriftStatus, status_of
 from models.errors import ModelsError
 from models.registry import Registry
 
@@ -87,8 +88,14 @@ class Serving:
     explorer: Explorer | None = None
     scorer: ModelScorer | None = field(default=None, init=False)
     refused: dict[str, str] = field(default_factory=dict, init=False)
-    """What the last reload could not take up: `no_bundle` or `no_snapshot`, and the error."""
+    """What the last reload could not take up: `no_bundle`, `no_snapshot` or `no_drift`, and the error."""
+    _opened: Model | None = field(default=None, init=False)
+    """As its bundle has it."""
     _model: Model | None = field(default=None, init=False)
+    """The same as far as it is believed."""
+    _by: str = field(default="", init=False)
+    """Name of the model that the scorer scores by."""
+    _drift: DriftStatus | None = field(default=None, init=False)
     _snapshot: Snapshot | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -110,10 +117,12 @@ class Serving:
         )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)
+        self._tell_of_drift()
 
     def reload(self) -> None:
         """Take up a newer bundle and a newer snapshot, each for itself; what cannot be read leaves the old in place."""
-        refused = {"no_bundle": self._take(self._take_bundle), "no_snapshot": self._take(self._take_snapshot)}
+        parts = {"no_bundle": self._take_bundle, "no_drift": self._take_drift, "no_snapshot": self._take_snapshot}
+        refused = {reason: self._take(part) for reason, part in parts.items()}
         for reason, error in refused.items():
             if error:
                 self.refusals.labels(reason).inc()
@@ -121,13 +130,10 @@ class Serving:
                 log.warning("kept what was loaded", reason=reason, error=error)
         self.refused = {reason: error for reason, error in refused.items() if error}
         model, snapshot = self._model, self._snapshot
-        if model and snapshot and not (self.scorer and self.scorer.is_of(snapshot, model.predictor)):
-            self.scorer = ModelScorer(
-                snapshot,
-                model.predictor,
-                served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms),
-                model.node,
-            )
+        if model and snapshot and not (self.scorer and self.scorer.snapshot is snapshot and self._by == model.name):
+            known = model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms
+            margins = served_margins(*known, widening=model.widening)
+            self.scorer, self._by = ModelScorer(snapshot, model.predictor, margins, model.node), model.name
 
     def _take(self, part: Callable[[], None]) -> str:
         """Why the part was not taken up; empty when it was."""
@@ -141,8 +147,31 @@ class Serving:
         wanted = self.registry.current()
         if wanted is None:
             raise NoBundle(self.registry.root)
-        if self._model is None or self._model.bundle != wanted:
-            self._model = open_model(wanted)
+        if self._opened is None or self._opened.bundle != wanted:
+            self._opened = open_model(wanted, self.registry.trust)
+
+    def _take_drift(self) -> None:
+        if (opened := self._opened) is None:
+            return
+        if self._model is None or self._model.bundle != opened.bundle:
+            self._model = opened  # where it cannot be told how far, a bundle is believed
+        self._drift = status_of(self.registry, opened.bundle.name)
+        found = believed(opened, self._drift)
+        if self._model.name != found.name:
+            self._model = found
+
+    def _tell_of_drift(self) -> None:
+        """Gauges of what the last check found."""
+        state = Gauge("cohabit_drift_state", "0 fine, 1 margins widened, 2 by load.", registry=self.metrics)
+        state.set_function(lambda: STATES.index(self._drift.state) if self._drift else 0)
+        widening = Gauge("cohabit_drift_widening", "What margins are multiplied by.", registry=self.metrics)
+        widening.set_function(lambda: self._drift.widening if self._drift else 1.0)
+        checked = Gauge(
+            "cohabit_drift_checked_timestamp_seconds",
+            "When the model in use was last checked; 0 for never.",
+            registry=self.metrics,
+        )
+        checked.set_function(lambda: self._drift.checked_at.timestamp() if self._drift else 0.0)
 
     def _take_snapshot(self) -> None:
         if self._snapshot is None or current_version(self.snapshots) != directory_name(self._snapshot.version):
@@ -150,8 +179,13 @@ class Serving:
 
     @property
     def bundle(self) -> str:
-        """Name of the bundle in use; empty without one."""
-        return self._model.bundle.name if self._model is not None else ""
+        """Name of the bundle in use, and how far it is believed; empty without one."""
+        return self._model.name if self._model is not None else ""
+
+    @property
+    def by_load(self) -> bool:
+        """Whether nodes are compared without the model, which is not believed any more."""
+        return self.scorer is not None and self.scorer.by_load
 
     @property
     def cluster(self) -> str:
@@ -219,7 +253,7 @@ class Serving:
     def _scores(self, scorer: ModelScorer, newcomer: Newcomer, rows: NDArray[np.int32]) -> Scores:
         """Scores, named `last_good` while something newer was refused."""
         scores = scorer.score(newcomer, rows, now_us=self.now_us())
-        return replace(scores, source="last_good") if self.refused else scores
+        return replace(scores, source="last_good") if self.refused and not scorer.by_load else scores
 
     def _age_of(self, scorer: ModelScorer) -> float:
         return (self.now_us() - scorer.snapshot.as_of_us) / 1e6

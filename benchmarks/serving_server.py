@@ -128,7 +128,7 @@ async def _serve(folder: Path) -> None:
     served = ServedLog(folder / "served", 0.001, np.random.default_rng(0))
     registry, snapshots = Registry(folder / "registry"), folder / "snapshots"
     serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry(), served)
-    table = TableProcess(registry.root, snapshots, folder / "table")
+    table = TableProcess(registry, snapshots, folder / "table")
     prioritizer = Prioritizer(serving, table.path, Asking(table.asked))
     app = with_baselines(create_scheduler_app(prioritizer), prioritizer)
     server = uvicorn.Server(

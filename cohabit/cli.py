@@ -1,6 +1,6 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +12,7 @@ from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.config_commands import config_app
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
+from cohabit.model_commands import models_app
 from cohabit.proposal_commands import proposals_app
 from cohabit.settings import MOST_WORKERS
 from cohabit.store_commands import store_app
@@ -37,6 +38,7 @@ app.add_typer(bill_app, name="bill")
 app.add_typer(backup_app, name="backup")
 app.add_typer(config_app, name="config")
 app.add_typer(doctor_app, name="doctor")
+app.add_typer(models_app, name="models")
 app.add_typer(store_app, name="store")
 app.add_typer(token_app, name="token")
 app.add_typer(proposals_app)
@@ -55,6 +57,13 @@ MostRows = Annotated[
     int, typer.Option(min=1, help="Learn from a sample of so many training rows where there are more.")
 ]
 SparkSample = Annotated[bool, typer.Option("--spark", help="Let Spark draw the sample, where one is drawn.")]
+Until = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"],
+        help="Learn only from windows that ended by then, UTC.",
+    ),
+]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
 
 
@@ -307,17 +316,57 @@ def train(
     registry: RegistryOption = None,
     most_rows: MostRows = MOST_ROWS,
     spark: SparkSample = False,
+    until: Until = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the bundle; the time when left out. One that is there is left as it is.")
+    ] = None,
+    promote: Annotated[
+        bool | None,
+        typer.Option(
+            "--promote/--no-promote", help="Make it current; when left out, only where nothing is current yet."
+        ),
+    ] = None,
 ) -> None:
-    """Evaluate and train the placement and the diagnosis model, export them to ONNX, and make the bundle current.
+    """Evaluate and train the placement and the diagnosis model, and export them to ONNX.
+
+    The first bundle becomes current. A later one is a challenger: `cohabit models gate` judges it on labels that it has
+    not learnt from, which --until leaves, and `cohabit models promote` makes it current.
 
     Where the lake has more than --most-rows training rows, a sample of so many is drawn before any model reads them:
     by app, band of slowdown and band of pressure, at least one row of each, otherwise the same share of all; weights
     make up for the rows left out. How many of how many were kept is printed and stands in the model card. The same rows
     are drawn every time, also with Spark (--spark or COHABIT_SPARK__MASTER); a larger sample holds the smaller one.
     """
-    from cohabit.learn_commands import run_train
+    from cohabit.learn_commands import Training, run_train
 
-    run_train(settings(), lake=lake, registry=registry, most_rows=most_rows, spark=spark)
+    asked = Training(lake, registry, most_rows, spark, _utc(until), name, promote)
+    run_train(settings(), asked)
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+@app.command()
+@told_plainly
+def drift(
+    lake: LakeOption = None,
+    registry: RegistryOption = None,
+    hours: Annotated[
+        float | None, typer.Option(min=0.1, help="Look at labels of so long [COHABIT_DRIFT__HOURS].")
+    ] = None,
+) -> None:
+    """Look whether labels still bear the current model out, and say how far it is served from now on; exit 1 if less.
+
+    Watched are the share of labels below their bounds, how far labels lie off on the whole and since when, whether the
+    model still chooses better nodes than the load would, how features have moved since training, the model's age, and
+    what `cohabit skew` found last. Where labels are missed, `cohabit serve` widens margins by what would have been
+    needed; where later labels miss even those, it compares nodes by load instead, until another model is promoted or
+    labels agree three times in a row. Run it hourly, after `cohabit features`. docs/drift.md says what to do.
+    """
+    from cohabit.model_commands import run_drift
+
+    raise typer.Exit(not run_drift(settings(), lake=lake, registry=registry, hours=hours))
 
 
 @app.command()

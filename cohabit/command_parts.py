@@ -1,6 +1,7 @@
 """What every command needs: the lake that is meant, topics, and an event that signals set."""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -11,6 +12,8 @@ from features.tables import TABLES
 from ingest.files import topics_in
 from ingest.lake import Lake
 from ingest.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
+from models.registry import Registry
+from models.signing import signer_of, trust_of
 
 TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name, SAMPLES.name, NODE_USAGE.name)
 """What is landed, in this order where it matters."""
@@ -44,6 +47,24 @@ def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:
     if others := sorted(set(topics_in(folder)) - set(topics)):
         console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(topics)})")
     return folder
+
+
+def registry_of(settings: Settings, folder: Path | None = None) -> Registry:
+    """The registry that an option or the settings name, with whose bundles are believed.
+
+    Raises:
+        BadKey: a file of COHABIT_SIGNING__TRUSTED holds no key.
+    """
+    return Registry(folder or settings.registry, trust_of(settings.signing.trusted))
+
+
+def signer_in(settings: Settings) -> Callable[[bytes], bytes] | None:
+    """Signs bundles; None where the settings name no key.
+
+    Raises:
+        BadKey: the file holds no key.
+    """
+    return None if settings.signing.key is None else signer_of(settings.signing.key)
 
 
 def stop_on_signals() -> Event:

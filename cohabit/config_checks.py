@@ -7,14 +7,13 @@ from pathlib import Path
 
 from advisor.errors import AdvisorError
 from advisor.store import check, open_store
+from cohabit.command_parts import registry_of
 from cohabit.doctor import Finding, ok, problem, warning
 from cohabit.settings import Settings
 from cohabit.store_commands import address_of
 from ingest.errors import IngestError
 from ingest.lake_layout import local_folder
-from models.bundle import read_bundle
 from models.errors import ModelsError
-from models.registry import Registry
 
 WAIT_S = 2.0
 
@@ -55,10 +54,11 @@ def _store(own: Settings) -> Finding:
 
 
 def _model(own: Settings) -> Finding:
-    if not own.registry.is_dir() or (current := Registry(own.registry).current()) is None:
+    registry = registry_of(own)
+    if (current := registry.current()) is None:
         return warning("model", "none is promoted, so nothing is advised: `cohabit train`")
     try:
-        read_bundle(current)
+        registry.bundle(current.name)
     except ModelsError as error:
         return problem("model", str(error))
     return ok("model", f"{current.name} is whole")

@@ -77,12 +77,11 @@ def tried_in(settings: Settings, desk: Desk) -> Stale:
     one_at_a_time = Lock()
 
     def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
-        from cohabit.command_parts import existing_lake
+        from cohabit.command_parts import existing_lake, registry_of
         from cohabit.proposing import PLANS, Sources, stale_now
-        from models.registry import Registry
 
         try:
-            lake, registry = existing_lake(settings, None), Registry(settings.registry)
+            lake, registry = existing_lake(settings, None), registry_of(settings)
             of = Sources(
                 lake, settings.snapshots, registry, settings.registry.parent / PLANS, settings.proposals.most_age_us
             )

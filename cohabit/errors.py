@@ -24,6 +24,14 @@ class StreamExists(CohabitError):
         )
 
 
+class NothingToShadow(CohabitError):
+    """A challenger cannot be tried beside anything."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}: `cohabit train` makes a model current, `cohabit refresh` makes a snapshot")
+
+
 class NothingServed(CohabitError):
     """No feature vector was kept."""
 

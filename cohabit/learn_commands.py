@@ -1,5 +1,6 @@
 """The commands of features and models: features, evaluate, train."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import exp
 from pathlib import Path
@@ -8,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from cohabit.command_line import FOLDS_DIFFER, MOST_ROWS
-from cohabit.command_parts import open_lake, stop_on_signals
+from cohabit.command_parts import open_lake, registry_of, signer_in, stop_on_signals
 from cohabit.console import console, show_table
 from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from features.drawing import Sample
     from features.job import Stretch
     from models.learn import Metrics
+    from models.registry import Registry
 
 TELL_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
@@ -193,12 +195,12 @@ def run_evaluate(
         console.print(f"report: {path}")
 
 
-def _sample(settings: Settings, lake: Lake, most_rows: int, *, spark: bool) -> "Sample":
-    """The rows to learn from; a sample is told of."""
+def _sample(settings: Settings, lake: Lake, most_rows: int, *, spark: bool, until: datetime | None = None) -> "Sample":
+    """The rows to learn from, of windows that ended by then; a sample is told of."""
     from cohabit.sampling import sample_of, sample_sheet, sample_words
 
     with console.status("reading training rows"):
-        sample = sample_of(lake, most_rows, _on_spark(settings, spark=spark))
+        sample = sample_of(lake, most_rows, _on_spark(settings, spark=spark), until)
     if sample.draw is not None:
         sheet = sample_sheet(sample.draw)
         console.print(sample_words(sample.draw))
@@ -239,40 +241,80 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
         console.print(f"ours is no better than {best[1]} here")
 
 
-def run_train(
-    settings: Settings, *, lake: str | None, registry: Path | None, most_rows: int = MOST_ROWS, spark: bool = False
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What `cohabit train` is asked for.
+
+    Args:
+        lake: where to learn from; None for the settings'.
+        registry: where the bundle goes; None for the settings'.
+        most_rows: that are learnt from.
+        spark: whether Spark draws the sample.
+        until: end of the last window learnt from; None for all.
+        name: of the bundle; None for one by the time.
+        promoted: whether it becomes current; None if nothing is.
+    """
+
+    lake: str | None = None
+    registry: Path | None = None
+    most_rows: int = MOST_ROWS
+    spark: bool = False
+    until: datetime | None = None
+    name: str | None = None
+    promoted: bool | None = None
+
+
+def run_train(settings: Settings, asked: Training) -> None:
     """See `cohabit train`."""
-    from cohabit.learning import DEFAULT_EFFORT, evaluate_rows, train_bundle
+    from cohabit.learning import DEFAULT_EFFORT, Birth, evaluate_rows, name_at, train_bundle
     from cohabit.sampling import diagnosis_of_sample
-    from models.registry import Registry
     from models.table import read_rows
 
-    opened = open_lake(settings, lake)
-    sample = _sample(settings, opened, most_rows, spark=spark)
-    table, shelf = sample.rows, Registry(registry or settings.registry)
+    opened, spark = open_lake(settings, asked.lake), asked.spark
+    shelf, now = registry_of(settings, asked.registry), datetime.now(UTC)
+    name = asked.name or name_at(now)
+    if name in shelf.names():
+        shelf.bundle(name)
+        console.print(f"bundle {name} is there already: nothing was trained")
+        return
+    promoted = shelf.current() is None if asked.promoted is None else asked.promoted
+    birth = Birth(name, promoted, signer_in(settings))
+    sample = _sample(settings, opened, asked.most_rows, spark=spark, until=asked.until)
+    table = sample.rows
     measured = diagnosis_of_sample(opened, sample, _on_spark(settings, spark=spark))
     with console.status("evaluating") as status:
         metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update, measured)
         status.update("training")
-        now = datetime.now(UTC)
-        train_bundle(table, shelf, now, metrics, DEFAULT_EFFORT, diagnosis=measured, draw=sample.draw)
+        train_bundle(
+            table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured, draw=sample.draw, birth=birth
+        )
     for name, found in metrics.items():
         show_metrics(name, found)
     console.print(LEGEND)
-    console.print(f"bundle {shelf.current()} is current, MODEL_CARD.md in it; next: cohabit refresh, cohabit serve")
+    if promoted:
+        console.print(
+            f"bundle {shelf.root / name} is current, MODEL_CARD.md in it; next: cohabit refresh, cohabit serve"
+        )
+    else:
+        console.print(f"bundle {shelf.root / name} is a challenger, MODEL_CARD.md in it; {_still(shelf)}; next:")
+        console.print(f"  cohabit models gate {name}, once labels came that it has not learnt from")
+        console.print(f"  cohabit models promote {name}")
+
+
+def _still(shelf: "Registry") -> str:
+    current = shelf.current()
+    return "nothing is current" if current is None else f"{current.name} stays current"
 
 
 def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
     """See `cohabit recalibrate`."""
     from cohabit.recalibrating import recalibrate
     from models.errors import NothingNewer
-    from models.registry import Registry
 
-    opened, shelf = open_lake(settings, lake), Registry(registry or settings.registry)
+    opened, shelf = open_lake(settings, lake), registry_of(settings, registry)
     try:
         with console.status("following labels") as status:
-            found = recalibrate(opened, shelf, datetime.now(UTC), status.update)
+            found = recalibrate(opened, shelf, datetime.now(UTC), status.update, signer_in(settings))
     except NothingNewer as error:
         console.print(str(error), soft_wrap=True)
         return

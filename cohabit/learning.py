@@ -15,6 +15,7 @@ from features.diagnosis import STATE_COLUMNS
 from features.grouping import group_codes
 from features.sampling import Draw
 from ingest.lake import Lake
+from ingest.selection import FOREVER
 from models.bundle import write_bundle
 from models.card import CARD, model_card
 from models.diagnosis import DiagnosisRows, beside_placement, fit_diagnosis, judge_diagnosis, read_diagnosis
@@ -28,6 +29,7 @@ from models.margins import margins_entry
 from models.placement import Placement
 from models.predictor import FAMILIAR
 from models.registry import Registry
+from models.stability import REFERENCE, reference_of
 from models.table import Rows, read_rows
 from models.train import TrainConfig
 from models.tree_file import FAMILIAR_ROLE, ROLE, write_trees
@@ -52,16 +54,35 @@ class Effort:
 DEFAULT_EFFORT = Effort()
 
 
-def training_table(lake: Lake) -> pa.Table:
-    """All training rows of a lake.
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What becomes of a bundle that was trained.
+
+    Args:
+        name: of it; empty for one by the time.
+        promoted: whether it becomes current.
+        sign: signs its manifest; None leaves it unsigned.
+    """
+
+    name: str = ""
+    promoted: bool = True
+    sign: Callable[[bytes], bytes] | None = None
+
+
+BORN = Birth()
+
+
+def training_table(lake: Lake, end: datetime = FOREVER) -> pa.Table:
+    """All training rows of a lake of windows that ended before.
 
     Raises:
         InconsistentDataset: there are none.
     """
-    table = lake.read("training")
+    table = lake.read("training", end=end)
     if not table.num_rows:
+        then = "" if end == FOREVER else f" of windows that ended before {end:%Y-%m-%d %H:%M} UTC"
         raise InconsistentDataset(
-            "the lake holds no training rows", "run `cohabit ingest` and `cohabit features` first"
+            f"the lake holds no training rows{then}", "run `cohabit ingest` and `cohabit features` first"
         )
     return table
 
@@ -105,8 +126,9 @@ def train_bundle(
     *,
     diagnosis: DiagnosisRows | None = None,
     draw: Draw | None = None,
+    birth: Birth = BORN,
 ) -> Placement:
-    """Train on all rows, write a bundle named by the time, and make it current.
+    """Train on all rows, write a bundle, and make it current unless that is not wanted.
 
     Args:
         table: training rows.
@@ -116,6 +138,7 @@ def train_bundle(
         effort: how to train.
         diagnosis: of the same rows; without it the bundle has the placement model alone.
         draw: how the rows were drawn, where they are a sample.
+        birth: its name, whether it becomes current, and who signs it.
 
     Returns:
         The placement model.
@@ -129,12 +152,20 @@ def train_bundle(
     own = margins_entry(placement.bounds(), app_names(table, rows.group))
     entries[PLACEMENT] = entries[PLACEMENT].model_copy(update={"margins": own})
     files = {file: content for name, model in models.items() for file, content in files_of(name, model).items()}
-    name = f"{now:%Y%m%dT%H%M%S}"
+    name = birth.name or name_at(now)
     provenance = provenance_of(table, effort, draw)
     manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance})
-    write_bundle(registry.root / name, manifest, {**files, CARD: model_card(manifest).encode()})
-    registry.promote(name)
+    reference = reference_of(rows).model_dump_json().encode()
+    files |= {CARD: model_card(manifest).encode(), REFERENCE: reference}
+    write_bundle(registry.root / name, manifest, files, birth.sign)
+    if birth.promoted:
+        registry.promote(name)
     return placement
+
+
+def name_at(now: datetime) -> str:
+    """Of a bundle that nobody named."""
+    return f"{now:%Y%m%dT%H%M%S}"
 
 
 def files_of(name: str, model: Placement) -> dict[str, bytes]:

@@ -49,12 +49,11 @@ def opened() -> Iterator[Opened]:
 
 def sources(lake: str | None) -> "Sources":
     """What the settings say that plans are made from, and tried again by."""
-    from cohabit.command_parts import existing_lake
+    from cohabit.command_parts import existing_lake, registry_of
     from cohabit.proposing import PLANS, Sources
-    from models.registry import Registry
 
     own = settings()
-    registry, kept = Registry(own.registry), own.registry.parent / PLANS
+    registry, kept = registry_of(own), own.registry.parent / PLANS
     return Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.proposals.most_age_us)
 
 

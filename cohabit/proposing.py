@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.diagnosis.told import Told
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.errors import NoBundle
+from advisor.errors import NoBundle, NotBelieved
 from advisor.margins import served_margins
 from advisor.model import open_model
 from advisor.proposals import proposal_store, states
@@ -30,6 +30,7 @@ from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.node_state import Facts
 from ingest.lake import Lake
 from ingest.selection import EPOCH
+from models.drift_status import status_of
 from models.registry import Registry
 
 PLANS = "plans"
@@ -199,6 +200,8 @@ def _where(of: Sources, snapshot: Snapshot) -> Inputs:
     facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
     if bundle is None:
         raise NoBundle(of.registry.root)
+    if (status := status_of(of.registry, bundle.name)) is not None and status.state == "fallen_back":
+        raise NotBelieved(bundle.name)
     return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), (0.0, 0.0), bundle.name, snapshot.as_of_us)
 
 
@@ -211,7 +214,7 @@ def facts_by(lake: Lake, snapshot: Snapshot) -> Facts:
 def situation_of(inputs: Inputs, registry: Registry) -> Situation:
     """What a plan is drafted from."""
     roster = roster_of(inputs.snapshot, Facts(inputs.nodes, inputs.placements))
-    model = open_model(registry.root / inputs.bundle)
+    model = open_model(registry.root / inputs.bundle, registry.trust)
     snapshot = inputs.snapshot
     margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
     scorer = ModelScorer(snapshot, model.predictor, margins, model.node)

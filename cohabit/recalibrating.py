@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +20,16 @@ from models.hindsight import PLACEMENT
 from models.manifest import EntryMargins, Followed
 from models.margins import margins_of
 from models.predictor import Predictor, open_predictor
-from models.registry import Registry
+from models.registry import FOLLOWED, Registry, trained_name
 from models.table import read_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Progress = Callable[[str], None]
+Signer = Callable[[bytes], bytes]
 PIECE = timedelta(days=1)
 """Training rows are read by so much time at once, so that a long absence costs time and not memory."""
 WINDOW_END = "window_end"
-FOLLOWED = "-until-"
-"""Between the name of the bundle that was trained and the time of its margins."""
 KEPT = 3
 """Bundles that followed labels of the same models; older ones are removed, hourly ones would fill a disk."""
 
@@ -51,7 +51,9 @@ class Recalibrated:
     held: int
 
 
-def recalibrate(lake: Lake, registry: Registry, now: datetime, progress: Progress) -> Recalibrated:
+def recalibrate(
+    lake: Lake, registry: Registry, now: datetime, progress: Progress, sign: Signer | None = None
+) -> Recalibrated:
     """Follow the labels of windows after the last one that the current bundle knows of.
 
     Args:
@@ -59,6 +61,7 @@ def recalibrate(lake: Lake, registry: Registry, now: datetime, progress: Progres
         registry: its current bundle is followed, the new one becomes current.
         now: completes the name of the new bundle.
         progress: told of each day that is read.
+        sign: signs the new bundle.
 
     Returns:
         What was followed.
@@ -67,6 +70,7 @@ def recalibrate(lake: Lake, registry: Registry, now: datetime, progress: Progres
         NothingToFollow: no bundle, or one without margins.
         NothingNewer: no label since.
         BundleCorrupt: the current bundle's files are not what was written.
+        ChangedMeanwhile: another bundle became current meanwhile.
     """
     bundle, margins = _current(registry)
     until = margins.followed.until if margins.followed else bundle.manifest.training_window[1]
@@ -79,8 +83,10 @@ def recalibrate(lake: Lake, registry: Registry, now: datetime, progress: Progres
         found = replace(more, labels=more.labels + found.labels, held=more.held + found.held) if found else more
     if found is None:
         raise NothingNewer(until)
-    trained = bundle.directory.name.split(FOLLOWED)[0]
-    _publish(bundle, margins, registry, f"{trained}{FOLLOWED}{now:%Y%m%dT%H%M%S}")
+    trained = trained_name(bundle.directory.name)
+    name = f"{trained}{FOLLOWED}{now:%Y%m%dT%H%M%S}"
+    _write(bundle, margins, registry.root / name, sign)
+    registry.replace(bundle.directory.name, name)
     for name in [name for name in registry.promoted() if name.startswith(trained + FOLLOWED)][:-KEPT]:
         registry.retire(name)
     return found
@@ -90,7 +96,7 @@ def _current(registry: Registry) -> tuple[Bundle, EntryMargins]:
     current = registry.current()
     if current is None:
         raise NothingToFollow(f"{registry.root} has no current bundle", "run `cohabit train` first")
-    bundle = load_bundle(current, catalogue_hash())
+    bundle = load_bundle(current, catalogue_hash(), registry.trust)
     entry = bundle.manifest.models.get(PLACEMENT)
     if entry is None or entry.margins is None:
         raise NothingToFollow(f"{current} has no margins of its own", "run `cohabit train` first")
@@ -144,9 +150,8 @@ def _judged(bundle: Bundle, predictor: Predictor, cluster: str, table: pa.Table)
     return margins.tier(group, profiled), needed(rows.log_slowdown - said.log_mean, margin)
 
 
-def _publish(bundle: Bundle, margins: EntryMargins, registry: Registry, name: str) -> None:
-    """Write the same models with other margins, and make them current."""
+def _write(bundle: Bundle, margins: EntryMargins, directory: Path, sign: Signer | None) -> None:
+    """The same models with other margins."""
     entry = bundle.manifest.models[PLACEMENT].model_copy(update={"margins": margins})
     manifest = bundle.manifest.model_copy(update={"models": {**bundle.manifest.models, PLACEMENT: entry}})
-    write_bundle(registry.root / name, manifest, {**bundle.files, CARD: model_card(manifest).encode()})
-    registry.promote(name)
+    write_bundle(directory, manifest, {**bundle.files, CARD: model_card(manifest).encode()}, sign)

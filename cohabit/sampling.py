@@ -1,6 +1,7 @@
 """Sampling: the rows that models learn from and are judged on, all of a lake's or as many as memory holds. An edge."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from features.diagnosis import STATE_COLUMNS
 from features.drawing import Measured, Sample, draw_local, measured_in, rows_there
 from features.sampling import PRESSURE_EDGES, PROPORTIONAL, SLOWDOWN_EDGES, Draw
 from ingest.lake import Lake
+from ingest.selection import FOREVER
 from models.diagnosis import DiagnosisRows, read_diagnosis
 
+MICROSECOND = timedelta(microseconds=1)
 POWER = PROPORTIONAL
 """Bounds are calibrated, and errors told, of rows that count alike, so every stratum keeps the same share."""
 
@@ -30,22 +33,29 @@ class OnSpark:
         return {"spark.driver.memory": self.driver_memory, "spark.driver.maxResultSize": "0"}
 
 
-def sample_of(lake: Lake, most_rows: int, spark: OnSpark | None = None) -> Sample:
+def sample_of(lake: Lake, most_rows: int, spark: OnSpark | None = None, until: datetime | None = None) -> Sample:
     """All training rows of a lake, or a sample of them where there are more than so many.
+
+    Args:
+        lake: with table `training`.
+        most_rows: that are kept.
+        spark: where a sample is drawn; None draws it here.
+        until: end of the last window whose rows count; None for all.
 
     Raises:
         InconsistentDataset: there are none.
         FewerThanStrata: most_rows are fewer than strata.
     """
-    if rows_there(lake) <= most_rows:
-        return Sample(training_table(lake))
+    end = FOREVER if until is None else until + MICROSECOND
+    if rows_there(lake, end) <= most_rows:
+        return Sample(training_table(lake, end))
     if spark is None:
-        return draw_local(lake, most_rows, power=POWER)
+        return draw_local(lake, most_rows, power=POWER, end=end)
     from features.spark.drawing import draw_with_spark
     from features.spark.session import spark_session
 
     with spark_session(spark.master, spark.settings) as session:
-        return draw_with_spark(session, lake, most_rows, power=POWER)
+        return draw_with_spark(session, lake, most_rows, power=POWER, end=end)
 
 
 def diagnosis_of_sample(lake: Lake, sample: Sample, spark: OnSpark | None = None) -> DiagnosisRows:

@@ -3,13 +3,14 @@
 import gc
 from collections.abc import Callable
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from cohabit.command_parts import TOPICS, existing_lake, open_lake, stop_on_signals, stream_in
+from cohabit.command_parts import TOPICS, existing_lake, open_lake, registry_of, stop_on_signals, stream_in
 from cohabit.console import console
 from cohabit.errors import OpenToOthers
 from cohabit.settings import AdvisorSettings, Settings
@@ -87,10 +88,9 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     from cohabit.drafting import Drafting
     from cohabit.proposing import PLANS, Sources
     from cohabit.store_commands import checked
-    from models.registry import Registry
 
     kept = settings.registry.parent / PLANS
-    sources = Sources(lake, snapshots, Registry(settings.registry), kept, own.most_age_us)
+    sources = Sources(lake, snapshots, registry_of(settings), kept, own.most_age_us)
     with checked(settings) as engine:
         desk = Desk(engine, cluster, own.rules(), lambda: time_ns() // 1000)
         thread = Drafting(sources, desk, own.every_s, own.webhook, lambda: token_hex(8)).begin(stop)
@@ -123,13 +123,14 @@ def source_of(settings: Settings, registry: Path | None = None, snapshots: Path 
     from cohabit.workers import Source
 
     own = settings.advisor
-    folders = registry or settings.registry, snapshots or settings.snapshots
+    parts = registry_of(settings, registry), snapshots or settings.snapshots
     shares = Shares(own.explore_share, own.logged_share, own.withheld_share)
-    return Source(*folders, own.max_feature_age_s, own.served_share, shares, address_of(settings))
+    return Source(*parts, own.max_feature_age_s, own.served_share, shares, address_of(settings))
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
     """See `cohabit skew`; whether enough is equal, or nothing was served."""
+    from cohabit.drifting import keep_skew
     from cohabit.errors import NothingServed
     from cohabit.skew import LIMIT, compare, read_served
     from cohabit.workers import SERVED
@@ -141,6 +142,7 @@ def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, ne
         return True
     with console.status(f"computing {len(served):,} feature vectors again"):
         skew = compare(served, existing_lake(settings, lake))
+    keep_skew(registry_of(settings), skew.share, datetime.now(UTC))
     console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")
     for name, times in skew.differing.most_common(MOST_DIFFERING):
         console.print(f"  {name} differs in {times:,}")

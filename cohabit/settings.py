@@ -228,6 +228,29 @@ class ProposalSettings(Branch):
         )
 
 
+class DriftSettings(Branch):
+    """COHABIT_DRIFT__*: when `cohabit drift` believes a model less; see docs/drift.md."""
+
+    hours: float = Field(default=6.0, gt=0, le=8_760)
+    """Labels of so long are looked at, the newest ones."""
+    most_age_days: float = Field(default=14.0, gt=0, le=3_650)
+    """A model whose newest row is older counts as old."""
+
+
+def _paths(told: object) -> object:
+    """Paths from what a variable says."""
+    return tuple(part.strip() for part in told.split(",") if part.strip()) if isinstance(told, str) else told
+
+
+class SigningSettings(Branch):
+    """COHABIT_SIGNING__*: whose bundles are believed; `cohabit models keys` makes a pair of keys."""
+
+    key: Path | None = None
+    """Private key, PEM: bundles that are trained or recalibrated here are signed with it."""
+    trusted: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
+    """Public keys, PEM, by commas: bundles of others are not promoted or served. Left out, every bundle is believed."""
+
+
 class BudgetSettings(Branch):
     """COHABIT_BUDGETS__*: who is told of budgets; see docs/billing.md."""
 
@@ -259,6 +282,8 @@ class Settings(Branch):
     advisor: AdvisorSettings = AdvisorSettings()
     proposals: ProposalSettings = ProposalSettings()
     budgets: BudgetSettings = BudgetSettings()
+    drift: DriftSettings = DriftSettings()
+    signing: SigningSettings = SigningSettings()
 
     @model_validator(mode="after")
     def _production_is_safe(self) -> Self:

@@ -133,12 +133,12 @@ class TableProcess:
     """The process that keeps the table.
 
     Args:
-        registry: folder of bundles.
+        registry: of bundles.
         snapshots: folder of snapshots.
         path: the table's file.
     """
 
-    registry: Path
+    registry: Registry
     snapshots: Path
     path: Path
     asked: Connection = field(init=False)
@@ -176,12 +176,12 @@ class TableProcess:
         self._hears.close()
 
 
-def keep(registry: Path, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
+def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
     """Keep the table until the parent is gone."""
     set_up_logs("WARNING")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    serving = Serving(snapshots, Registry(registry), float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
+    serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
     tabling = Tabling(serving, path)
     with contextlib.suppress(NoTable):  # after a death the table goes on with the classes it had
         for of in read_table(path).classes:

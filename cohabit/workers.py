@@ -50,7 +50,7 @@ class Source:
     """What is answered from.
 
     Args:
-        registry: folder of bundles.
+        registry: of bundles.
         snapshots: folder of snapshots.
         max_age_s: snapshots older than this are not believed.
         served_share: of requests of which one feature vector is kept.
@@ -58,7 +58,7 @@ class Source:
         store: address of the database with steering leases; empty for none.
     """
 
-    registry: Path
+    registry: Registry
     snapshots: Path
     max_age_s: float
     served_share: float
@@ -68,9 +68,9 @@ class Source:
     def opened(self, now_us: Callable[[], int]) -> Serving:
         """Loaded once."""
         served = ServedLog(self.snapshots / SERVED, self.served_share, default_rng())
-        registry, metrics = Registry(self.registry), CollectorRegistry()
+        metrics = CollectorRegistry()
         explorer = explorer_in(self.snapshots / ADVISED, self.shares, default_rng(), metrics)
-        serving = Serving(self.snapshots, registry, self.max_age_s, now_us, metrics, served, explorer)
+        serving = Serving(self.snapshots, self.registry, self.max_age_s, now_us, metrics, served, explorer)
         serving.reload()
         return serving
 

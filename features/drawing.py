@@ -4,6 +4,7 @@ Two passes: one counts strata, the other keeps. Neither holds much more than the
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -35,12 +36,12 @@ class Measured:
     state: pa.Table
 
 
-def rows_there(lake: Lake) -> int:
-    """Training rows of a lake, without reading them; more, where files are partly replaced by later ones."""
-    return lake.count(TRAINING.name, EPOCH, FOREVER)
+def rows_there(lake: Lake, end: datetime = FOREVER) -> int:
+    """Training rows of before a time, without reading them; more, where files hold others too."""
+    return lake.count(TRAINING.name, EPOCH, end)
 
 
-def draw_local(lake: Lake, most_rows: int, *, power: float, seed: int = 0) -> Sample:
+def draw_local(lake: Lake, most_rows: int, *, power: float, seed: int = 0, end: datetime = FOREVER) -> Sample:
     """At most so many training rows of a lake, each with the weight of those it stands for.
 
     Args:
@@ -48,15 +49,17 @@ def draw_local(lake: Lake, most_rows: int, *, power: float, seed: int = 0) -> Sa
         most_rows: rows to keep; all are kept where there are no more.
         power: see features.sampling.quotas.
         seed: another one draws other rows.
+        end: rows of windows that ended before count.
 
     Raises:
         FewerThanStrata: most_rows are fewer than strata.
     """
-    if rows_there(lake) > most_rows:
-        draw = draw_of(total(map(tally, lake.pieces(TRAINING.name, COUNTED))), most_rows, power=power, seed=seed)
+    if rows_there(lake, end) > most_rows:
+        counted = lake.pieces(TRAINING.name, COUNTED, end)
+        draw = draw_of(total(map(tally, counted)), most_rows, power=power, seed=seed)
         if draw.leaves_out:
-            return Sample(in_order(weighted(chosen_of(lake.pieces(TRAINING.name), draw), draw)), draw)
-    return Sample(lake.read(TRAINING.name))
+            return Sample(in_order(weighted(chosen_of(lake.pieces(TRAINING.name, end=end), draw), draw)), draw)
+    return Sample(lake.read(TRAINING.name, end=end))
 
 
 def measured_in(lake: Lake, windows: pa.Table, state_columns: tuple[str, ...]) -> Measured:

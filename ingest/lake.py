@@ -228,17 +228,17 @@ class Lake:
         parts = [self._read_part(part, kind, wanted, names) for part in self.parts(table, start, end)]
         return pa.concat_tables([kind.schema.empty_table().select(names), *parts])
 
-    def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows in pieces of at most PIECE_ROWS, in no order, duplicates still in: for more than memory holds.
+    def pieces(self, table: str, columns: Sequence[str] | None = None, end: datetime = FOREVER) -> Iterator[pa.Table]:
+        """Rows of before a time, in pieces of at most PIECE_ROWS, in no order, with duplicates: for more than memory holds.
 
         Raises:
             DamagedLake: a file cannot be read.
         """
         kind = self.table(table)
-        wanted = within(kind.time, self._unexpired(table, EPOCH), FOREVER)
+        wanted = within(kind.time, self._unexpired(table, EPOCH), end)
         names = list(columns) if columns is not None else kind.schema.names
         try:
-            for part in self.parts(table, EPOCH, FOREVER):
+            for part in self.parts(table, EPOCH, end):
                 rows = self._dataset(part, kind).to_batches(filter=wanted & _span(part, kind), columns=names, **GENTLY)
                 yield from (pa.Table.from_batches([batch]) for batch in rows if batch.num_rows)
         except (pa.ArrowInvalid, OSError) as error:

@@ -1,13 +1,14 @@
 """Bundle: a directory of ONNX files and their manifest, written at once and verified on every load. An edge.
 
-`manifest.json` holds the digest of every file, `manifest.sha256` the digest of the manifest.
+`manifest.json` holds the digest of every file, `manifest.sha256` the digest of the manifest, and `manifest.sig`, where
+there is one, the signature of whoever trained it.
 """
 
 import errno
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,8 +18,9 @@ from pydantic import ValidationError
 from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch, UnknownModel
 from models.hindsight import PLACEMENT, refuse_hindsight
 from models.manifest import Manifest, ModelEntry
+from models.signing import ANYBODY, Trust
 
-MANIFEST, SEAL = "manifest.json", "manifest.sha256"
+MANIFEST, SEAL, SIGNATURE = "manifest.json", "manifest.sha256", "manifest.sig"
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,10 @@ class Bundle:
         return self.files[self.entry_of(model).files[role]]
 
 
-def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]) -> Bundle:
-    """Write a new bundle; the directory appears complete or not at all.
+def write_bundle(
+    directory: Path, manifest: Manifest, files: Mapping[str, bytes], sign: Callable[[bytes], bytes] | None = None
+) -> Bundle:
+    """Write a new bundle, with a signature of its manifest where one is wanted; it appears complete or not at all.
 
     Raises:
         BundleExists: the directory holds something already.
@@ -58,7 +62,8 @@ def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]
     building = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
     building.mkdir(parents=True)
     try:
-        for name, content in {**files, MANIFEST: described, SEAL: _digest(described).encode()}.items():
+        signed = {} if sign is None else {SIGNATURE: sign(described)}
+        for name, content in {**files, MANIFEST: described, SEAL: _digest(described).encode(), **signed}.items():
             _write_synced(building / name, content)
         _move(building, directory)
     finally:
@@ -66,29 +71,34 @@ def write_bundle(directory: Path, manifest: Manifest, files: Mapping[str, bytes]
     return Bundle(directory, sealed, files)
 
 
-def load_bundle(directory: Path, catalogue_hash: str) -> Bundle:
+def load_bundle(directory: Path, catalogue_hash: str, trust: Trust = ANYBODY) -> Bundle:
     """Read and verify a bundle for a process that builds rows by the given catalogue.
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
+        Unsigned: nobody who is trusted signed it.
         KnownTooLate: its placement model reads what is known only after the decision.
         CatalogueMismatch: the bundle was trained on another catalogue.
     """
-    bundle = read_bundle(directory)
+    bundle = read_bundle(directory, trust)
     if bundle.manifest.catalogue_hash != catalogue_hash:
         raise CatalogueMismatch(directory, bundle.manifest.catalogue_hash, catalogue_hash)
     return bundle
 
 
-def read_bundle(directory: Path) -> Bundle:
+def read_bundle(directory: Path, trust: Trust = ANYBODY) -> Bundle:
     """Read and verify a bundle, whatever its catalogue.
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
+        Unsigned: nobody who is trusted signed it.
         KnownTooLate: its placement model reads what is known only after the decision.
     """
     seal = _read(directory, SEAL).decode(errors="replace")
-    manifest = _parsed(directory, _verified(directory, MANIFEST, seal))
+    described = _verified(directory, MANIFEST, seal)
+    if trust.keys:
+        trust.verify(directory, described, _signature(directory))
+    manifest = _parsed(directory, described)
     _refuse_hindsight(manifest)
     for name in sorted({file for model in manifest.models.values() for file in model.files.values()}):
         if name not in manifest.sha256:
@@ -123,6 +133,13 @@ def _read(directory: Path, name: str) -> bytes:
         raise BundleCorrupt(directory, name, "is missing") from error
     except OSError as error:
         raise BundleCorrupt(directory, name, f"cannot be read ({error.strerror})") from error
+
+
+def _signature(directory: Path) -> bytes | None:
+    try:
+        return _read(directory, SIGNATURE)
+    except BundleCorrupt:
+        return None
 
 
 def _digest(content: bytes) -> str:

@@ -138,6 +138,80 @@ class NothingNewer(NothingToFollow):
         )
 
 
+class ChangedMeanwhile(ModelsError):
+    """Another bundle became current than the one that was to be replaced."""
+
+    def __init__(self, name: str, expected: str | None, found: str | None) -> None:
+        self.name, self.expected, self.found = name, expected, found
+        super().__init__(
+            f"{name} was made for the place of {expected or 'nothing'}, but {found or 'nothing'} is current by now: "
+            "run the command again"
+        )
+
+
+class UnreadableVerdict(ModelsError):
+    """What is kept as the verdict on a challenger is none."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is no verdict ({reason}): judge again with `cohabit models gate`")
+
+
+class NothingToWatch(ModelsError):
+    """There is no model whose drift could be told."""
+
+    def __init__(self, root: Path, reason: str) -> None:
+        self.root, self.reason = root, reason
+        super().__init__(f"there is no model to watch in {root}: {reason}; run `cohabit train` first")
+
+
+class UnreadableDrift(ModelsError):
+    """What is kept as the status of drift is none."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is no status of drift ({reason}): remove it, and run `cohabit drift`")
+
+
+class NotJudged(ModelsError):
+    """A challenger has no verdict on the place it is to take."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(
+            f"{name} may not become current: {reason}; run `cohabit models gate {name}`, or say why with --force REASON"
+        )
+
+
+class GateRefused(ModelsError):
+    """A challenger was judged, and is worse than what is current, or cannot be told to be as good."""
+
+    def __init__(self, name: str, refusals: tuple[str, ...]) -> None:
+        self.name, self.refusals = name, refusals
+        super().__init__(
+            f"{name} may not become current: {'; '.join(refusals)}. What is current stays; --force REASON overrides"
+        )
+
+
+class Unsigned(ModelsError):
+    """A bundle is not signed by anybody who is trusted."""
+
+    def __init__(self, directory: Path, reason: str) -> None:
+        self.directory, self.reason = directory, reason
+        super().__init__(
+            f"bundle {directory} {reason}: train it where COHABIT_SIGNING__KEY is set, or add the key of who signed it "
+            "to COHABIT_SIGNING__TRUSTED"
+        )
+
+
+class BadKey(ModelsError):
+    """A file that is to hold a key for bundles holds none."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is no Ed25519 key in PEM ({reason}): `cohabit models keys FOLDER` makes a pair")
+
+
 class StillServed(ModelsError):
     """The current bundle cannot be removed."""
 

@@ -1,25 +1,40 @@
 """Registry: a directory of bundles and the name of the one that is served. An edge.
 
 The file `current` lists the promoted names, newest last, and is replaced as a whole: a reader sees the old bundle
-or the new one. One process promotes at a time; any number read.
+or the new one. Who changes it holds a lock; any number read. `.verdicts/` has what came of judging challengers.
 """
 
+import fcntl
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.atomic import replace_atomically
-from models.bundle import read_bundle
-from models.errors import NothingToRollBackTo, StillServed, UnknownBundle
+from pydantic import ValidationError
 
-POINTER = "current"
+from ingest.atomic import replace_atomically
+from models.bundle import Bundle, read_bundle
+from models.errors import ChangedMeanwhile, NothingToRollBackTo, StillServed, UnknownBundle, UnreadableVerdict
+from models.signing import ANYBODY, Trust
+from models.verdict import Verdict
+
+POINTER, LOCK, VERDICTS = "current", ".lock", ".verdicts"
+FOLLOWED = "-until-"
+"""Between the name of a bundle that was trained and the time until which its margins followed labels."""
+
+
+def trained_name(name: str) -> str:
+    """Of a bundle whose margins followed labels, the name of the one that was trained."""
+    return name.split(FOLLOWED, maxsplit=1)[0]
 
 
 @dataclass(frozen=True)
 class Registry:
-    """Bundles in sub-folders of `root`."""
+    """Bundles in sub-folders of `root`, believed where somebody signed them whom `trust` names."""
 
     root: Path
+    trust: Trust = ANYBODY
 
     def current(self) -> Path | None:
         """The bundle to serve, or None before the first promotion."""
@@ -28,7 +43,20 @@ class Registry:
 
     def names(self) -> tuple[str, ...]:
         """Every bundle here, promoted or not, in alphabetical order."""
+        if not self.root.is_dir():
+            return ()
         return tuple(sorted(p.name for p in self.root.iterdir() if p.is_dir() and not p.name.startswith(".")))
+
+    def bundle(self, name: str) -> Bundle:
+        """Read and verify one.
+
+        Raises:
+            UnknownBundle: no such bundle.
+            BundleCorrupt: its files are not what was written, or not signed by anybody who is trusted.
+        """
+        if name not in self.names():
+            raise UnknownBundle(name, self.names())
+        return read_bundle(self.root / name, self.trust)
 
     def promote(self, name: str) -> Path:
         """Serve a bundle from now on, after verifying its files.
@@ -37,23 +65,43 @@ class Registry:
             UnknownBundle: no such bundle.
             BundleCorrupt: its files are not what was written; the current bundle stays.
         """
-        promoted = self.promoted()
-        if promoted[-1:] != [name]:
-            self._point([*promoted, name])
+        self._point(lambda promoted: promoted if promoted[-1:] == [name] else [*promoted, name])
+        return self.root / name
+
+    def replace(self, current: str | None, name: str) -> Path:
+        """As promote, but only while another one is current, None for none.
+
+        Raises:
+            ChangedMeanwhile: it is not; nothing is changed.
+        """
+
+        def then(promoted: list[str]) -> list[str]:
+            found = promoted[-1] if promoted else None
+            if found != current:
+                raise ChangedMeanwhile(name, current, found)
+            return [*promoted, name]
+
+        self._point(then)
         return self.root / name
 
     def rollback(self) -> Path:
-        """Return to the bundle that was current before, after verifying its files.
+        """Return to the newest bundle before that holds other models, after verifying its files.
 
         Raises:
             NothingToRollBackTo: there was none.
             BundleCorrupt: its files are not what was written; the current bundle stays.
         """
-        promoted = self.promoted()
-        if len(promoted) < 2:
-            raise NothingToRollBackTo(self.root)
-        self._point(promoted[:-1])
-        return self.root / promoted[-2]
+
+        def before(promoted: list[str]) -> list[str]:
+            now = trained_name(promoted[-1]) if promoted else ""
+            kept = list(promoted)
+            while kept and trained_name(kept[-1]) == now:
+                kept.pop()
+            if not kept:
+                raise NothingToRollBackTo(self.root)
+            return kept
+
+        return self.root / self._point(before)
 
     def retire(self, name: str) -> None:
         """Remove a bundle that is not current, and the way back to it.
@@ -61,11 +109,14 @@ class Registry:
         Raises:
             StillServed: it is current.
         """
-        promoted = self.promoted()
-        if promoted[-1:] == [name]:
-            raise StillServed(name)
-        if name in promoted:
-            self._point([kept for kept in promoted if kept != name])
+
+        def without(promoted: list[str]) -> list[str]:
+            if promoted[-1:] == [name]:
+                raise StillServed(name)
+            return [kept for kept in promoted if kept != name]
+
+        if name in self.promoted():
+            self._point(without)
         shutil.rmtree(self.root / name, ignore_errors=True)
 
     def promoted(self) -> list[str]:
@@ -75,8 +126,43 @@ class Registry:
         except FileNotFoundError:
             return []
 
-    def _point(self, promoted: list[str]) -> None:
-        if promoted[-1] not in self.names():
-            raise UnknownBundle(promoted[-1], self.names())
-        read_bundle(self.root / promoted[-1])
-        replace_atomically(self.root / POINTER, "".join(f"{name}\n" for name in promoted).encode())
+    def verdict(self, name: str) -> Verdict | None:
+        """What came of judging a challenger; None before it was judged.
+
+        Raises:
+            UnreadableVerdict: something else is kept there.
+        """
+        path = self._verdict(name)
+        try:
+            return Verdict.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise UnreadableVerdict(path, str(error).splitlines()[0]) from error
+
+    def keep(self, verdict: Verdict) -> None:
+        """Keep a verdict in the place of an earlier one on the same challenger."""
+        replace_atomically(self._verdict(verdict.challenger), verdict.model_dump_json(indent=2).encode())
+
+    def _verdict(self, name: str) -> Path:
+        if name not in self.names():
+            raise UnknownBundle(name, self.names())
+        return self.root / VERDICTS / f"{name}.json"
+
+    def _point(self, change: Callable[[list[str]], list[str]]) -> str:
+        """Change the list of promoted bundles, while nobody else does; the name that is current then."""
+        with self._locked():
+            before = self.promoted()
+            promoted = change(before)
+            self.bundle(promoted[-1])
+            if promoted != before:
+                replace_atomically(self.root / POINTER, "".join(f"{name}\n" for name in promoted).encode())
+        return promoted[-1]
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Nobody else changes what is current meanwhile; whoever dies lets go."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / LOCK).open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

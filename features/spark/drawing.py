@@ -1,5 +1,6 @@
 """Drawing with Spark: the same sample of training rows that one process draws, from more than it may read. An edge."""
 
+from datetime import datetime
 from functools import reduce
 
 import pyarrow as pa
@@ -13,20 +14,22 @@ from features.spark.steps import of_windows_only, spark_schema, with_sample, wit
 from features.tables import CONTENTION, NODE_STATE, TRAINING
 from ingest.lake import Lake
 from ingest.schema import Table
-from ingest.selection import EPOCH, FOREVER
+from ingest.selection import EPOCH, FOREVER, microseconds
 
 
-def draw_with_spark(spark: SparkSession, lake: Lake, most_rows: int, *, power: float, seed: int = 0) -> Sample:
+def draw_with_spark(
+    spark: SparkSession, lake: Lake, most_rows: int, *, power: float, seed: int = 0, end: datetime = FOREVER
+) -> Sample:
     """As features.drawing.draw_local; only what is kept comes to this process."""
-    if rows_there(lake) > most_rows:
-        training = rows_of(spark, lake, TRAINING)
+    if rows_there(lake, end) > most_rows:
+        training = rows_of(spark, lake, TRAINING, end)
         tallied = total([training.transform(with_tally).toArrow().cast(TALLY)])
         draw = draw_of(tallied, most_rows, power=power, seed=seed)
         if draw.leaves_out:
             partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
             kept = training.transform(with_sample, draw, partitions).toArrow()
             return Sample(in_order(kept.cast(TRAINING.schema)), draw)
-    return Sample(lake.read(TRAINING.name))
+    return Sample(lake.read(TRAINING.name, end=end))
 
 
 def measured_with_spark(spark: SparkSession, lake: Lake, windows: pa.Table, state_columns: tuple[str, ...]) -> Measured:
@@ -37,14 +40,14 @@ def measured_with_spark(spark: SparkSession, lake: Lake, windows: pa.Table, stat
     return Measured(contention, state)
 
 
-def rows_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    """All rows of a table that count, as `Lake.pieces` gives them."""
+def rows_of(spark: SparkSession, lake: Lake, table: Table, end: datetime = FOREVER) -> DataFrame:
+    """All rows of a table of before a time that count, as `Lake.pieces` gives them."""
     schema, time_us = spark_schema(table.schema), F.unix_micros(table.time)
-    since_us = lake.horizon_us(table.name)
+    since_us, end_us = lake.horizon_us(table.name), microseconds(end)
     parts = [
         spark.read.schema(schema)
         .parquet(*(str(lake.root / path) for path in part.paths))
-        .where((time_us >= max(part.start_us, since_us)) & (time_us < part.end_us))
-        for part in lake.parts(table.name, EPOCH, FOREVER)
+        .where((time_us >= max(part.start_us, since_us)) & (time_us < min(part.end_us, end_us)))
+        for part in lake.parts(table.name, EPOCH, end)
     ]
     return reduce(DataFrame.unionByName, parts, spark.createDataFrame([], schema))

@@ -64,8 +64,18 @@ class InFlight:
         return found
 
 
-def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tuple[list[Message], Truth]]:
-    """Run a plan under a law.
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A law that holds from an interval on, as after a release that made apps suffer otherwise."""
+
+    step: int
+    law: Law
+
+
+def simulate(
+    plan: Plan, law: Law, best_effort: tuple[bool, ...], later: Later | None = None
+) -> Iterator[tuple[list[Message], Truth]]:
+    """Run a plan under a law, and later under another one where there is one.
 
     Yields:
         For each interval the messages that arrived during it, in order of arrival, and what was true in it. The last
@@ -78,7 +88,8 @@ def simulate(plan: Plan, law: Law, best_effort: tuple[bool, ...]) -> Iterator[tu
         sent = describe_nodes(state, plan.cluster) if number == 0 else []
         rate = plan.churn_per_hour * plan.interval_s / 3600
         actions = fill(state, plan.per_node, rng) if number == 0 else churn(state, rate, rng)
-        state, records, truth = step(state, actions, law=law, interval_s=plan.interval_s, rng=rng)
+        holds = later.law if later is not None and number >= later.step else law
+        state, records, truth = step(state, actions, law=holds, interval_s=plan.interval_s, rng=rng)
         sent += describe_events(records, plan.interval_s, best_effort, plan.cluster)
         sent += describe_usage(
             records,

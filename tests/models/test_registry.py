@@ -71,4 +71,4 @@ def test_the_pointer_is_replaced_as_a_whole(registry: Registry) -> None:
 
         assert held_open_by_a_reader.read() == "monday\n"
     assert registry.current() == registry.root / "tuesday"
-    assert sorted(p.name for p in registry.root.iterdir() if not p.is_dir()) == ["current"]
+    assert sorted(p.name for p in registry.root.iterdir() if not p.is_dir()) == [".lock", "current"]

@@ -1,0 +1,246 @@
+"""Gating: a challenger beside the champion on labels that neither learnt from, and what follows. An edge."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.margins import served_margins
+from advisor.model import open_model
+from advisor.newcomers import NewcomerClass
+from advisor.scoring import ModelScorer
+from advisor.snapshot import Snapshot
+from advisor.table import score_columns
+from features.catalog import catalogue_hash
+from ingest.lake import Lake
+from models.as_served import AsServed, as_served
+from models.bundle import Bundle, load_bundle
+from models.errors import GateRefused, NotJudged
+from models.gate import FEWEST_GROUPS, FEWEST_LABELS, Judged, check_all
+from models.hindsight import PLACEMENT
+from models.history import Event, note
+from models.manifest import Manifest
+from models.predictor import open_predictor
+from models.questions import read_keys
+from models.registry import Registry, trained_name
+from models.scorecard import best_baseline
+from models.verdict import Verdict
+
+MOST_LABELS = 200_000
+"""The newest labels are judged, so that a long absence costs no memory."""
+OURS = "ours"
+WORSE_THAN_BASELINE = 1.1
+"""Of the best baseline's error, by the challenger's own evaluation."""
+MOST_CLASSES, MOST_NODES = 50, 500
+MORE_REFUSED = 0.1
+"""Share of nodes with 0 points that a challenger may have more than the champion."""
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """What schedulers would be told by the challenger instead, over the newest snapshot.
+
+    Args:
+        classes: apps asked for.
+        nodes: nodes offered.
+        other_winner: share of apps for which another node would be best, ties counted as the same.
+        moved: mean difference of points.
+        zeros: share of nodes with 0 points, by champion and by challenger.
+    """
+
+    classes: int
+    nodes: int
+    other_winner: float
+    moved: float
+    zeros: tuple[float, float]
+
+
+def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Snapshot | None = None) -> Verdict:
+    """Judge a challenger beside what is current, and keep the verdict.
+
+    Args:
+        lake: with table `training`.
+        registry: holds both.
+        name: of the challenger.
+        now: time of the verdict.
+        snapshot: what both are also tried on; None leaves that out.
+
+    Returns:
+        The verdict, which stands in the registry from now on.
+
+    Raises:
+        UnknownBundle, BundleCorrupt, CatalogueMismatch: one of the two cannot be judged.
+    """
+    challenger = load_bundle(registry.bundle(name).directory, catalogue_hash(), registry.trust)
+    current = registry.current()
+    champion = None if current is None else load_bundle(current, catalogue_hash(), registry.trust)
+    refusals = [*_by_its_own_evaluation(challenger.manifest)]
+    if champion is None:
+        verdict = Verdict(challenger=name, champion=None, judged_at=now, refusals=tuple(refusals))
+    elif champion.directory.name == name:
+        verdict = Verdict(challenger=name, champion=name, judged_at=now)
+    else:
+        if snapshot is not None:
+            refusals += _by_shadow(shadow(snapshot, registry, champion.directory, challenger.directory))
+        verdict = _judged(lake, challenger, champion, now, refusals)
+    registry.keep(verdict)
+    return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Who changes what is current, and when."""
+
+    by: str
+    at: datetime
+
+
+def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = None) -> bool:
+    """Make a challenger current that passed its gates against what is current; whether anything changed.
+
+    Args:
+        registry: holds both.
+        name: of the challenger.
+        hand: whose.
+        forced: why it is promoted whatever the verdict; None where it is not.
+
+    Raises:
+        NotJudged: there is no verdict on this place.
+        GateRefused: it was not passed.
+        ChangedMeanwhile: another bundle became current meanwhile.
+    """
+    current = registry.current()
+    now = None if current is None else current.name
+    registry.bundle(name)
+    if now is not None and trained_name(now) == trained_name(name):
+        return False
+    if forced is None:
+        _must_have_passed(registry, name, now)
+    registry.replace(now, name)
+    what: Literal["promoted", "forced"] = "promoted" if forced is None else "forced"
+    note(registry, Event(at=hand.at, what=what, bundle=name, before=now, by=hand.by, why=forced or ""))
+    return True
+
+
+def roll_back(registry: Registry, hand: Hand) -> tuple[str, str]:
+    """Return to the models before, and refuse the present ones from now on; names of both.
+
+    Raises:
+        NothingToRollBackTo: there are none.
+        BundleCorrupt: their files are not what was written; nothing changes.
+    """
+    current = registry.current()
+    back = registry.rollback()
+    left = trained_name(current.name) if current is not None else ""
+    said = f"it was current until it was rolled back at {hand.at:%Y-%m-%d %H:%M} UTC"
+    note(registry, Event(at=hand.at, what="rolled back", bundle=back.name, before=left, by=hand.by))
+    if left in registry.names():
+        known = {"challenger": left, "champion": trained_name(back.name), "judged_at": hand.at}
+        registry.keep(Verdict.model_validate({**known, "refusals": (said,)}))
+    return left, back.name
+
+
+def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: Path) -> Shadow:
+    """Score a snapshot's apps on its nodes by both; nobody is told."""
+    classes = [NewcomerClass(app, best_effort=False) for app in snapshot.apps[:MOST_CLASSES]]
+    known = np.flatnonzero(snapshot.node_known)
+    nodes = known[np.linspace(0, len(known) - 1, min(MOST_NODES, len(known))).astype(np.int64)].astype(np.int32)
+    told = [score_columns(_scorer(snapshot, registry, bundle), classes, nodes) for bundle in (champion, challenger)]
+    if not classes or not len(nodes):
+        return Shadow(len(classes), len(nodes), 0.0, 0.0, (0.0, 0.0))
+    theirs, ours = told
+    best = theirs.points[np.arange(len(classes)), ours.cost.argmin(axis=1)] == theirs.points.max(axis=1)
+    moved = np.abs(ours.points.astype(np.int64) - theirs.points.astype(np.int64)).mean()
+    zeros = float((theirs.points == 0).mean()), float((ours.points == 0).mean())
+    return Shadow(len(classes), len(nodes), float(1.0 - best.mean()), float(moved), zeros)
+
+
+def _scorer(snapshot: Snapshot, registry: Registry, bundle: Path) -> ModelScorer:
+    model = open_model(bundle, registry.trust)
+    margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
+    return ModelScorer(snapshot, model.predictor, margins, model.node)
+
+
+def _must_have_passed(registry: Registry, name: str, current: str | None) -> None:
+    verdict = registry.verdict(name)
+    if verdict is None:
+        raise NotJudged(name, "it was never judged")
+    if verdict.refusals:
+        raise GateRefused(name, verdict.refusals)
+    champion = None if current is None else trained_name(current)
+    if verdict.champion != champion:
+        against = verdict.champion or "an empty registry"
+        raise NotJudged(name, f"it was judged against {against}, and {champion or 'nothing'} is current")
+
+
+def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, refusals: list[str]) -> Verdict:
+    since = max(bundle.manifest.training_window[1] for bundle in (challenger, champion))
+    names = {"challenger": challenger.directory.name, "champion": trained_name(champion.directory.name)}
+    table = labels_since(lake, since)
+    keys = read_keys(table) if table.num_rows else None
+    groups = 0 if keys is None else len(np.unique(keys.app_node_day))
+    if keys is None or table.num_rows < FEWEST_LABELS or groups < FEWEST_GROUPS:
+        few = f"{table.num_rows:,} labels of {groups} apps on nodes came after {since:%Y-%m-%d %H:%M} UTC"
+        more = f"{few}, until when one of the two learnt; {FEWEST_LABELS} of {FEWEST_GROUPS} are needed"
+        told = {"labels": table.num_rows, "groups": groups, "refusals": (*refusals, more)}
+        return Verdict.model_validate({**names, "judged_at": now, **told})
+    of = Judged(keys.app_node_day, keys.app, keys.decision, keys.node)
+    said = [served_by(bundle, table, followed=False) for bundle in (challenger, champion)]
+    checks = check_all(said[0], said[1], of, np.random.default_rng(0))
+    worse = [
+        f"{check.name}: {check.challenger:.4f} beside {check.champion:.4f}, worse by {check.worse.value:.4f} "
+        f"({check.worse.low:.4f} to {check.worse.high:.4f})"
+        for check in checks
+        if not check.passed
+    ]
+    window = pc.min_max(table["window_end"]).as_py()
+    return Verdict(
+        challenger=names["challenger"],
+        champion=names["champion"],
+        judged_at=now,
+        since=window["min"].astimezone(UTC),
+        until=window["max"].astimezone(UTC),
+        labels=table.num_rows,
+        groups=groups,
+        checks=checks,
+        refusals=(*refusals, *worse),
+    )
+
+
+def labels_since(lake: Lake, since: datetime, most: int = MOST_LABELS) -> pa.Table:
+    """Training rows of windows that ended later, the newest ones where there are more."""
+    table = lake.read("training", since + MICROSECOND)
+    return table.slice(max(0, table.num_rows - most))
+
+
+def served_by(bundle: Bundle, table: pa.Table, *, followed: bool) -> AsServed:
+    """What a bundle's placement model says of training rows, with margins that followed labels or as trained."""
+    entry = bundle.entry_of(PLACEMENT)
+    if not followed and entry.margins is not None:
+        entry = entry.model_copy(update={"margins": entry.margins.model_copy(update={"followed": None})})
+    return as_served(entry, open_predictor(bundle, PLACEMENT), table)
+
+
+def _by_its_own_evaluation(manifest: Manifest) -> Iterator[str]:
+    for question in ("time_forward", "leave_app_out"):
+        metrics = manifest.metrics.get(question, {})
+        if OURS not in metrics or len(metrics) < 2:
+            continue
+        best = best_baseline(metrics)
+        ours, theirs = metrics[OURS]["mae_log"], metrics[best]["mae_log"]
+        if ours.value > WORSE_THAN_BASELINE * theirs.value:
+            yield f"by its own evaluation ({question}) {best} errs {theirs.value:.3f}, it {ours.value:.3f}"
+
+
+def _by_shadow(found: Shadow) -> Iterator[str]:
+    if found.zeros[1] > found.zeros[0] + MORE_REFUSED:
+        yield (
+            f"it would give {found.zeros[1]:.0%} of nodes 0 points over the newest snapshot, what is current "
+            f"{found.zeros[0]:.0%}"
+        )
