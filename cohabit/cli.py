@@ -514,7 +514,8 @@ def skew(
 
     `serve` keeps the features of one request in a hundred beside the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
     when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on. Exit 0, with
-    a word of it, while nothing was served.
+    a word of it, while nothing was served. Run it before `cohabit features`, not after: that rebuilds the newest
+    profiles, and what was served with the ones before cannot be compared any more.
     """
     from cohabit.serve_commands import run_skew
 
