@@ -35,6 +35,7 @@ class Command:
         minutes: it is stopped after so many.
         pool: whose place it takes.
         retries: how often it is run again after a failure.
+        always: whether it also runs where what it follows has failed.
     """
 
     words: tuple[str, ...]
@@ -42,6 +43,7 @@ class Command:
     minutes: int
     pool: str = LIGHT
     retries: int = 3
+    always: bool = False
 
 
 def bash_line(words: tuple[str, ...]) -> str:
@@ -51,11 +53,19 @@ def bash_line(words: tuple[str, ...]) -> str:
 
 
 HOURLY = {
+    "skew": Command(
+        ("skew",),
+        "Were scores made of the numbers that landed? Asked before profiles are rebuilt. **Fails when they were not**: "
+        "look whether Spark or ingest lag, and whether versions differ.",
+        30,
+        retries=1,
+    ),
     "features": Command(
         ("features",),
         "Rebuilds every derived table from all that landed. Run again it writes the same rows in their place.",
         120,
         HEAVY,
+        always=True,
     ),
     "recalibrate": Command(
         ("recalibrate",),
@@ -64,17 +74,11 @@ HOURLY = {
         30,
         HEAVY,
     ),
-    "skew": Command(
-        ("skew",),
-        "Were scores made of the numbers that landed? **Fails when they were not**: look whether Spark or ingest lag, "
-        "whether profiles were rebuilt under the same time, and whether versions differ.",
-        30,
-        retries=1,
-    ),
     "drift": Command(
         ("drift",),
-        "Does the current bundle still err as little as it promised? **Fails when it does not**: look at what changed, "
-        "then at the newest run of `cohabit_training`; `cohabit models rollback` goes back to the bundle before.",
+        "Do labels still bear the current model out, and how far is it served from now on? **Fails when they do "
+        "not**: look at what changed, then at the newest run of `cohabit_training`; `cohabit models rollback` goes "
+        "back to the models before.",
         30,
         retries=1,
     ),
@@ -86,8 +90,9 @@ HOURLY = {
 
 TRAINING = {
     "train": Command(
-        ("train", "--until", NEXT_DAY, "--name", MODEL, "--no-promote", "--most-rows", MOST_ROWS),
-        "Writes the day's bundle as a challenger. One of that name that is there already stays.",
+        ("train", "--until", DAY, "--name", MODEL, "--no-promote", "--most-rows", MOST_ROWS),
+        "Writes the day's bundle as a challenger. It learns from what ended before the day, so that the gate has a day "
+        "of labels to judge by. One of that name that is there already stays.",
         300,
         HEAVY,
     ),

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.providers.standard.operators.latest_only import LatestOnlyOperator
 from airflow.providers.standard.sensors.bash import BashSensor
-from airflow.sdk import DAG, Context, CronDataIntervalTimetable, Variable
+from airflow.sdk import DAG, Context, CronDataIntervalTimetable, TriggerRule, Variable
 from cohabit_commands import LIGHT, Command, bash_line
 
 SINCE = os.environ.get("COHABIT_DAGS_SINCE")
@@ -74,6 +74,7 @@ def _how(command: Command) -> dict[str, object]:
         "bash_command": bash_line(command.words),
         "doc_md": command.about,
         "pool": command.pool,
+        "trigger_rule": TriggerRule.ALL_DONE if command.always else TriggerRule.ALL_SUCCESS,
         **_tries(command.minutes, command.retries),
     }
 

@@ -9,5 +9,5 @@ from cohabit_tasks import schedule, tasks
 
 with schedule("cohabit_hourly", "15 * * * *", __doc__) as dag:
     task = tasks(HOURLY)
-    chain(task["features"], [task["recalibrate"], task["skew"], task["outcomes"]])
-    chain(task["recalibrate"], task["drift"])
+    chain(task["skew"], task["features"], task["recalibrate"], task["drift"])
+    chain(task["features"], task["outcomes"])
