@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check search backtest fuzz fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check search backtest fuzz fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 
 e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n and MOVES=n for fewer; needs Go on PATH
 	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES))
+
+e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
+	PYTHONPATH=$(CURDIR):tests/deploying $(BIN)/python tests/deploying/rendered.py
 
 e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
 	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))

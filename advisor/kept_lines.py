@@ -1,6 +1,10 @@
-"""Kept lines: a folder of files of lines that only grow, the oldest of which go where they become too many. An edge."""
+"""Kept lines: a folder of files of lines that only grow, the oldest of which go where they become too many. An edge.
+
+Files are named by machine and process: in containers that share a folder every first process has the same number.
+"""
 
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ENOSPC
@@ -22,10 +26,12 @@ class KeptLines:
     folder: Path
     file_bytes: int
     folder_bytes: int
+    _stem: str = field(init=False)
     _path: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        self._path = self.folder / f"{os.getpid()}{SUFFIX}"
+        self._stem = f"{socket.gethostname().replace('.', '-')}-{os.getpid()}"
+        self._path = self.folder / f"{self._stem}{SUFFIX}"
 
     def append(self, line: bytes) -> None:
         """Add a line.
@@ -46,9 +52,9 @@ class KeptLines:
 
     def _next(self) -> Path:
         """A name that was not used before, after all those of this process."""
-        numbers = [path.name.split(".")[1] for path in self.folder.glob(f"{os.getpid()}.*{SUFFIX}")]
+        numbers = [path.name.split(".")[1] for path in self.folder.glob(f"{self._stem}.*{SUFFIX}")]
         last = max((int(number) for number in numbers if number.isdecimal()), default=0)
-        return self.folder / f"{os.getpid()}.{last + 1}{SUFFIX}"
+        return self.folder / f"{self._stem}.{last + 1}{SUFFIX}"
 
     def _forget(self) -> None:
         """Take the oldest files away until the others, and one more, have room."""

@@ -114,7 +114,7 @@ class Prioritizer:
                 log.warning("kept the table", error=str(error))
             return None
         before = self.replies
-        if before is not None and (before.table.version, before.table.classes) == (table.version, table.classes):
+        if before is not None and _same(before.table, table):
             return None
         return Replies(table, spell(table.nodes, before.spelled if before else None))
 
@@ -328,6 +328,11 @@ class Prioritizer:
     def _neutral(self, offer: Offer, reason: str) -> bytes:
         self.serving.answers.labels("neutral", reason).inc()
         return spelled_reply(offer.names, [0] * len(offer.names))
+
+
+def _same(before: ScoreTable, now: ScoreTable) -> bool:
+    """Whether two tables say the same."""
+    return (before.version, before.bundle, before.classes) == (now.version, now.bundle, now.classes)
 
 
 def _residents(scorer: ModelScorer, names: Sequence[str]) -> int:

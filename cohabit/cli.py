@@ -89,6 +89,24 @@ def broker(
 
 @app.command()
 @told_plainly
+def topics(
+    bootstrap: Bootstrap = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=2, max=10_000, help="Of each topic that has several; 4 when left out.")
+    ] = None,
+) -> None:
+    """Make the topics of ours that your Kafka lacks; those that are there stay as they are.
+
+    Brokers copy them as often as they are told by default. As many `cohabit ingest` share the work as there are
+    partitions, and a topic cannot get more later without mixing up the order of its records.
+    """
+    from cohabit.stream_commands import run_topics
+
+    run_topics(bootstrap or settings().kafka.bootstrap, partitions)
+
+
+@app.command()
+@told_plainly
 def simulate(
     folder: Annotated[Path, typer.Argument(help="Gets <topic>.log files; must not hold any yet.")],
     nodes: Annotated[int, typer.Option(min=1, help="Nodes, three platforms in turn.")] = 24,

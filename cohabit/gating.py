@@ -37,8 +37,8 @@ OURS = "ours"
 WORSE_THAN_BASELINE = 1.1
 """Of the best baseline's error, by the challenger's own evaluation."""
 MOST_CLASSES, MOST_NODES = 50, 500
-MORE_REFUSED = 0.1
-"""Share of nodes with 0 points that a challenger may have more than the champion."""
+MORE_SILENT = 0.1
+"""Share of apps without any node above 0 points that a challenger may have more than the champion."""
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -52,6 +52,7 @@ class Shadow:
         other_winner: share of apps for which another node would be best, ties counted as the same.
         moved: mean difference of points.
         zeros: share of nodes with 0 points, by champion and by challenger.
+        silent: share of apps for which every node has 0 points, by champion and by challenger.
     """
 
     classes: int
@@ -59,6 +60,7 @@ class Shadow:
     other_winner: float
     moved: float
     zeros: tuple[float, float]
+    silent: tuple[float, float]
 
 
 def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Snapshot | None = None) -> Verdict:
@@ -153,12 +155,13 @@ def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: P
     nodes = known[np.linspace(0, len(known) - 1, min(MOST_NODES, len(known))).astype(np.int64)].astype(np.int32)
     told = [score_columns(_scorer(snapshot, registry, bundle), classes, nodes) for bundle in (champion, challenger)]
     if not classes or not len(nodes):
-        return Shadow(len(classes), len(nodes), 0.0, 0.0, (0.0, 0.0))
+        return Shadow(len(classes), len(nodes), 0.0, 0.0, (0.0, 0.0), (0.0, 0.0))
     theirs, ours = told
     best = theirs.points[np.arange(len(classes)), ours.cost.argmin(axis=1)] == theirs.points.max(axis=1)
     moved = np.abs(ours.points.astype(np.int64) - theirs.points.astype(np.int64)).mean()
     zeros = float((theirs.points == 0).mean()), float((ours.points == 0).mean())
-    return Shadow(len(classes), len(nodes), float(1.0 - best.mean()), float(moved), zeros)
+    silent = float((theirs.points.max(axis=1) == 0).mean()), float((ours.points.max(axis=1) == 0).mean())
+    return Shadow(len(classes), len(nodes), float(1.0 - best.mean()), float(moved), zeros, silent)
 
 
 def _scorer(snapshot: Snapshot, registry: Registry, bundle: Path) -> ModelScorer:
@@ -239,8 +242,8 @@ def _by_its_own_evaluation(manifest: Manifest) -> Iterator[str]:
 
 
 def _by_shadow(found: Shadow) -> Iterator[str]:
-    if found.zeros[1] > found.zeros[0] + MORE_REFUSED:
+    if found.silent[1] > found.silent[0] + MORE_SILENT:
         yield (
-            f"it would give {found.zeros[1]:.0%} of nodes 0 points over the newest snapshot, what is current "
-            f"{found.zeros[0]:.0%}"
+            f"over the newest snapshot it would have no node for {found.silent[1]:.0%} of apps, what is current for "
+            f"{found.silent[0]:.0%}"
         )

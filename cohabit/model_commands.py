@@ -110,6 +110,7 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
         ("apps sent to a node that is not among the best of what is current", f"{found.other_winner:.1%}"),
         ("points (0 to 10) are other by", f"{found.moved:.2f}"),
         ("nodes with 0 points: current, challenger", f"{found.zeros[0]:.1%}, {found.zeros[1]:.1%}"),
+        ("apps without any other node: current, challenger", f"{found.silent[0]:.1%}, {found.silent[1]:.1%}"),
     ]
     show_table(f"{name} beside {current.name}", ("over the newest snapshot", ""), rows)
 

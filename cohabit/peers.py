@@ -97,6 +97,18 @@ class Peer:
             log.warning("a peer is not told" if problem else "a peer is told again", peer=self.url, problem=problem)
 
 
+def others(urls: Sequence[str], host: str, port: int) -> tuple[str, ...]:
+    """Peers without this server itself, so that all servers of a cluster can be given one and the same list.
+
+    Args:
+        urls: of listeners for schedulers.
+        host: name of this machine; a peer is on it where it is called so, alone or before a domain.
+        port: of this server's listener for schedulers.
+    """
+    parts = ((url, urlsplit(url)) for url in urls)
+    return tuple(url for url, of in parts if of.port != port or not f"{of.hostname}.".startswith(f"{host.lower()}."))
+
+
 def _asked(connection: http.client.HTTPConnection, body: bytes) -> str:
     """Why a message was not taken; empty when it was."""
     try:

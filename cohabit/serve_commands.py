@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
+from socket import gethostname
 from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -165,10 +166,12 @@ def run_serve(
 ) -> None:
     """See `cohabit serve`."""
     from cohabit.deciding import bill_office_in, office_in
+    from cohabit.peers import others
     from cohabit.serving import Front, Listening, SchedulerListener, run
     from cohabit.token_commands import local_name
 
     own = settings.advisor
+    schedulers_at = own.scheduler_port if scheduler_port is None else scheduler_port
     if own.access == "open" and not own.host.is_loopback:
         raise OpenToOthers(str(own.host))
     source = source_of(settings, registry, snapshots)
@@ -192,11 +195,11 @@ def run_serve(
             source,
             Front(own.port if port is None else port, entrance, str(own.host), guard, office, bills),
             SchedulerListener(
-                port=own.scheduler_port if scheduler_port is None else scheduler_port,
+                port=schedulers_at,
                 host=str(own.scheduler_host),
                 certificates=_certificates(own),
                 workers=own.workers if workers is None else workers,
-                peers=own.peers,
+                peers=others(own.peers, gethostname(), schedulers_at),
                 refusing=own.filter == "zero",
             ),
             ready=ready,

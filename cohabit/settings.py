@@ -134,7 +134,7 @@ class AdvisorSettings(Branch):
     workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
     """Processes that answer schedulers."""
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
-    """Other servers of the same cluster, by commas, as in http://10.0.0.6:8081: told of pods on their way."""
+    """Servers of the same cluster, by commas, as in http://10.0.0.6:8081: told of pods on their way."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
     """From older features nothing is advised: all scores are 0, and /readyz says why."""
     served_share: float = Field(default=0.01, ge=0, le=1)

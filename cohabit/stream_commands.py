@@ -1,5 +1,6 @@
-"""The commands of the stream: broker, simulate, replay, ingest."""
+"""The commands of the stream: broker, topics, simulate, replay, ingest."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -43,6 +44,19 @@ def run_broker(folder: Path, port: int) -> None:
         stop.wait()
     finally:
         broker.stop()
+
+
+def run_topics(bootstrap: str, partitions: int | None) -> None:
+    """See `cohabit topics`."""
+    from ingest.broker import create_topics
+    from ingest.topics import TOPICS as OURS
+
+    spread = {topic.name: partitions or topic.partitions for topic in OURS.values() if topic.partitions > 1}
+    wanted = [replace(topic, partitions=spread.get(topic.name, 1)) for topic in OURS.values()]
+    made = create_topics(bootstrap, wanted)
+    console.print(
+        f"topics on {bootstrap}: {', '.join(made) if made else 'none'} made, {len(wanted) - len(made)} were there"
+    )
 
 
 def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, law: str, truth: Path | None) -> None:

@@ -145,16 +145,16 @@ def running_broker(folder: Path) -> Iterator[Broker]:
         broker.stop()
 
 
-def create_topics(bootstrap: str, topics: Iterable[Topic] = TOPICS.values()) -> None:
-    """Create the topics that do not exist yet, and return once all of them take records."""
+def create_topics(bootstrap: str, topics: Iterable[Topic] = TOPICS.values()) -> list[str]:
+    """Create the topics that do not exist yet, and return their names once all of them take records."""
     with closing(connect(KafkaAdminClient, bootstrap)) as admin:
         known = set(admin.list_topics())
         missing = {t.name: _creation(t) for t in topics if t.name not in known}
-        if not missing:
-            return
-        with suppress(TopicAlreadyExistsError):  # somebody else's start-up was quicker
-            admin.create_topics(missing)
-        admin.wait_for_topics(list(missing))
+        if missing:
+            with suppress(TopicAlreadyExistsError):  # somebody else's start-up was quicker
+                admin.create_topics(missing)
+            admin.wait_for_topics(list(missing))
+        return list(missing)
 
 
 def free_ports(count: int) -> list[int]:

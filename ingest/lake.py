@@ -229,7 +229,7 @@ class Lake:
         return pa.concat_tables([kind.schema.empty_table().select(names), *parts])
 
     def pieces(self, table: str, columns: Sequence[str] | None = None, end: datetime = FOREVER) -> Iterator[pa.Table]:
-        """Rows of before a time, in pieces of at most PIECE_ROWS, in no order, with duplicates: for more than memory holds.
+        """Rows of before a time, in pieces of at most PIECE_ROWS, in no order, with duplicates: for more than memory.
 
         Raises:
             DamagedLake: a file cannot be read.

@@ -1,7 +1,7 @@
 """Drift: whether a model still says what comes true, and how far it is believed from now on. Kernel.
 
-Bounds that labels miss are widened; where that is not enough, or is not borne out by labels that came since, nodes are
-compared without the model, unless labels say that it still tells better nodes from worse.
+Bounds that labels miss are widened. Where labels that came since are missed even so, or where nodes were better chosen
+without the model, it is left, unless labels say that it still tells better nodes from worse.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,8 @@ COVERAGE_SLACK = 0.03
 """Share of labels that may lie above a bound beyond those that are promised to."""
 MOST_BIAS = 0.05
 """Log slowdown by which labels may lie off on the whole."""
+MOST_REGRET = 0.005
+"""Slowdown that choosing by the model may cost more than choosing by load."""
 UNSTABLE = 0.25
 """Stability index from which a feature has moved."""
 LEAST_EQUAL, UNUSABLE = 0.999, 0.9
@@ -130,7 +132,7 @@ def evidence(
     beside = (_stability(told.stability), _age(told), _skew(told.equal))
     until = datetime.fromtimestamp(int(of.time.max()) / 1e6, tz=UTC) if len(of.time) else None
     if not of.enough:
-        unknown = (_unknown("coverage", level), _unknown("residual", MOST_BIAS), _unknown("ranking", 0.0))
+        unknown = (_unknown("coverage", level), _unknown("residual", MOST_BIAS), _unknown("ranking", MOST_REGRET))
         return Evidence((*unknown, *beside), until, judged=False, widening=1.0, holds=True, orders=False)
     again = resamples_of(of.group, rng)
     held = again.mean(covered(said.truth, said.upper))
@@ -242,7 +244,7 @@ def first_change(residual: Floats) -> int | None:
 
 def _trouble(found: Evidence) -> str:
     """Why the model is believed less; empty for no reason. Labels vouch for old models and moved features."""
-    counted = ("coverage", "residual", "skew") if found.judged else ("stability", "age", "skew")
+    counted = ("coverage", "residual", "ranking", "skew") if found.judged else ("stability", "age", "skew")
     return "; ".join(signal.told for signal in found.signals if signal.alarm and signal.name in counted)
 
 
@@ -252,7 +254,7 @@ def _served_widening(found: Evidence) -> float:
 
 def _after_widening(before: DriftStatus, found: Evidence) -> tuple[State, float]:
     """What follows where there is trouble although bounds are widened."""
-    enough = found.holds and found.widening <= WIDEST
+    enough = found.holds and found.widening <= WIDEST and not found.alarm("ranking")
     unusable = any(s.name == "skew" and s.value is not None and s.value < UNUSABLE for s in found.signals)
     if unusable or (found.judged and not enough and not found.orders):
         return "fallen_back", before.widening
@@ -287,10 +289,10 @@ def _ranking(said: AsServed, by_load: Floats, of: Labels, rng: np.random.Generat
 
 def _ranked(regret: Estimate | None) -> Signal:
     if regret is None:
-        return _unknown("ranking", 0.0)
+        return _unknown("ranking", MOST_REGRET)
     word = "more" if regret.value > 0 else "less"
     told = f"choosing by it costs {abs(regret.value):.2%} {word} slowdown than choosing by load"
-    return _signal("ranking", regret, 0.0, told, alarm=regret.low > 0)
+    return _signal("ranking", regret, MOST_REGRET, told, alarm=regret.low > 0 and regret.value > MOST_REGRET)
 
 
 def _stability(index: Mapping[str, float]) -> Signal:

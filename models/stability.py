@@ -26,7 +26,7 @@ class Spread(BaseModel):
     edges: tuple[Finite, ...]
     """Rising inner edges of bins; a value on an edge lies above it."""
     shares: tuple[Finite, ...]
-    """Of all rows by bin, of which there is one more than edges; the last one is of rows that miss the feature."""
+    """Of all rows: by bin, of which there is one more than edges, and then of rows that miss the feature."""
 
 
 class Reference(BaseModel):
@@ -40,7 +40,7 @@ class Reference(BaseModel):
 
 def reference_of(rows: Rows) -> Reference:
     """Deciles of every raw feature, and what share of rows lies between them."""
-    return Reference(features={name: _spread(rows.raw[:, at]) for at, name in enumerate(RAW_NAMES)})
+    return Reference(features={name: spread_of(rows.raw[:, at]) for at, name in enumerate(RAW_NAMES)})
 
 
 def stability_index(before: Spread, values: Floats) -> float:
@@ -65,7 +65,8 @@ def stability_index(before: Spread, values: Floats) -> float:
     return float(((now - then) * np.log(now / then)).sum())
 
 
-def _spread(values: Floats) -> Spread:
+def spread_of(values: Floats) -> Spread:
+    """How (n,) values of a feature lie; NaN is missing."""
     known = values[np.isfinite(values)]
     edges = np.unique(np.quantile(known, np.arange(1, BINS) / BINS)).tolist() if len(known) else []
     return Spread(edges=tuple(edges), shares=tuple(_shares(edges, values).tolist()))

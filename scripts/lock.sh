@@ -7,4 +7,5 @@ compile=("$bin/uv" pip compile --quiet --universal --generate-hashes --no-header
 "${compile[@]}" requirements/build.in --output-file requirements/build.lock
 "${compile[@]}" pyproject.toml --all-extras --group dev --output-file requirements/all.lock
 "${compile[@]}" pyproject.toml --extra serve --output-file requirements/serve.lock
+"${compile[@]}" pyproject.toml --all-extras --constraints requirements/all.lock --output-file requirements/jobs.lock
 "${compile[@]}" requirements/airflow.in --output-file requirements/airflow.lock

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from time import monotonic, time_ns
@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import orjson
 import pytest
 import structlog
+from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
 from advisor.snapshot import Snapshot, current_version, load_current
@@ -23,7 +24,7 @@ from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka
 from features.tables import TABLES
-from ingest.broker import Broker, create_topics, running_broker
+from ingest.broker import Broker, running_broker
 from ingest.errors import ChainAhead
 from ingest.files import Message, topics_in
 from ingest.kafka_source import ConsumerSettings
@@ -178,6 +179,15 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
     return process.returncode, output
 
 
+TOPICS_MADE = {
+    "usage": 6,
+    "samples": 6,
+    "node_usage": 6,
+    "node_state": 6,
+    "nodes": 1,
+    "placements": 1,
+    "dead_letters": 1,
+}
 NOW_S = time_ns() // 10**9 // 60 * 60
 Record = dict[str, object]
 
@@ -186,8 +196,24 @@ Record = dict[str, object]
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose topics bear their own names, which no other test may fill."""
     with running_broker(tmp_path_factory.mktemp("kafka")) as broker:
-        create_topics(broker.bootstrap)
+        assert made_topics(broker, "--partitions", "6") == ", ".join(sorted(TOPICS_MADE))
         yield broker
+
+
+def made_topics(broker: Broker, *options: str) -> str:
+    """What `cohabit topics` says it made, in alphabetical order."""
+    told = CliRunner().invoke(app, ["topics", "--bootstrap", broker.bootstrap, *options], env={"COLUMNS": "200"})
+    assert told.exit_code == 0, told.output
+    [made] = re.findall(r": (.*) made", " ".join(told.output.split()))
+    return ", ".join(sorted(made.split(", ")))
+
+
+def test_topics_are_made_with_partitions_where_there_are_several_and_only_once(broker: Broker) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        found = {one["name"]: len(one["partitions"]) for one in admin.describe_topics(list(TOPICS_MADE))}
+
+    assert found == TOPICS_MADE
+    assert made_topics(broker) == "none"
 
 
 def send(broker: Broker, topic: Topic, *records: Record) -> None:

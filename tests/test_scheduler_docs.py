@@ -109,6 +109,7 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
         "nearest",
         "last_good",
         "neutral",
+        "heuristic",
         "withheld",
         "lease",
     }

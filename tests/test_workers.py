@@ -27,7 +27,7 @@ from advisor.newcomers import NewcomerClass
 from advisor.store import migrate, open_store, writing
 from cohabit.errors import BadSettings
 from cohabit.listening import free_socket
-from cohabit.peers import Peers
+from cohabit.peers import Peers, others
 from cohabit.settings import read_settings
 from cohabit.tabling import NICENESS
 
@@ -251,3 +251,16 @@ def test_all_processes_of_a_server_log_in_one_form_to_standard_error(tmp_path: P
 def test_a_peer_that_cannot_be_one_is_named(peers: str) -> None:
     with pytest.raises(BadSettings, match=re.escape(peers)):
         read_settings({"COHABIT_ADVISOR__PEERS": f"http://good:8081,{peers}"})
+
+
+def test_a_server_that_is_named_among_its_peers_leaves_itself_out() -> None:
+    peers = (
+        "https://advisor-0.peers:8081",
+        "https://advisor-1.peers:8081",
+        "http://advisor-0:9081",
+        "http://advisor-01:8081",
+    )
+
+    assert others(peers, "advisor-0", 8081) == peers[1:]
+    assert others(peers, "Advisor-1", 8081) == (peers[0], *peers[2:])
+    assert others(peers, "advisor", 8081) == peers

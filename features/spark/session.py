@@ -70,7 +70,8 @@ def spark_session(master: str = LOCAL_MASTER, settings: Mapping[str, str] | None
 
 
 def _log_settings() -> Path:
-    """File that lets Spark's own logs through from errors on."""
+    """File that lets Spark's own logs through from errors on; a cache that already holds it may be read-only."""
     path = cache_folder() / "spark-log4j2.properties"
-    replace_atomically(path, QUIET_LOGS.encode())
+    if not path.is_file() or path.read_text() != QUIET_LOGS:
+        replace_atomically(path, QUIET_LOGS.encode())
     return path

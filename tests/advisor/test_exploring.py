@@ -366,6 +366,20 @@ def test_files_of_processes_before_count_too_and_go_first(tmp_path: Path) -> Non
     assert (tmp_path / "mine.txt").exists()
 
 
+def test_containers_whose_processes_have_one_number_write_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for host in ("advisor-0", "advisor-1.example"):
+        monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+        lines = KeptLines(tmp_path, 1000, 5000)
+        for _ in range(3):
+            lines.append(b"x" * 600)
+
+    written = {path.name.partition(".")[0] for path in tmp_path.iterdir()}
+    assert written == {f"advisor-0-{os.getpid()}", f"advisor-1-example-{os.getpid()}"}
+    assert len(list(tmp_path.iterdir())) == 4
+
+
 def test_of_a_file_that_is_being_written_whole_lines_are_read(tmp_path: Path) -> None:
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     text = msgspec.json.encode(line)

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -29,6 +30,7 @@ from cohabit.proposing import PLANS, Sources
 from cohabit.refreshing import Refresh, refresh_from_files
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
+from models.drift_status import STATUS, DriftStatus, write_status
 from models.registry import Registry
 
 PLAN = Plan(nodes=6, apps=12, per_node=14, hours=1.5, seed=5)
@@ -201,6 +203,20 @@ def test_nothing_is_proposed_or_approved_by_what_was_true_long_ago(place: Place)
 
     assert "hours old, more than 2" in told
     assert "hours old, more than 2" in also
+    assert ": drafted, version 1" in place.run("review", plan)
+
+
+def test_nothing_is_proposed_or_approved_by_a_model_that_is_not_believed(place: Place, bundle: Path) -> None:
+    place.run("propose")
+    plan, registry = place.plan(), Registry(Path(place.settings["COHABIT_REGISTRY"]))
+    fallen = DriftStatus(bundle=bundle.name, state="fallen_back", checked_at=datetime(2026, 3, 1, tzinfo=UTC))
+    write_status(registry, fallen)
+    try:
+        told = place.run("propose", code=1), place.run("review", plan, "--approve", "all", code=1)
+    finally:
+        (registry.root / STATUS).unlink()
+
+    assert ["is not believed any more" in one for one in told] == [True, True]
     assert ": drafted, version 1" in place.run("review", plan)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from advisor.pricing.book import HOUR_US
 from advisor.pricing.quote_errors import NothingMetered
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
+from models.drift_status import DriftStatus, write_status
 
 WORTH = 8 * 0.04 + 16 * 0.005
 """What the book says that the pool's capacity is worth in an hour, of which it costs something else."""
@@ -182,6 +184,7 @@ def test_a_body_that_is_not_called_json_is_told_what_to_be_sent_with(finance: Te
     [
         ("no model", "no model is promoted: `cohabit train`"),
         ("stale", "the newest snapshot of who is where is too old"),
+        ("fallen back", "the model is not believed any more: `cohabit drift` says why"),
         ("other node", "nobody knows who is on node 'n2' now"),
         ("pool alone", "name a node"),
     ],
@@ -196,6 +199,9 @@ def test_without_a_model_the_base_charge_is_told_and_why_there_is_no_more(
         if state == "other node"
         else neighbourhood()
     )
+    if state == "fallen back":
+        fallen = DriftStatus(bundle="first", state="fallen_back", checked_at=datetime(2026, 3, 1, tzinfo=UTC))
+        write_status(process.registry, fallen)
     process.serving.reload()
     process.now_us += 10**12 if state == "stale" else 0
     where = {"node": None, "pool": "std@a"} if state == "pool alone" else {"node": "n2"}

@@ -27,6 +27,11 @@ Floats = NDArray[np.float64]
 ScorerOf = Callable[[Snapshot], ModelScorer]
 
 
+def model_of(scorer: ModelScorer) -> Predictor:
+    assert isinstance(scorer.predictor, Predictor)
+    return scorer.predictor
+
+
 def every(snapshot: Snapshot) -> NDArray[np.int32]:
     return np.arange(len(snapshot.nodes), dtype=np.int32)
 
@@ -138,7 +143,7 @@ def test_all_candidates_at_once_score_as_one_after_the_other(
 
 def test_an_app_learnt_from_is_told_by_trees_of_its_own(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(snapshot(1))
-    without = replace(scorer, predictor=replace(scorer.predictor, familiar=None))
+    without = replace(scorer, predictor=replace(model_of(scorer), familiar=None))
     nodes = every(scorer.snapshot)
 
     assert (score(scorer, nodes, "web").mean != score(without, nodes, "web").mean).any()
@@ -208,7 +213,7 @@ def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_ask
 
     found = list(scorer.compare_each(some, nodes, limit=limit))
 
-    assert scorer.predictor.terms is not None
+    assert model_of(scorer).terms is not None
     for newcomer, compared in zip(some, found, strict=True):
         scores = scorer.score(newcomer, nodes, now_us=NOW_US)
         assert compared.choice.tolist() == scores.choice.tolist()
@@ -236,7 +241,7 @@ def test_trees_are_asked_of_residents_once_before_and_once_for_all_newcomers_whe
     scorer_of: ScorerOf,
 ) -> None:
     scorer = scorer_of(snapshot(3, missing=0.0))
-    counted = Counted(scorer.predictor)
+    counted = Counted(model_of(scorer))
     counting = replace(scorer, predictor=counted)
 
     found = list(counting.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
@@ -247,7 +252,7 @@ def test_trees_are_asked_of_residents_once_before_and_once_for_all_newcomers_whe
 
 def test_of_a_single_newcomer_trees_are_asked_about_everybody_at_once(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(snapshot(3, missing=0.0))
-    counted = Counted(scorer.predictor)
+    counted = Counted(model_of(scorer))
 
     list(replace(scorer, predictor=counted).compare_each([Newcomer("web")], every(scorer.snapshot), limit=1e6))
 
@@ -257,7 +262,7 @@ def test_of_a_single_newcomer_trees_are_asked_about_everybody_at_once(scorer_of:
 
 def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(snapshot(2))
-    older = replace(scorer, predictor=replace(scorer.predictor, terms=None))
+    older = replace(scorer, predictor=replace(model_of(scorer), terms=None))
 
     [one], [other] = (s.compare_each([Newcomer("web")], every(s.snapshot), limit=2.0) for s in (scorer, older))
 

@@ -1,0 +1,109 @@
+"""Manifests, read without any tool: what our kustomizations name, generate and replace, and nothing else."""
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Manifest = dict[str, Any]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+EXAMPLE = DEPLOY / "kubernetes" / "example"
+BASE = DEPLOY / "kubernetes" / "base"
+WORKLOADS = ("Deployment", "StatefulSet", "Job")
+DEFAULT_ACCOUNT = "default"
+
+
+def read(folder: Path) -> list[Manifest]:
+    """Everything that a kustomization makes, but for namespaces, images and hashes in names."""
+    of = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    found: list[Manifest] = []
+    for name in of.get("resources", ()):
+        path = folder / name
+        found += read(path) if path.is_dir() else list(yaml.safe_load_all(path.read_text()))
+    for generated in of.get("configMapGenerator", ()):
+        _generate(found, folder, generated)
+    parts = [_component(folder / name) for name in of.get("components", ())]
+    found += [manifest for resources, _ in parts for manifest in resources]
+    for patch in (*(patch for _, patches in parts for patch in patches), *of.get("patches", ())):
+        _patch(found, patch)
+    return deepcopy(found)  # no two share what an anchor or a generator made
+
+
+def _component(folder: Path) -> tuple[list[Manifest], list[Any]]:
+    of = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    files = (folder / name for name in of["resources"])
+    return [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())], of["patches"]
+
+
+def _generate(found: list[Manifest], folder: Path, of: Any) -> None:
+    data = {name: (folder / name).read_text() for name in of.get("files", ())}
+    for name in of.get("envs", ()):
+        lines = (line for line in (folder / name).read_text().splitlines() if line and not line.startswith("#"))
+        data |= dict(line.split("=", 1) for line in lines)
+    if of.get("behavior") == "merge":
+        [before] = (one for one in named(found, "ConfigMap") if one["metadata"]["name"] == of["name"])
+        before["data"] |= data
+        return
+    labels = of.get("options", {}).get("labels", {})
+    metadata = {"name": of["name"], "labels": labels}
+    found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _patch(found: list[Manifest], patch: Any) -> None:
+    of = patch["target"]
+    for manifest in named(found, of["kind"]):
+        if re.fullmatch(of["name"], manifest["metadata"]["name"]):
+            for step in yaml.safe_load(patch["patch"]):
+                *way, last = step["path"].strip("/").split("/")
+                at: Any = manifest
+                for word in way:
+                    at = at[int(word) if word.isdecimal() else word]
+                at[last] = step["value"]
+
+
+def named(found: list[Manifest], *kinds: str) -> list[Manifest]:
+    """Those of some kinds."""
+    return [manifest for manifest in found if manifest["kind"] in kinds]
+
+
+def name_of(manifest: Manifest) -> str:
+    """As complaints call it."""
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+def pods(found: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
+    """The pod of each workload, with the workload's name."""
+    for manifest in named(found, *WORKLOADS):
+        yield name_of(manifest), manifest["spec"]["template"]
+
+
+def containers(pod: Manifest) -> list[Manifest]:
+    """All of a pod's, those that go before included."""
+    return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def matches(selector: Manifest, labels: Manifest) -> bool:
+    """Whether a selector selects who has these labels; an empty one selects all."""
+    exact = all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+    rules = selector.get("matchExpressions", ())
+    return exact and all(rule["operator"] == "In" and labels.get(rule["key"]) in rule["values"] for rule in rules)
+
+
+def selected(found: list[Manifest], selector: Manifest) -> list[Manifest]:
+    """Pods that a selector selects."""
+    return [pod for _, pod in pods(found) if matches(selector, pod["metadata"]["labels"])]
+
+
+def environment(found: list[Manifest], container: Manifest) -> dict[str, str]:
+    """Variables of a container; of a Secret's key, something of its kind."""
+    maps = {one["metadata"]["name"]: one["data"] for one in named(found, "ConfigMap")}
+    told: dict[str, str] = {}
+    for source in container.get("envFrom", ()):
+        told |= maps.get(source["configMapRef"]["name"], {})
+    for variable in container.get("env", ()):
+        told[variable["name"]] = variable.get("value", "postgresql://cohabit@db.example:5432/cohabit")
+    return told
