@@ -67,20 +67,21 @@ HOURLY = {
         HEAVY,
         always=True,
     ),
+    "drift": Command(
+        ("drift",),
+        "Do labels still bear the current model out, and how far is it served from now on? Asked before bounds follow "
+        "the labels. **Fails when they do not**: look at what changed, then at the newest run of `cohabit_training`; "
+        "`cohabit models rollback` goes back to the models before. Fails, too, until a bundle is current.",
+        30,
+        retries=1,
+    ),
     "recalibrate": Command(
         ("recalibrate",),
         "Lets bounds follow the labels that came. Without newer labels nothing happens. Fails until a bundle is "
         "current: `cohabit train` makes the first one.",
         30,
         HEAVY,
-    ),
-    "drift": Command(
-        ("drift",),
-        "Do labels still bear the current model out, and how far is it served from now on? **Fails when they do "
-        "not**: look at what changed, then at the newest run of `cohabit_training`; `cohabit models rollback` goes "
-        "back to the models before.",
-        30,
-        retries=1,
+        always=True,
     ),
     "compact": Command(("lake", "compact"), "Puts few files of the lake in the place of many; rows stay the same.", 60),
     "outcomes": Command(

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from airflow.providers.standard.operators.bash import BashOperator
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.latest_only import LatestOnlyOperator
 from airflow.providers.standard.sensors.bash import BashSensor
 from airflow.sdk import DAG, Context, CronDataIntervalTimetable, TriggerRule, Variable
@@ -67,6 +68,11 @@ def asking(name: str, command: Command) -> BashSensor:
 def newest_only(name: str) -> LatestOnlyOperator:
     """A task after which a run goes on only where no newer interval is over; one started by hand always does."""
     return LatestOnlyOperator(task_id=name, doc_md=newest_only.__doc__, pool=LIGHT, **_tries(10, 3))
+
+
+def whole(name: str) -> EmptyOperator:
+    """Does nothing, after all others: a run in which one of them failed has failed, whatever came after that one."""
+    return EmptyOperator(task_id=name, doc_md=whole.__doc__, pool=LIGHT, **_tries(10, 1))
 
 
 def _how(command: Command) -> dict[str, object]:

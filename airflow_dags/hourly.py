@@ -5,9 +5,10 @@ Nothing is caught up with: features cover all that landed, so the newest hour do
 
 from airflow.sdk import chain
 from cohabit_commands import HOURLY
-from cohabit_tasks import schedule, tasks
+from cohabit_tasks import schedule, tasks, whole
 
 with schedule("cohabit_hourly", "15 * * * *", __doc__) as dag:
     task = tasks(HOURLY)
-    chain(task["skew"], task["features"], task["recalibrate"], task["drift"])
+    chain(task["skew"], task["features"], task["drift"], task["recalibrate"])
     chain(task["features"], task["outcomes"])
+    chain(list(task.values()), whole("whole"))

@@ -77,6 +77,15 @@ def test_served_scores_are_looked_at_before_profiles_are_rebuilt_which_happens_w
     assert (task["after"], task["rule"]) == (["skew"], "all_done")
 
 
+def test_the_model_is_looked_at_before_bounds_follow_labels_and_a_run_with_an_alarm_has_failed(
+    tasks: dict[str, Any],
+) -> None:
+    hourly = {name.partition(".")[2]: task for name, task in tasks.items() if name.startswith("cohabit_hourly.")}
+
+    assert (hourly["recalibrate"]["after"], hourly["recalibrate"]["rule"]) == (["drift"], "all_done")
+    assert (hourly["whole"]["after"], hourly["whole"]["rule"]) == (sorted(hourly.keys() - {"whole"}), "all_success")
+
+
 def test_airflow_fills_in_the_interval_and_quotes_what_variables_hold(tasks: dict[str, Any]) -> None:
     words = {name: shlex.split(task["line"])[2:] for name, task in tasks.items() if task["line"]}
 

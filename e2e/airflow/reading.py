@@ -68,7 +68,7 @@ def _task(dag: DAG, task: BaseOperator) -> dict[str, object]:
         "retry_growth": task.retry_exponential_backoff,
         "timeout_s": task.execution_timeout.total_seconds() if task.execution_timeout else None,
         "pool": task.pool,
-        "rule": str(task.trigger_rule),
+        "rule": str(task.trigger_rule.value),
         "doc": task.doc_md,
         "told": bool(task.on_failure_callback),
         "after": sorted(task.upstream_task_ids),
