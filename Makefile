@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check search backtest fuzz fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=
 
 backtest: $(STAMP) ## the closed loop under all laws, and measured pairs where BENCH_DATA is set; hours; OUT=folder
 	scripts/backtest.sh $(BIN)/cohabit $(or $(OUT),backtest)
+
+soak: $(JARS) ## a live cluster is landed, served, proposed for and billed for MINUTES=60; memory, errors, answer times
+	PYTHONPATH=. $(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),60)
 
 fuzz: $(STAMP) ## feed broken input to everything that reads any; MINUTES=n (30), SEED=n
 	PYTHONPATH=. $(BIN)/python tests/fuzz.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)

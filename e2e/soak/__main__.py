@@ -1,0 +1,250 @@
+"""`python -m e2e.soak`: a cluster that reports live, landed, served, proposed for and billed, for an hour.
+
+Exit 1 where a process ended, a command failed, an answer was missing or wrong, a log tells of an error, memory grew by
+more than 0.2 % an hour after warming up, or answers took much longer at the end than at the beginning.
+"""
+
+import re
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic, sleep, time
+
+import numpy as np
+
+from cohabit.console import console, show_error, show_table
+from e2e.soak.asking import Asked, Scheduler, ask
+from e2e.soak.errors import SoakFailed
+from e2e.soak.line import Line, stopped
+from e2e.soak.memory import Slope, resident_bytes, slope_of
+from features.tables import TABLES
+from ingest.broker import create_topics, running_broker
+from ingest.files import Message
+from ingest.lake import Lake
+from ingest.producer import Sender
+from ingest.selection import EPOCH, FOREVER
+from ingest.simulator.messages import Message as Simulated
+from ingest.simulator.run import Plan, built_in, simulate
+
+MOST_GROWTH = 0.2
+"""Per cent an hour."""
+MOST_SLOWER = 1.5
+"""How many times as long the slowest hundredth may take in the last third as in the first."""
+SAMPLE_S = 5.0
+JUDGED = ("ingest", "refresh", "serve")
+"""Of which memory is judged. That of a JVM goes up to what it may have; it is told."""
+HISTORY_H = 2.0
+
+
+@dataclass
+class Watched:
+    """Memory by process, and what went wrong."""
+
+    at_s: dict[str, list[float]] = field(default_factory=dict)
+    held: dict[str, list[float]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run everything; the exit code."""
+    arguments = _parser().parse_args(words)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="cohabit-soak-") as name,
+            running_broker(Path(name) / "broker") as broker,
+        ):
+            create_topics(broker.bootstrap)
+            line = Line(Path(name), broker.bootstrap, "sim")
+            with stopped(line):
+                return _soak(line, arguments)
+    except SoakFailed as error:
+        show_error(error)
+        return 1
+
+
+def _soak(line: Line, arguments: Namespace) -> int:
+    now = datetime.now(UTC).replace(microsecond=0)
+    plan = Plan(
+        nodes=arguments.nodes,
+        apps=12,
+        per_node=8,
+        hours=HISTORY_H + arguments.minutes / 60 + 1,
+        start=now - timedelta(hours=HISTORY_H),
+    )
+    stop, watched, asked = Event(), Watched(), Asked()
+    sending = Thread(target=_send, args=(line.bootstrap, plan, stop, watched), daemon=True)
+    sending.start()
+    port = _begin(line, arguments)
+    nodes, apps = [f"node-{i:04d}" for i in range(plan.nodes)], [f"app-{i:03d}" for i in range(plan.apps)]
+    asking = Thread(target=ask, args=(Scheduler(port, nodes, apps, arguments.rate), stop, asked), daemon=True)
+    working = Thread(target=_work, args=(line, arguments.every * 60, stop, watched), daemon=True)
+    asking.start()
+    working.start()
+    try:
+        _watch(line, arguments.minutes * 60, watched)
+    finally:
+        stop.set()
+        for thread in (asking, working, sending):
+            thread.join(120)
+    watched.errors += line.complaints() + [f"answer: {one}" for one in asked.errors]
+    return _judge(watched, asked, arguments)
+
+
+def _begin(line: Line, arguments: Namespace) -> int:
+    """From nothing to a server that advises; its port for schedulers."""
+    console.print("landing two hours of history, learning from it")
+    line.must("store", "migrate")
+    line.start("ingest", "ingest")
+    _until(lambda: _landed(line), 180, "history lands")
+    line.must("features")
+    line.must("train")
+    if arguments.spark:
+        line.start("spark", "features", "--tell")
+    line.start("refresh", "refresh", *(["--told"] if arguments.spark else []))
+    _until((line.folder / "snapshots").is_dir, 180, "a snapshot is published")
+    line.start("serve", "serve", "--port", "0", "--scheduler-port", "0")
+    log = line.folder / "serve.log"
+    _until(lambda: len(re.findall(r"http://[\d.]+:(\d+)", log.read_text())) >= 2, 60, "the server listens")
+    return int(re.findall(r"http://[\d.]+:(\d+)", log.read_text())[1])
+
+
+def _landed(line: Line) -> bool:
+    """Whether nothing of the history is still on its way."""
+    before = _rows(line)
+    sleep(10)
+    return before > 0 and _rows(line) < before * 1.05
+
+
+def _rows(line: Line) -> int:
+    return Lake.open(str(line.folder / "lake"), TABLES).count("usage", EPOCH, FOREVER)
+
+
+def _send(bootstrap: str, plan: Plan, stop: Event, watched: Watched) -> None:
+    """What is past at once, the rest as it comes."""
+    try:
+        with closing(Sender(bootstrap)) as sender:
+            for message in chain.from_iterable(messages for messages, _ in simulate(plan, *built_in(plan))):
+                if stop.wait(max(0.0, message.arrived_ms / 1000 - time())):
+                    return
+                sender.send(message.topic, _message(message))
+    except Exception as error:  # noqa: BLE001 - told at the end, whatever it was
+        watched.errors.append(f"sender: {error!r}")
+
+
+def _message(one: Simulated) -> Message:
+    return Message(one.arrived_ms, one.key, one.value)
+
+
+def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
+    """What schedules run hourly and daily, much more often."""
+    month = f"{datetime.now(UTC):%Y-%m}"
+    book = line.folder / "book.toml"
+    book.write_text(line.must("bill", "propose-book").replace("2026-12", month))
+    _write_bill(line, month)
+    commands = (
+        ("features",),
+        ("drift",),
+        ("recalibrate",),
+        ("propose",),
+        ("bill", "meter"),
+        ("bill", "propose-book", str(book), "--preview", month),
+        ("lake", "compact", "--grace", "0.1"),
+    )
+    while not stop.is_set():
+        began = monotonic()
+        for words in commands:
+            if stop.is_set():
+                return
+            code, seconds, told = line.run(*words)
+            console.print(f"  {datetime.now(UTC):%H:%M:%S} cohabit {' '.join(words[:2])}: {code}, {seconds:.1f} s")
+            if code and words[0] not in {"drift", "recalibrate"}:
+                watched.errors.append(f"cohabit {' '.join(words[:2])} ended with {code}: {told.strip()[-300:]}")
+        stop.wait(max(0.0, every_s - (monotonic() - began)))
+
+
+def _write_bill(line: Line, month: str) -> None:
+    """What the pools of the simulated cluster cost in a month."""
+    start = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+    end = (start + timedelta(days=32)).replace(day=1)
+    pools = ("epyc-a@z0", "xeon-b@z1", "arm-c@z2")
+    rows = [f"{pool},{start:%Y-%m-%d},{end:%Y-%m-%d},1000,EUR" for pool in pools]
+    path = line.folder / "bill.csv"
+    path.write_text("\n".join(["pool,start,end,cost,currency", *rows, ""]))
+    line.must("bill", "import", str(path), "--name", "soak")
+
+
+def _watch(line: Line, seconds: float, watched: Watched) -> None:
+    """Look at memory until the time is over.
+
+    Raises:
+        SoakFailed: a process ended.
+    """
+    began = monotonic()
+    while (since := monotonic() - began) < seconds:
+        if dead := line.dead():
+            raise SoakFailed(f"{', '.join(dead)} ended after {since / 60:.0f} minutes")
+        for name, pid in line.pids().items():
+            watched.at_s.setdefault(name, []).append(since)
+            watched.held.setdefault(name, []).append(float(resident_bytes(pid)))
+        sleep(SAMPLE_S)
+
+
+def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
+    warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
+    slopes = {name: _slope(watched, name, warm) for name in sorted(watched.held)}
+    known = {name: one for name, one in slopes.items() if one is not None}
+    rows = [
+        (name, f"{np.mean(watched.held[name]) / 2**20:,.0f} MiB", f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})")
+        for name, s in known.items()
+    ]
+    show_table(f"memory after {arguments.warm_up:g} minutes", ("process", "holds", "% an hour"), rows)
+    third = (end - warm) / 3
+    p99 = [asked.p99_ms(warm + i * third, warm + (i + 1) * third) for i in range(3)]
+    console.print(
+        f"{len(asked.took_s):,} answers, {len(asked.errors)} errors; p99 by third: "
+        f"{', '.join(f'{one:.1f} ms' for one in p99)}"
+    )
+    for error in watched.errors[:20]:
+        console.print(f"error: {error}")
+    grew = [name for name, s in known.items() if name.split(",")[0] in JUDGED and s.value > MOST_GROWTH]
+    slower = not p99[2] <= MOST_SLOWER * max(p99[0], 1.0)
+    console.print(f"grew: {', '.join(grew) or 'nothing'}; errors: {len(watched.errors)}; slower: {slower}")
+    return 1 if grew or watched.errors or slower else 0
+
+
+def _slope(watched: Watched, name: str, warm: float) -> Slope | None:
+    """Of a process that was there all the time after warming up."""
+    at, held = np.array(watched.at_s[name]), np.array(watched.held[name])
+    later = (at >= warm) & (held > 0)
+    there = later.sum() >= 0.9 * (max(max(v) for v in watched.at_s.values()) - warm) / (SAMPLE_S * 1.2)
+    return slope_of(at[later], held[later], np.random.default_rng(0)) if there and later.sum() > 10 else None
+
+
+def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:
+    began = monotonic()
+    while not so():
+        if monotonic() - began > limit_s:
+            raise SoakFailed(f"waited {limit_s:.0f} s in vain until {what}")
+        sleep(1.0)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="python -m e2e.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="for how long")
+    parser.add_argument("--warm-up", type=float, default=15.0, help="minutes that are not judged")
+    parser.add_argument("--rate", type=float, default=20.0, help="questions a second")
+    parser.add_argument("--nodes", type=int, default=30, help="of the cluster")
+    parser.add_argument("--every", type=float, default=5.0, help="minutes between rounds of scheduled commands")
+    parser.add_argument("--spark", action="store_true", help="let Spark tell minutes as they grow")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Soak: how surely memory grows is told from samples that hang together."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2e.soak.asking import Asked
+from e2e.soak.memory import resident_bytes, slope_of
+
+SECONDS = np.arange(0.0, 3600.0, 5.0)
+
+
+def wandering(seed: int) -> np.ndarray:
+    """Memory that comes and goes, and stays."""
+    rng = np.random.default_rng(seed)
+    steps = rng.normal(size=len(SECONDS))
+    held = np.zeros(len(SECONDS))
+    for i in range(1, len(held)):
+        held[i] = 0.95 * held[i - 1] + steps[i]
+    return 1e8 + 2e5 * held
+
+
+@given(st.floats(0.5, 20.0), st.integers(0, 1000))
+def test_growth_is_found_within_its_interval(percent: float, seed: int) -> None:
+    held = wandering(seed)
+    held = held + 1e6 * percent * (SECONDS - SECONDS.mean()) / 3600
+    found = slope_of(SECONDS, held, np.random.default_rng(0))
+    assert found.low <= found.value <= found.high
+    assert abs(found.value - percent) < 1.5
+
+
+def test_what_stays_is_told_not_to_grow_most_of_the_time() -> None:
+    found = [slope_of(SECONDS, wandering(seed), np.random.default_rng(0)) for seed in range(40)]
+    assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.75
+
+
+def test_constant_memory_has_no_slope() -> None:
+    found = slope_of(SECONDS, np.full(len(SECONDS), 5e7), np.random.default_rng(0))
+    assert (found.value, found.low, found.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+
+
+def test_a_process_that_is_gone_holds_nothing() -> None:
+    assert resident_bytes(os.getpid()) > 1e6
+    assert resident_bytes(2**22 + 1) == 0
+
+
+def test_the_slowest_hundredth_is_of_its_own_stretch_of_time() -> None:
+    asked = Asked(at_s=[1.0, 2.0, 11.0], took_s=[0.001, 0.001, 0.5])
+    assert asked.p99_ms(0, 10) == pytest.approx(1.0)
+    assert asked.p99_ms(10, 20) == pytest.approx(500.0)
+    assert np.isnan(asked.p99_ms(20, 30))
