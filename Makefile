@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-kustomize e2e-volcano
+.PHONY: help setup demo test laws check search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests re
 
 e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
 	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+
+e2e-airflow: $(STAMP) ## a real Airflow runs every DAG on a small site, with commands killed mid-way; some ten minutes
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.airflow
 
 search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
 	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))

@@ -103,6 +103,26 @@ def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
     return found
 
 
+def back_up_once(places: Places, folder: Path, progress: Progress) -> Manifest:
+    """As `back_up`, for whoever runs it again: a backup that is there stays, one that was not finished is begun anew.
+
+    It is made beside its folder, whose name appears once it is whole.
+
+    Raises:
+        NotEmpty: the folder holds something else.
+        NoBackup: what is there cannot be read.
+        StoreOutdated, NeverWhole: see `back_up`.
+    """
+    if (folder / MANIFEST).exists():
+        return _manifest(folder)
+    _refuse_filled(folder)
+    beside = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(beside, ignore_errors=True)
+    found = back_up(places, beside, progress)
+    beside.rename(folder)
+    return found
+
+
 def verify(folder: Path, progress: Progress) -> Manifest:
     """What a backup holds, after reading all of it.
 
@@ -110,14 +130,7 @@ def verify(folder: Path, progress: Progress) -> Manifest:
         NoBackup: the folder holds none, or an unfinished one.
         DamagedBackup: files are missing, or are not what was written.
     """
-    try:
-        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except OSError as error:
-        raise NoBackup(folder, error.strerror or str(error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoBackup(folder, str(error)) from error
-    if found.format != FORMAT:
-        raise NoBackup(folder, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+    found = _manifest(folder)
     done, wrong = 0, []
     for path, kept in found.files.items():
         if not _is_there(folder, path) or _kept(folder / path) != kept:
@@ -149,6 +162,19 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
     for name, target in places.folders.items():
         _put_back(folder / name, target, name, progress)
     load(places.store, folder / STORE, found.store_version)
+    return found
+
+
+def _manifest(folder: Path) -> Manifest:
+    """What a backup says that it holds."""
+    try:
+        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except OSError as error:
+        raise NoBackup(folder, error.strerror or str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NoBackup(folder, str(error)) from error
+    if found.format != FORMAT:
+        raise NoBackup(folder, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return found
 
 

@@ -34,18 +34,23 @@ def backup() -> None:
 
 @backup_app.command("make")
 @told_plainly
-def make_command(folder: Annotated[Path, typer.Argument(help="Gets the backup; empty, or not there.")]) -> None:
+def make_command(
+    folder: Annotated[Path, typer.Argument(help="Gets the backup; empty, or not there.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="For running it again: a backup that is there stays, half of one does not.")
+    ] = False,
+) -> None:
     """Copy everything while everything goes on: lake, registry, plans, lines of bills, and the store.
 
     The store is written as Parquet, so that it can be restored into SQLite or PostgreSQL alike. Who is logged in with
     a browser is left out, and so are snapshots, which `cohabit refresh` makes anew. Keep the folder as you keep the
     store: it holds digests of tokens.
     """
-    from cohabit.backing_up import back_up
+    from cohabit.backing_up import back_up, back_up_once
 
-    own = settings()
+    own, make = settings(), back_up_once if once else back_up
     with checked(own) as engine, _shown("backing up") as progress:
-        _tell("backed up", folder, back_up(_places(own, engine), folder, progress))
+        _tell("backed up", folder, make(_places(own, engine), folder, progress))
 
 
 @backup_app.command("verify")

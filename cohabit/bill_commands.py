@@ -41,6 +41,9 @@ def meter_command(
         datetime | None,
         typer.Option("--to", formats=HOUR_FORMATS, help="Not this hour any more, nor any that is not over."),
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Meter nothing, and exit 1, while some hour before --to is not over.")
+    ] = False,
     lake: LakeOption = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="With Spark; the tables are the same to the last bit.")
@@ -54,11 +57,13 @@ def meter_command(
     nodes say, or what a bill says that was imported.
     """
     from cohabit.command_parts import existing_lake
-    from cohabit.metering import hours_to_meter, meter_hours
+    from cohabit.metering import hours_to_meter, meter_hours, refuse_part
 
     own = settings()
     opened = existing_lake(own, lake)
     hours = hours_to_meter(opened, start, end, datetime.now(UTC))
+    if whole:
+        refuse_part(hours, end)
     if not hours.count:
         console.print("nothing to meter: every hour that is over was; --from meters hours again")
         return

@@ -44,6 +44,18 @@ def show_months(periods: Sequence[Period], total_micros: int) -> None:
     console.print("all postings sum to 0" if not total_micros else f"postings sum to {total_micros} instead of 0")
 
 
+def show_state(of: Period) -> None:
+    """Whether a month is closed, since when and by whom."""
+    since = f"since {datetime.fromtimestamp(of.changed_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC, by {of.changed_by}"
+    told = {
+        "open": f"{of.period} is open: cohabit bill close --month {of.period}",
+        "closing": f"{of.period} is being closed {since}: cohabit bill close --month {of.period} "
+        f"--confirm {of.digest[:12]}",
+        "closed": f"{of.period} is closed {since}",
+    }
+    console.print(told[of.state], soft_wrap=True)
+
+
 def show_draft(draft: Draft) -> None:
     """What accounts would owe, by kind; sums of pools; checks."""
     kinds = sorted({one.kind for one in draft.postings if not one.account.startswith(POOL)})

@@ -396,7 +396,7 @@ def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> Non
     are known. Labels are those of containers where your scheduler put them, so bounds come to hold on chosen nodes.
 
     Run it hourly, after `cohabit features`; `cohabit train`, daily or weekly, begins anew. The new bundle is current at
-    once and `cohabit serve` takes it up; the registry keeps three of them.
+    once and `cohabit serve` takes it up; the registry keeps three of them. Without newer labels nothing happens.
     """
     from cohabit.learn_commands import run_recalibrate
 
@@ -531,7 +531,9 @@ def skew(
     """Compute features that scores were made of again from the lake, and compare them bit by bit.
 
     `serve` keeps the features of one request in a hundred beside the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
-    when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on.
+    when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on. Exit 0, with
+    a word of it, while nothing was served. Run it before `cohabit features`, not after: that rebuilds the newest
+    profiles, and what was served with the ones before cannot be compared any more.
     """
     from cohabit.serve_commands import run_skew
 

@@ -478,6 +478,17 @@ class NotEmpty(CohabitError):
         )
 
 
+class NotOver(CohabitError):
+    """Hours are to be metered as a whole of which some are not over."""
+
+    def __init__(self, missing: int) -> None:
+        self.missing = missing
+        super().__init__(
+            f"{missing} of these hours are not over, so none was metered: an hour is over when usage came after it, or "
+            "it was a day ago; look whether `cohabit ingest` lags, and run this again"
+        )
+
+
 class NoBackup(CohabitError):
     """A folder that holds no whole backup."""
 

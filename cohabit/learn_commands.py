@@ -309,10 +309,15 @@ def _still(shelf: "Registry") -> str:
 def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
     """See `cohabit recalibrate`."""
     from cohabit.recalibrating import recalibrate
+    from models.errors import NothingNewer
 
     opened, shelf = open_lake(settings, lake), registry_of(settings, registry)
-    with console.status("following labels") as status:
-        found = recalibrate(opened, shelf, datetime.now(UTC), status.update, signer_in(settings))
+    try:
+        with console.status("following labels") as status:
+            found = recalibrate(opened, shelf, datetime.now(UTC), status.update, signer_in(settings))
+    except NothingNewer as error:
+        console.print(str(error), soft_wrap=True)
+        return
     rows = [
         (one.tier, one.platform, f"{exp(one.log_stretch):.2f}", f"{one.labels:,}") for one in found.followed.stretches
     ]
@@ -333,6 +338,8 @@ def run_search(
     from models.search import Effort, search
     from models.table import read_rows
 
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)  # before minutes are spent
     began, rows = monotonic(), read_rows(training_table(open_lake(settings, lake)))
     effort = Effort(candidates=candidates, outer=outer, inner=inner, seed=seed)
     with console.status("searching") as status:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.audit import Entry
     from advisor.ledger.closing import Closing
     from advisor.ledger.drafts import Draft
+    from advisor.ledger.periods import Period
     from advisor.pricing.book import PriceBook
     from advisor.proposals.desk import Actor
 
@@ -167,6 +168,9 @@ def close_command(
     confirm: Annotated[
         str | None, typer.Option(metavar="DRAFT", help="Bill it with this draft, for good: its name as it was printed.")
     ] = None,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Put this draft in the place of one that nobody confirmed; see below.")
+    ] = False,
     lake: LakeOption = None,
 ) -> None:
     """Begin to close a month, look at what it is to be billed with, and then close it for good.
@@ -175,6 +179,9 @@ def close_command(
     --confirm and that name the month is billed, all of it in one transaction, and never changed again. What was wrong
     in a closed month, since data came late or a bill changed, is corrected in a later one: meter it again, and name
     it with --correct.
+
+    With --renew it can be run again: a draft that comes to the same stays as it is, another one takes its place, and a
+    month that is closed stays closed.
     """
     from advisor.ledger import book_store
     from advisor.ledger.drilling import Drilling
@@ -193,13 +200,28 @@ def close_command(
             show_payables(month, found, draft.currency)
             return
         before = of.closing.one(month)
+        if renew and before.state == "closed":
+            console.print(f"{month} is closed: nothing was changed")
+            return
         refuse_unmetered(existing_lake(settings(), lake), of.closing.cluster, month, _now(of))
         refuse_unjudged(existing_lake(settings(), lake), of.closing.cluster, month, book_store.books(of.closing.engine))
         draft = _drafted(of, month, correct or [], lake)
-        after = of.closing.begin(draft, before.version, of.actor)
+        after = _renewed(of, before, draft) if renew else of.closing.begin(draft, before.version, of.actor)
         show_draft(draft)
         _tell_unjudged(of, month, lake)
     console.print(f"{month} is being closed: cohabit bill close --month {month} --confirm {after.digest[:12]}")
+
+
+@ledger_app.command("closed")
+@told_plainly
+def closed_command(month: Month) -> None:
+    """Tell whether a month is closed, since when and by whom; exit 1 while it is not."""
+    from cohabit.bill_tables import show_state
+
+    with till() as of:
+        found = of.closing.one(month)
+    show_state(found)
+    raise typer.Exit(found.state != "closed")
 
 
 @ledger_app.command("reopen")
@@ -256,6 +278,7 @@ def focus_command(
     """
     from cohabit.focus_export import export_focus
 
+    out.parent.mkdir(parents=True, exist_ok=True)
     with till() as of, console.status(f"exporting {month}") as status:
         engine, cluster = of.closing.engine, of.closing.cluster
 
@@ -266,6 +289,17 @@ def focus_command(
             engine, cluster, month, folder=of.lines, out=out, grain="hour" if hourly else "day", progress=progress
         )
     console.print(f"{rows:,} rows of FOCUS 1.2 in {out}", soft_wrap=True)
+
+
+def _renewed(of: Till, before: "Period", draft: "Draft") -> "Period":
+    """A month that is being closed with a draft; with the one that was there, where that comes to the same."""
+    from advisor.ledger.drafts import digest_of
+
+    if before.state == "closing":
+        if before.digest == digest_of(draft):
+            return before
+        before = of.closing.reopen(draft.period, before.version, of.actor)
+    return of.closing.begin(draft, before.version, of.actor)
 
 
 def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "Draft":

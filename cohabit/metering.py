@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cohabit.console import Bar, bar
-from cohabit.errors import BadOption, BillTooLarge, EmptyLake, MixedBill, NotText, OtherBill, SameBill
+from cohabit.errors import BadOption, BillTooLarge, EmptyLake, MixedBill, NotOver, NotText, OtherBill, SameBill
 from cohabit.settings import SparkSettings
 from features.bills import FOCUS, MICROS, PLAIN, bill_rows
 from features.meter import HOUR_US, Hours
@@ -53,6 +53,20 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now
             "no hour that is over lies between --from and --to: --to names the first hour that is not metered any more"
         )
     return Hours(first_us, max(0, (end_us - first_us) // HOUR_US))
+
+
+def refuse_part(hours: Hours, end: datetime | None) -> None:
+    """Nothing, if hours reach to where they should end.
+
+    Raises:
+        BadOption: it was not said where.
+        NotOver: they end before, since later ones are not over.
+    """
+    end_us = _hour_us("--to", end)
+    if end_us is None:
+        raise BadOption("--whole needs --to: the first hour that is not metered any more")
+    if (missing := (end_us - hours.start_us) // HOUR_US - hours.count) > 0:
+        raise NotOver(missing)
 
 
 def _hour_us(option: str, moment: datetime | None) -> int | None:

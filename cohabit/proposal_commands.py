@@ -1,4 +1,4 @@
-"""`cohabit propose`, `review`, `halt`, `resume`, `why`: plans for who suffers, and what people decide on them."""
+"""`cohabit propose`, `conclude`, `review`, `halt`, `resume`, `why`: plans for who suffers, and what people decide."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,6 +83,24 @@ def propose_command(
     else:
         _show(of.desk, found.plan.plan)
     show_passed_over(found.passed_over, everything=show_all)
+
+
+@proposals_app.command("conclude")
+@told_plainly
+def conclude_command(lake: LakeOption = None) -> None:
+    """Tell what came of plans that were given out an hour ago and more, and draft nothing.
+
+    Each is concluded once. `cohabit propose` and `cohabit refresh` do the same before they draft.
+    """
+    from cohabit.command_parts import existing_lake
+    from cohabit.concluding import conclude
+    from cohabit.proposal_tables import show_each
+
+    found = existing_lake(settings(), lake)
+    with opened() as of, console.status("looking what came of plans"):
+        done = conclude(found, of.desk, of.actor)
+    show_each(done)
+    console.print(f"{len(done):,} plans concluded")
 
 
 @proposals_app.command("review")

@@ -14,7 +14,7 @@ from features.catalog import RAW_NAMES, catalogue_hash
 from ingest.lake import Lake
 from models.bundle import Bundle, load_bundle, write_bundle
 from models.card import CARD, model_card
-from models.errors import NothingToFollow
+from models.errors import NothingNewer, NothingToFollow
 from models.follow import follow, needed, tracking_key
 from models.hindsight import PLACEMENT
 from models.manifest import EntryMargins, Followed
@@ -67,7 +67,8 @@ def recalibrate(
         What was followed.
 
     Raises:
-        NothingToFollow: no bundle, one without margins, or no label since.
+        NothingToFollow: no bundle, or one without margins.
+        NothingNewer: no label since.
         BundleCorrupt: the current bundle's files are not what was written.
         ChangedMeanwhile: another bundle became current meanwhile.
     """
@@ -81,8 +82,7 @@ def recalibrate(
         margins = more.margins
         found = replace(more, labels=more.labels + found.labels, held=more.held + found.held) if found else more
     if found is None:
-        told = f"the lake has no label of a window after {until:%Y-%m-%d %H:%M} UTC"
-        raise NothingToFollow(told, "run `cohabit features` over newer samples, then again")
+        raise NothingNewer(until)
     trained = trained_name(bundle.directory.name)
     name = f"{trained}{FOLLOWED}{now:%Y%m%dT%H%M%S}"
     _write(bundle, margins, registry.root / name, sign)

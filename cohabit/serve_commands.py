@@ -130,14 +130,24 @@ def source_of(settings: Settings, registry: Path | None = None, snapshots: Path 
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
-    """See `cohabit skew`; whether enough is equal."""
+    """See `cohabit skew`; whether enough is equal, or nothing was served."""
     from cohabit.drifting import keep_skew
-    from cohabit.skew import LIMIT, compare, read_served
+    from cohabit.errors import NothingServed
+    from cohabit.skew import LIMIT, comparable, compare, read_served
     from cohabit.workers import SERVED
 
-    served = read_served((snapshots or settings.snapshots) / SERVED)[-newest:]
+    opened = existing_lake(settings, lake)
+    try:
+        kept = read_served((snapshots or settings.snapshots) / SERVED)
+    except NothingServed as error:
+        console.print(f"nothing to compare: {error}", soft_wrap=True)
+        return True
+    served = comparable(kept, opened)[-newest:]
+    if not served:
+        console.print(f"nothing to compare: profiles of all {len(kept):,} vectors were rebuilt since", soft_wrap=True)
+        return True
     with console.status(f"computing {len(served):,} feature vectors again"):
-        skew = compare(served, existing_lake(settings, lake))
+        skew = compare(served, opened)
     keep_skew(registry_of(settings), skew.share, datetime.now(UTC))
     console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")
     for name, times in skew.differing.most_common(MOST_DIFFERING):

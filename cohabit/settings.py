@@ -23,8 +23,8 @@ from cohabit.webhook import checked_webhook
 
 PREFIX = "COHABIT_"
 MOST_WORKERS = 64
-OUTSIDE = ("COHABIT_CACHE",)
-"""Variables with the prefix that are not settings: where downloads are kept."""
+OUTSIDE = ("COHABIT_CACHE", "COHABIT_BIN", "COHABIT_DAGS_SINCE", "COHABIT_DAGS_RETRY_S", "COHABIT_DAGS_ASK_S")
+"""Variables with the prefix that are not settings: where downloads are kept, and what DAGs of Airflow read."""
 
 
 class Branch(BaseModel):

@@ -22,6 +22,7 @@ from advisor.scoring import newcomer_features
 from advisor.snapshot import Snapshot
 from cohabit.errors import NothingServed, UnreadableServed
 from cohabit.live_state import BEGIN_US, KEEP_US
+from features.arrow import micros
 from features.catalog import RAW_NAMES
 from features.live import live_view, state_by
 from features.node_state import Facts
@@ -95,6 +96,15 @@ def _parse(path: Path, line: bytes) -> Served:
     if len(served.features) != len(RAW_NAMES):
         raise UnreadableServed(path, f"{len(served.features)} features, the catalogue has {len(RAW_NAMES)}")
     return served
+
+
+def comparable(served: Sequence[Served], lake: Lake) -> list[Served]:
+    """Those that were made with profiles which the lake still has.
+
+    The newest profiles are as of the newest sample, and the next `cohabit features` puts later ones in their place.
+    """
+    kept = {0, *micros(lake.read("profiles", columns=["as_of"])["as_of"]).tolist()}
+    return [one for one in served if one.profiles_us in kept]
 
 
 def compare(served: Sequence[Served], lake: Lake) -> Skew:

@@ -1,5 +1,6 @@
 """Errors of the models package, one class per action a caller can take."""
 
+from datetime import datetime
 from pathlib import Path
 
 
@@ -124,6 +125,17 @@ class NothingToFollow(ModelsError):
     def __init__(self, reason: str, remedy: str) -> None:
         self.reason, self.remedy = reason, remedy
         super().__init__(f"margins stay as they are: {reason}; {remedy}")
+
+
+class NothingNewer(NothingToFollow):
+    """Every label there is was followed already."""
+
+    def __init__(self, until: datetime) -> None:
+        self.until = until
+        super().__init__(
+            f"the lake has no label of a window after {until:%Y-%m-%d %H:%M} UTC",
+            "run `cohabit features` over newer samples, then again",
+        )
 
 
 class ChangedMeanwhile(ModelsError):

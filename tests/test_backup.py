@@ -19,7 +19,7 @@ from advisor.ledger import book_store, ledger_store
 from advisor.ledger.closing import Closing
 from advisor.pricing.book import HOUR_US
 from advisor.store import METADATA, SESSIONS, migrate, open_store, reading, writing
-from cohabit.backing_up import MANIFEST, Places, back_up, restore, verify
+from cohabit.backing_up import MANIFEST, Places, back_up, back_up_once, restore, verify
 from cohabit.billing import draft_of
 from cohabit.errors import DamagedBackup, NeverWhole, NoBackup, NotEmpty
 from cohabit.explaining import explain
@@ -159,6 +159,22 @@ def test_nothing_is_ever_overwritten(site: Places, tmp_path: Path) -> None:
     with pytest.raises(StoreNotEmpty, match="point COHABIT_STORE at an empty database"):
         restore(places_in(tmp_path / "new", site.store), folder, quietly)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_backup_is_made_once_however_often_and_half_of_one_begins_anew(site: Places, tmp_path: Path) -> None:
+    folder, half = tmp_path / "2026-11-24", tmp_path / ".2026-11-24.unfinished"
+    (half / "store").mkdir(parents=True)
+    (half / "store" / "tokens.parquet").write_bytes(b"half")
+
+    first = back_up_once(site, folder, quietly)
+    again = back_up_once(site, folder, quietly)
+
+    assert again == first == verify(folder, quietly)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").write_text("x")
+    with pytest.raises(NotEmpty, match="nothing is ever overwritten"):
+        back_up_once(site, tmp_path / "mine", quietly)
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone", "outside"])

@@ -79,6 +79,21 @@ def test_hours_that_are_not_over_are_not_metered_whatever_is_named(folder: Path)
         hours_to_meter(lake, PLAN.start + 2 * hour, PLAN.start + 3 * hour, PLAN.start + 3 * hour)
 
 
+def test_hours_are_metered_as_a_whole_or_not_at_all_when_told_so(folder: Path, bill: Run) -> None:
+    first, hour = PLAN.start, timedelta(hours=1)
+    lake = Lake.open(folder / "lake", TABLES)
+
+    early = bill("meter", "--from", f"{first:%Y-%m-%dT%H}", "--to", "2100-01-01", "--whole")
+
+    assert early[0] == 1, early
+    assert "of these hours are not over, so none was metered" in early[1]
+    assert not list(lake.range_parts("metered"))
+    whole = bill("meter", "--from", f"{first:%Y-%m-%dT%H}", "--to", f"{first + 2 * hour:%Y-%m-%dT%H}", "--whole")
+    assert whole[0] == 0, whole
+    assert "2 hours" in whole[1]
+    assert "--whole needs --to" in bill("meter", "--whole")[1]
+
+
 def test_an_hour_of_which_pools_were_not_told_is_metered_again(folder: Path, bill: Run) -> None:
     start, hour, now = PLAN.start, timedelta(hours=1), PLAN.start + timedelta(hours=2.5)
     bill("meter", "--to", f"{start + hour:%Y-%m-%dT%H}")

@@ -110,3 +110,16 @@ def test_the_command_tells_how_bounds_held(lake: Lake, registry: Registry) -> No
     assert ran.exit_code == 0, ran.output
     assert "lay below the bound as it was trained, 0.9 is promised" in words
     assert "-until-" in words.replace(" ", "")
+
+
+def test_the_command_run_again_changes_nothing_and_is_well(lake: Lake, registry: Registry) -> None:
+    """Whoever was killed after the bundle was made runs it again."""
+    words = ["recalibrate", "--lake", str(lake.root), "--registry", str(registry.root)]
+    CliRunner().invoke(app, words)
+    before = registry.names()
+
+    again = CliRunner().invoke(app, words)
+
+    assert again.exit_code == 0, again.output
+    assert "margins stay as they are: the lake has no label of a window after" in " ".join(again.output.split())
+    assert registry.names() == before

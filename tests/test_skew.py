@@ -10,16 +10,19 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 from sampled import placement_messages, sample_messages
+from typer.testing import CliRunner
 
 import advisor.served
 from advisor.newcomers import Newcomer
 from advisor.served import ServedLog
 from advisor.snapshot import Snapshot
+from cohabit.cli import app
 from cohabit.command_parts import TOPICS
 from cohabit.errors import NothingServed, UnreadableServed
 from cohabit.live_state import LiveState
 from cohabit.simulation import simulate_into
-from cohabit.skew import LIMIT, compare, read_served
+from cohabit.skew import LIMIT, comparable, compare, read_served
+from cohabit.workers import SERVED
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
@@ -130,3 +133,29 @@ def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text('{"cluster": "c"}\n')
     with pytest.raises(UnreadableServed, match="not a log of served features"):
         read_served(tmp_path)
+
+
+def test_the_command_is_well_while_nothing_was_served(lake: Lake, tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["skew", "--lake", str(lake.root), "--snapshots", str(tmp_path)])
+
+    assert ran.exit_code == 0, ran.output
+    assert "nothing to compare" in ran.output
+    assert "SERVED_SHARE" in ran.output
+
+
+def test_what_was_served_with_profiles_that_were_rebuilt_since_is_no_skew(
+    served: Path, lake: Lake, tmp_path: Path
+) -> None:
+    """The newest profiles are as of the newest sample; the next rebuild has later ones instead."""
+    vectors = read_served(served)
+    assert comparable(vectors, lake) == vectors
+    rebuilt = Lake.open(tmp_path / "lake", TABLES)
+    (tmp_path / "snapshots").mkdir()
+    (tmp_path / "snapshots" / SERVED).symlink_to(served)
+
+    ran = CliRunner().invoke(
+        app, ["skew", "--lake", str(rebuilt.root), "--snapshots", str(tmp_path / "snapshots")], env={"COLUMNS": "300"}
+    )
+
+    assert ran.exit_code == 0, ran.output
+    assert f"profiles of all {len(vectors):,} vectors were rebuilt since" in ran.output

@@ -307,6 +307,24 @@ def test_who_drafts_by_hand_is_told_what_came_of_earlier_plans(place: Place) -> 
     assert "nothing was measured" in told
 
 
+def test_what_came_of_plans_is_told_once_without_drafting_another(place: Place) -> None:
+    place.run("propose")
+    plan = place.plan()
+    place.run("review", plan, "--approve", "all")
+    place.run("export", plan)
+    assert "0 plans concluded" in place.run("conclude")  # it was given out only now
+    long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
+    with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
+        connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
+
+    told, again = place.run("conclude"), place.run("conclude")
+
+    assert f"{plan}  expired, version 4" in told
+    assert "1 plans concluded" in told
+    assert again.split() == ["0", "plans", "concluded"]
+    assert place.plan() == plan
+
+
 @pytest.fixture
 def hook() -> Iterator[tuple[str, list[dict[str, object]]]]:
     """A server that keeps what it is told."""

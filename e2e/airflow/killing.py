@@ -1,0 +1,81 @@
+"""Killing: a task's command is killed mid-way, and what its next try leaves is held against a run that never was."""
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from time import sleep
+
+from e2e.airflow.site import POLL_S, Site
+from features.tables import TABLES
+from ingest.lake import Lake
+
+Digest = tuple[int, str]
+"""Of a table: its rows, and what is in them whatever their order."""
+
+
+@contextmanager
+def killed(site: Site, words: Sequence[str], after_s: float) -> Iterator[Event]:
+    """Within the block the first command of a site that begins so is killed once it has run for so long; then set."""
+    done, over = Event(), Event()
+
+    def killer() -> None:
+        while not over.wait(POLL_S):
+            for pid in _running(site, words):
+                sleep(after_s)
+                if pid in _running(site, words):
+                    os.kill(pid, signal.SIGKILL)
+                    done.set()
+                return
+
+    thread = Thread(target=killer)
+    thread.start()
+    try:
+        yield done
+    finally:
+        over.set()
+        thread.join()
+
+
+def _running(site: Site, words: Sequence[str]) -> list[int]:
+    """Processes of a site that run a command."""
+    wanted, here = "\0".join(("-m", "cohabit", *words)), f"COHABIT_LAKE={site.settings['COHABIT_LAKE']}\0"
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (place / "cmdline").read_text() and here in (place / "environ").read_text(errors="replace"):
+                found.append(int(place.name))
+        except OSError:  # it has ended, or is somebody else's
+            continue
+    return found
+
+
+def tables_of(lake: Lake, names: Sequence[str] = tuple(TABLES)) -> dict[str, Digest]:
+    """Each table that has rows."""
+    return {name: found for name in names if (found := _digest(lake, name))[0]}
+
+
+def _digest(lake: Lake, name: str) -> Digest:
+    facts, rows = TABLES[name], lake.read(name)
+    keys = [column for column in dict.fromkeys((facts.time, *facts.key)) if column in rows.column_names]
+    ordered, digest = rows.sort_by([(key, "ascending") for key in keys]), hashlib.sha256()
+    for column in ordered.column_names:
+        digest.update(repr((column, ordered[column].to_pylist())).encode())
+    return rows.num_rows, digest.hexdigest()
+
+
+def models_of(site: Site) -> dict[str, str]:
+    """Every model of a site's bundles: SHA-256 by bundle and file, but for what tells when it was made."""
+    registry = site.folder / "registry"
+    return {
+        str(path.relative_to(registry)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(registry.rglob("*.onnx"))
+    }
+
+
+def differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    """Names under which two tell something else."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
