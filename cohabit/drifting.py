@@ -84,7 +84,7 @@ def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> Dr
         stability=_stability(bundle, table),
         age=now - bundle.manifest.training_window[1],
         most_age=how.most_age,
-        equal=_skew(registry),
+        equal=last_skew(registry),
     )
     said = served_by(bundle, table, followed=True)
     by_load = _by_load(bundle, table)
@@ -151,7 +151,7 @@ def _stability(bundle: Bundle, table: pa.Table) -> dict[str, float]:
     return {name: stability_index(reference.features[name], floats(table[name])) for name in WATCHED}
 
 
-def _skew(registry: Registry) -> float | None:
+def last_skew(registry: Registry) -> float | None:
     """Of the last comparison; None before the first one, or where it cannot be read."""
     try:
         return LastSkew.model_validate_json((registry.root / SKEW).read_bytes()).share

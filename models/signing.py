@@ -57,12 +57,13 @@ def signer_of(file: Path) -> Callable[[bytes], bytes]:
     Raises:
         BadKey: the file holds no such key.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         key = load_pem_private_key(file.read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise BadKey(file, _reason(error)) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise BadKey(file, "it is a key of another kind")
@@ -88,12 +89,13 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
 
 
 def _public(path: Path) -> bytes:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
         key = load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise BadKey(path, _reason(error)) from error
     if not isinstance(key, Ed25519PublicKey):
         raise BadKey(path, "it is a key of another kind")

@@ -19,6 +19,7 @@ EACH = 100
 READERS = {
     *("ingest.decode.formats", "ingest.decode.native", "ingest.mapping", "ingest.traces.run"),
     *("ingest.kube.feed", "ingest.kube.follow", "features.bills", "models.bundle", "models.manifest"),
+    *("models.registry", "models.drift_status", "models.history", "models.signing", "cohabit.drifting"),
     *("advisor.api.app", "advisor.oidc", "advisor.snapshot", "advisor.advised", "advisor.diagnosis.told"),
     *("advisor.remedies.kept", "advisor.pricing.book_text", "advisor.pricing.lines", "advisor.pricing.line_file"),
     *("advisor.ledger.books", "advisor.ledger.drafts", "advisor.proposals.plans"),

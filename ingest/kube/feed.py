@@ -188,7 +188,9 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
             loaders.load_incluster_config(client_configuration=settings)
         else:
             loaders.load_kube_config(path, context, client_configuration=settings, persist_config=False)
-    except (config.ConfigException, YAMLError, TypeError) as error:  # TypeError: the file is YAML, but no configuration
+    except (config.ConfigException, YAMLError) as error:
         raise NoCluster(str(error)) from error
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
+        raise NoCluster(f"it is YAML, but no configuration ({type(error).__name__})") from error
     settings.retries = False  # a retry of the client's own would hide that a watch broke off
     return client.CoreV1Api(client.ApiClient(settings))

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from kept_targets import kept_targets
 from message_targets import message_targets
+from registry_targets import registry_targets
 from target import Target
 from written_targets import written_targets
 
 
 def all_targets(folder: Path) -> dict[str, Target]:
     """Every target by name; they work in the folder."""
-    made = (message_targets, written_targets, kept_targets)
+    made = (message_targets, written_targets, kept_targets, registry_targets)
     return {target.name: target for of in made for target in of(folder / of.__name__)}

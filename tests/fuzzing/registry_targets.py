@@ -1,0 +1,86 @@
+"""Targets: what the registry keeps beside bundles, keys and signatures, and the configuration of a cluster's client."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from target import Target, of_file
+
+from cohabit.drifting import SKEW, last_skew
+from ingest.errors import NoCluster
+from ingest.kube.feed import core_api
+from models.bundle import SIGNATURE, read_bundle, write_bundle
+from models.drift_status import STATUS, Change, DriftStatus, Signal, read_status
+from models.errors import BadKey, UnreadableDrift, UnreadableVerdict, Unsigned
+from models.history import HISTORY, Event, events
+from models.manifest import Manifest
+from models.registry import VERDICTS, Registry
+from models.signing import make_keys, signer_of, trust_of
+from models.verdict import Check, Range, Verdict
+
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+EMPTY = Manifest(
+    created_at=T0, models={}, catalogue_hash="c", training_window=(T0, T0), data_fingerprint="d", platforms=()
+)
+CHECK = Check(name="tomorrow", challenger=1.0, champion=2.0, worse=Range(value=-1, low=-2, high=0), passed=True)
+VERDICT = Verdict(challenger="one", champion="two", judged_at=T0, since=T0, until=T0, labels=9, checks=(CHECK,))
+SIGNAL = Signal(name="coverage", value=0.5, low=0.1, high=0.9, limit=0.87, alarm=True, told="too low")
+CHANGE = Change(at=T0, bundle="one", state="widened", widening=2.0, why="too low")
+DRIFT = DriftStatus(bundle="one", state="widened", widening=2.0, checked_at=T0, signals=(SIGNAL,), changes=(CHANGE,))
+KUBECONFIG = b"""
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: one, cluster: {server: "https://127.0.0.1:6443", insecure-skip-tls-verify: true}}]
+contexts: [{name: here, context: {cluster: one, user: me, namespace: default}}]
+users: [{name: me, user: {token: secret}}]
+"""
+
+
+def registry_targets(folder: Path) -> Iterator[Target]:
+    """All of them."""
+    shelf = Registry(folder / "registry")
+    private, public = make_keys(folder / "keys")
+    bundle = write_bundle(shelf.root / "one", EMPTY, {}, signer_of(private)).directory
+    trust = trust_of([public])
+    yield Target(
+        "verdict",
+        "models.registry",
+        (VERDICT.model_dump_json().encode(),),
+        of_file(shelf.root / VERDICTS / "one.json", lambda _: shelf.verdict("one")),
+        (UnreadableVerdict,),
+    )
+    yield Target(
+        "drift status",
+        "models.drift_status",
+        (DRIFT.model_dump_json().encode(),),
+        of_file(shelf.root / STATUS, lambda _: read_status(shelf)),
+        (UnreadableDrift,),
+    )
+    event = Event(at=T0, what="forced", bundle="one", before=None, by="ann", why="a drill")
+    yield Target(
+        "history",
+        "models.history",
+        (event.model_dump_json().encode() + b"\n",),
+        of_file(shelf.root / HISTORY, lambda _: events(shelf)),
+    )
+    kept = b'{"at_us": 1772323200000000, "share": 0.9995}'
+    yield Target("skew found", "cohabit.drifting", (kept,), of_file(shelf.root / SKEW, lambda _: last_skew(shelf)))
+    yield Target(
+        "signature",
+        "models.signing",
+        ((bundle / SIGNATURE).read_bytes(),),
+        of_file(bundle / SIGNATURE, lambda path: read_bundle(path.parent, trust)),
+        (Unsigned,),
+    )
+    key = public.read_bytes()
+    yield Target("public key", "models.signing", (key,), of_file(folder / "k.pub", lambda p: trust_of([p])), (BadKey,))
+    key = private.read_bytes()
+    yield Target("private key", "models.signing", (key,), of_file(folder / "k.key", signer_of), (BadKey,))
+    yield Target(
+        "kubeconfig",
+        "ingest.kube.feed",
+        (KUBECONFIG,),
+        of_file(folder / "kubeconfig", lambda path: core_api(path, None, in_cluster=False)),
+        (NoCluster,),
+    )
