@@ -23,11 +23,16 @@ def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
     def readyz(response: Response) -> dict[str, str]:
         """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral.
 
-        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old.
+        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old, and as `by_load`
+        while the model is not believed and nodes are compared by load.
         """
-        reason, kept = serving.problem(), next(iter(serving.refused), "")
+        reason = serving.problem()
         response.status_code = 503 if reason else 200
-        return {"status": "neutral" if reason else "last_good" if kept else "ready", "reason": reason or kept}
+        if reason:
+            return {"status": "neutral", "reason": reason}
+        if kept := next(iter(serving.refused), ""):
+            return {"status": "last_good", "reason": kept}
+        return {"status": "by_load", "reason": "fallen_back"} if serving.by_load else {"status": "ready", "reason": ""}
 
     @router.get("/metrics", response_class=PlainTextResponse)
     @allowed("anyone")

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clusters import snapshot
+from fastapi.testclient import TestClient
 from processes import Process
 
+from advisor.api.app import create_app
 from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from advisor.scoring import Scores
@@ -65,6 +67,12 @@ def test_a_model_that_is_not_believed_leaves_the_choice_to_the_load(process: Pro
     pressed = np.nansum(raw[:, : len(PRESSURES)], axis=1)
     known = ~np.isnan(raw[:, : len(PRESSURES)]).any(axis=1)
     assert found.mean[known] == pytest.approx(1 + HARM * pressed[known])
+
+
+def test_readiness_says_that_nodes_are_compared_by_load(process: Process) -> None:
+    told(process, "fallen_back")
+    reply = TestClient(create_app(process.serving)).get("/readyz")
+    assert (reply.status_code, reply.json()) == (200, {"status": "by_load", "reason": "fallen_back"})
 
 
 def test_gauges_tell_how_far_the_model_is_believed(process: Process) -> None:
