@@ -23,7 +23,7 @@ def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
     def readyz(response: Response) -> dict[str, str]:
         """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral.
 
-        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old; and as `by_load`
+        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old; as `by_load`
         while nodes are compared by load, since the model is not believed.
         """
         reason = serving.problem()
