@@ -29,7 +29,11 @@ from features.tables import TABLES
 from ingest.decode import types as decode
 from ingest.schema import Column
 from ingest.topics import TOPICS
+from models.drift_status import DriftStatus
+from models.history import Event
 from models.manifest import Manifest
+from models.stability import Reference
+from models.verdict import Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -141,6 +145,7 @@ CONTRACTS: dict[str, Callable[[], object]] = {
     "decode": decoding,
     "snapshot": snapshot,
     "bundle-manifest": lambda: shape(Manifest),
+    "registry": lambda: {of.__name__: shape(of) for of in (Verdict, DriftStatus, Event, Reference)},
     "score-request": lambda: shape(ScoreRequest),
     "score-reply": lambda: shape(ScoreReply),
     "diagnosis": diagnosis,
