@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check search backtest fuzz fuzz-decode lock clean wheel wheel-serve docs crash e2e-kube e2e-kustomize e2e-volcano
+.PHONY: help setup demo test laws check search backtest fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-kustomize e2e-volcano
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ lock: $(STAMP) ## resolve the locks again (needs uv in the environment, installe
 docs: ## the site of docs/ into site/, strict, in an environment of its own; SERVE=1 shows it on 127.0.0.1:8000
 	scripts/docs.sh $(PYTHON) .venv-docs site
 	$(if $(SERVE),.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory site 8000)
+
+reference: $(STAMP) ## write the pages of docs/ that are made from the code again
+	$(BIN)/cohabit config reference --into docs
 
 wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
