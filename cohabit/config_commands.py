@@ -1,6 +1,8 @@
 """`cohabit config`: what is set, whether it works, and what can be set. show, check, reference."""
 
 import os
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -47,9 +49,21 @@ def check_command() -> None:
 
 @config_app.command("reference")
 @told_plainly
-def reference_command() -> None:
-    """Every setting with its default and meaning, as Markdown: docs/settings.md."""
-    from cohabit.configuration import as_markdown, sections
-    from cohabit.settings import Settings
+def reference_command(
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="Write all reference pages into this folder instead.")
+    ] = None,
+) -> None:
+    """Every setting with its default and meaning, as Markdown: docs/settings.md.
 
-    typer.echo(as_markdown(sections(Settings(), {})), nl=False)
+    With --into docs, as `make reference` has it, also those of commands, routes, metrics, tables and features.
+    """
+    from cohabit.reference.pages import PAGES
+
+    if into is None:
+        typer.echo(PAGES["settings.md"](), nl=False)
+        return
+    for name, write in PAGES.items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        (into / name).write_text(write())
+        console.print(f"written: {into / name}")

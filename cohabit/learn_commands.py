@@ -288,8 +288,8 @@ def run_train(settings: Settings, asked: Training) -> None:
         train_bundle(
             table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured, draw=sample.draw, birth=birth
         )
-    for name, found in metrics.items():
-        show_metrics(name, found)
+    for split, found in metrics.items():
+        show_metrics(split, found)
     console.print(LEGEND)
     if promoted:
         console.print(

@@ -8,3 +8,4 @@ compile=("$bin/uv" pip compile --quiet --universal --generate-hashes --no-header
 "${compile[@]}" pyproject.toml --extra serve --output-file requirements/serve.lock
 "${compile[@]}" pyproject.toml --all-extras --constraints requirements/all.lock --output-file requirements/jobs.lock
 "${compile[@]}" requirements/airflow.in --output-file requirements/airflow.lock
+"${compile[@]}" requirements/docs.in --output-file requirements/docs.lock

@@ -13,7 +13,7 @@ from ingest.mapping import read_mapping
 
 DOCS = Path(__file__).parent.parent / "docs"
 INGEST = (DOCS / "ingest.md").read_text()
-PAGES = "\n".join(page.read_text() for page in sorted(DOCS.glob("*.md")))
+PAGES = "\n".join(page.read_text() for page in sorted([*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]))
 
 
 def test_every_format_that_is_named_exists() -> None:
@@ -37,7 +37,11 @@ def test_the_mapping_can_be_read(tmp_path: Path) -> None:
 
 def test_every_command_that_is_named_exists_with_its_options() -> None:
     for words, rest in set(
-        re.findall(r"^cohabit ((?:bill |lake |doctor |store |token )?[a-z][a-z-]*)([^\n`]*)", PAGES, flags=re.MULTILINE)
+        re.findall(
+            r"^cohabit ((?:backup |bill |config |doctor |lake |models |store |token )?[a-z][a-z-]*)([^\n`]*)",
+            PAGES,
+            flags=re.MULTILINE,
+        )
     ):
         command = words.split()
         told = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "300", "TERM": "dumb"})

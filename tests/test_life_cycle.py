@@ -231,6 +231,7 @@ def test_whoever_trusts_a_key_promotes_no_bundle_without_its_signature(lake: Lak
     signing = {"COHABIT_SIGNING__KEY": str(private), **trusting}
     made = run(lake, registry, "train", "--until", "2026-03-02T01:00", "--name", "signed", env=signing)
     assert made.exit_code == 0, made.output
+    assert "registry/signed is current" in " ".join(made.output.split())
     current = registry.current()
     assert current is not None
     assert trained_name(current.name) == "signed"

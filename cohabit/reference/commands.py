@@ -1,0 +1,84 @@
+"""Every command with its help, arguments, options and defaults, from the command line itself."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cohabit.reference.markdown import NONE, code, page, table, told
+
+KINDS = {int: "integer", float: "number", str: "text", Path: "path", datetime: "time", bool: "yes or no"}
+
+
+def commands_page(app: typer.Typer) -> str:
+    """The reference of the command line."""
+    about = (
+        "Every command, from the command line itself; `cohabit COMMAND --help` tells the same. Where an option names a "
+        "variable, that is what counts when it is left out. `make reference` writes this page."
+    )
+    root = typer.main.get_command(app)
+    return page("Commands", about, (_section(" ".join(path), of) for path, of in commands(root)))
+
+
+def commands(root: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each command and group that is shown, with its words; of `cohabit` itself none.
+
+    Args:
+        root: the group that holds all; what typer makes of it has no public type.
+    """
+    for name, of in getattr(root, "commands", {}).items():
+        if not of.hidden:
+            yield (name,), of
+            yield from (((name, *rest), one) for rest, one in commands(of))
+
+
+def _section(words: str, of: Any) -> str:
+    """A command: a group tells what it is for, its commands follow."""
+    level = "##" if " " not in words else "###"
+    text = told(of.help or "")
+    if getattr(of, "commands", None):
+        return f"{level} cohabit {words}\n\n{text}\n"
+    taken = [one for one in of.params if one.name != "help" and not one.hidden]
+    usage = " ".join(["cohabit", words, *(_placed(one) for one in taken if _is_argument(one)), "[OPTIONS]"])
+    rows = [(code(_written(one)), _kind(one), _default(one), told(one.help or "")) for one in taken]
+    options = f"\n{table(('argument or option', 'value', 'default', 'meaning'), rows)}" if rows else ""
+    return f"{level} cohabit {words}\n\n```text\n{usage}\n```\n\n{text}\n{options}"
+
+
+def _is_argument(one: Any) -> bool:
+    return bool(one.param_type_name == "argument")
+
+
+def _placed(one: Any) -> str:
+    name = one.metavar or one.name.upper()
+    return name if one.required else f"[{name}]"
+
+
+def _written(one: Any) -> str:
+    if _is_argument(one):
+        return str(one.metavar or one.name.upper())
+    return " / ".join([*one.opts, *one.secondary_opts])
+
+
+def _kind(one: Any) -> str:
+    """What may be given: its kind, and its bounds where there are some."""
+    if getattr(one, "is_flag", False):
+        return "–"
+    of = one.type_descriptor.annotation
+    if isinstance(of, type) and issubclass(of, Enum):
+        return ", ".join(str(choice.value) for choice in of)
+    low, high = getattr(one, "min", None), getattr(one, "max", None)
+    bounds = "" if low is None and high is None else f" from {low}" if high is None else f" up to {high}"
+    bounds = f" from {low} to {high}" if low is not None and high is not None else bounds
+    return f"{KINDS.get(of, told(str(one.metavar or 'text')))}{bounds}{', repeatable' if one.multiple else ''}"
+
+
+def _default(one: Any) -> str:
+    if one.required:
+        return "needed"
+    if one.default is None or one.default is False or callable(one.default):
+        return NONE
+    return code(str(one.default.value if isinstance(one.default, Enum) else one.default))

@@ -1,0 +1,111 @@
+"""Every Prometheus metric, its kind, labels and meaning, from the parts that count."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+from sqlalchemy import create_engine
+
+from advisor.advised import Shares, explorer_in
+from advisor.prioritizing import Prioritizer
+from advisor.refusals import Refusals
+from advisor.serving import Serving
+from cohabit.lease_reading import LeaseReading
+from cohabit.peers import Peers
+from cohabit.reference.markdown import NONE, code, page, table, told
+from ingest.kube.follow import WatchMetrics
+from ingest.metrics import IngestMetrics
+from models.registry import Registry
+
+ABOUT = (
+    "Every metric, from the code that counts it. A counter's series end in `_total`, those of a histogram in "
+    "`_bucket`, `_sum` and `_count`; times are seconds. `deploy/prometheus/cohabit.rules.yaml` has alerts on them. "
+    "`make reference` writes this page."
+)
+WHERE = {
+    "cohabit ingest": "`cohabit ingest --metrics-port 9100`, or `COHABIT_KAFKA__METRICS_PORT`: process i on port + i.",
+    "cohabit watch": "No listener: totals are printed when the command ends.",
+    "cohabit serve": "`GET /metrics` on the listener for people and tools; what several workers counted is added up.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One metric.
+
+    Args:
+        name: of its family; a counter's series have `_total` behind it.
+        kind: counter, gauge or histogram.
+        labels: what its series differ in.
+        meaning: as a scrape tells it.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+class _Recorded(CollectorRegistry):
+    """A registry that remembers who registered: only they know the labels of series that are not there yet."""
+
+    def __init__(self) -> None:
+        self.registered: list[Collector] = []
+        super().__init__()
+
+    def register(self, collector: Collector) -> None:
+        self.registered.append(collector)
+        super().register(collector)
+
+
+def metrics_page() -> str:
+    """The reference of metrics."""
+    return page("Metrics", ABOUT, (_section(command, found) for command, found in exported().items()))
+
+
+def exported() -> dict[str, list[Exported]]:
+    """What each command counts, by name."""
+    parts = {"cohabit ingest": _ingest, "cohabit watch": _watch, "cohabit serve": _serve}
+    return {command: list(_counted(register)) for command, register in parts.items()}
+
+
+def _section(command: str, found: list[Exported]) -> str:
+    rows = [
+        (
+            code(one.name + ("_total" if one.kind == "counter" else "")),
+            one.kind,
+            ", ".join(code(label) for label in one.labels) or NONE,
+            told(one.meaning),
+        )
+        for one in found
+    ]
+    return f"## {command}\n\n{WHERE[command]}\n\n{table(('metric', 'kind', 'labels', 'meaning'), rows)}"
+
+
+def _counted(register: Callable[[CollectorRegistry], None]) -> Iterator[Exported]:
+    registry = _Recorded()
+    register(registry)
+    for collector in sorted(registry.registered, key=lambda one: next(iter(one.collect())).name):
+        for metric in collector.collect():
+            labels = tuple(getattr(collector, "_labelnames", ()))
+            yield Exported(metric.name, metric.type, labels, metric.documentation)
+
+
+def _ingest(registry: CollectorRegistry) -> None:
+    IngestMetrics.on(registry, lambda: 0.0)
+
+
+def _watch(registry: CollectorRegistry) -> None:
+    WatchMetrics.on(registry)
+
+
+def _serve(registry: CollectorRegistry) -> None:
+    """All that `cohabit serve` may have, peers, leases, kept decisions and refusals too; nothing is written."""
+    Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
+    explorer_in(Path(), Shares(), np.random.default_rng(0), registry)
+    Refusals(create_engine("sqlite://"), lambda: 0, registry, str)
+    Peers((), lambda: 0, registry).close()
+    LeaseReading("", str, lambda: 0, lambda _: None, registry).close()

@@ -1,0 +1,65 @@
+"""Every table of the lake and every topic, with what each column means, from the facts that the code reads."""
+
+from math import inf
+
+import pyarrow as pa
+
+from cohabit.reference.markdown import NONE, code, page, table, told
+from features.tables import DERIVED, TABLES
+from ingest.schema import DEAD_LETTERS, LANDED, Column, Table
+from ingest.topics import TOPICS, Topic
+
+ABOUT = (
+    "Every table of the lake and every topic, from `ingest/schema.py`, `features/tables.py` and `ingest/topics.py`. "
+    "Rows are unique by key; `time` says in which hour a row lies. A column that may be null is null where nothing was "
+    "measured or told: missing is never zero. What is outside its range is set aside in `dead_letters`. A table's "
+    "version grows when its columns change, and additions may be null. `make reference` writes this page."
+)
+
+
+def tables_page() -> str:
+    """The reference of tables and topics."""
+    topics = "## Topics\n\n" + table(
+        ("topic", "key of its messages", "partitions", "kept"), [_topic(one) for one in TOPICS.values()]
+    )
+    names = [*LANDED, DEAD_LETTERS.name, *DERIVED]
+    return page("Tables and topics", ABOUT, [topics, *(_section(TABLES[name]) for name in names)])
+
+
+def _topic(one: Topic) -> tuple[str, ...]:
+    kept = "the newest of each key" if one.compacted else "as long as the broker is told"
+    return code(one.name), ", ".join(code(column) for column in one.key), str(one.partitions), kept
+
+
+def _section(of: Table) -> str:
+    kind = "from topics" if of.name in LANDED else "from what could not be landed"
+    kind = "computed" if of.name in DERIVED else kind
+    head = f"Version {of.version}, {kind}. Key: {', '.join(code(name) for name in of.key)}; time: {code(of.time)}."
+    rows = [_column(column) for column in of.columns]
+    columns = table(("column", "type", "unit", "range", "null", "meaning"), rows)
+    return f"## {of.name}\n\n{head}\n\n{columns}"
+
+
+def _column(of: Column) -> tuple[str, ...]:
+    null = "never" if of.required else "possible"
+    return code(of.name), kind(of.type), told(of.unit) or NONE, reach(of), null, told(of.meaning)
+
+
+def kind(of: pa.DataType) -> str:
+    """The Arrow type, as one reads it."""
+    if pa.types.is_timestamp(of):
+        return "time"
+    if pa.types.is_struct(of):
+        return "struct of " + ", ".join(f"{field.name} {kind(field.type)}" for field in of)
+    if pa.types.is_list(of):
+        return f"list of {kind(of.value_type)}"
+    if pa.types.is_map(of):
+        return f"map of {kind(of.key_type)} to {kind(of.item_type)}"
+    return str(of)
+
+
+def reach(of: Column) -> str:
+    """Between which values it is physically possible."""
+    if of.low == -inf and of.high == inf:
+        return NONE
+    return f"from {of.low:g}" if of.high == inf else f"{of.low:g} to {of.high:g}"
