@@ -185,7 +185,7 @@ def run_serve(
             console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
 
-    meant = {"registry": source.registry, "snapshots": source.snapshots, "store": source.store}
+    meant = {"registry": source.registry.root, "snapshots": source.snapshots, "store": source.store}
     own_settings = settings.model_copy(update=meant)
     deciding = office_in(own_settings, serving.now_us, local_name())
     billing = bill_office_in(own_settings, serving.now_us, local_name())
