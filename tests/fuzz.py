@@ -2,7 +2,7 @@
 
 `python tests/fuzz.py --minutes 30 --seed 1` goes round all targets until the time is over, each as long as the others;
 `--target NAME` takes some, and `--repeat HEX`, or a file that holds it, feeds one input again. Exit 1 where anything
-else came out, an input took longer than attempt.MOST_S, or more memory than attempt.MOST_MIB.
+else came out, an input took longer than attempt.MOST_S of the processor, or more memory than attempt.MOST_MIB.
 """
 
 import logging

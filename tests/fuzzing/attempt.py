@@ -4,24 +4,26 @@ import random
 import resource
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 from types import FrameType
 
 from mutate import TEXT_MUTATIONS, nest
 from target import Target
 
 MOST_S = 5.0
-"""One input may take."""
+"""One input may take of the processor, whatever else the machine does meanwhile."""
+MOST_WAITED_S = 60.0
+"""One input may take by the clock."""
 MOST_MIB = 256
 """One input may take beyond what was taken before."""
 ACCEPTED = "accepted"
 
 
 class TooSlow(BaseException):
-    """An input takes longer than MOST_S; no error of a kind that anybody would catch."""
+    """An input takes longer than MOST_S or MOST_WAITED_S; no error of a kind that anybody would catch."""
 
 
 class TooMuch(Exception):
@@ -61,7 +63,7 @@ def broken_inputs(target: Target, seed: int) -> Iterator[bytes]:
 
 def attempt(target: Target, told: bytes) -> str | Crash:
     """ACCEPTED, the name of the error it was refused with, or a crash."""
-    before_mib, since_s = _peak_mib(), perf_counter()
+    before_mib, since_s = _peak_mib(), process_time()
     found = ACCEPTED
     try:
         with _limited():
@@ -70,7 +72,7 @@ def attempt(target: Target, told: bytes) -> str | Crash:
         found = type(error).__name__
     except (Exception, TooSlow, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is told
         return _crash(told, error)
-    taken_s, grown_mib = perf_counter() - since_s, _peak_mib() - before_mib
+    taken_s, grown_mib = process_time() - since_s, _peak_mib() - before_mib
     if taken_s > MOST_S:
         return Crash(told, f"TooSlow: {taken_s:.1f} s", "too slow", "")
     if grown_mib > MOST_MIB:
@@ -80,16 +82,23 @@ def attempt(target: Target, told: bytes) -> str | Crash:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    def ring(_signal: int, _frame: FrameType | None) -> None:
-        raise TooSlow(f"more than {MOST_S:g} s")
+    def ring(number: int, _frame: FrameType | None) -> None:
+        raise TooSlow(f"more than {MOST_S:g} s" if number == signal.SIGPROF else f"waited {MOST_WAITED_S:g} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, MOST_S)
+    by_clock = _timed(signal.ITIMER_REAL, signal.SIGALRM, MOST_WAITED_S, ring)
+    with _timed(signal.ITIMER_PROF, signal.SIGPROF, MOST_S, ring), by_clock:
+        yield
+
+
+@contextmanager
+def _timed(timer: int, number: int, seconds: float, ring: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = signal.signal(number, ring)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)
 
 
 def _peak_mib() -> float:
