@@ -230,6 +230,7 @@ def watch(
     bootstrap: Bootstrap = None,
     state: Annotated[Path, typer.Option(help="Where the position is kept.")] = Path("cohabit-data/watch"),
     once: Annotated[bool, typer.Option("--once", help="Tell what is there now, and return.")] = False,
+    metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Prometheus reads here; 0 any.")] = None,
 ) -> None:
     """Send a Kubernetes cluster's pods and nodes to topics placements and nodes, and every change until Ctrl-C.
 
@@ -246,13 +247,13 @@ def watch(
 
     run_watch(
         settings(),
-        kubeconfig=kubeconfig,
-        context=context,
+        api_at=(kubeconfig, context),
         namespaces=namespace or [],
         cluster=cluster,
         bootstrap=bootstrap,
         state=state,
         once=once,
+        metrics_port=metrics_port,
     )
 
 

@@ -1,7 +1,7 @@
 """Landing from Kafka in one process, as the only one or as one of several: the lake, metrics and dead letters."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -9,12 +9,11 @@ from time import time
 from typing import TYPE_CHECKING
 
 import typer
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 
 from cohabit.command_line import told_plainly
 from cohabit.command_parts import stop_on_signals
-from cohabit.console import console
-from cohabit.errors import BadOption
+from cohabit.scraped import scraped
 from cohabit.settings import Settings
 from features.tables import TABLES
 from ingest.lake import Lake
@@ -100,7 +99,7 @@ def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int
     registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
     metrics = IngestMetrics.on(registry, time)
     with ExitStack() as open_things:
-        open_things.enter_context(_served(job, number, registry))
+        open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry, number))
         hear: list[OnLanded] = [told]
         if job.wishes.dead_letters:
             hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
@@ -116,26 +115,3 @@ def _all(hearers: "Sequence[OnLanded]") -> "OnLanded":
             hear(landing)
 
     return tell
-
-
-@contextmanager
-def _served(job: Job, number: int, registry: CollectorRegistry) -> Iterator[None]:
-    """Metrics at the job's port + number while this lasts; nothing without a port."""
-    kafka = job.settings.kafka
-    first = kafka.metrics_port if job.wishes.metrics_port is None else job.wishes.metrics_port
-    if first is None:
-        yield
-        return
-    host, port = kafka.metrics_host, first + number if first else 0
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        reason = f"metrics cannot be served at {host}:{port} ({error.strerror})"
-        raise BadOption(f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT") from error
-    console.print(f"metrics at http://{host}:{server.server_port}/metrics")
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from cohabit.command_parts import stop_on_signals
 from cohabit.console import bar, console
 from cohabit.errors import BadOption, StreamExists
+from cohabit.scraped import scraped
 from cohabit.settings import Settings
 from ingest.files import topics_in
 from ingest.topics import NODES, PLACEMENTS, Topic
@@ -25,25 +26,25 @@ if TYPE_CHECKING:
 def run_watch(
     settings: Settings,
     *,
-    kubeconfig: Path | None,
-    context: str | None,
+    api_at: tuple[Path | None, str | None],
     namespaces: Sequence[str],
     cluster: str | None,
     bootstrap: str | None,
     state: Path,
     once: bool,
+    metrics_port: int | None,
 ) -> None:
-    """See `cohabit watch`."""
+    """See `cohabit watch`; the API is that of a configuration file and a context."""
     from ingest.broker import create_topics
     from ingest.kube.feed import IN_CLUSTER, core_api
     from ingest.kube.follow import Surroundings, WatchMetrics, follow_all
     from ingest.producer import Sender
 
     stop, brokers = stop_on_signals(), bootstrap or settings.kafka.bootstrap
-    api = core_api(kubeconfig, context, in_cluster=IN_CLUSTER in os.environ)
+    api = core_api(*api_at, in_cluster=IN_CLUSTER in os.environ)
     create_topics(brokers, (NODES, PLACEMENTS))
-    metrics = WatchMetrics.on(CollectorRegistry())
-    with closing(Sender(brokers)) as sender:
+    metrics = WatchMetrics.on(registry := CollectorRegistry())
+    with scraped(settings.kafka, metrics_port, registry), closing(Sender(brokers)) as sender:
         around = Surroundings(cluster or settings.cluster, sender, _now_ms, metrics)
         followers = _followers(api, namespaces, state / around.cluster, around)
         console.print(f"cluster {around.cluster} at {api.api_client.configuration.host} goes to {brokers}")

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
+from ingest.kube.follow import WatchMetrics
 from ingest.metrics import IngestMetrics
 from models.registry import Registry
 
@@ -23,6 +24,7 @@ def exported() -> set[str]:
     registry = CollectorRegistry()
     Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
     IngestMetrics.on(registry, lambda: 0.0)
+    WatchMetrics.on(registry)
     kinds = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
     return {metric.name + end for metric in registry.collect() for end in kinds[metric.type]}
 

@@ -27,7 +27,7 @@ ABOUT = (
 )
 WHERE = {
     "cohabit ingest": "`cohabit ingest --metrics-port 9100`, or `COHABIT_KAFKA__METRICS_PORT`: process i on port + i.",
-    "cohabit watch": "No listener: totals are printed when the command ends.",
+    "cohabit watch": "`cohabit watch --metrics-port 9101`, or `COHABIT_KAFKA__METRICS_PORT`.",
     "cohabit serve": "`GET /metrics` on the listener for people and tools; what several workers counted is added up.",
 }
 

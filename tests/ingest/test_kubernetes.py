@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any
 
+import httpx2
 import pytest
 import structlog
 from api_server import ApiServer, Cut, Fault, GoneEvent, Line, Status, a_node, a_pod, api_server
@@ -512,17 +513,22 @@ def test_the_command_stops_when_told_and_has_saved_where_it_was(kafka: Broker, t
         api.put("pods", a_pod("u1"))
         config = str(a_configuration(tmp_path / "config", address))
         words = ["watch", "--kubeconfig", config, "--context", "x", "--bootstrap", kafka.bootstrap]
-        command = [sys.executable, "-m", "cohabit", *words, "--state", str(tmp_path / "state"), "--cluster", "stopped"]
+        more = ["--state", str(tmp_path / "state"), "--cluster", "stopped", "--metrics-port", "0"]
+        command = [sys.executable, "-m", "cohabit", *words, *more]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             api.settle("pods", "nodes")
             api.put("pods", a_pod("u2"))
             api.settle("pods", "nodes")
+            assert process.stdout is not None
+            metrics_at = process.stdout.readline().split()[-1]
+            scraped = httpx2.get(metrics_at).text
         finally:
             process.terminate()
             said, _ = process.communicate(timeout=20)
 
     assert process.returncode == 0
+    assert 'cohabit_watch_records_total{topic="placements"} 2.0' in scraped
     assert "2 records sent" in said
     saved = json.loads((tmp_path / "state" / "stopped" / "pods.json").read_text())
     assert (saved["version"], sorted(saved["told"])) == (str(api.version), ["u1", "u2"])
