@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_line import told_plainly
 from cohabit.command_parts import stop_on_signals
+from cohabit.memory import give_back_for_good
 from cohabit.scraped import scraped
 from cohabit.settings import Settings
 from features.tables import TABLES
@@ -96,6 +97,7 @@ def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int
     from ingest.metrics import IngestMetrics
     from ingest.streams import ingest_kafka
 
+    give_back_for_good()
     registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
     metrics = IngestMetrics.on(registry, time)
     with ExitStack() as open_things:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from cohabit.command_parts import stop_on_signals
 from cohabit.console import bar, console
 from cohabit.errors import BadOption, StreamExists
+from cohabit.memory import give_back_for_good
 from cohabit.scraped import scraped
 from cohabit.settings import Settings
 from ingest.files import topics_in
@@ -40,6 +41,7 @@ def run_watch(
     from ingest.kube.follow import Surroundings, WatchMetrics, follow_all
     from ingest.producer import Sender
 
+    give_back_for_good()
     stop, brokers = stop_on_signals(), bootstrap or settings.kafka.bootstrap
     api = core_api(*api_at, in_cluster=IN_CLUSTER in os.environ)
     create_topics(brokers, (NODES, PLACEMENTS))

@@ -24,6 +24,7 @@ from advisor.serving import Serving
 from advisor.table import ScoreTable, begun, followed, widened
 from advisor.table_file import read_table, write_table
 from cohabit.logs import set_up_logs
+from cohabit.memory import give_back_for_good
 from models.registry import Registry
 
 log = structlog.get_logger()
@@ -179,6 +180,7 @@ class TableProcess:
 def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
     """Keep the table until the parent is gone."""
     set_up_logs("WARNING")
+    give_back_for_good()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry())

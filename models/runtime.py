@@ -77,4 +77,6 @@ def _options() -> ort.SessionOptions:
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.enable_mem_pattern = False  # one is kept for ever for each number of rows that was ever scored
+    options.enable_cpu_mem_arena = False
     return options

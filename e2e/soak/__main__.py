@@ -5,6 +5,7 @@ more than 0.2 % an hour after warming up, or answers took much longer at the end
 """
 
 import re
+import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -55,6 +56,7 @@ class Watched:
 def main(words: Sequence[str] | None = None) -> int:
     """Run everything; the exit code."""
     arguments = _parser().parse_args(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that whatever was started ends with it
     try:
         with (
             tempfile.TemporaryDirectory(prefix="cohabit-soak-") as name,

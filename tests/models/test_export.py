@@ -148,3 +148,11 @@ def test_rows_of_another_width_are_refused(train: Train) -> None:
 
     with pytest.raises(WrongFeatures, match=r"\(1, 5\)"):
         graph.predict(np.zeros((1, 5)))
+
+
+def test_a_graph_keeps_nothing_of_batches_that_it_scored(train: Train) -> None:
+    graph = load_graph(export_spread(parse_forest(train(rounds=3, objective="huber").model_to_string())))
+
+    kept = graph.session.get_session_options()
+
+    assert (kept.enable_mem_pattern, kept.enable_cpu_mem_arena) == (False, False)

@@ -1,0 +1,49 @@
+"""Memory: holes between what is kept go back to the machine."""
+
+import subprocess
+import sys
+
+HOLES = """
+import ctypes
+from pathlib import Path
+from cohabit import memory
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+def held() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+taken = []
+for _ in range(2000):
+    taken.append(libc.malloc(50_000))
+    ctypes.memset(taken[-1], 1, 50_000)
+full = held()
+for number, one in enumerate(taken):
+    if number % 20:
+        libc.free(one)
+before = held()
+{how}
+print(full - before, before - held())
+"""
+
+
+def megabytes_freed(how: str) -> tuple[int, int]:
+    """By freeing alone, and after."""
+    script = HOLES.replace("{how}", how)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    freed, given_back = map(int, done.stdout.split())
+    return freed, given_back
+
+
+def test_what_lies_between_what_is_kept_is_given_back() -> None:
+    freed, given_back = megabytes_freed("assert memory.give_back()")
+
+    assert freed < 10
+    assert given_back > 50
+
+
+def test_it_is_given_back_again_and_again_while_the_process_runs() -> None:
+    wait = "from time import sleep\nassert memory.give_back_for_good(0.05)\nwhile before - held() < 50: sleep(0.05)"
+
+    assert megabytes_freed(wait)[1] > 50
