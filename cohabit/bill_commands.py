@@ -98,8 +98,8 @@ def judge_command(
     days = days_to_judge(opened, start, end, datetime.now(UTC))
     if not days:
         console.print(
-            "nothing to judge: every day that is over was, by the newest label; `cohabit features` labels later ones, "
-            "--from and --to judge days again",
+            "nothing to judge: every day that labels cover whole was; `cohabit features` labels later ones, --from and "
+            "--to judge days again, and those that labels cover in part",
             soft_wrap=True,
         )
         return

@@ -30,6 +30,16 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     console.print(table)
 
 
+def show_names(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of words, of which none that one may have to type is ever cut off."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    console.print(table)
+
+
 def show_amounts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table of which no amount is ever cut off, though it were wider than the terminal then."""
     table = Table(title=title, title_justify="left", title_style="bold")

@@ -40,6 +40,7 @@ MOST_CLASSES, MOST_NODES = 50, 500
 MORE_SILENT = 0.1
 """Share of apps without any node above 0 points that a challenger may have more than the champion."""
 MICROSECOND = timedelta(microseconds=1)
+MARGINS_BACK = "the same models, with the margins of that bundle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Sn
         snapshot: what both are also tried on; None leaves that out.
 
     Returns:
-        The verdict, which stands in the registry from now on.
+        The verdict, which stands in the registry from now on; of what is current it is passed, and is not kept.
 
     Raises:
         UnknownBundle, BundleCorrupt, CatalogueMismatch: one of the two cannot be judged.
@@ -85,8 +86,8 @@ def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Sn
     refusals = [*_by_its_own_evaluation(challenger.manifest)]
     if champion is None:
         verdict = Verdict(challenger=name, champion=None, judged_at=now, refusals=tuple(refusals))
-    elif champion.directory.name == name:
-        verdict = Verdict(challenger=name, champion=name, judged_at=now)
+    elif trained_name(champion.directory.name) == trained_name(name):
+        return Verdict(challenger=name, champion=name, judged_at=now)  # nothing to decide, so nothing is kept
     else:
         if snapshot is not None:
             refusals += _by_shadow(shadow(snapshot, registry, champion.directory, challenger.directory))
@@ -106,6 +107,8 @@ class Hand:
 def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = None) -> bool:
     """Make a challenger current that passed its gates against what is current; whether anything changed.
 
+    Where margins of the current models followed labels, their own name puts those back that they were trained with.
+
     Args:
         registry: holds both.
         name: of the challenger.
@@ -120,13 +123,15 @@ def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = N
     current = registry.current()
     now = None if current is None else current.name
     registry.bundle(name)
-    if now is not None and trained_name(now) == trained_name(name):
+    if now == name:
         return False
-    if forced is None:
+    same = now is not None and trained_name(now) == trained_name(name)
+    if forced is None and not same:
         _must_have_passed(registry, name, now)
     registry.replace(now, name)
     what: Literal["promoted", "forced"] = "promoted" if forced is None else "forced"
-    note(registry, Event(at=hand.at, what=what, bundle=name, before=now, by=hand.by, why=forced or ""))
+    why = forced or (MARGINS_BACK if same else "")
+    note(registry, Event(at=hand.at, what=what, bundle=name, before=now, by=hand.by, why=why))
     return True
 
 
@@ -189,8 +194,9 @@ def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, ref
     keys = read_keys(table) if table.num_rows else None
     groups = 0 if keys is None else len(np.unique(keys.app_node_day))
     if keys is None or table.num_rows < FEWEST_LABELS or groups < FEWEST_GROUPS:
-        few = f"{table.num_rows:,} labels of {groups} apps on nodes came after {since:%Y-%m-%d %H:%M} UTC"
-        more = f"{few}, until when one of the two learnt; {FEWEST_LABELS} of {FEWEST_GROUPS} are needed"
+        few = f"{table.num_rows:,} labels of {groups} pairs of app and node came after {since:%Y-%m-%d %H:%M} UTC"
+        needed = f"{FEWEST_LABELS} labels of {FEWEST_GROUPS} pairs are needed"
+        more = f"{few}, until when one of the two learnt; {needed}"
         told = {"labels": table.num_rows, "groups": groups, "refusals": (*refusals, more)}
         return Verdict.model_validate({**names, "judged_at": now, **told})
     of = Judged(keys.app_node_day, keys.app, keys.decision, keys.node)

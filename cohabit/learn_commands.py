@@ -274,8 +274,9 @@ def run_train(settings: Settings, asked: Training) -> None:
     shelf, now = registry_of(settings, asked.registry), datetime.now(UTC)
     name = asked.name or name_at(now)
     if name in shelf.names():
-        shelf.bundle(name)
-        console.print(f"bundle {name} is there already: nothing was trained")
+        learnt = shelf.bundle(name).manifest.training_window[1]
+        there = f"bundle {name} is there already, and learnt until {learnt:%Y-%m-%d %H:%M} UTC: nothing was trained"
+        console.print(f"{there}; another --name trains another", soft_wrap=True)
         return
     promoted = shelf.current() is None if asked.promoted is None else asked.promoted
     birth = Birth(name, promoted, signer_in(settings))

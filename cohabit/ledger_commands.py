@@ -344,7 +344,8 @@ def _tell_unjudged(of: Till, month: str, lake: str | None) -> None:
     found, books = existing_lake(settings(), lake), book_store.books(of.closing.engine)
     days = unjudged_days(found, of.closing.cluster, month, books)
     if days:
-        console.print(f"on {len(days)} of its days nothing is given back for interference: `cohabit bill judge`")
+        told = f"on {len(days)} of its days nothing is given back for interference, since they were not judged"
+        console.print(f"{told}; `cohabit bill judge` judges those that labels cover whole", soft_wrap=True)
 
 
 def _whole(of: Till, month: str, digest: str) -> str:

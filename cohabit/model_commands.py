@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cohabit.command_line import LakeOption, settings, told_plainly
-from cohabit.console import console, show_table
+from cohabit.console import console, show_names, show_table
 
 if TYPE_CHECKING:
     from advisor.snapshot import Snapshot
@@ -35,7 +35,7 @@ MEANINGS = {
     "regret": "what its choice of node costs",
     "bound": "pinball loss of the bound",
     "coverage": "share below the bound",
-    "nothing": "error beside saying nothing",
+    "nothing": "error; under current, of saying nothing",
 }
 
 
@@ -51,6 +51,7 @@ def list_command(registry: RegistryOption = None) -> None:
     from cohabit.command_parts import registry_of
     from models.bundle import read_bundle
     from models.history import events
+    from models.registry import trained_name
 
     shelf = registry_of(settings(), registry)
     promoted = shelf.promoted()
@@ -58,15 +59,16 @@ def list_command(registry: RegistryOption = None) -> None:
     for name in shelf.names():
         manifest, verdict = read_bundle(shelf.root / name).manifest, shelf.verdict(name)
         state = "current" if promoted[-1:] == [name] else "was current" if name in promoted else "challenger"
+        state += ", margins followed labels" if trained_name(name) != name else ""
         learnt = "–" if manifest.provenance is None else f"{manifest.provenance.rows:,}"
         rows.append((name, f"{manifest.training_window[1]:%Y-%m-%d %H:%M}", learnt, _said(verdict), state))
-    show_table("bundles", ("name", "learnt until", "rows", "verdict", "state"), rows)
+    show_names("bundles", ("name", "learnt until", "rows", "verdict", "state"), rows)
     told = [
         (f"{one.at:%Y-%m-%d %H:%M:%S}", one.what, one.bundle, one.before or "–", one.by, one.why)
         for one in events(shelf)[-SHOWN:]
     ]
     if told:
-        show_table("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), told)
+        show_names("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), told)
 
 
 @models_app.command("gate")
@@ -126,7 +128,8 @@ def promote_command(
 ) -> None:
     """Make a challenger current that `cohabit models gate` passed; `cohabit serve` takes it up within seconds.
 
-    The verdict has to be on the very bundle that is current now. Doing it again changes nothing.
+    The verdict has to be on the very bundle that is current now. Doing it again changes nothing. Where margins followed
+    labels (NAME-until-…), NAME puts those back that it was trained with, without a gate.
     """
     from cohabit.command_parts import registry_of
     from cohabit.gating import promote

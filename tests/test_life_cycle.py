@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from cohabit.cli import app
 from cohabit.drifting import Watch, check_drift
-from cohabit.gating import Hand, judge, promote, roll_back
+from cohabit.gating import MARGINS_BACK, Hand, judge, promote, roll_back
 from cohabit.learning import Birth, Effort, train_bundle
 from cohabit.recalibrating import recalibrate
 from ingest.lake import Lake
@@ -109,7 +109,7 @@ def test_a_challenger_that_learnt_from_all_labels_cannot_be_judged_yet(lake: Lak
     registry.promote("old")
     verdict = judge(lake, registry, "whole", NOW)
     assert not verdict.passed
-    assert "0 labels of 0 apps on nodes came after" in verdict.refusals[0]
+    assert "0 labels of 0 pairs of app and node came after" in verdict.refusals[0]
 
 
 def test_without_a_verdict_on_this_very_place_nobody_is_promoted(lake: Lake, registry: Registry) -> None:
@@ -131,6 +131,20 @@ def test_following_labels_does_not_change_who_is_judged_against(lake: Lake, regi
     assert (verdict.champion, verdict.passed) == ("old", True)
     assert promote(registry, "new", HAND)
     assert registry.current() == registry.root / "new"
+
+
+def test_margins_that_followed_labels_are_put_back_by_the_name_of_what_was_trained(
+    lake: Lake, registry: Registry
+) -> None:
+    registry.promote("old")
+    recalibrate(lake, registry, NOW, lambda _: None)
+    assert registry.current() != registry.root / "old"
+    assert judge(lake, registry, "old", NOW).champion == "old"
+    assert registry.verdict("old") is None
+    assert promote(registry, "old", HAND)
+    assert registry.current() == registry.root / "old"
+    assert (events(registry)[-1].bundle, events(registry)[-1].why) == ("old", MARGINS_BACK)
+    assert not promote(registry, "old", HAND)
 
 
 def test_a_sound_model_is_served_as_it_is_and_the_same_labels_say_the_same_again(
