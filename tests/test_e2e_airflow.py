@@ -3,30 +3,29 @@
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from lakes import derived_lake
 
 from e2e.airflow.errors import NeverCame
-from e2e.airflow.killing import differing, killed, models_of, tables_of
+from e2e.airflow.killing import differing, killed, measured, models_of, tables_of
 from e2e.airflow.running import Ran, Task
 from e2e.airflow.site import Site, until
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
 
 ROOT = Path(__file__).parent.parent
-SLEEP = "import time; time.sleep(60)"
+WORK = "while True: pass"
 
 
-def sleeping(site: Site, *words: str) -> "subprocess.Popen[bytes]":
-    """A process that looks like a command of a site."""
-    return subprocess.Popen([sys.executable, "-c", SLEEP, "-m", "cohabit", *words], env=site.settings)
+def working(site: Site, *words: str) -> "subprocess.Popen[bytes]":
+    """A process that looks like a command of a site, and works without end."""
+    return subprocess.Popen([sys.executable, "-c", WORK, "-m", "cohabit", *words], env=site.settings)
 
 
 def test_the_command_of_that_site_is_killed_and_no_other(tmp_path: Path) -> None:
     here, there = Site(tmp_path / "here"), Site(tmp_path / "there")
-    with sleeping(here, "train") as meant, sleeping(here, "features") as other, sleeping(there, "train") as elsewhere:
+    with working(here, "train") as meant, working(here, "features") as other, working(there, "train") as elsewhere:
         with killed(here, ("train",), 0.1) as done:
             code = meant.wait(30)
         still = (other.poll(), elsewhere.poll())
@@ -37,13 +36,14 @@ def test_the_command_of_that_site_is_killed_and_no_other(tmp_path: Path) -> None
     assert (code, still) == (-9, (None, None))
 
 
-def test_what_ended_before_its_time_is_not_told_as_killed(tmp_path: Path) -> None:
-    began = monotonic()
-    with killed(Site(tmp_path), ("train",), 60.0) as done:
-        pass
+def test_what_did_not_use_enough_is_not_killed_and_measured_instead(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with killed(site, ("train",), 1e6) as done, measured(site, ("train",)) as used, working(site, "train") as busy:
+        until("it is measured", lambda: used.seconds > 0.2, 60.0)
+        still = busy.poll()
+        busy.kill()
 
-    assert not done.is_set()
-    assert monotonic() - began < 30
+    assert (still, done.is_set()) == (None, False)
 
 
 def test_tables_are_the_same_whatever_the_order_of_their_rows_and_others_with_a_row_less(tmp_path: Path) -> None:

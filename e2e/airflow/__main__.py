@@ -13,7 +13,7 @@ from pathlib import Path
 from cohabit.console import console, show_error, show_table
 from e2e.airflow import running
 from e2e.airflow.errors import AirflowE2eError
-from e2e.airflow.killing import Digest, differing, killed, models_of, tables_of
+from e2e.airflow.killing import Digest, differing, killed, measured, models_of, tables_of
 from e2e.airflow.listening import webhook
 from e2e.airflow.running import Ran
 from e2e.airflow.site import Site, closed_by_a_person, land_the_rest, made, serve_a_little
@@ -24,7 +24,7 @@ HOUR = "2026-03-03T03:30"
 AGES_LATER = "2026-06-20"
 FUTURE = "2100-01-02T05:00"
 MIDWAY = 0.4
-"""Of the seconds that a task took, whose command is killed; times differ, and after its end nothing can be killed."""
+"""Of what a command used of the processor, when its twin is killed."""
 METERED = ("metered", "pool_hours", "idle")
 
 
@@ -73,9 +73,9 @@ def _beside_a_killed_one(
 ) -> Iterator[Ran | Verdict]:
     """A DAG on a site, and on a copy of it with one command killed mid-way; what is left of both."""
     copy, name = site.copy(f"{dag}-killed"), words[-1]
-    whole = running.run(site, dag, at)
-    yield whole
-    with killed(copy, words, whole.task(name).seconds * MIDWAY) as done:
+    with measured(site, words) as used:
+        yield running.run(site, dag, at)
+    with killed(copy, words, used.seconds * MIDWAY) as done:
         again = running.run(copy, dag, at)
     tries, other = again.task(name).tries, differing(left(site), left(copy))
     was = "was killed" if done.is_set() else "was NOT killed"

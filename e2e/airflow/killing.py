@@ -3,11 +3,11 @@
 import hashlib
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from time import sleep
 
 from e2e.airflow.site import POLL_S, Site
 from features.tables import TABLES
@@ -17,27 +17,71 @@ Digest = tuple[int, str]
 """Of a table: its rows, and what is in them whatever their order."""
 
 
+@dataclass
+class Used:
+    """What a command used of the processor, in seconds, by when it was last looked at."""
+
+    seconds: float = 0.0
+
+
+@contextmanager
+def measured(site: Site, words: Sequence[str]) -> Iterator[Used]:
+    """Within the block it is measured what a command of a site uses that begins so."""
+    used = Used()
+
+    def look(pid: int) -> bool:
+        used.seconds = max(used.seconds, _cpu_s(pid))
+        return False
+
+    with _watching(site, words, look):
+        yield used
+
+
 @contextmanager
 def killed(site: Site, words: Sequence[str], after_s: float) -> Iterator[Event]:
-    """Within the block the first command of a site that begins so is killed once it has run for so long; then set."""
-    done, over = Event(), Event()
+    """Within the block the first command that begins so and used so much of the processor is killed; then set.
 
-    def killer() -> None:
+    By the clock it would be killed before it began, or after it ended, wherever something else runs beside it.
+    """
+    done = Event()
+
+    def look(pid: int) -> bool:
+        if _cpu_s(pid) < after_s:
+            return False
+        os.kill(pid, signal.SIGKILL)
+        done.set()
+        return True
+
+    with _watching(site, words, look):
+        yield done
+
+
+@contextmanager
+def _watching(site: Site, words: Sequence[str], look: Callable[[int], bool]) -> Iterator[None]:
+    """Within the block each command that begins so is looked at again and again, until that returns True."""
+    over = Event()
+
+    def watch() -> None:
         while not over.wait(POLL_S):
-            for pid in _running(site, words):
-                sleep(after_s)
-                if pid in _running(site, words):
-                    os.kill(pid, signal.SIGKILL)
-                    done.set()
+            if any(look(pid) for pid in _running(site, words)):
                 return
 
-    thread = Thread(target=killer)
+    thread = Thread(target=watch)
     thread.start()
     try:
-        yield done
+        yield
     finally:
         over.set()
         thread.join()
+
+
+def _cpu_s(pid: int) -> float:
+    """What a process used of the processor, with its threads; 0 where it has ended."""
+    try:
+        fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _running(site: Site, words: Sequence[str]) -> list[int]:
