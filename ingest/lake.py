@@ -274,6 +274,8 @@ class Lake:
 
     def counting(self, table: str) -> list[DataFile]:
         """Landed files that count: those that links name, or the compacted file in their place; none that expired."""
+        if not self.table(table).is_landed:
+            return []  # following every chain would take time and memory without end, and find none
         named = self.chains.files(table)  # before the manifests: what they replace was named before
         merged = [merged for compaction in self.compactions(table) for merged in compaction.merged]
         replaced = {path for one in merged for path in one.replaces}

@@ -48,6 +48,11 @@ class Table:
         """Columns by name, in order."""
         return {c.name: c for c in self.columns}
 
+    @property
+    def is_landed(self) -> bool:
+        """Whether its rows come from streams, and say from where; else they are computed from those of others."""
+        return "offset" in self.by_name
+
 
 def _key(name: str, meaning: str) -> Column:
     return Column(name, pa.string(), "", meaning, required=True)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.errors import BadName, BrokenChain, LinkTaken, RowsOutsideRange, UnsupportedLake
+from features.tables import TABLES
+from ingest.errors import BadName, BrokenChain, DamagedLake, LinkTaken, RowsOutsideRange, UnsupportedLake
 from ingest.lake import Lake
 from ingest.origin import BatchId, Link
 from ingest.schema import LANDED, USAGE
@@ -187,3 +188,14 @@ def test_fields_outside_the_catalogue_are_counted_by_name(lake: Lake) -> None:
     lake.commit(Link("usage", 1, 0, 2), (), unknown_fields={"colour": 1, "shape": 1})
 
     assert lake.unknown_fields() == {"colour": 3, "shape": 1}
+
+
+def test_reading_what_is_computed_follows_no_stream(tmp_path: Path) -> None:
+    lake = Lake.open(tmp_path, TABLES)
+    land(lake, Link("usage", 0, 0, 1), usage_rows(("a", 0, 1.0, 0)))
+    (lake.layout.link("usage", 0, 0)).write_bytes(b"damaged")
+
+    assert lake.read("profiles").num_rows == 0
+    assert lake.landed_rows("profiles") == 0
+    with pytest.raises(DamagedLake):
+        lake.read("usage")
