@@ -81,7 +81,7 @@ def _beside_a_killed_one(
     was = "was killed" if done.is_set() else "was NOT killed"
     told = "the same" if not other else f"OTHERS: {', '.join(other)}"
     said = f"tried {tries} times, run {again.state}; {_counted(left(site))} are {told}"
-    well = done.is_set() and again.well and tries == 2 and not other
+    well = used.seconds > 0 and done.is_set() and again.well and tries == 2 and not other
     yield well, f"{dag}: {' '.join(words)} {was} mid-way, {said}"
     running.forget(copy)
 
