@@ -1,8 +1,12 @@
 """Export: the ONNX file gives LightGBM's bits on any row, at any batch size, and the base its kernel's bits."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
@@ -156,3 +160,15 @@ def test_a_graph_keeps_nothing_of_batches_that_it_scored(train: Train) -> None:
     kept = graph.session.get_session_options()
 
     assert (kept.enable_mem_pattern, kept.enable_cpu_mem_arena) == (False, False)
+
+
+def test_nobody_is_told_that_a_graph_is_run_and_no_name_of_the_device_is_kept(train: Train, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.onnx"
+    graph.write_bytes(export_spread(parse_forest(train(rounds=3, objective="huber").model_to_string())))
+    run = "import sys; from pathlib import Path; from models.runtime import load_graph; load_graph(Path(sys.argv[1]))"
+    kept = {name: value for name, value in os.environ.items() if not re.match("ORT_|XDG_|CI$|GITHUB_", name)}
+
+    environment = kept | {"HOME": str(tmp_path / "home")}
+    subprocess.run([sys.executable, "-c", run, str(graph)], env=environment, check=True)
+
+    assert not (tmp_path / "home").exists()
