@@ -33,6 +33,8 @@ from models.registry import Registry, trained_name
 FIRST, BAD, AGAIN = "first", "inverted", "again"
 ORDER = ("alarm", "widened", "fallen back", "retrained", "passed", "promoted")
 TAKEN_UP_S = 30.0
+STARTS_AT = 8
+"""O'clock: the day of the cluster is the same whenever the drill runs, and the change comes when there is load."""
 PATIENCE_H = 8
 """After the change, before the drill gives up."""
 
@@ -180,7 +182,7 @@ def _figures(line: Line, *, refused: int, rolled_back: int) -> dict[str, float]:
 def _hours(folder: Path, arguments: Namespace) -> Iterator[None]:
     """Write an hour of the stream at a time; sensitivities move to other resources and grow at the change."""
     whole = arguments.before + PATIENCE_H + 2
-    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=whole)
+    start = (datetime.now(UTC) - timedelta(days=2)).replace(hour=STARTS_AT, minute=0, second=0, microsecond=0)
     plan = Plan(nodes=arguments.nodes, apps=12, per_node=10, hours=whole, seed=arguments.seed, start=start)
     apps = hidden_apps(plan)
     moved = replace(apps, sensitivity=arguments.factor * np.roll(apps.sensitivity, 2, axis=1))

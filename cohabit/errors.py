@@ -297,8 +297,10 @@ class NoFreePort(CohabitError):
 
     def __init__(self, first: int, last: int, reason: str) -> None:
         self.first, self.last, self.reason = first, last, reason
+        which = f"port {first}" if first == last else f"no port from {first} to {last}"
+        can = "cannot" if first == last else "can"
         super().__init__(
-            f"no port from {first} to {last} can be listened on ({reason}): end what holds them, choose another with "
+            f"{which} {can} be listened on ({reason}): end what holds it, choose another with "
             "--port, --scheduler-port or COHABIT_ADVISOR__PORT, COHABIT_ADVISOR__SCHEDULER_PORT, or give 0 for any"
         )
 

@@ -181,7 +181,10 @@ def run_serve(
     serving = source.opened(lambda: time_ns() // 1000)
 
     def ready(listening: Listening) -> bool:
-        console.print(f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops")
+        console.print(
+            f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops",
+            soft_wrap=True,
+        )
         gc.collect()
         gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
         if problem := serving.problem():

@@ -122,6 +122,14 @@ def test_the_advisor_tells_the_quiet_node_from_the_crowded_one(told: dict[str, s
     assert [node["node"] for node in json.loads(scores)["nodes"]] == ["node-0000", "node-0004"]
 
 
+def test_advice_is_what_the_page_shows(told: dict[str, str]) -> None:
+    advised = json.loads(re.split(r"(?<=\])(?=\{)", told["curl"], maxsplit=1)[1])["nodes"]
+
+    for name, within in (("score", 1.0), ("slowdown_ratio", 0.05), ("slowdown_upper", 0.05)):
+        shown = [float(value) for value in re.findall(rf'"{name}":([\d.]+)', PAGE)]
+        assert [node[name] for node in advised] == pytest.approx(shown, abs=within)
+
+
 def test_a_victim_is_explained_and_a_plan_given_out(told: dict[str, str]) -> None:
     assert "c000290 of app-000 on node-0004" in told["store"]
     assert "approved" in told["propose"]
