@@ -1,5 +1,7 @@
 """Errors of the command line and the long-running processes, one class per action a caller can take."""
 
+import errno
+import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -292,15 +294,21 @@ class EmptyLake(CohabitError):
         super().__init__(f"the lake {root} holds no usage: run `cohabit ingest` first, or name another lake")
 
 
+def _unlistened(first: int, last: int, reason: str) -> str:
+    """Which ports nothing can listen on, and why; of one that is in use just that."""
+    if first != last:
+        return f"no port from {first} to {last} can be listened on ({reason})"
+    in_use = reason == os.strerror(errno.EADDRINUSE)
+    return f"port {first} is in use" if in_use else f"port {first} cannot be listened on ({reason})"
+
+
 class NoFreePort(CohabitError):
     """No port of a range is free."""
 
     def __init__(self, first: int, last: int, reason: str) -> None:
         self.first, self.last, self.reason = first, last, reason
-        which = f"port {first}" if first == last else f"no port from {first} to {last}"
-        can = "cannot" if first == last else "can"
         super().__init__(
-            f"{which} {can} be listened on ({reason}): end what holds it, choose another with "
+            f"{_unlistened(first, last, reason)}: end what holds it, choose another with "
             "--port, --scheduler-port or COHABIT_ADVISOR__PORT, COHABIT_ADVISOR__SCHEDULER_PORT, or give 0 for any"
         )
 

@@ -72,6 +72,11 @@ def test_when_the_whole_range_is_busy_the_error_names_it() -> None:
             free_socket(first)
 
 
+def test_of_one_port_that_is_busy_the_error_says_so() -> None:
+    with free_socket(0) as bound, pytest.raises(NoFreePort, match=f"^port {port_of(bound)} is in use: end what"):
+        free_socket(port_of(bound), tries=1)
+
+
 def test_the_range_ends_at_the_last_port() -> None:
     with ExitStack() as stack:
         for port in (LAST_PORT - 1, LAST_PORT):
