@@ -1,6 +1,6 @@
 """What people see: one console, tables, and bars for work of known length."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -55,6 +55,20 @@ def show_amounts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
 def printable(told: str) -> str:
     """What comes from records, without what a terminal would obey; "?" stands in its place."""
     return "".join(c if c.isprintable() else "?" for c in told)
+
+
+@contextmanager
+def steps(what: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being done while working; in a log a line for each step that is told."""
+    with console.status(what) as status:
+
+        def tell(step: str) -> None:
+            if not console.is_terminal:
+                complaints.print(step, markup=False, soft_wrap=True)
+            status.update(step)
+
+        tell(what)
+        yield tell
 
 
 class Bar:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cohabit.command_line import FOLDS_DIFFER, MOST_ROWS
 from cohabit.command_parts import open_lake, registry_of, signer_in, stop_on_signals
-from cohabit.console import console, show_table
+from cohabit.console import console, show_table, steps
 from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
 from ingest.lake import Lake
@@ -283,9 +283,9 @@ def run_train(settings: Settings, asked: Training) -> None:
     sample = _sample(settings, opened, asked.most_rows, spark=spark, until=asked.until)
     table = sample.rows
     measured = diagnosis_of_sample(opened, sample, _on_spark(settings, spark=spark))
-    with console.status("evaluating") as status:
-        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, status.update, measured)
-        status.update("training")
+    with steps("evaluating") as tell:
+        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, tell, measured)
+        tell("training")
         train_bundle(
             table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured, draw=sample.draw, birth=birth
         )
