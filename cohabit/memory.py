@@ -1,13 +1,16 @@
 """Memory: what a process that runs for months has freed goes back to the machine. An edge.
 
 The C library keeps freed memory in heaps, up to eight for each core, whose holes are filled less and less well: a
-process that holds the same for ever grows all the same. So there are few heaps, and their holes are given back.
+process that holds the same for ever grows all the same. So there are few heaps, and their holes are given back. Arrow's
+own heap would keep the most that it ever held; its tables are put into those of the C library.
 
 Source: mallopt(3), malloc_trim(3).
 """
 
 import ctypes
 from threading import Event, Thread
+
+import pyarrow as pa
 
 M_ARENA_MAX = -8
 MOST_HEAPS = 2
@@ -29,6 +32,7 @@ def give_back_for_good(every_s: float = EVERY_S) -> Thread | None:
     if not hasattr(library, "malloc_trim") or not hasattr(library, "mallopt"):
         return None
     library.mallopt(M_ARENA_MAX, MOST_HEAPS)
+    pa.set_memory_pool(pa.system_memory_pool())
     thread = Thread(target=_again_and_again, args=(every_s,), name="memory", daemon=True)
     thread.start()
     return thread
