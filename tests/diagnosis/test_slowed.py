@@ -166,7 +166,7 @@ def test_days_are_judged_once_each_and_again_where_named(stage: Stage, monkeypat
     named = run(app, ["bill", "judge", "--from", f"{DAY:%Y-%m-%d}", "--to", f"{DAY + timedelta(days=2):%Y-%m-%d}"])
 
     assert early.exit_code == 0, early.output
-    assert "every day that is over was" in early.output
+    assert "every day that labels cover whole was" in early.output
     assert named.exit_code == 0, named.output
     assert "1 days: " in named.output
     assert f"without labels, not judged: {DAY + timedelta(days=1):%Y-%m-%d}" in named.output
