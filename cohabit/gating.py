@@ -86,7 +86,7 @@ def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Sn
     refusals = [*_by_its_own_evaluation(challenger.manifest)]
     if champion is None:
         verdict = Verdict(challenger=name, champion=None, judged_at=now, refusals=tuple(refusals))
-    elif trained_name(champion.directory.name) == trained_name(name):
+    elif _same_models(challenger, champion):
         return Verdict(challenger=name, champion=name, judged_at=now)  # nothing to decide, so nothing is kept
     else:
         if snapshot is not None:
@@ -107,7 +107,8 @@ class Hand:
 def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = None) -> bool:
     """Make a challenger current that passed its gates against what is current; whether anything changed.
 
-    Where margins of the current models followed labels, their own name puts those back that they were trained with.
+    Where margins of the current models followed labels, the name of the bundle that was trained puts its margins back:
+    it needs no verdict, since its graphs are those that are current, byte by byte.
 
     Args:
         registry: holds both.
@@ -122,10 +123,10 @@ def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = N
     """
     current = registry.current()
     now = None if current is None else current.name
-    registry.bundle(name)
+    meant = registry.bundle(name)
     if now == name:
         return False
-    same = now is not None and trained_name(now) == trained_name(name)
+    same = now is not None and _same_models(meant, registry.bundle(now))
     if forced is None and not same:
         _must_have_passed(registry, name, now)
     registry.replace(now, name)
@@ -173,6 +174,18 @@ def _scorer(snapshot: Snapshot, registry: Registry, bundle: Path) -> ModelScorer
     model = open_model(bundle, registry.trust)
     margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
     return ModelScorer(snapshot, model.predictor, margins, model.node)
+
+
+def _same_models(meant: Bundle, current: Bundle) -> bool:
+    """Whether a bundle is what is current, or what that was before margins followed labels; by its graphs too."""
+    name, now = meant.directory.name, current.directory.name
+    return name in {now, trained_name(now)} and _graphs(meant) == _graphs(current)
+
+
+def _graphs(bundle: Bundle) -> dict[str, str]:
+    """SHA-256 of each model's files."""
+    manifest = bundle.manifest
+    return {file: manifest.sha256[file] for model in manifest.models.values() for file in model.files.values()}
 
 
 def _must_have_passed(registry: Registry, name: str, current: str | None) -> None:

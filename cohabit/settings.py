@@ -61,7 +61,7 @@ class KafkaSettings(Branch):
     session_timeout_ms: int = Field(default=45_000, ge=500)
     """After so long without a sign of life a consumer's partitions go to the others."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Where `cohabit ingest` tells Prometheus how it does; left out, nowhere."""
+    """Where `cohabit ingest` and `cohabit watch` tell Prometheus how they do; left out, nowhere."""
     metrics_host: str = "127.0.0.1"
     """Address of that."""
     topics: str = ""

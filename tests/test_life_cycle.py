@@ -1,6 +1,7 @@
 """Life of a model: challengers are judged on labels nobody learnt from, promoted, watched, and rolled back."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -145,6 +146,17 @@ def test_margins_that_followed_labels_are_put_back_by_the_name_of_what_was_train
     assert registry.current() == registry.root / "old"
     assert (events(registry)[-1].bundle, events(registry)[-1].why) == ("old", MARGINS_BACK)
     assert not promote(registry, "old", HAND)
+
+
+def test_a_name_like_that_of_what_is_current_opens_no_gate(lake: Lake, registry: Registry) -> None:
+    shutil.copytree(registry.root / "old", registry.root / "inverted-until-20260101T000000")
+    registry.promote("inverted-until-20260101T000000")
+    shutil.copytree(registry.root / "inverted", registry.root / "old-until-20260101T000000")
+
+    for name in ("inverted", "old-until-20260101T000000"):
+        with pytest.raises(NotJudged, match="never judged"):
+            promote(registry, name, HAND)
+    assert not judge(lake, registry, "inverted", NOW).passed
 
 
 def test_a_sound_model_is_served_as_it_is_and_the_same_labels_say_the_same_again(
