@@ -27,6 +27,12 @@ settings.register_profile("laws", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("COHABIT_TEST_PROFILE", "cohabit"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a slow test come first: one that came last would keep one process busy and the others waiting."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker for the whole run; topics are told apart by name."""

@@ -142,7 +142,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
         driver: the law.
         plan: how much.
         jobs: processes at once; findings do not depend on it.
-        progress: told of each part that is done.
+        progress: told of each kind of work as it begins, and of each part that is done.
 
     Returns:
         The findings.
@@ -157,6 +157,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
 
         def all_done(what: str, calls: Sequence[Callable[[], object]]) -> Iterator[object]:
             waiting = [pool.submit(_told, call) for call in calls]
+            progress(f"{driver.name}: {what}", 0, len(waiting))
             for number, done in enumerate(as_completed(waiting), 1):
                 progress(f"{driver.name}: {what}", number, len(waiting))
                 found = done.result()

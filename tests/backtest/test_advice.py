@@ -164,6 +164,7 @@ def test_the_command_writes_figures_and_the_worst_gap(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["backtest", "--law", str(pairs), "--compose", "additive", *options])
 
     assert told.exit_code == 0, told.output
+    assert "histories: 0 of" in told.output  # a kind of work is told as it begins, not once a part of it is done
     found = json.loads((out / "backtest.json").read_text())
     assert {"violation_minutes", "violation_minutes_lo", "nodes_used"} <= found["policies"]["ours"].keys()
     assert [gap["requested"] for gap in found["laws"]["stressed-additive"]["gaps"]] == [0.7, 0.8, 0.9]
