@@ -58,3 +58,14 @@ def test_tables_lie_where_memory_is_given_back() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == ["system", "True"]
+
+
+def test_what_holds_itself_and_a_table_is_let_go_of() -> None:
+    script = (
+        "import gc, time\nimport pyarrow as pa\nfrom cohabit.memory import give_back_for_good\nclass Cycle: ...\n"
+        "give_back_for_good(0.05)\none = Cycle()\none.itself, one.table = one, pa.array(range(100_000))\n"
+        "gc.collect()  # into the generation that is hardly ever looked at\n"
+        "assert pa.total_allocated_bytes()\ndel one\nwhile pa.total_allocated_bytes(): time.sleep(0.05)"
+    )
+
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=20)
