@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ingest import journal
+from ingest.datasets import ds
 from ingest.errors import DamagedLake
 from ingest.lake import Lake
 from ingest.lake_layout import BatchRun, Compaction, DataFile, Merged, batch_files, finished_batches

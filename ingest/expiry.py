@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from ingest import journal
+from ingest.datasets import ds
 from ingest.errors import DamagedLake
 from ingest.lake import Lake
 from ingest.lake_layout import Horizon

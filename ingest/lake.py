@@ -17,12 +17,12 @@ from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ingest import journal
 from ingest.atomic import create_exclusively
 from ingest.chains import Chains
+from ingest.datasets import ds
 from ingest.errors import DamagedLake, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.lake_layout import (
     BatchRun,

@@ -41,6 +41,14 @@ def imported_by(code: str) -> set[str]:
     return {name.partition(".")[0] for name in listed}
 
 
+def test_a_lake_does_without_pandas_though_it_is_there() -> None:
+    assert "pandas" not in imported_by("import ingest.lake, pyarrow; pyarrow.array([1.0])")
+
+
+def test_whoever_imports_pandas_later_gets_it() -> None:
+    assert "pandas" in imported_by("import ingest.lake, pandas; assert len(pandas.DataFrame({'a': [1, 2]})) == 2")
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_importing_it_imports_nothing_heavy(module: str) -> None:
     assert not imported_by(f"import {module}") & HEAVY

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from features.rates import LOOK_BACK_US
 from features.spark.batch import groups_of, landed
 from features.spark.steps import by_node, with_all_rates, with_metered
 from features.windows import WINDOW_US
+from ingest.datasets import ds
 from ingest.lake import Lake
 from ingest.schema import SAMPLES, USAGE
 

@@ -1,0 +1,35 @@
+"""Arrow's datasets, imported without pandas.
+
+Arrow looks for pandas when it is first given a value, as `pyarrow.dataset` does while it is imported. Where Spark needs
+pandas installed, every command would wait a second for it and hold 44 MB that it never uses. Arrow asks once: who
+imports pandas later still gets it, only tables of Arrow are not made into frames of pandas in this process.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+
+
+class _NoPandas(MetaPathFinder):
+    """Says that there is no pandas, and nothing of other modules."""
+
+    def find_spec(self, fullname: str, _path: object = None, _target: object = None, /) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+with _without_pandas():
+    import pyarrow.dataset as ds
+
+__all__ = ["ds"]
