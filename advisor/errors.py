@@ -125,6 +125,14 @@ class StoreOutdated(AdvisorError):
         )
 
 
+class IncompleteDump(AdvisorError):
+    """Of a store that was dumped, tables are missing."""
+
+    def __init__(self, folder: Path, missing: Sequence[str]) -> None:
+        self.folder, self.missing = folder, tuple(missing)
+        super().__init__(f"{folder} lacks {', '.join(missing)} of the store: restore another backup")
+
+
 class StoreNotEmpty(AdvisorError):
     """A store is to be filled that holds something."""
 

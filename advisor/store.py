@@ -280,10 +280,10 @@ def open_store(address: str) -> Iterator[Engine]:
 
 
 def named(engine: Engine) -> str:
-    """The database, as errors and people call it: without password."""
+    """The database, as errors and people call it: without password, wherever in its address that stands."""
     if engine.dialect.name == "sqlite":
         return str(engine.url.database)
-    return engine.url.set(drivername="postgresql").render_as_string(hide_password=True)
+    return engine.url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
 
 @contextmanager

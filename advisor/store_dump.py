@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-from advisor.errors import StoreNotEmpty
+from advisor.errors import IncompleteDump, StoreNotEmpty
 from advisor.store import METADATA, SESSIONS, migrate, named, reading, version_of, writing
 
 BATCH_ROWS = 200
@@ -64,14 +64,17 @@ def load(engine: Engine, folder: Path, version: str) -> None:
     Raises:
         StoreNotEmpty: it holds something.
         StoreAhead: a newer Cohabit made the dump.
+        IncompleteDump: a table is missing.
         StoreUnavailable: the database does not answer.
     """
     migrate(engine, to=version)
     with writing(engine) as connection:
         _refuse_rows(engine, connection)
+        paths = {table.name: folder / f"{table.name}.parquet" for table in _tables(connection)}
+        if missing := [name for name, path in paths.items() if not path.is_file()]:
+            raise IncompleteDump(folder, missing)
         for table in _tables(connection):
-            path = folder / f"{table.name}.parquet"
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(paths[table.name]) as file:
                 for batch in file.iter_batches(BATCH_ROWS):
                     connection.execute(insert(table), batch.to_pylist())
             _count_on(connection, table)

@@ -16,8 +16,8 @@ BACKUP = "{{ var.value.cohabit_backups }}/{{ data_interval_end | ds }}"
 REPORTS = "{{ var.value.cohabit_reports }}"
 MOST_ROWS = '{{ var.value.get("cohabit_most_rows", "500000") }}'
 CANDIDATES = '{{ var.value.get("cohabit_search_candidates", "15") }}'
-KEPT_SINCE = '{{ macros.ds_add(data_interval_end | ds, -(var.value.get("cohabit_keep_days", "800") | int)) }}'
-KEPT_RAW_SINCE = '{{ macros.ds_add(data_interval_end | ds, -(var.value.get("cohabit_keep_raw_days", "100") | int)) }}'
+KEPT_DAYS = '{{ var.value.get("cohabit_keep_days", "800") }}'
+KEPT_RAW_DAYS = '{{ var.value.get("cohabit_keep_raw_days", "100") }}'
 RAW = ("--table", "usage", "--table", "samples", "--table", "node_usage", "--table", "dead_letters")
 HEAVY, LIGHT = "cohabit_heavy", "cohabit_light"
 """Pools. The heavy one has a single place, so what learns, bills and makes a bundle current never does so at once."""
@@ -195,25 +195,28 @@ BILLING = {
         240,
     ),
 }
+NOT_CLOSED = 3
+"""Exit code of `cohabit bill closed` while a person is waited for."""
 APPROVED = Command(
     ("bill", "closed", "--month", MONTH),
     "Asks again and again whether **a person** has looked at the draft and closed the month, by "
-    "`cohabit bill close --month … --confirm …` or on the month's page. No DAG does that. Gives up after three weeks: "
-    "clear it to go on waiting.",
+    "`cohabit bill close --month … --confirm …` or on the month's page. No DAG does that. Gives up after three weeks, "
+    "and fails at once where that cannot be told, as without a store: clear it to go on waiting.",
     10,
 )
 
 RETENTION = {
     "expire_raw": Command(
-        ("lake", "expire", "--before", KEPT_RAW_SINCE, "--yes", *RAW),
+        ("lake", "expire", "--before", NEXT_DAY, "--keep-days", KEPT_RAW_DAYS, "--yes", *RAW),
         "Lets what was landed go that is older than Variable `cohabit_keep_raw_days` (100). A month cannot be metered "
-        "again afterwards.",
+        "again afterwards. Fails, and lets nothing go, where that is no number of days from 30 on.",
         120,
     ),
     "expire": Command(
-        ("lake", "expire", "--before", KEPT_SINCE, "--yes"),
+        ("lake", "expire", "--before", NEXT_DAY, "--keep-days", KEPT_DAYS, "--yes"),
         "Lets all rows go that are older than Variable `cohabit_keep_days` (800), but those of nodes and placements. A "
-        "month can be neither billed nor corrected afterwards.",
+        "month can be neither billed nor corrected afterwards. Fails, and lets nothing go, where that is no number of "
+        "days from 30 on.",
         120,
     ),
 }

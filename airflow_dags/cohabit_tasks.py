@@ -19,9 +19,9 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.latest_only import LatestOnlyOperator
 from airflow.providers.standard.sensors.bash import BashSensor
 from airflow.sdk import DAG, Context, CronDataIntervalTimetable, TriggerRule, Variable
-from cohabit_commands import LIGHT, Command, bash_line
+from cohabit_commands import LIGHT, NOT_CLOSED, Command, bash_line
 
-SINCE = os.environ.get("COHABIT_DAGS_SINCE")
+SINCE = os.environ.get("COHABIT_DAGS_SINCE") or None
 RETRY = timedelta(seconds=float(os.environ.get("COHABIT_DAGS_RETRY_S", "300")))
 ASK_S = float(os.environ.get("COHABIT_DAGS_ASK_S", "600"))
 LONGEST_RETRY = timedelta(hours=1)
@@ -59,9 +59,14 @@ def tasks(commands: Mapping[str, Command]) -> dict[str, BashOperator]:
 
 
 def asking(name: str, command: Command) -> BashSensor:
-    """A task that asks until the command exits with 0, and takes no place in between."""
+    """A task that asks until the command exits with 0, takes no place in between, and fails where nothing is told."""
     return BashSensor(
-        task_id=name, mode="reschedule", poke_interval=ASK_S, timeout=PATIENCE.total_seconds(), **_how(command)
+        task_id=name,
+        mode="reschedule",
+        poke_interval=ASK_S,
+        timeout=PATIENCE.total_seconds(),
+        retry_exit_code=NOT_CLOSED,
+        **_how(command),
     )
 
 

@@ -7,6 +7,7 @@ made while everything goes on has all that it needs.
 
 import hashlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,10 @@ import msgspec
 from sqlalchemy import Engine
 
 from advisor.store_dump import dump, load, refuse_filled
-from cohabit.errors import DamagedBackup, NeverWhole, NoBackup, NotEmpty
+from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
 from features.tables import TABLES
 from ingest.lake import Lake
+from models.registry import LOCK
 
 FORMAT = 1
 MANIFEST = "backup.json"
@@ -28,6 +30,10 @@ STORE = "store"
 TRIES = 3
 """Of copying a lake whose compaction takes files away meanwhile."""
 CHUNK = 1 << 20
+HIDDEN = ("registry",)
+"""Folders in which hidden files mean something: history, drift, skew. In a lake they are what was never finished."""
+BEING_WRITTEN = re.compile(r"\..+\.[0-9a-f]{32}")
+NOT_OURS = ("lost+found",)
 Progress = Callable[[str, int, int], None]
 """Told what is copied, how many bytes are, and of how many."""
 
@@ -88,6 +94,7 @@ def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
     Raises:
         NotEmpty: the folder holds something.
         StoreOutdated: there is no store.
+        LinkInside: a folder holds a link.
         NeverWhole: files of the lake vanish again and again.
     """
     _refuse_filled(folder)
@@ -111,7 +118,7 @@ def back_up_once(places: Places, folder: Path, progress: Progress) -> Manifest:
     Raises:
         NotEmpty: the folder holds something else.
         NoBackup: what is there cannot be read.
-        StoreOutdated, NeverWhole: see `back_up`.
+        StoreOutdated, LinkInside, NeverWhole: see `back_up`.
     """
     if (folder / MANIFEST).exists():
         return _manifest(folder)
@@ -152,16 +159,28 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
 
     Raises:
         NoBackup, DamagedBackup: see `verify`.
-        NotEmpty, StoreNotEmpty: something is there; nothing was written.
-        StoreAhead: a newer Cohabit made it.
+        NotEmpty, StoreNotEmpty: something is there.
+        IncompleteDump, StoreAhead: its store is of a newer Cohabit, or not whole.
+
+    Folders get their names last, once all of them and the store are whole: whatever was raised, none of them is there.
     """
     found = verify(folder, progress)
-    for target in places.folders.values():
+    targets = {name: target.resolve() for name, target in places.folders.items()}
+    for target in targets.values():
         _refuse_filled(target)
     refuse_filled(places.store)
-    for name, target in places.folders.items():
-        _put_back(folder / name, target, name, progress)
-    load(places.store, folder / STORE, found.store_version)
+    beside = {name: target.with_name(f".{target.name}.{uuid.uuid4().hex}") for name, target in targets.items()}
+    try:
+        for name, copy in beside.items():
+            _copy_back(found, folder, name, copy, progress)
+        load(places.store, folder / STORE, found.store_version)
+        for name, copy in beside.items():
+            if targets[name].exists():
+                targets[name].rmdir()
+            copy.rename(targets[name])
+    finally:
+        for copy in beside.values():
+            shutil.rmtree(copy, ignore_errors=True)
     return found
 
 
@@ -200,7 +219,7 @@ def _lacking(root: Path) -> bool:
 def _copy(source: Path, target: Path, name: str, progress: Progress) -> dict[str, Kept]:
     """Copy a folder, Parquet files last, as listed once the others were copied, which say what of them counts."""
     target.mkdir(parents=True, exist_ok=True)
-    small = [path for path in _files(source) if path.suffix != ".parquet"]
+    small = [path for path in _files(source, hidden=name in HIDDEN) if path.suffix != ".parquet"]
     found = {_below(path, source): _copy_file(path, target / _below(path, source)) for path in small}
     large, done = [path for path in _files(source) if path.suffix == ".parquet"], 0
     total = sum(path.stat().st_size for path in large)
@@ -211,17 +230,14 @@ def _copy(source: Path, target: Path, name: str, progress: Progress) -> dict[str
     return found
 
 
-def _put_back(source: Path, target: Path, name: str, progress: Progress) -> None:
-    """A folder appears under its name once it is whole."""
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        _copy(source, beside, name, progress)
-        if target.exists():
-            target.rmdir()
-        beside.rename(target)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+def _copy_back(found: Manifest, folder: Path, name: str, target: Path, progress: Progress) -> None:
+    """Copy what a backup says that it holds of a folder, and nothing else that lies there."""
+    target.mkdir(parents=True)
+    listed = {path: kept for path, kept in found.files.items() if path.startswith(f"{name}/")}
+    done, total = 0, sum(kept.size for kept in listed.values())
+    for path in listed:
+        done += _copy_file(folder / path, target / path.removeprefix(f"{name}/")).size
+        progress(name, done, total)
 
 
 def _copy_file(path: Path, target: Path) -> Kept:
@@ -240,7 +256,11 @@ def _copy_file(path: Path, target: Path) -> Kept:
 def _is_there(folder: Path, path: str) -> bool:
     """Whether a path names a file in the folder; with NUL, or 5,000 letters, it can name none anywhere."""
     try:
-        return (folder / path).resolve().is_relative_to(folder.resolve()) and (folder / path).is_file()
+        return (
+            ".." not in Path(path).parts
+            and (folder / path).resolve().is_relative_to(folder.resolve())
+            and (folder / path).is_file()
+        )
     except (OSError, ValueError):
         return False
 
@@ -250,11 +270,31 @@ def _kept(path: Path) -> Kept:
         return Kept(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Files below a folder, links and unfinished ones left out."""
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (path for name in sorted(names) if not (path := Path(place, name)).is_symlink() and name[0] != ".")
+def _files(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
+    """Files below a folder, unfinished ones left out.
+
+    Args:
+        folder: that.
+        hidden: whether a name that begins with a dot means something there, unless a lock or a file being written.
+
+    Raises:
+        LinkInside: something is a link, and what it leads to would be missing.
+        OSError: a folder cannot be read.
+    """
+
+    def counts(name: str) -> bool:
+        return name[0] != "." or (hidden and name != LOCK and not BEING_WRITTEN.fullmatch(name))
+
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = sorted(name for name in folders if name not in NOT_OURS and not BEING_WRITTEN.fullmatch(name))
+        for path in (Path(place, name) for name in (*folders, *sorted(filter(counts, names)))):
+            if path.is_symlink():
+                raise LinkInside(path)
+        yield from (Path(place, name) for name in sorted(filter(counts, names)))
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _below(path: Path, folder: Path) -> str:

@@ -111,7 +111,9 @@ def simulate(
     folder: Annotated[Path, typer.Argument(help="Gets <topic>.log files; must not hold any yet.")],
     nodes: Annotated[int, typer.Option(min=1, help="Nodes, three platforms in turn.")] = 24,
     apps: Annotated[int, typer.Option(min=3, help="Apps, every third best effort.")] = 24,
-    hours: Annotated[float, typer.Option(min=0.1, help="Hours of metrics, one record per container every 30 s.")] = 6.0,
+    hours: Annotated[
+        float, typer.Option(min=0.1, max=8784, help="Hours of metrics, one record per container every 30 s.")
+    ] = 6.0,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same stream.")] = 1,
     law: Annotated[
         str,
@@ -372,7 +374,7 @@ def drift(
     lake: LakeOption = None,
     registry: RegistryOption = None,
     hours: Annotated[
-        float | None, typer.Option(min=0.1, help="Look at labels of so long [COHABIT_DRIFT__HOURS].")
+        float | None, typer.Option(min=0.1, max=8760, help="Look at labels of so long [COHABIT_DRIFT__HOURS].")
     ] = None,
 ) -> None:
     """Look whether labels still bear the current model out, and say how far it is served from now on; exit 1 if less.
@@ -609,7 +611,7 @@ def worth(
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Through a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Return after the report instead of serving on.")] = False,
-    hours: Annotated[float, typer.Option(min=1.0, help="Hours of metrics to simulate.")] = 4.0,
+    hours: Annotated[float, typer.Option(min=1.0, max=8784, help="Hours of metrics to simulate.")] = 4.0,
 ) -> None:
     """Run the whole job on embedded defaults: metrics in, advice out."""
     from cohabit.demo import run_demo

@@ -2,14 +2,15 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from math import isfinite
 from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
 from cohabit.console import show_error
-from cohabit.errors import CohabitError, UnusablePath
+from cohabit.errors import BadOption, CohabitError, UnusablePath
 from cohabit.logs import set_up_logs
 from cohabit.settings import Settings, read_settings
 
@@ -40,6 +41,7 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
 
         set_up_logs("WARNING")
         try:
+            _refuse_endless(kwargs)
             return command(*args, **kwargs)
         except (IngestError, FeaturesError, ModelsError, AdvisorError, CohabitError) as error:
             show_error(error)
@@ -51,6 +53,17 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from error
 
     return run
+
+
+def _refuse_endless(options: Mapping[str, object]) -> None:
+    """Bounds of an option let NaN through, which is neither above nor below anything.
+
+    Raises:
+        BadOption: a figure is no number, or has no end.
+    """
+    for name, value in options.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise BadOption(f"--{name.replace('_', '-')} {value}: give a number")
 
 
 def settings() -> Settings:

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from advisor.errors import AdvisorError
+from advisor.model import open_model
 from advisor.store import check, open_store
 from cohabit.command_parts import registry_of
 from cohabit.doctor import Finding, ok, problem, warning
 from cohabit.settings import Settings
 from cohabit.store_commands import address_of
 from ingest.errors import IngestError
+from ingest.exporters import EXPORTERS
 from ingest.lake_layout import local_folder
+from ingest.mapping import read_mapping
 from models.errors import ModelsError
+from models.signing import signer_of
 
-WAIT_S = 2.0
+WAIT_S, MOST_PORT = 2.0, 65535
 
 
 def findings(own: Settings) -> Iterator[Finding]:
@@ -31,6 +35,10 @@ def findings(own: Settings) -> Iterator[Finding]:
     for name in ("registry", "snapshots", "lines"):
         yield _folder(f"COHABIT_{name.upper()}", getattr(own, name))
     yield _store(own)
+    if own.mapping is not None:
+        yield _mapping(own.mapping)
+    if own.signing.key is not None:
+        yield _key(own.signing.key)
     yield _model(own)
     yield from (_broker(server.strip()) for server in own.kafka.bootstrap.split(","))
 
@@ -53,24 +61,47 @@ def _store(own: Settings) -> Finding:
     return ok("COHABIT_STORE", "answers, and is of this version")
 
 
-def _model(own: Settings) -> Finding:
-    registry = registry_of(own)
-    if (current := registry.current()) is None:
-        return warning("model", "none is promoted, so nothing is advised: `cohabit train`")
+def _mapping(path: Path) -> Finding:
     try:
-        registry.bundle(current.name)
+        read_mapping(path, EXPORTERS)
+    except (IngestError, OSError) as error:
+        return problem("COHABIT_MAPPING", str(error))
+    return ok("COHABIT_MAPPING", f"{path} can be read")
+
+
+def _key(path: Path) -> Finding:
+    try:
+        signer_of(path)
     except ModelsError as error:
+        return problem("COHABIT_SIGNING__KEY", str(error))
+    return ok("COHABIT_SIGNING__KEY", f"{path} can sign")
+
+
+def _model(own: Settings) -> Finding:
+    try:
+        registry = registry_of(own)
+        if (current := registry.current()) is None:
+            return warning("model", "none is promoted, so nothing is advised: `cohabit train`")
+        open_model(registry.bundle(current.name).directory, registry.trust)
+    except (ModelsError, AdvisorError) as error:
         return problem("model", str(error))
-    return ok("model", f"{current.name} is whole")
+    return ok("model", f"{current.name} is whole, and can be served")
 
 
 def _broker(server: str) -> Finding:
     host, _, port = server.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), WAIT_S):
+        with socket.create_connection((host.strip("[]"), _port(port)), WAIT_S):
             return ok("COHABIT_KAFKA__BOOTSTRAP", f"{server} answers")
     except ValueError:
         return problem("COHABIT_KAFKA__BOOTSTRAP", f"{server} is no host:port")
     except OSError as error:
         reason = error.strerror or str(error)
         return warning("COHABIT_KAFKA__BOOTSTRAP", f"{server} does not answer ({reason}): start it, or name another")
+
+
+def _port(told: str) -> int:
+    port = int(told)
+    if not 0 < port <= MOST_PORT:
+        raise ValueError(told)
+    return port

@@ -1,15 +1,13 @@
 """Configuration: every setting with what it is, where that comes from, and what it means."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from cohabit.settings import PREFIX, Settings
+from cohabit.settings import HELD_BACK, PREFIX, Settings
 
-HELD_BACK = ("store", "webhook")
-"""Settings that may say what lets one in."""
 SECRET = "***"  # noqa: S105 - stands in its place
 
 
@@ -99,8 +97,15 @@ def _told(default: object) -> str:
 
 
 def _without_secret(address: str) -> str:
-    """A store or webhook without what lets one in: passwords, and paths of webhooks."""
-    parts = urlsplit(address)
-    if parts.scheme in {"http", "https"}:
-        return f"{parts.scheme}://{parts.netloc}/{SECRET}"
-    return address.replace(f":{parts.password}@", f":{SECRET}@") if parts.password else address
+    """A store or webhook without what lets one in: passwords, paths of webhooks, and what comes after a "?"."""
+    scheme, stands, rest = address.partition("://")
+    if not stands:
+        return address
+    if scheme in {"http", "https"}:
+        return f"{scheme}://{re.split(r'[/?#]', rest)[0]}/{SECRET}"
+    user, has_user, place = rest.rpartition("@")
+    if set(user) & set("/?#"):
+        return f"{scheme}://{SECRET}"  # of a word that is no address one cannot tell what is a password
+    name, has_password, _ = user.partition(":")
+    shown = f"{scheme}://{name}{f':{SECRET}' if has_password else ''}{has_user}{place.partition('?')[0]}"
+    return shown + (f"?{SECRET}" if "?" in place else "")

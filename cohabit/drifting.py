@@ -17,7 +17,7 @@ from ingest.lake import Lake
 from models.bundle import Bundle, load_bundle
 from models.drift import Labels, Told, evidence, next_status, with_change
 from models.drift_status import DriftStatus, read_status, write_status
-from models.errors import NothingToWatch
+from models.errors import BundleCorrupt, NothingToWatch
 from models.hindsight import PLACEMENT
 from models.load_aware import LoadAware
 from models.predictor import medians_of
@@ -77,7 +77,7 @@ def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> Dr
     """
     bundle = _current(registry)
     before = _before(registry, bundle, now)
-    table = _newest(lake, bundle, how.span)
+    table = _newest(lake, bundle, how.span, now)
     entry = bundle.entry_of(PLACEMENT)
     level = entry.margins.level if entry.margins is not None else entry.calibration.level
     told = Told(
@@ -122,9 +122,9 @@ def _before(registry: Registry, bundle: Bundle, now: datetime) -> DriftStatus:
     return with_change(last, fresh, f"{name} took the place of {last.bundle}")
 
 
-def _newest(lake: Lake, bundle: Bundle, span: timedelta) -> pa.Table:
+def _newest(lake: Lake, bundle: Bundle, span: timedelta, now: datetime) -> pa.Table:
     """Labels since training, of the last so long."""
-    table = labels_since(lake, bundle.manifest.training_window[1])
+    table = labels_since(lake, bundle.manifest.training_window[1], now)
     if not table.num_rows:
         return table
     since = pc.max(table["window_end"]).as_py() - span
@@ -147,8 +147,12 @@ def _stability(bundle: Bundle, table: pa.Table) -> dict[str, float]:
     """By feature, where the bundle tells how it lay and there are enough rows to compare."""
     if REFERENCE not in bundle.files or table.num_rows < FEWEST_ROWS:
         return {}
-    reference = Reference.model_validate_json(bundle.files[REFERENCE])
-    return {name: stability_index(reference.features[name], floats(table[name])) for name in WATCHED}
+    try:
+        reference = Reference.model_validate_json(bundle.files[REFERENCE])
+    except ValidationError as error:
+        raise BundleCorrupt(bundle.directory, REFERENCE, f"is none ({error.errors()[0]['msg']})") from error
+    watched = [name for name in WATCHED if name in reference.features]
+    return {name: stability_index(reference.features[name], floats(table[name])) for name in watched}
 
 
 def last_skew(registry: Registry) -> float | None:

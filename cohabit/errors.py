@@ -520,6 +520,16 @@ class DamagedBackup(CohabitError):
         )
 
 
+class LinkInside(CohabitError):
+    """What is to be backed up holds a link."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} is a link, which no backup follows: put what it leads to in its place, or take it away"
+        )
+
+
 class NeverWhole(CohabitError):
     """A lake that changes faster than it is copied."""
 

@@ -19,7 +19,7 @@ from advisor.table import score_columns
 from features.catalog import catalogue_hash
 from ingest.lake import Lake
 from models.as_served import AsServed, as_served
-from models.bundle import Bundle, load_bundle
+from models.bundle import Bundle, fingerprint, load_bundle
 from models.errors import GateRefused, NotJudged
 from models.gate import FEWEST_GROUPS, FEWEST_LABELS, Judged, check_all
 from models.hindsight import PLACEMENT
@@ -79,13 +79,15 @@ def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Sn
 
     Raises:
         UnknownBundle, BundleCorrupt, CatalogueMismatch: one of the two cannot be judged.
+        GraphUnreadable, UnusableBundle: the challenger could not be served.
     """
-    challenger = load_bundle(registry.bundle(name).directory, catalogue_hash(), registry.trust)
+    challenger = _usable(registry, registry.bundle(name))
     current = registry.current()
     champion = None if current is None else load_bundle(current, catalogue_hash(), registry.trust)
     refusals = [*_by_its_own_evaluation(challenger.manifest)]
     if champion is None:
-        verdict = Verdict(challenger=name, champion=None, judged_at=now, refusals=tuple(refusals))
+        contents = fingerprint(challenger)
+        verdict = Verdict(challenger=name, contents=contents, champion=None, judged_at=now, refusals=tuple(refusals))
     elif _same_models(challenger, champion):
         return Verdict(challenger=name, champion=name, judged_at=now)  # nothing to decide, so nothing is kept
     else:
@@ -117,18 +119,21 @@ def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = N
         forced: why it is promoted whatever the verdict; None where it is not.
 
     Raises:
-        NotJudged: there is no verdict on this place.
+        GraphUnreadable, UnusableBundle, CatalogueMismatch: it could not be served, whoever forces it.
+        NotJudged: there is no verdict on this place, or one on what was called so before.
         GateRefused: it was not passed.
         ChangedMeanwhile: another bundle became current meanwhile.
+        NotNoted: it is current, but the history does not tell so.
     """
     current = registry.current()
     now = None if current is None else current.name
     meant = registry.bundle(name)
     if now == name:
         return False
+    _usable(registry, meant)
     same = now is not None and _same_models(meant, registry.bundle(now))
     if forced is None and not same:
-        _must_have_passed(registry, name, now)
+        _must_have_passed(registry, meant, now)
     registry.replace(now, name)
     what: Literal["promoted", "forced"] = "promoted" if forced is None else "forced"
     why = forced or (MARGINS_BACK if same else "")
@@ -141,17 +146,28 @@ def roll_back(registry: Registry, hand: Hand) -> tuple[str, str]:
 
     Raises:
         NothingToRollBackTo: there are none.
-        BundleCorrupt: their files are not what was written; nothing changes.
+        BundleCorrupt, GraphUnreadable, UnusableBundle, CatalogueMismatch: they could not be served; nothing changes.
+        NotNoted: they are current again, but the history does not tell so.
     """
     current = registry.current()
-    back = registry.rollback()
     left = trained_name(current.name) if current is not None else ""
     said = f"it was current until it was rolled back at {hand.at:%Y-%m-%d %H:%M} UTC"
+
+    def refused_from_now_on(back: Bundle) -> None:
+        _usable(registry, back)
+        if left in registry.names():
+            champion = trained_name(back.directory.name)
+            registry.keep(Verdict(challenger=left, champion=champion, judged_at=hand.at, refusals=(said,)))
+
+    back = registry.rollback(refused_from_now_on)
     note(registry, Event(at=hand.at, what="rolled back", bundle=back.name, before=left, by=hand.by))
-    if left in registry.names():
-        known = {"challenger": left, "champion": trained_name(back.name), "judged_at": hand.at}
-        registry.keep(Verdict.model_validate({**known, "refusals": (said,)}))
     return left, back.name
+
+
+def _usable(registry: Registry, bundle: Bundle) -> Bundle:
+    """The bundle, once it was opened and asked as `cohabit serve` does."""
+    open_model(bundle.directory, registry.trust)
+    return bundle
 
 
 def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: Path) -> Shadow:
@@ -188,12 +204,15 @@ def _graphs(bundle: Bundle) -> dict[str, str]:
     return {file: manifest.sha256[file] for model in manifest.models.values() for file in model.files.values()}
 
 
-def _must_have_passed(registry: Registry, name: str, current: str | None) -> None:
+def _must_have_passed(registry: Registry, meant: Bundle, current: str | None) -> None:
+    name = meant.directory.name
     verdict = registry.verdict(name)
     if verdict is None:
         raise NotJudged(name, "it was never judged")
     if verdict.refusals:
         raise GateRefused(name, verdict.refusals)
+    if verdict.contents != fingerprint(meant):
+        raise NotJudged(name, "it holds something else than what was judged under its name")
     champion = None if current is None else trained_name(current)
     if verdict.champion != champion:
         against = verdict.champion or "an empty registry"
@@ -202,8 +221,12 @@ def _must_have_passed(registry: Registry, name: str, current: str | None) -> Non
 
 def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, refusals: list[str]) -> Verdict:
     since = max(bundle.manifest.training_window[1] for bundle in (challenger, champion))
-    names = {"challenger": challenger.directory.name, "champion": trained_name(champion.directory.name)}
-    table = labels_since(lake, since)
+    names = {
+        "challenger": challenger.directory.name,
+        "contents": fingerprint(challenger),
+        "champion": trained_name(champion.directory.name),
+    }
+    table = labels_since(lake, since, now)
     keys = read_keys(table) if table.num_rows else None
     groups = 0 if keys is None else len(np.unique(keys.app_node_day))
     if keys is None or table.num_rows < FEWEST_LABELS or groups < FEWEST_GROUPS:
@@ -224,6 +247,7 @@ def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, ref
     window = pc.min_max(table["window_end"]).as_py()
     return Verdict(
         challenger=names["challenger"],
+        contents=names["contents"],
         champion=names["champion"],
         judged_at=now,
         since=window["min"].astimezone(UTC),
@@ -235,9 +259,12 @@ def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, ref
     )
 
 
-def labels_since(lake: Lake, since: datetime, most: int = MOST_LABELS) -> pa.Table:
-    """Training rows of windows that ended later, the newest ones where there are more."""
-    table = lake.read("training", since + MICROSECOND)
+def labels_since(lake: Lake, since: datetime, now: datetime, most: int = MOST_LABELS) -> pa.Table:
+    """Training rows of windows that ended later and are over, the newest ones where there are more.
+
+    What a clock that is ahead has dated later than now would count as the newest of all until then.
+    """
+    table = lake.read("training", since + MICROSECOND, now + MICROSECOND)
     return table.slice(max(0, table.num_rows - most))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KEPT = ("nodes", "placements")
 """Tables whose oldest rows still say what is true today: they expire only when they are named."""
 MOST_DAMAGE = 50
-MOST_HOURS = 24 * 366 * 10
+MOST_HOURS, MOST_DAYS = 24 * 366 * 10, 366 * 50
 
 lake_app = typer.Typer(no_args_is_help=True, help="Look after the lake: check it, make its files few, let old rows go.")
 
@@ -90,6 +90,10 @@ def compact_command(
 @told_plainly
 def expire_command(
     before: Annotated[datetime, typer.Option("--before", formats=["%Y-%m-%d"], help="A day, UTC; older rows go.")],
+    *,
+    keep_days: Annotated[
+        int | None, typer.Option(min=30, max=MOST_DAYS, help="Keep so many days before that day too.")
+    ] = None,
     lake: LakeOption = None,
     table: TableOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would go.")] = False,
@@ -99,13 +103,17 @@ def expire_command(
 
     Chains keep their ends: nothing is landed again. Rows are gone at once, files after the grace period, by the next
     compact or expire. Nodes and placements go only when named: their oldest rows may still be true.
+
+    A timer names its own day and what is to be kept: --before 2026-11-24 --keep-days 800.
     """
     from cohabit.command_parts import existing_lake
     from ingest.expiry import expire, expiring
 
-    now, moment = datetime.now(UTC), before.replace(tzinfo=UTC)
-    if moment > now:
+    now = datetime.now(UTC)
+    if before.replace(tzinfo=UTC) > now:
         raise BadOption(f"--before {before:%Y-%m-%d} lies in the future: name a day that is over")
+    before -= timedelta(days=keep_days or 0)
+    moment = before.replace(tzinfo=UTC)
     opened = existing_lake(settings(), lake)
     lines = []
     for name in _tables(opened, table, but=KEPT):

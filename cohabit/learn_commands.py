@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from cohabit.command_line import FOLDS_DIFFER, MOST_ROWS
-from cohabit.command_parts import open_lake, registry_of, signer_in, stop_on_signals
+from cohabit.command_parts import existing_lake, open_lake, registry_of, signer_in, stop_on_signals
 from cohabit.console import console, show_table, steps
 from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
@@ -268,11 +268,12 @@ def run_train(settings: Settings, asked: Training) -> None:
     """See `cohabit train`."""
     from cohabit.learning import DEFAULT_EFFORT, Birth, evaluate_rows, name_at, train_bundle
     from cohabit.sampling import diagnosis_of_sample
+    from models.registry import checked_name
     from models.table import read_rows
 
     opened, spark = open_lake(settings, asked.lake), asked.spark
     shelf, now = registry_of(settings, asked.registry), datetime.now(UTC)
-    name = asked.name or name_at(now)
+    name = name_at(now) if asked.name is None else checked_name(asked.name)
     if name in shelf.names():
         learnt = shelf.bundle(name).manifest.training_window[1]
         there = f"bundle {name} is there already, and learnt until {learnt:%Y-%m-%d %H:%M} UTC: nothing was trained"
@@ -312,7 +313,7 @@ def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | No
     from cohabit.recalibrating import recalibrate
     from models.errors import NothingNewer
 
-    opened, shelf = open_lake(settings, lake), registry_of(settings, registry)
+    opened, shelf = existing_lake(settings, lake), registry_of(settings, registry)
     try:
         with console.status("following labels") as status:
             found = recalibrate(opened, shelf, datetime.now(UTC), status.update, signer_in(settings))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from advisor.proposals.desk import Actor
 
 ledger_app = typer.Typer()
+NOT_CLOSED = 3
+"""Exit code that tells a month that is not closed from a question that has no answer."""
 Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, as in 2026-11.")]
 Correct = Annotated[
     list[str] | None,
@@ -215,13 +217,13 @@ def close_command(
 @ledger_app.command("closed")
 @told_plainly
 def closed_command(month: Month) -> None:
-    """Tell whether a month is closed, since when and by whom; exit 1 while it is not."""
+    """Tell whether a month is closed, since when and by whom; exit 3 while it is not, 1 where that cannot be told."""
     from cohabit.bill_tables import show_state
 
     with till() as of:
         found = of.closing.one(month)
     show_state(found)
-    raise typer.Exit(found.state != "closed")
+    raise typer.Exit(0 if found.state == "closed" else NOT_CLOSED)
 
 
 @ledger_app.command("reopen")

@@ -49,20 +49,28 @@ def models() -> None:
 def list_command(registry: RegistryOption = None) -> None:
     """Every bundle: until when it learnt, from how much, its verdict, which one is current, and how it became so."""
     from cohabit.command_parts import registry_of
-    from models.bundle import read_bundle
+    from models.errors import ModelsError
     from models.history import events
     from models.registry import trained_name
 
     shelf = registry_of(settings(), registry)
     promoted = shelf.promoted()
     rows = []
+    complaints = list[str]()
     for name in shelf.names():
-        manifest, verdict = read_bundle(shelf.root / name).manifest, shelf.verdict(name)
         state = "current" if promoted[-1:] == [name] else "was current" if name in promoted else "challenger"
         state += ", margins followed labels" if trained_name(name) != name else ""
+        try:
+            manifest, verdict = shelf.bundle(name).manifest, shelf.verdict(name)
+        except ModelsError as error:
+            rows.append((name, "–", "–", "–", f"{state}, cannot be used"))
+            complaints.append(str(error))
+            continue
         learnt = "–" if manifest.provenance is None else f"{manifest.provenance.rows:,}"
         rows.append((name, f"{manifest.training_window[1]:%Y-%m-%d %H:%M}", learnt, _said(verdict), state))
     show_names("bundles", ("name", "learnt until", "rows", "verdict", "state"), rows)
+    for complaint in complaints:
+        console.print(complaint, soft_wrap=True)
     told = [
         (f"{one.at:%Y-%m-%d %H:%M:%S}", one.what, one.bundle, one.before or "–", one.by, one.why)
         for one in events(shelf)[-SHOWN:]

@@ -30,6 +30,7 @@ Signer = Callable[[bytes], bytes]
 PIECE = timedelta(days=1)
 """Training rows are read by so much time at once, so that a long absence costs time and not memory."""
 WINDOW_END = "window_end"
+MICROSECOND = timedelta(microseconds=1)
 KEPT = 3
 """Bundles that followed labels of the same models; older ones are removed, hourly ones would fill a disk."""
 
@@ -59,7 +60,7 @@ def recalibrate(
     Args:
         lake: with table `training`.
         registry: its current bundle is followed, the new one becomes current.
-        now: completes the name of the new bundle.
+        now: completes the name of the new bundle; windows that end later wait for their time.
         progress: told of each day that is read.
         sign: signs the new bundle.
 
@@ -76,7 +77,7 @@ def recalibrate(
     until = margins.followed.until if margins.followed else bundle.manifest.training_window[1]
     predictor = open_predictor(bundle, PLACEMENT)
     found: Recalibrated | None = None
-    for table in _pieces(lake, until):
+    for table in _pieces(lake, until, now):
         progress(f"{table.num_rows:,} labels of {pc.min(table[WINDOW_END]).as_py():%Y-%m-%d}")
         more = _followed(bundle, margins, predictor, table)
         margins = more.margins
@@ -103,12 +104,12 @@ def _current(registry: Registry) -> tuple[Bundle, EntryMargins]:
     return bundle, entry.margins
 
 
-def _pieces(lake: Lake, until: datetime) -> Iterator[pa.Table]:
-    """Training rows of windows that ended later, a day at a time."""
-    start = until + timedelta(microseconds=1)
-    last = pc.max(lake.read("training", start, columns=[WINDOW_END])[WINDOW_END]).as_py()
+def _pieces(lake: Lake, until: datetime, now: datetime) -> Iterator[pa.Table]:
+    """Training rows of windows that ended later and are over, a day at a time."""
+    start, end = until + MICROSECOND, now + MICROSECOND
+    last = pc.max(lake.read("training", start, end, columns=[WINDOW_END])[WINDOW_END]).as_py()
     while last is not None and start <= last:
-        table = lake.read("training", start, start + PIECE)
+        table = lake.read("training", start, min(start + PIECE, end))
         if table.num_rows:
             yield table
         start += PIECE

@@ -30,8 +30,8 @@ def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry, n
     host, port = own.metrics_host, first + number if first else 0
     try:
         server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        reason = f"metrics cannot be served at {host}:{port} ({error.strerror})"
+    except (OSError, OverflowError) as error:  # the latter where a port is beyond the last one
+        reason = f"metrics cannot be served at {host}:{port} ({getattr(error, 'strerror', None) or error})"
         raise BadOption(f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT") from error
     console.print(f"metrics at http://{host}:{server.server_port}/metrics")
     try:

@@ -23,6 +23,8 @@ from cohabit.webhook import checked_webhook
 
 PREFIX = "COHABIT_"
 MOST_WORKERS = 64
+HELD_BACK = ("store", "webhook")
+"""Settings that may say what lets one in."""
 OUTSIDE = ("COHABIT_CACHE", "COHABIT_BIN", "COHABIT_DAGS_SINCE", "COHABIT_DAGS_RETRY_S", "COHABIT_DAGS_ASK_S")
 """Variables with the prefix that are not settings: where downloads are kept, and what DAGs of Airflow read."""
 
@@ -30,7 +32,7 @@ OUTSIDE = ("COHABIT_CACHE", "COHABIT_BIN", "COHABIT_DAGS_SINCE", "COHABIT_DAGS_R
 class Branch(BaseModel):
     """A frozen group of settings; a name it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 def _roles_by_value(given: object) -> dict[str, TokenRole]:
@@ -58,8 +60,8 @@ class KafkaSettings(Branch):
     """Brokers, host:port by commas."""
     group: str = "cohabit-ingest"
     """Consumer group; ingests of one group share the partitions."""
-    session_timeout_ms: int = Field(default=45_000, ge=500)
-    """After so long without a sign of life a consumer's partitions go to the others."""
+    session_timeout_ms: int = Field(default=45_000, ge=500, le=1_800_000)
+    """After so long without a sign of life a consumer's partitions go to the others; brokers allow half an hour."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """Where `cohabit ingest` and `cohabit watch` tell Prometheus how they do; left out, nowhere."""
     metrics_host: str = "127.0.0.1"
@@ -238,14 +240,37 @@ class DriftSettings(Branch):
 
 
 def _paths(told: object) -> object:
-    """Paths from what a variable says."""
-    return tuple(part.strip() for part in told.split(",") if part.strip()) if isinstance(told, str) else told
+    """Paths from what a variable says.
+
+    Raises:
+        ValueError: it says none, and whoever set it does not mean that everybody is believed.
+    """
+    if not isinstance(told, str):
+        return told
+    paths = tuple(part.strip() for part in told.split(",") if part.strip())
+    if not paths:
+        raise ValueError("names no file: name one, or leave the variable out")
+    return paths
+
+
+def _named(told: object) -> object:
+    """A path from what a variable says.
+
+    Raises:
+        ValueError: it says none, which would be the folder in which a command is started.
+    """
+    if not str(told).strip():
+        raise ValueError("names nothing: name a path, or leave the variable out")
+    return told
+
+
+Named = Annotated[Path, BeforeValidator(_named)]
 
 
 class SigningSettings(Branch):
     """COHABIT_SIGNING__*: whose bundles are believed; `cohabit models keys` makes a pair of keys."""
 
-    key: Path | None = None
+    key: Named | None = None
     """Private key, PEM: bundles that are trained or recalibrated here are signed with it."""
     trusted: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
     """Public keys, PEM, by commas: bundles of others are not promoted or served. Left out, every bundle is believed."""
@@ -265,17 +290,17 @@ class Settings(Branch):
     """In production, defaults that are unsafe or get lost are refused."""
     cluster: str = "default"
     """Name of the cluster: rows of others in the lake are passed over."""
-    lake: str = "cohabit-data/lake"
+    lake: Annotated[str, BeforeValidator(_named)] = "cohabit-data/lake"
     """Folder of landed metrics and of everything that is computed from them."""
-    registry: Path = Path("cohabit-data/registry")
+    registry: Named = Path("cohabit-data/registry")
     """Folder of model bundles; store and kept plans are beside it unless set."""
-    snapshots: Path = Path("cohabit-data/snapshots")
+    snapshots: Named = Path("cohabit-data/snapshots")
     """Folder through which `cohabit refresh` tells `cohabit serve` of the cluster."""
-    lines: Path = Path("cohabit-data/lines")
+    lines: Named = Path("cohabit-data/lines")
     """Folder of billed lines and what they were made of; bills cannot be explained without it."""
     store: str | None = None
     """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
-    mapping: Path | None = None
+    mapping: Named | None = None
     """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
@@ -332,8 +357,8 @@ def _complaint(error: ErrorDetails) -> str:
     if error["type"] == "value_error" and isinstance(error["input"], dict):
         return said  # of several settings together, which it names
     if error["type"] != "extra_forbidden":
-        given = "what it is set to" if "@" in str(error["input"]) else repr(error["input"])
-        return f"{name}={given}: {said}"
+        hidden = "@" in str(error["input"]) or any(step in HELD_BACK for step in error["loc"])
+        return f"{name}={'what it is set to' if hidden else repr(error['input'])}: {said}"
     branch: type[BaseModel] = Settings
     for step in error["loc"][:-1]:
         branch = type(getattr(Settings(), str(step)))

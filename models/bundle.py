@@ -71,6 +71,11 @@ def write_bundle(
     return Bundle(directory, sealed, files)
 
 
+def fingerprint(bundle: Bundle) -> str:
+    """SHA-256, hex, of all that a manifest says, digests of files among it: the same for the same contents alone."""
+    return _digest(bundle.manifest.model_dump_json().encode())
+
+
 def load_bundle(directory: Path, catalogue_hash: str, trust: Trust = ANYBODY) -> Bundle:
     """Read and verify a bundle for a process that builds rows by the given catalogue.
 
@@ -116,7 +121,10 @@ def _parsed(directory: Path, content: bytes) -> Manifest:
     try:
         return Manifest.model_validate_json(content)
     except ValidationError as error:
-        raise BundleCorrupt(directory, MANIFEST, f"cannot be read by this version ({error})") from error
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        told = f"{where}: {first['msg']}" if where else first["msg"]
+        raise BundleCorrupt(directory, MANIFEST, f"cannot be read by this version ({told})") from error
 
 
 def _verified(directory: Path, name: str, digest: str) -> bytes:

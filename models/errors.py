@@ -92,6 +92,17 @@ class NotExplainable(ModelsError):
         )
 
 
+class BadBundleName(ModelsError):
+    """A bundle cannot be called so."""
+
+    def __init__(self, name: str, followed: str) -> None:
+        self.name = name
+        super().__init__(
+            f"no bundle can be called {name!r}: give up to 100 letters of a to z and A to Z, digits, '.', '_' and '-', "
+            f"a letter or digit first, without {followed!r}"
+        )
+
+
 class BundleExists(ModelsError):
     """A bundle of that name was written before; bundles never change."""
 
@@ -171,6 +182,16 @@ class UnreadableDrift(ModelsError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} is no status of drift ({reason}): remove it, and run `cohabit drift`")
+
+
+class NotNoted(ModelsError):
+    """Another bundle became current, and that could not be written down."""
+
+    def __init__(self, path: Path, name: str, reason: str) -> None:
+        self.path, self.name, self.reason = path, name, reason
+        super().__init__(
+            f"{name} is current now, but {path} cannot tell who did that ({reason}): write it down yourself"
+        )
 
 
 class NotJudged(ModelsError):

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from models.errors import NotNoted
 from models.registry import Registry
 
 HISTORY = ".history.jsonl"
@@ -26,11 +27,19 @@ class Event(BaseModel):
 
 
 def note(registry: Registry, event: Event) -> None:
-    """Add a line; on disk when this returns."""
-    with (registry.root / HISTORY).open("ab") as file:
-        file.write(event.model_dump_json().encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Add a line; on disk when this returns.
+
+    Raises:
+        NotNoted: it cannot be written.
+    """
+    path = registry.root / HISTORY
+    try:
+        with path.open("ab") as file:
+            file.write(event.model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise NotNoted(path, event.bundle, error.strerror or str(error)) from error
 
 
 def events(registry: Registry) -> list[Event]:

@@ -5,6 +5,7 @@ or the new one. Who changes it holds a lock; any number read. `.verdicts/` has w
 """
 
 import fcntl
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,14 @@ from pydantic import ValidationError
 
 from ingest.atomic import replace_atomically
 from models.bundle import Bundle, read_bundle
-from models.errors import ChangedMeanwhile, NothingToRollBackTo, StillServed, UnknownBundle, UnreadableVerdict
+from models.errors import (
+    BadBundleName,
+    ChangedMeanwhile,
+    NothingToRollBackTo,
+    StillServed,
+    UnknownBundle,
+    UnreadableVerdict,
+)
 from models.signing import ANYBODY, Trust
 from models.verdict import Verdict
 
@@ -23,10 +31,23 @@ POINTER, LOCK, VERDICTS = "current", ".lock", ".verdicts"
 FOLLOWED = "-until-"
 """Between the name of a bundle that was trained and the time until which its margins followed labels."""
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
 
 def trained_name(name: str) -> str:
     """Of a bundle whose margins followed labels, the name of the one that was trained."""
     return name.split(FOLLOWED, maxsplit=1)[0]
+
+
+def checked_name(name: str) -> str:
+    """The name, if a bundle that is trained can have it.
+
+    Raises:
+        BadBundleName: it would lie elsewhere, be more than a line, or be taken for one whose margins followed labels.
+    """
+    if not NAME.fullmatch(name) or FOLLOWED in name:
+        raise BadBundleName(name, FOLLOWED)
+    return name
 
 
 @dataclass(frozen=True)
@@ -37,8 +58,14 @@ class Registry:
     trust: Trust = ANYBODY
 
     def current(self) -> Path | None:
-        """The bundle to serve, or None before the first promotion."""
+        """The bundle to serve, or None before the first promotion.
+
+        Raises:
+            UnknownBundle: what is named as current lies elsewhere, and was never promoted by us.
+        """
         promoted = self.promoted()
+        if promoted and Path(promoted[-1]).name != promoted[-1]:
+            raise UnknownBundle(promoted[-1], self.names())
         return self.root / promoted[-1] if promoted else None
 
     def names(self) -> tuple[str, ...]:
@@ -72,6 +99,7 @@ class Registry:
         """As promote, but only while another one is current, None for none.
 
         Raises:
+            UnknownBundle, BundleCorrupt: see `promote`.
             ChangedMeanwhile: it is not; nothing is changed.
         """
 
@@ -84,8 +112,11 @@ class Registry:
         self._point(then)
         return self.root / name
 
-    def rollback(self) -> Path:
+    def rollback(self, first: Callable[[Bundle], None] = lambda _bundle: None) -> Path:
         """Return to the newest bundle before that holds other models, after verifying its files.
+
+        Args:
+            first: called with that bundle before anything changes; where it raises, nothing does.
 
         Raises:
             NothingToRollBackTo: there was none.
@@ -101,7 +132,7 @@ class Registry:
                 raise NothingToRollBackTo(self.root)
             return kept
 
-        return self.root / self._point(before)
+        return self.root / self._point(before, first)
 
     def retire(self, name: str) -> None:
         """Remove a bundle that is not current, and the way back to it.
@@ -149,12 +180,14 @@ class Registry:
             raise UnknownBundle(name, self.names())
         return self.root / VERDICTS / f"{name}.json"
 
-    def _point(self, change: Callable[[list[str]], list[str]]) -> str:
+    def _point(
+        self, change: Callable[[list[str]], list[str]], first: Callable[[Bundle], None] = lambda _bundle: None
+    ) -> str:
         """Change the list of promoted bundles, while nobody else does; the name that is current then."""
         with self._locked():
             before = self.promoted()
             promoted = change(before)
-            self.bundle(promoted[-1])
+            first(self.bundle(promoted[-1]))
             if promoted != before:
                 replace_atomically(self.root / POINTER, "".join(f"{name}\n" for name in promoted).encode())
         return promoted[-1]

@@ -1,10 +1,10 @@
 """Stability: how far features have moved since training, feature by feature. Kernel."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from features.catalog import RAW_NAMES
 from models.table import Rows
@@ -27,6 +27,12 @@ class Spread(BaseModel):
     """Rising inner edges of bins; a value on an edge lies above it."""
     shares: tuple[Finite, ...]
     """Of all rows: by bin, of which there is one more than edges, and then of rows that miss the feature."""
+
+    @model_validator(mode="after")
+    def _every_bin_has_a_share(self) -> Self:
+        if len(self.shares) != len(self.edges) + 2:
+            raise ValueError("of each bin and of rows that miss the feature a share is needed")
+        return self
 
 
 class Reference(BaseModel):

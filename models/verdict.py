@@ -37,6 +37,8 @@ class Verdict(BaseModel):
 
     schema_version: int = 1
     challenger: str
+    contents: str = ""
+    """Fingerprint of the challenger's bundle: what is there by promotion must be what was judged."""
     champion: str | None
     """Name of the bundle that was trained, without what followed labels since; None where nothing was current."""
     judged_at: AwareDatetime

@@ -5,6 +5,7 @@ import shlex
 from typing import Any
 
 import pytest
+from cohabit_commands import NOT_CLOSED
 
 from e2e.airflow.running import DAGS, installed, read
 
@@ -59,6 +60,7 @@ def test_a_month_waits_for_a_person_without_taking_a_place(tasks: dict[str, Any]
     task = tasks["cohabit_billing.approved"]
 
     assert (task["kind"], task["mode"]) == ("BashSensor", "reschedule")
+    assert task["waits_for"] == NOT_CLOSED
     assert task["after"] == ["draft"]
     assert tasks["cohabit_billing.export"]["after"] == ["approved"]
 
@@ -93,4 +95,5 @@ def test_airflow_fills_in_the_interval_and_quotes_what_variables_hold(tasks: dic
     assert words["cohabit_metering.meter"] == ["bill", "meter", *day, "--whole"]
     assert words["cohabit_training.promote"] == ["models", "promote", "daily-20260303"]
     assert words["cohabit_backups.verify"] == ["backup", "verify", "/cohabit_backups of 'ours'/2026-03-03"]
-    assert words["cohabit_retention.expire"] == ["lake", "expire", "--before", "2023-12-24", "--yes"]
+    kept = ["--before", "2026-03-03", "--keep-days", "800", "--yes"]
+    assert words["cohabit_retention.expire"] == ["lake", "expire", *kept]

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import cohabit_commands
 import pytest
-from cohabit_commands import APPROVED, HEAVY, LIGHT, Command, bash_line
+from cohabit_commands import APPROVED, HEAVY, LIGHT, RETENTION, Command, bash_line
 from jinja2 import Environment, StrictUndefined
 from typer._click.exceptions import UsageError
 from typer.main import get_command
 
 from cohabit.cli import app
+from cohabit.ledger_commands import NOT_CLOSED
 from cohabit.settings import read_settings
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +52,6 @@ def rendered(words: Sequence[str], **variables: str) -> list[str]:
     line = engine.from_string(bash_line(tuple(words))).render(
         data_interval_start=start,
         data_interval_end=start + timedelta(days=1),
-        macros=SimpleNamespace(ds_add=lambda day, days: f"{datetime.fromisoformat(day) + timedelta(days):%Y-%m-%d}"),
         var={"value": told},
     )
     return shlex.split(line)[2:]
@@ -134,6 +133,15 @@ def test_a_wrong_command_line_is_found(words: tuple[str, ...], says: str) -> Non
     assert says in str(caught.value.format_message()).capitalize()
 
 
+@pytest.mark.parametrize("kept", ["", " ", "0", "-5", "2y", "800 days", "29", "1e3", "99999", "{{ 800 }}"])
+@pytest.mark.parametrize(
+    ("task", "variable"), [("expire", "cohabit_keep_days"), ("expire_raw", "cohabit_keep_raw_days")]
+)
+def test_what_is_no_number_of_days_lets_nothing_go(task: str, variable: str, kept: str) -> None:
+    with pytest.raises(UsageError, match=r"integer|range"):
+        parse(rendered(RETENTION[task].words, **{variable: kept}))
+
+
 def test_what_a_person_decides_no_dag_does() -> None:
     assert {word for command in COMMANDS.values() for word in command.words} & NEVER == set()
 
@@ -160,6 +168,10 @@ def test_the_line_runs_the_command_in_the_place_of_the_shell(tmp_path: Path, fol
         told, _ = process.communicate()
 
     assert told.splitlines() == [str(process.pid), "backup", "make", "it's $HOME"]
+
+
+def test_a_month_is_waited_for_by_the_exit_code_that_says_so() -> None:
+    assert cohabit_commands.NOT_CLOSED == NOT_CLOSED not in (0, 1, 2)
 
 
 def test_variables_of_airflow_are_no_settings() -> None:

@@ -14,14 +14,15 @@ from offices import Bureau, mixed
 from sqlalchemy import Engine, select
 
 from advisor.audit import Entry
-from advisor.errors import StoreAhead, StoreNotEmpty
+from advisor.errors import IncompleteDump, StoreAhead, StoreNotEmpty
 from advisor.ledger import book_store, ledger_store
 from advisor.ledger.closing import Closing
 from advisor.pricing.book import HOUR_US
 from advisor.store import METADATA, SESSIONS, migrate, open_store, reading, writing
+from advisor.store_dump import refuse_filled
 from cohabit.backing_up import MANIFEST, Places, back_up, back_up_once, restore, verify
 from cohabit.billing import draft_of
-from cohabit.errors import DamagedBackup, NeverWhole, NoBackup, NotEmpty
+from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
 from cohabit.explaining import explain
 from cohabit.focus_export import export_focus
 from cohabit.statements import write_statement
@@ -196,7 +197,7 @@ def test_a_damaged_backup_restores_nothing(site: Places, tmp_path: Path, damage:
     assert not (tmp_path / "new.sqlite").exists()
 
 
-@pytest.mark.parametrize("path", ["lines/\0", "x" * 5000])
+@pytest.mark.parametrize("path", ["lines/\0", "x" * 5000, "lake/../registry/current"])
 def test_a_path_that_no_file_can_have_is_a_missing_file(site: Places, tmp_path: Path, path: str) -> None:
     folder = tmp_path / "backup"
     back_up(site, folder, quietly)
@@ -230,6 +231,74 @@ def test_a_store_of_a_newer_version_is_not_restored(site: Places, tmp_path: Path
 
     with open_store(str(tmp_path / "new.sqlite")) as store, pytest.raises(StoreAhead, match="upgrade Cohabit"):
         restore(places_in(tmp_path / "new", store), folder, quietly)
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_backup_without_all_tables_of_the_store_restores_nothing(site: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    back_up(site, folder, quietly)
+    facts = json.loads((folder / MANIFEST).read_text())
+    del facts["files"]["store/tokens.parquet"]
+    (folder / MANIFEST).write_text(json.dumps(facts))
+    (folder / "store" / "tokens.parquet").unlink()
+
+    with open_store(str(tmp_path / "new.sqlite")) as store:
+        with pytest.raises(IncompleteDump, match="lacks tokens of the store"):
+            restore(places_in(tmp_path / "new", store), folder, quietly)
+        assert list((tmp_path / "new").iterdir()) == []
+        refuse_filled(store)
+
+
+def test_what_became_of_models_comes_back_and_what_was_being_written_does_not(site: Places, tmp_path: Path) -> None:
+    registry, folder = site.folders["registry"], tmp_path / "backup"
+    kept = {".history.jsonl": "{}\n", ".drift.json": "{}", ".skew.json": "{}", ".verdicts/one.json": "{}"}
+    half = {f".current.{'0a' * 16}": "one\n", f".one.{'1b' * 16}/model.onnx": "half", ".lock": ""}
+    for name, content in {**kept, **half}.items():
+        (registry / name).parent.mkdir(exist_ok=True)
+        (registry / name).write_text(content)
+    back_up(site, folder, quietly)
+
+    with open_store(str(tmp_path / "new.sqlite")) as store:
+        again = places_in(tmp_path / "new", store)
+        restore(again, folder, quietly)
+        there = {path.relative_to(again.folders["registry"]).as_posix() for path in files_below(again, "registry")}
+    assert there == {"current", "one/model.onnx", *kept}
+
+
+def files_below(places: Places, name: str) -> list[Path]:
+    return [path for path in places.folders[name].rglob("*") if path.is_file()]
+
+
+def test_nothing_that_the_backup_does_not_list_is_restored(site: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    back_up(site, folder, quietly)
+    (folder / "registry" / "evil").mkdir()
+    (folder / "registry" / "evil" / "manifest.json").write_text("{}")
+
+    with open_store(str(tmp_path / "new.sqlite")) as store:
+        again = places_in(tmp_path / "new", store)
+        restore(again, folder, quietly)
+        assert not (again.folders["registry"] / "evil").exists()
+
+
+def test_a_link_is_refused_before_a_backup_lacks_what_it_leads_to(site: Places, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (site.folders["registry"] / "two").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(LinkInside, match="two is a link, which no backup follows"):
+        back_up(site, tmp_path / "backup", quietly)
+    assert not (tmp_path / "backup" / MANIFEST).exists()
+
+
+def test_a_folder_that_is_reached_by_a_link_is_filled_where_it_lies(site: Places, tmp_path: Path) -> None:
+    back_up(site, tmp_path / "backup", quietly)
+    (tmp_path / "disk" / "registry").mkdir(parents=True)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "registry").symlink_to(tmp_path / "disk" / "registry")
+
+    with open_store(str(tmp_path / "new.sqlite")) as store:
+        restore(places_in(tmp_path / "new", store), tmp_path / "backup", quietly)
+    assert (tmp_path / "disk" / "registry" / "current").read_text() == "one\n"
 
 
 @pytest.mark.parametrize("comes_back", [True, False])

@@ -321,6 +321,7 @@ def test_a_lake_is_checked_compacted_and_expired_from_the_command_line(cohabit: 
 
     tomorrow = ("lake", "expire", "--lake", "lake", "--before", "2026-03-03")
     assert "nothing was changed; add --yes" in cohabit(*tomorrow)[1]
+    assert cohabit(*tomorrow[:-1], "2026-04-02", "--keep-days", "30")[1] == cohabit(*tomorrow)[1]
     assert Lake.open("lake", TABLES).read("usage").equals(before)
     assert cohabit(*tomorrow, "--yes", "--grace", "0")[0] == 0
     assert Lake.open("lake", TABLES).read("usage").num_rows == 0

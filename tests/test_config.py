@@ -49,6 +49,42 @@ def test_what_the_environment_says_is_told_apart_from_defaults_and_secrets_are_l
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    [
+        ("STORE", "postgresql://h/db?user=u&password=hunter2", "postgresql://h/db?***"),
+        ("STORE", "postgresql://u:se]hunter2@h/db", "postgresql://u:***@h/db"),
+        ("STORE", "postgresql://u:a@hunter2@h/db", "postgresql://u:***@h/db"),
+        ("STORE", "postgresql://u:hun/ter2@h/db", "postgresql://***"),
+        ("STORE", "postgresql://h/db?password=a@hunter2", "postgresql://***"),
+        ("STORE", "/data/store.sqlite", "/data/store.sqlite"),
+        ("BUDGETS__WEBHOOK", "https://hooks.example?token=hunter2", "https://hooks.example/***"),
+        ("BUDGETS__WEBHOOK", "https://hooks.example/T0#hunter2", "https://hooks.example/***"),
+    ],
+)
+def test_however_an_address_is_written_what_lets_one_in_is_left_out(name: str, given: str, shown: str) -> None:
+    environment = {f"COHABIT_{name}": given}
+
+    found = {one.name: one for section in sections(read_settings(environment), environment) for one in section.settings}
+
+    assert found[f"COHABIT_{name}"].value == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COHABIT_BUDGETS__WEBHOOK", "http://hooks.example/T0/hunter2"),
+        ("COHABIT_PROPOSALS__WEBHOOK", "https://hooks.example/T0/ hunter2"),
+        ("COHABIT_STORE__URL", "hunter2"),
+    ],
+)
+def test_what_is_wrong_with_a_secret_is_told_without_it(name: str, value: str) -> None:
+    with pytest.raises(BadSettings, match=name.rpartition("__")[0]) as caught:
+        read_settings({name: value})
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"COHABIT_ADVISOR__ACCESS": "open"}, "set COHABIT_ADVISOR__ACCESS=tokens"),
@@ -83,6 +119,24 @@ def test_what_does_not_work_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert found["problem", "COHABIT_KAFKA__BOOTSTRAP"] == "nowhere is no host:port"
     assert found["ok", "COHABIT_LAKE"].endswith("made when needed")
     assert not (tmp_path / "LAKE").exists(), "nothing is written"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "subject"),
+    [
+        ("COHABIT_SIGNING__KEY", "/no/such", "COHABIT_SIGNING__KEY"),
+        ("COHABIT_MAPPING", "/no/such", "COHABIT_MAPPING"),
+        ("COHABIT_SIGNING__TRUSTED", "/no/such", "model"),
+        ("COHABIT_KAFKA__BOOTSTRAP", "127.0.0.1:99999", "COHABIT_KAFKA__BOOTSTRAP"),
+    ],
+)
+def test_each_thing_that_is_named_is_looked_at_and_none_ends_the_others(
+    tmp_path: Path, name: str, value: str, subject: str
+) -> None:
+    found = [(one.level, one.subject) for one in findings(own(tmp_path, **{name: value}))]
+
+    assert ("problem", subject) in found
+    assert {subject for _, subject in found} >= {"COHABIT_STORE", "model", "COHABIT_KAFKA__BOOTSTRAP"}
 
 
 def test_commands_show_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

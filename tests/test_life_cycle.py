@@ -2,10 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from lakes import derived_lake
@@ -16,10 +17,21 @@ from cohabit.drifting import Watch, check_drift
 from cohabit.gating import MARGINS_BACK, Hand, judge, promote, roll_back
 from cohabit.learning import Birth, Effort, train_bundle
 from cohabit.recalibrating import recalibrate
+from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
+from models.bundle import read_bundle, write_bundle
 from models.drift_status import DriftStatus, read_status, write_status
-from models.errors import GateRefused, NothingToRollBackTo, NothingToWatch, NotJudged, UnknownBundle, UnreadableDrift
+from models.errors import (
+    GateRefused,
+    GraphUnreadable,
+    NothingToRollBackTo,
+    NothingToWatch,
+    NotJudged,
+    NotNoted,
+    UnknownBundle,
+    UnreadableDrift,
+)
 from models.history import HISTORY, events
 from models.registry import Registry, trained_name
 from models.signing import make_keys
@@ -148,6 +160,81 @@ def test_margins_that_followed_labels_are_put_back_by_the_name_of_what_was_train
     assert not promote(registry, "old", HAND)
 
 
+def test_what_was_judged_becomes_current_and_not_what_is_called_so(lake: Lake, registry: Registry) -> None:
+    registry.promote("old")
+    assert judge(lake, registry, "new", NOW).passed
+    (registry.root / "new").unlink()
+    shutil.copytree(registry.root / "inverted", registry.root / "new")
+
+    with pytest.raises(NotJudged, match="something else than what was judged"):
+        promote(registry, "new", HAND)
+    assert registry.current() == registry.root / "old"
+
+
+def broken(registry: Registry) -> None:
+    """`broken`, of which every file is what was written: no graph, but that is what was written."""
+    whole = read_bundle(registry.root / "old")
+    graphs = {name: b"no graph" for name in whole.files if name.endswith(".onnx")}
+    assert graphs
+    write_bundle(registry.root / "broken", whole.manifest, {**whole.files, **graphs})
+
+
+def test_what_cannot_be_served_becomes_current_in_no_way(lake: Lake, registry: Registry) -> None:
+    broken(registry)
+    attempts: list[Callable[[], object]] = [
+        lambda: judge(lake, registry, "broken", NOW),
+        lambda: promote(registry, "broken", HAND),
+        lambda: promote(registry, "broken", HAND, forced="in a hurry"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(GraphUnreadable):
+            attempt()
+    assert registry.current() is None
+    registry.promote("broken")
+    registry.promote("old")
+
+    with pytest.raises(GraphUnreadable):
+        roll_back(registry, HAND)
+
+    assert registry.current() == registry.root / "old"
+    assert registry.verdict("old") is None
+    assert events(registry) == []
+
+
+def test_a_change_that_cannot_be_written_down_is_told_and_opens_no_way_around_the_gate(
+    lake: Lake, registry: Registry
+) -> None:
+    registry.promote("old")
+    judge(lake, registry, "new", NOW)
+    promote(registry, "new", HAND)
+    (registry.root / HISTORY).unlink()
+    (registry.root / HISTORY).mkdir()
+
+    with pytest.raises(NotNoted, match="old is current now, but"):
+        roll_back(registry, HAND)
+
+    assert registry.current() == registry.root / "old"
+    with pytest.raises(GateRefused, match="rolled back"):
+        promote(registry, "new", HAND)
+
+
+def test_labels_of_times_to_come_neither_count_as_newest_nor_hide_others(
+    lake: Lake, registry: Registry, tmp_path: Path
+) -> None:
+    registry.promote("old")
+    before = check_drift(lake, registry, HOW, NOW)
+    ahead = Lake.open(shutil.copytree(lake.root, tmp_path / "ahead"), TABLES)
+    late, day = lake.read("training").slice(0, 1), datetime(2026, 12, 31, tzinfo=UTC)
+    at = late.column_names.index("window_end")
+    late = late.set_column(at, late.field(at), pa.chunked_array([[day]], late.field(at).type))
+    ahead.replace("training", day, day + timedelta(hours=1), "features", late)
+
+    after = check_drift(ahead, registry, HOW, NOW)
+
+    assert after.labels_until == before.labels_until
+    assert after.signals == before.signals
+
+
 def test_a_name_like_that_of_what_is_current_opens_no_gate(lake: Lake, registry: Registry) -> None:
     shutil.copytree(registry.root / "old", registry.root / "inverted-until-20260101T000000")
     registry.promote("inverted-until-20260101T000000")
@@ -235,6 +322,43 @@ def test_commands_from_challenger_to_rollback(lake: Lake, registry: Registry) ->
     again = run(lake, registry, "models", "rollback")
     assert again.exit_code == 1
     assert "no earlier bundle" in again.output
+
+
+def test_one_damaged_bundle_hides_no_other_and_a_name_outside_is_not_current(lake: Lake, registry: Registry) -> None:
+    registry.promote("old")
+    broken(registry)
+    (registry.root / "broken" / "manifest.json").write_text("{")
+    (registry.root / "lost+found").mkdir()
+    (registry.root / ".verdicts").mkdir()
+    (registry.root / ".verdicts" / "whole.json").write_text("[]")
+
+    listed = run(lake, registry, "models", "list")
+
+    assert listed.exit_code == 0
+    assert listed.output.count("cannot be used") == 3
+    assert [listed.output.count(f"bundle {registry.root / name}") for name in ("broken", "lost+found")] == [1, 1]
+    (registry.root / "current").write_text("../elsewhere\n")
+    with pytest.raises(UnknownBundle, match=r"'\.\./elsewhere'"):
+        registry.current()
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a\nb", "", "a-until-b", ".hidden", "a" * 101, "naïve"])
+def test_a_bundle_that_is_trained_has_a_name_that_is_one(lake: Lake, registry: Registry, name: str) -> None:
+    before = sorted(registry.root.parent.iterdir()), registry.names()
+
+    told = run(lake, registry, "train", "--name", name)
+
+    assert told.exit_code == 1
+    assert "no bundle can be called" in told.output
+    assert (sorted(registry.root.parent.iterdir()), registry.names()) == before
+
+
+@pytest.mark.parametrize("hours", ["inf", "nan", "1e300", "0", "8761"])
+def test_hours_that_nobody_can_look_at_are_refused(lake: Lake, registry: Registry, hours: str) -> None:
+    told = run(lake, registry, "drift", "--hours", hours)
+
+    assert told.exit_code in (1, 2)
+    assert "--hours" in told.output
 
 
 def test_the_command_tells_how_far_the_model_is_served(lake: Lake, registry: Registry) -> None:

@@ -1,9 +1,11 @@
 """Recalibrating: labels that came after training move the served bounds, once each, and nothing else."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from lakes import derived_lake
@@ -13,6 +15,7 @@ from advisor.margins import served_margins
 from cohabit.cli import app
 from cohabit.learning import Effort, train_bundle
 from cohabit.recalibrating import KEPT, recalibrate
+from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
 from models.bundle import read_bundle
@@ -23,7 +26,7 @@ from models.train import TrainConfig
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=2.0, seed=4, law="queueing")
 EFFORT = Effort(TrainConfig(rounds=10, learning_rate=0.1, folds=2))
-NOW = datetime(2026, 3, 2, tzinfo=UTC)
+NOW = datetime(2026, 3, 2, 3, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +126,29 @@ def test_the_command_run_again_changes_nothing_and_is_well(lake: Lake, registry:
     assert again.exit_code == 0, again.output
     assert "margins stay as they are: the lake has no label of a window after" in " ".join(again.output.split())
     assert registry.names() == before
+
+
+def test_a_lake_that_is_not_there_is_an_error_and_is_not_made(registry: Registry, tmp_path: Path) -> None:
+    words = ["recalibrate", "--lake", str(tmp_path / "no" / "such"), "--registry", str(registry.root)]
+
+    ran = CliRunner().invoke(app, words)
+
+    assert ran.exit_code == 1
+    assert "there is no lake" in " ".join(ran.output.split())
+    assert not (tmp_path / "no").exists()
+
+
+def test_what_a_clock_that_is_ahead_has_dated_waits_for_its_time(
+    lake: Lake, registry: Registry, tmp_path: Path
+) -> None:
+    ahead = Lake.open(shutil.copytree(lake.root, tmp_path / "ahead"), TABLES)
+    late = lake.read("training").slice(0, 1)
+    at = late.column_names.index("window_end")
+    day = datetime(2026, 12, 31, tzinfo=UTC)
+    late = late.set_column(at, late.field(at), pa.chunked_array([[day]], late.field(at).type))
+    ahead.replace("training", day, day + timedelta(hours=1), "features", late)
+    assert ahead.read("training").num_rows == lake.read("training").num_rows + 1
+
+    found = recalibrate(ahead, registry, NOW, lambda _: None)
+
+    assert found.followed.until == pc.max(lake.read("training")["window_end"]).as_py()

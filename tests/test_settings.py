@@ -59,6 +59,14 @@ def test_an_unknown_name_is_an_error_that_names_it_and_those_there_are(name: str
         ("COHABIT_KAFKA", "kafka:9092"),
         ("COHABIT_ADVISOR__HOST", "localhost"),
         ("COHABIT_ADVISOR__SCHEDULER_HOST", "10.0.0"),
+        ("COHABIT_ADVISOR__MAX_FEATURE_AGE_S", "inf"),
+        ("COHABIT_DRIFT__MOST_AGE_DAYS", "nan"),
+        ("COHABIT_KAFKA__SESSION_TIMEOUT_MS", "99999999999999"),
+        ("COHABIT_SIGNING__TRUSTED", ""),
+        ("COHABIT_SIGNING__TRUSTED", " , "),
+        ("COHABIT_SIGNING__KEY", ""),
+        ("COHABIT_LAKE", ""),
+        ("COHABIT_REGISTRY", " "),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_names_variable_and_value(name: str, value: str) -> None:

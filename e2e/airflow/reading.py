@@ -13,7 +13,6 @@ from pathlib import Path
 
 from airflow.dag_processing.dagbag import BundleDagBag
 from airflow.sdk import DAG, BaseOperator
-from airflow.sdk.execution_time import macros
 
 START, END = datetime(2026, 3, 2, 3, tzinfo=UTC), datetime(2026, 3, 3, 3, tzinfo=UTC)
 
@@ -57,12 +56,12 @@ def _task(dag: DAG, task: BaseOperator) -> dict[str, object]:
     context: Mapping[str, object] = {
         "data_interval_start": START,
         "data_interval_end": END,
-        "macros": macros,
         "var": {"value": Variables()},
     }
     return {
         "kind": type(task).__name__,
         "mode": getattr(task, "mode", None),
+        "waits_for": getattr(task, "retry_exit_code", None),
         "owner": task.owner,
         "retries": task.retries,
         "retry_growth": task.retry_exponential_backoff,

@@ -67,11 +67,11 @@ def test_a_draft_is_made_again_until_it_was_confirmed(bill: Run, store: Engine, 
 
 
 def test_whether_a_month_is_closed_is_told_by_the_exit_code_too(bill: Run, store: Engine) -> None:
-    assert f"{PERIOD} is open" in bill("closed", "--month", PERIOD, code=1)
+    assert f"{PERIOD} is open" in bill("closed", "--month", PERIOD, code=3)
 
     bill("close", "--month", PERIOD)
     digest = month_of(store).digest[:12]
-    assert f"cohabit bill close --month {PERIOD} --confirm {digest}" in bill("closed", "--month", PERIOD, code=1)
+    assert f"cohabit bill close --month {PERIOD} --confirm {digest}" in bill("closed", "--month", PERIOD, code=3)
 
     bill("close", "--month", PERIOD, "--confirm", digest)
     assert f"{PERIOD} is closed since" in bill("closed", "--month", PERIOD)
