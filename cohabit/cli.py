@@ -102,7 +102,7 @@ def topics(
     """
     from cohabit.stream_commands import run_topics
 
-    run_topics(bootstrap or settings().kafka.bootstrap, partitions)
+    run_topics(settings().kafka.brokers(bootstrap), partitions)
 
 
 @app.command()
@@ -192,7 +192,7 @@ def replay(
     """
     from cohabit.stream_commands import run_replay
 
-    run_replay(folder, bootstrap or settings().kafka.bootstrap, speed)
+    run_replay(folder, settings().kafka.brokers(bootstrap), speed)
 
 
 @app.command()
@@ -278,7 +278,8 @@ def import_(
     """
     from cohabit.source_commands import run_import
 
-    run_import(form, source, out=out, bootstrap=bootstrap, epoch=epoch, cluster=cluster)
+    brokers = None if bootstrap is None else settings().kafka.brokers(bootstrap)
+    run_import(form, source, out=out, bootstrap=brokers, epoch=epoch, cluster=cluster)
 
 
 @app.command()

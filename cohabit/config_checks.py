@@ -10,8 +10,10 @@ from advisor.model import open_model
 from advisor.store import check, open_store
 from cohabit.command_parts import registry_of
 from cohabit.doctor import Finding, ok, problem, warning
+from cohabit.errors import BadSettings
 from cohabit.settings import Settings
 from cohabit.store_commands import address_of
+from ingest.brokers import context_of
 from ingest.errors import IngestError
 from ingest.exporters import EXPORTERS
 from ingest.lake_layout import local_folder
@@ -20,6 +22,7 @@ from models.errors import ModelsError
 from models.signing import signer_of
 
 WAIT_S, MOST_PORT = 2.0, 65535
+IN_THE_CLEAR = "PLAINTEXT: whoever is on the way reads and changes records; brokers that can do better take SASL_SSL"
 
 
 def findings(own: Settings) -> Iterator[Finding]:
@@ -40,7 +43,7 @@ def findings(own: Settings) -> Iterator[Finding]:
     if own.signing.key is not None:
         yield _key(own.signing.key)
     yield _model(own)
-    yield from (_broker(server.strip()) for server in own.kafka.bootstrap.split(","))
+    yield from _kafka(own)
 
 
 def _folder(name: str, folder: Path) -> Finding:
@@ -86,6 +89,19 @@ def _model(own: Settings) -> Finding:
     except (ModelsError, AdvisorError) as error:
         return problem("model", str(error))
     return ok("model", f"{current.name} is whole, and can be served")
+
+
+def _kafka(own: Settings) -> Iterator[Finding]:
+    yield from (_broker(server.strip()) for server in own.kafka.bootstrap.split(","))
+    if own.kafka.protocol == "PLAINTEXT":
+        yield from () if own.environment == "development" else (warning("COHABIT_KAFKA__PROTOCOL", IN_THE_CLEAR),)
+        return
+    try:
+        context_of(own.kafka.brokers())
+    except (BadSettings, OSError) as error:
+        yield problem("COHABIT_KAFKA__PROTOCOL", f"{own.kafka.protocol}: {error}")
+    else:
+        yield ok("COHABIT_KAFKA__PROTOCOL", f"{own.kafka.protocol}; what goes with it can be read")
 
 
 def _broker(server: str) -> Finding:

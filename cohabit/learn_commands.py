@@ -13,6 +13,7 @@ from cohabit.command_parts import existing_lake, open_lake, registry_of, signer_
 from cohabit.console import console, show_table, steps
 from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
+from ingest.brokers import Brokers
 from ingest.lake import Lake
 from ingest.topics import SAMPLES, USAGE
 
@@ -54,12 +55,12 @@ def run_features(
 
     opened = open_lake(settings, lake)
     if tell:
-        _tell(settings, opened, bootstrap or settings.kafka.bootstrap)
+        _tell(settings, opened, settings.kafka.brokers(bootstrap))
         return
     stretch = None if follow else whole_stretch(opened)
     if stretch is None and not follow:
         raise EmptyLake(opened.root)
-    broker = (bootstrap or settings.kafka.bootstrap) if kafka else None
+    broker = settings.kafka.brokers(bootstrap) if kafka else None
     asked = spark or broker is not None or settings.spark.master is not None
     if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MOST_ROWS:
         _compute_here(opened, stretch)
@@ -76,7 +77,7 @@ def _compute_here(lake: Lake, stretch: "Stretch") -> None:
     _warn_without_training(lake)
 
 
-def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None", broker: str | None) -> None:
+def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None", broker: Brokers | None) -> None:
     from features.spark.session import LOCAL_MASTER, spark_session
 
     master = settings.spark.master or LOCAL_MASTER
@@ -88,7 +89,7 @@ def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None
             _rebuild(spark, lake, stretch, broker, settings.cluster)
 
 
-def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: str | None, cluster: str) -> None:
+def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: Brokers | None, cluster: str) -> None:
     from features.spark import batch
 
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
@@ -106,7 +107,7 @@ def _warn_without_training(lake: Lake) -> None:
         console.print(NO_TRAINING)
 
 
-def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str) -> None:
+def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: str) -> None:
     from features.spark import stream
     from ingest.consumer import Formats
 
@@ -119,7 +120,7 @@ def _follow(spark: "SparkSession", lake: Lake, broker: str | None, cluster: str)
     _until_stopped(query, stop)
 
 
-def _tell(settings: Settings, lake: Lake, bootstrap: str) -> None:
+def _tell(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     from cohabit.ingesting import ALONE, foreign_in, formats_of
     from features.spark import stream
     from features.spark.session import LOCAL_MASTER, spark_session

@@ -65,7 +65,7 @@ def run_refresh(
     give_back_for_good()
     formats = formats_of(settings, ALONE)
     foreign = () if told else foreign_in(formats)
-    broker, topics = bootstrap or settings.kafka.bootstrap, (*(TOLD_TOPICS if told else OWN_TOPICS), *foreign)
+    broker, topics = settings.kafka.brokers(bootstrap), (*(TOLD_TOPICS if told else OWN_TOPICS), *foreign)
     console.print(f"following cluster {state.cluster} on {broker}: {', '.join(topics)}")
     begin = last_minutes(broker, (*LAST_MINUTES, *foreign), BEGIN_US // 1000)
     state.begin = lambda topic, partition: begin.get((topic, partition))

@@ -20,6 +20,7 @@ from advisor.tokens import TokenRole, checked_role
 from cohabit.calendar import freezes_of, windows_of
 from cohabit.errors import BadSettings
 from cohabit.webhook import checked_webhook
+from ingest.brokers import Brokers, Mechanism, Protocol
 
 PREFIX = "COHABIT_"
 MOST_WORKERS = 64
@@ -58,6 +59,20 @@ class KafkaSettings(Branch):
 
     bootstrap: str = "127.0.0.1:9092"
     """Brokers, host:port by commas."""
+    protocol: Protocol = "PLAINTEXT"
+    """How they are spoken to, in Kafka's words: SSL and SASL_SSL encrypt, with SASL one says who one is."""
+    ca: Path | None = None
+    """PEM, who signed the brokers' certificates; left out, whom the machine trusts."""
+    certificate: Path | None = None
+    """PEM, ours, for brokers that ask for one."""
+    key: Path | None = None
+    """PEM, the key of that certificate, PKCS #8 without a password."""
+    mechanism: Mechanism = "SCRAM-SHA-512"
+    """How the password is proven."""
+    user: str | None = None
+    """Whose it is."""
+    password_file: Path | None = None
+    """File that holds the password, in one line."""
     group: str = "cohabit-ingest"
     """Consumer group; ingests of one group share the partitions."""
     session_timeout_ms: int = Field(default=45_000, ge=500, le=1_800_000)
@@ -68,6 +83,50 @@ class KafkaSettings(Branch):
     """Address of that."""
     topics: str = ""
     """Foreign topics to land too: NAME=FORMAT, by commas."""
+
+    def brokers(self, named: str | None = None) -> Brokers:
+        """Where Kafka is and how it is reached.
+
+        Args:
+            named: servers in the place of those that are set.
+
+        Raises:
+            BadSettings: the password cannot be read.
+        """
+        return Brokers(
+            servers=named or self.bootstrap,
+            protocol=self.protocol,
+            ca=self.ca,
+            certificate=self.certificate,
+            key=self.key,
+            mechanism=self.mechanism,
+            user=self.user or "",
+            password="" if self.password_file is None else _password(self.password_file),
+        )
+
+    @model_validator(mode="after")
+    def _nothing_is_half_said(self) -> Self:
+        tls, sasl = self.protocol in {"SSL", "SASL_SSL"}, self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("COHABIT_KAFKA__CERTIFICATE and _KEY go together: set both")
+        if not tls and (self.ca or self.certificate):
+            raise ValueError("COHABIT_KAFKA__CA and _CERTIFICATE count with COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL")
+        if sasl != bool(self.user) or sasl != (self.password_file is not None):
+            raise ValueError(
+                "COHABIT_KAFKA__USER, _PASSWORD_FILE and _PROTOCOL=SASL_SSL, or SASL_PLAINTEXT, go together: set all"
+            )
+        return self
+
+
+def _password(path: Path) -> str:
+    try:
+        told = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} cannot be read: {reason}") from error
+    if not told.strip() or len(told.strip().splitlines()) > 1:
+        raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} is to hold a password, in one line")
+    return told.rstrip("\r\n")
 
 
 class SparkSettings(Branch):

@@ -16,6 +16,7 @@ from cohabit.errors import BadOption, StreamExists
 from cohabit.memory import give_back_for_good
 from cohabit.scraped import scraped
 from cohabit.settings import Settings
+from ingest.brokers import Brokers
 from ingest.files import topics_in
 from ingest.topics import NODES, PLACEMENTS, Topic
 
@@ -42,7 +43,7 @@ def run_watch(
     from ingest.producer import Sender
 
     give_back_for_good()
-    stop, brokers = stop_on_signals(), bootstrap or settings.kafka.bootstrap
+    stop, brokers = stop_on_signals(), settings.kafka.brokers(bootstrap)
     api = core_api(*api_at, in_cluster=IN_CLUSTER in os.environ)
     create_topics(brokers, (NODES, PLACEMENTS))
     metrics = WatchMetrics.on(registry := CollectorRegistry())
@@ -67,7 +68,7 @@ def _followers(api: Any, namespaces: Sequence[str], state: Path, around: "Surrou
 
 
 def run_import(
-    form: str, source: Path, *, out: Path | None, bootstrap: str | None, epoch: str, cluster: str | None
+    form: str, source: Path, *, out: Path | None, bootstrap: Brokers | None, epoch: str, cluster: str | None
 ) -> None:
     """See `cohabit import`."""
     from ingest.traces.form import Origin
@@ -98,7 +99,7 @@ def epoch_seconds(epoch: str) -> float:
 
 
 @contextmanager
-def _outlet(out: Path | None, bootstrap: str | None, topics: Collection[Topic]) -> Iterator["Outlet"]:
+def _outlet(out: Path | None, bootstrap: Brokers | None, topics: Collection[Topic]) -> Iterator["Outlet"]:
     """Kafka, or a folder that holds none of the topics yet."""
     from ingest.outlet import FileOutlet
 

@@ -15,6 +15,7 @@ from cohabit.console import bar, console, show_table
 from cohabit.errors import BadOption, StreamExists
 from cohabit.ingesting import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka, run_member
 from cohabit.settings import Settings
+from ingest.brokers import Brokers
 from ingest.lake import Lake
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run_broker(folder: Path, port: int) -> None:
         broker.stop()
 
 
-def run_topics(bootstrap: str, partitions: int | None) -> None:
+def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
     """See `cohabit topics`."""
     from ingest.broker import create_topics
     from ingest.topics import TOPICS as OURS
@@ -76,7 +77,7 @@ def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int
     console.print(f"{count:,} messages of cluster {plan.cluster} in {folder}; next: cohabit ingest {folder}")
 
 
-def run_replay(folder: Path, bootstrap: str, speed: float) -> None:
+def run_replay(folder: Path, bootstrap: Brokers, speed: float) -> None:
     """See `cohabit replay`."""
     from ingest.broker import create_topics
     from ingest.files import topics_in
@@ -114,7 +115,7 @@ def run_ingest(
         _ingest_files(settings, stream_in(folder, topics), lake, topics, formats=formats)
         return
     consumer = ConsumerSettings(
-        bootstrap=bootstrap or settings.kafka.bootstrap,
+        bootstrap=settings.kafka.brokers(bootstrap),
         topics=topics,
         group=settings.kafka.group,
         session_timeout_ms=settings.kafka.session_timeout_ms,

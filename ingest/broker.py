@@ -9,9 +9,9 @@ import subprocess
 import sys
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
 from time import monotonic
@@ -20,6 +20,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 
 from ingest import supervise
+from ingest.brokers import Brokers
 from ingest.connect import connect
 from ingest.errors import BrokerFailed
 from ingest.jars import jar_paths
@@ -81,6 +82,8 @@ class Broker:
     folder: Path
     client_port: int
     controller_port: int
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Properties in the place of ours."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -128,8 +131,8 @@ class Broker:
 
 
 @contextmanager
-def running_broker(folder: Path) -> Iterator[Broker]:
-    """A broker in `folder` on free ports, stopped on the way out.
+def running_broker(folder: Path, more: Callable[[Broker], Mapping[str, str]] = lambda _broker: {}) -> Iterator[Broker]:
+    """A broker in `folder` on free ports, stopped on the way out; `more` are properties in the place of ours.
 
     Raises:
         JarsMissing: the jars were never fetched.
@@ -138,6 +141,7 @@ def running_broker(folder: Path) -> Iterator[Broker]:
     """
     client, controller = free_ports(2)
     broker = Broker(folder, client, controller)
+    broker.more = more(broker)
     broker.start()
     try:
         yield broker
@@ -145,7 +149,7 @@ def running_broker(folder: Path) -> Iterator[Broker]:
         broker.stop()
 
 
-def create_topics(bootstrap: str, topics: Iterable[Topic] = TOPICS.values()) -> list[str]:
+def create_topics(bootstrap: Brokers | str, topics: Iterable[Topic] = TOPICS.values()) -> list[str]:
     """Create the topics that do not exist yet, and return their names once all of them take records."""
     with closing(connect(KafkaAdminClient, bootstrap)) as admin:
         known = set(admin.list_topics())
@@ -184,7 +188,8 @@ def _write_settings(broker: Broker) -> None:
     broker.folder.mkdir(parents=True, exist_ok=True)
     values = {"host": HOST, "client": broker.client_port, "controller": broker.controller_port, "forever": FOREVER_MS}
     properties = PROPERTIES.format(**values, data=broker.folder / "data")
-    (broker.folder / "server.properties").write_text(properties)
+    more = "".join(f"{name}={value}\n" for name, value in broker.more.items())  # the last of two alike counts
+    (broker.folder / "server.properties").write_text(properties + more)
     (broker.folder / "log4j2.properties").write_text(LOGGING)
 
 

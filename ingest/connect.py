@@ -1,10 +1,12 @@
 """Connect to Kafka the same way everywhere: quick to come back, and clear when nobody is there. An edge."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from kafka.errors import KafkaTimeoutError
 
+from ingest.brokers import Brokers, for_python
 from ingest.errors import BrokerUnreachable
 
 RECONNECT_MS = 1000
@@ -13,19 +15,40 @@ FIRST_ANSWER_MS = 8000
 """Longest wait for any broker to answer at first; kafka-python's own 30 s look like a hang."""
 
 
-def connect(client: Callable[..., Any], bootstrap: str, **options: object) -> Any:
+def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: object) -> Any:
     """One of kafka-python's clients, connected.
 
     Args:
         client: KafkaConsumer, KafkaProducer or KafkaAdminClient; they have no types.
-        bootstrap: brokers, `host:port` separated by commas.
+        bootstrap: brokers and how they are reached; an address alone, `host:port` by commas, is spoken to in the clear.
         options: the client's other settings.
 
     Raises:
-        BrokerUnreachable: no broker answered in time.
+        BrokerUnreachable: no broker answered in time, believed us and was believed.
     """
     limits = {"reconnect_backoff_max_ms": RECONNECT_MS, "bootstrap_timeout_ms": FIRST_ANSWER_MS}
+    tries = _Tries()
+    tries.log.addHandler(tries)
     try:
-        return client(bootstrap_servers=bootstrap.split(","), **{**limits, **options})
+        return client(**{**for_python(bootstrap), **limits, **options})
     except KafkaTimeoutError as error:
-        raise BrokerUnreachable(bootstrap) from error
+        raise BrokerUnreachable(str(bootstrap), tries.reason) from error
+    except OSError as error:
+        raise BrokerUnreachable(str(bootstrap), f"certificates cannot be used: {error}") from error
+    finally:
+        tries.log.removeHandler(tries)
+
+
+class _Tries(logging.Handler):
+    """Why the last try to connect failed: the client logs that, and raises nothing but that time was up."""
+
+    log = logging.getLogger("kafka.net.manager")
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.reason = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for told in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(told, Exception):
+                self.reason = str(told)

@@ -4,6 +4,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from ingest.broker import create_topics
+from ingest.brokers import Brokers
 from ingest.connect import connect
 from ingest.dead_letters import send_dead_letters
 from ingest.landing import Landing
@@ -17,7 +18,7 @@ LONGEST_WAIT_MS = 500
 class DeadLetterTopic:
     """Sends what was set aside; tell it of each landed batch. What cannot be sent is counted. Close it when done."""
 
-    def __init__(self, bootstrap: str, metrics: IngestMetrics) -> None:
+    def __init__(self, bootstrap: Brokers | str, metrics: IngestMetrics) -> None:
         create_topics(bootstrap, (DEAD_LETTERS,))
         self._metrics, self._asked = metrics, 0
         self._producer = connect(KafkaProducer, bootstrap, max_block_ms=LONGEST_WAIT_MS, compression_type="lz4")

@@ -153,11 +153,12 @@ class SendFailed(IngestError):
 class BrokerUnreachable(IngestError):
     """No Kafka broker answers."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, reason: str = "") -> None:
+        self.bootstrap, self.reason = bootstrap, reason
         super().__init__(
-            f"no Kafka broker answers at {bootstrap}: check the setting COHABIT_KAFKA__BOOTSTRAP and that the broker "
-            "runs and advertises an address this machine can reach"
+            f"no Kafka broker answers at {bootstrap}{f' ({reason})' if reason else ''}: check the settings "
+            "COHABIT_KAFKA__BOOTSTRAP and COHABIT_KAFKA__PROTOCOL with what goes with it, and that the broker runs and "
+            "advertises an address this machine can reach"
         )
 
 

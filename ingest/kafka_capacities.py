@@ -6,6 +6,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import RetriableError
 
 from ingest.batch import message_batch
+from ingest.brokers import Brokers
 from ingest.capacity import Capacities
 from ingest.connect import connect
 from ingest.landing import DEFAULT_CLUSTER, with_nodes
@@ -18,7 +19,7 @@ FIRST_READ_MS = 1000
 class KafkaCapacities:
     """Reads the whole topic, whoever of the group lands it; ask it before every batch. Close it when done."""
 
-    def __init__(self, bootstrap: str, topic: str = NODES.name, *, cluster: str = DEFAULT_CLUSTER) -> None:
+    def __init__(self, bootstrap: Brokers | str, topic: str = NODES.name, *, cluster: str = DEFAULT_CLUSTER) -> None:
         self._cluster = cluster
         self._known = Capacities()
         self._consumer = connect(

@@ -10,6 +10,7 @@ from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetada
 from kafka.errors import IllegalStateError, KafkaError, RetriableError
 
 from ingest.batch import Gap, MessageBatch, message_batch
+from ingest.brokers import Brokers
 from ingest.connect import connect
 from ingest.errors import ChainAhead
 from ingest.origin import Link
@@ -44,7 +45,7 @@ class ConsumerSettings:
         options: further settings of kafka-python's consumer, as for TLS.
     """
 
-    bootstrap: str
+    bootstrap: Brokers | str
     topics: tuple[str, ...]
     group: str = "cohabit-ingest"
     session_timeout_ms: int = 10_000

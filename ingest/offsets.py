@@ -5,13 +5,14 @@ from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
 
+from ingest.brokers import Brokers
 from ingest.connect import connect
 
 POLL_MS = 500
 POLLS = 10
 
 
-def last_minutes(bootstrap: str, topics: Sequence[str], back_ms: int) -> dict[tuple[str, int], int]:
+def last_minutes(bootstrap: Brokers | str, topics: Sequence[str], back_ms: int) -> dict[tuple[str, int], int]:
     """Where each partition's messages of the last minutes begin, counted back from the newest message of all.
 
     Counted from the messages, not from our clock, so that a stream replayed from last month has last minutes too.

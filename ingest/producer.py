@@ -10,6 +10,7 @@ from time import monotonic
 
 from kafka import KafkaProducer
 
+from ingest.brokers import Brokers
 from ingest.connect import connect
 from ingest.errors import SendFailed
 from ingest.files import Message, read_messages, topic_path
@@ -41,7 +42,7 @@ class Pace:
 class Sender:
     """An idempotent producer: a retry writes nothing twice. Close it when done."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Brokers | str) -> None:
         self._failures: list[Exception] = []
         self._producer = connect(
             KafkaProducer,
@@ -76,7 +77,7 @@ class Sender:
 def replay(
     folder: Path,
     topics: Sequence[str],
-    bootstrap: str,
+    bootstrap: Brokers | str,
     *,
     pace: Pace,
     progress: Progress,

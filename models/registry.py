@@ -64,7 +64,7 @@ class Registry:
             UnknownBundle: what is named as current lies elsewhere, and was never promoted by us.
         """
         promoted = self.promoted()
-        if promoted and Path(promoted[-1]).name != promoted[-1]:
+        if promoted and (Path(promoted[-1]).name != promoted[-1] or promoted[-1] in {"", ".."}):
             raise UnknownBundle(promoted[-1], self.names())
         return self.root / promoted[-1] if promoted else None
 

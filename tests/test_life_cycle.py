@@ -337,9 +337,10 @@ def test_one_damaged_bundle_hides_no_other_and_a_name_outside_is_not_current(lak
     assert listed.exit_code == 0
     assert listed.output.count("cannot be used") == 3
     assert [listed.output.count(f"bundle {registry.root / name}") for name in ("broken", "lost+found")] == [1, 1]
-    (registry.root / "current").write_text("../elsewhere\n")
-    with pytest.raises(UnknownBundle, match=r"'\.\./elsewhere'"):
-        registry.current()
+    for outside in ("../elsewhere", "/elsewhere", "..", ".", ""):
+        (registry.root / "current").write_text(f"{outside}\n")
+        with pytest.raises(UnknownBundle, match="the registry has no bundle"):
+            registry.current()
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a\nb", "", "a-until-b", ".hidden", "a" * 101, "naïve"])

@@ -76,6 +76,39 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_variable_and_value(nam
     assert str(raised.value).startswith(f"{name}={value!r}: ")
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"PROTOCOL": "SASL_SSL"}, "set all"),
+        ({"PROTOCOL": "SASL_SSL", "USER": "u"}, "set all"),
+        ({"USER": "u", "PASSWORD_FILE": "p"}, "set all"),
+        ({"PROTOCOL": "SSL", "CERTIFICATE": "c"}, "go together: set both"),
+        ({"CA": "c"}, "count with COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL"),
+        ({"PROTOCOL": "TLS"}, "'SASL_SSL'"),
+        ({"PASSWORD": "hunter2"}, "is no setting"),
+    ],
+)
+def test_how_kafka_is_reached_is_said_wholly(given: dict[str, str], says: str) -> None:
+    with pytest.raises(BadSettings, match=says) as caught:
+        read_settings({f"COHABIT_KAFKA__{name}": value for name, value in given.items()})
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("told", ["", "\n", "one\ntwo\n", b"\xff"])
+def test_a_file_that_holds_no_password_is_named(tmp_path: Path, told: str | bytes) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(told if isinstance(told, bytes) else told.encode())
+    given = {"PROTOCOL": "SASL_SSL", "USER": "u", "PASSWORD_FILE": str(path)}
+    own = read_settings({f"COHABIT_KAFKA__{name}": value for name, value in given.items()})
+
+    with pytest.raises(BadSettings, match="PASSWORD_FILE"):
+        own.kafka.brokers()
+    path.write_text(" a b \n")
+    found = own.kafka.brokers("other:1")
+    assert (found.servers, found.user, found.password) == ("other:1", "u", " a b ")
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_name_that_is_both_a_value_and_a_branch_is_an_error(order: int) -> None:
     given = [("COHABIT_KAFKA", "kafka:9092"), ("COHABIT_KAFKA__GROUP", "g")][::order]

@@ -3,104 +3,136 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel
-
+from advisor.api.bodies import Body
 from advisor.ledger.books import Kept
 from advisor.ledger.drill import Account
 from advisor.ledger.periods import Period, State
 
 
-class PriceRow(BaseModel):
+class PriceRow(Body):
     """What a resource costs beside the others."""
 
     resource: str
+    """cpu, memory, gpu, network or disk."""
     unit: str
+    """What a quantity of it is counted in."""
     weight_micros: int
     """For a unit and hour."""
 
 
-class TierRow(BaseModel):
+class TierRow(Body):
     """A class of service, and what a quantity of it counts, in millionths of a full one."""
 
     name: str
+    """As containers call their class."""
     ppm: int
+    """Millionths; 1,000,000 is a full one."""
 
 
-class BookReply(BaseModel):
+class BookReply(Body):
     """A version of the price book."""
 
     version: str
+    """Its name."""
     currency: str
+    """ISO 4217."""
     state: Literal["proposed", "approved", "withdrawn"]
+    """Only an approved one applies."""
     start_us: int
+    """First hour it applies to, microseconds since 1970."""
     end_us: int | None
     """First hour it does not apply to any more; null until another version begins."""
     prices: list[PriceRow]
+    """By resource."""
     tiers: list[TierRow]
+    """By class of service."""
     recovery: Literal["full", "remainder"]
+    """`full`: what nobody took is shared out too; `remainder`: the platform pays for it."""
     kappa: float
+    """Of use below the request, by how much the request counts, 0 to 1; the rest of it is use."""
     beta: float
+    """What a unit used beyond the request costs, in units requested."""
     proposed_by: str
+    """Who."""
     approved_by: str | None
+    """Somebody else; null before."""
 
 
-class PricesReply(BaseModel):
+class PricesReply(Body):
     """All versions but withdrawn ones, by when they begin."""
 
     books: list[BookReply]
+    """The oldest first."""
 
 
-class MonthRow(BaseModel):
+class MonthRow(Body):
     """A month."""
 
     period: str
+    """YYYY-MM."""
     state: State
+    """How far it is billed."""
     changed_us: int
+    """Since when, microseconds since 1970."""
 
 
-class MonthsReply(BaseModel):
+class MonthsReply(Body):
     """Months that are closed or being closed, the newest first."""
 
     statements: list[MonthRow]
+    """Without accounts."""
 
 
-class AccountRow(BaseModel):
+class AccountRow(Body):
     """What an account owes for a month."""
 
     account: str
+    """A team, `platform` or `unattributed`."""
     owed_micros: int
+    """Millionths of the currency."""
     minor: int | None
     """What it pays, in the smallest coins; null until the month is closed."""
     by_kind: dict[str, int]
+    """The same by kind of posting, millionths of the currency."""
     lines: int
+    """Lines that explain it."""
 
 
 class StatementReply(MonthRow):
     """A month, by account."""
 
     currency: str
+    """ISO 4217."""
     digest: str
     """Of what it was closed with, or is to be."""
     accounts: list[AccountRow]
+    """By name."""
 
 
-class ContainerRow(BaseModel):
+class ContainerRow(Body):
     """What a container owes for a month, of one kind; null for lines about none."""
 
     container: str | None
+    """Its name in records."""
     kind: str
+    """Of posting."""
     amount_micros: int
+    """Millionths of the currency."""
     lines: int
+    """Lines that explain it."""
 
 
 class TeamReply(MonthRow):
     """What one account owes for a month, by container."""
 
     currency: str
+    """ISO 4217."""
     account: AccountRow
+    """All of it together."""
     matching: int
     """How many there are, of which `limit` from `offset` on are told, the most expensive first."""
     containers: list[ContainerRow]
+    """By what they owe, most first."""
 
 
 def book_row(one: Kept, end_us: int | None) -> BookReply:

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel
 
 from advisor.api.bill_bodies import MonthRow, month_row
+from advisor.api.bodies import Body
 from advisor.api.described import refusals
 from advisor.api.roles import allowed
 from advisor.callers import Caller
@@ -15,13 +15,15 @@ from advisor.ledger.budgets import Standing, State
 Month = Annotated[str | None, Query(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
 
 
-class BudgetRow(BaseModel):
+class BudgetRow(Body):
     """A team's budget, and what it owes."""
 
     team: str
+    """Whose."""
     state: State
     """`other currency` where the budget is in another one than the month is billed in, and cannot be compared."""
     budget_micros: int
+    """Millionths of the currency."""
     currency: str
     """Of the budget."""
     warn_ppm: int
@@ -29,6 +31,7 @@ class BudgetRow(BaseModel):
     since: str
     """First month that it is for."""
     owed_micros: int
+    """So far, millionths of the currency."""
 
 
 class BudgetsReply(MonthRow):
@@ -37,6 +40,7 @@ class BudgetsReply(MonthRow):
     currency: str
     """That it is billed in."""
     budgets: list[BudgetRow]
+    """By team."""
 
 
 def budget_routes(bills: BillOffice | None) -> APIRouter:

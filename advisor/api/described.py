@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 import msgspec
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from advisor.api.bodies import Body
 
 F = TypeVar("F", bound=Callable[..., object])
 Json = dict[str, Any]
@@ -36,7 +38,7 @@ TOKEN = "token"  # noqa: S105 - its name in the description
 SECURITY = {TOKEN: {"type": "http", "scheme": "bearer", "description": "From `cohabit token create`"}}
 
 
-class ErrorReply(BaseModel):
+class ErrorReply(Body):
     """Why there is no answer."""
 
     error: str = Field(description="One sentence, with what to do; nothing of the request is repeated but node names.")

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from advisor.api.bodies import Body
 from advisor.proposals.export import As
 from advisor.proposals.plans import Decided, Halt, Plan, Proposal, State, expected
 
@@ -31,22 +32,30 @@ Reason = Annotated[
 ]
 
 
-class Saves(BaseModel):
+class Saves(Body):
     """What steps save together in an hour, and a 90 % interval of it."""
 
     expected: float
+    """Cost saved; a latency-sensitive container at twice its normal costs 2 in an hour."""
     low: float
+    """Of the interval."""
     high: float
+    """Of the interval."""
 
 
-class ProposalRow(BaseModel):
+class ProposalRow(Body):
     """A proposal, without its steps."""
 
     plan: str
+    """Its name."""
     state: State
+    """What was decided."""
     version: int
+    """Grows with each decision; a decision names the one it was made on."""
     made_us: int
+    """Microseconds since 1970."""
     expires_us: int
+    """Until when it has to be decided and given out, microseconds since 1970."""
     steps: int
     """That people decide on."""
     held_back: int
@@ -54,38 +63,46 @@ class ProposalRow(BaseModel):
     saves: Saves
     """What the steps that people decide on do."""
     reason: str
+    """Why it is in that state; empty where that says itself."""
     changed_us: int
+    """Last decision, microseconds since 1970."""
 
 
-class ProposalsReply(BaseModel):
+class ProposalsReply(Body):
     """Proposals, the newest first."""
 
     matching: int
     """How many there are, of which `limit` are told."""
     proposals: list[ProposalRow]
+    """The newest first."""
 
 
 class ProposalReply(ProposalRow):
     """A proposal with what it proposes, and what was decided on each step."""
 
     document: Plan
+    """Steps, their gains and costs, and what they were made of."""
     decided: tuple[Decided, ...]
+    """By step."""
 
 
-class HaltReply(BaseModel):
+class HaltReply(Body):
     """Whether everything is halted."""
 
     halted: bool
+    """Whether nothing may be approved or given out."""
     by: Halt | None
+    """Who halted, when and why; null where nobody did."""
 
 
-class ResumeReply(BaseModel):
+class ResumeReply(Body):
     """How many halts were lifted."""
 
     lifted: int
+    """How many."""
 
 
-class Ask(BaseModel):
+class Ask(Body):
     """What every decision says."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -97,6 +114,7 @@ class ApproveAsk(Ask):
     """Approve steps, reject the other open ones; all that are open where none are named."""
 
     steps: Annotated[list[Number], Field(min_length=1, max_length=200)] | None = None
+    """Their numbers."""
 
 
 class RejectAsk(Ask):
@@ -109,9 +127,10 @@ class ExportAsk(Ask):
     """Give it out."""
 
     form: As
+    """For whom it is written."""
 
 
-class HaltAsk(BaseModel):
+class HaltAsk(Body):
     """Stop everything."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

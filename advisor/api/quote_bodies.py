@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from advisor.api.bodies import Body
 from advisor.api.proposal_bodies import whole
 from advisor.pricing.quote_changes import Change
 from advisor.pricing.quoted_transfers import Amounts, Named, Slowdown, Transfers
@@ -17,7 +18,7 @@ Hours = Annotated[int, Field(ge=1, le=MOST_HOURS, description="That it runs."), 
 Resource = Literal["cpu", "memory", "gpu", "network", "disk"]
 
 
-class _Ask(BaseModel):
+class _Ask(Body):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
@@ -34,7 +35,9 @@ class OtherNeedAsk(_Ask):
     """What is to be other than it is; what is left out stays."""
 
     request: Units | None = None
+    """Cores, GiB or GPUs; of network and disk GiB a minute."""
     use: Units | None = None
+    """In the same units."""
 
 
 class NewAsk(_Ask):
@@ -43,6 +46,7 @@ class NewAsk(_Ask):
     team: Name
     """Who would pay; role team quotes for its own alone."""
     resources: Annotated[dict[Resource, NeedAsk], Field(min_length=1)]
+    """What it needs, by resource."""
     app: Name | None = None
     """As neighbours would know it: what it does to them, and they to it, is told by its profile."""
     tier: Name | None = None
@@ -52,6 +56,7 @@ class NewAsk(_Ask):
     pool: Name | None = None
     """Where no node is named."""
     hours: Hours = 1
+    """That it runs."""
 
     def ask(self) -> Ask:
         """The same, as the domain names it."""
@@ -65,10 +70,13 @@ class RunningAsk(_Ask):
     """A container that runs: another request or use, another node, or both; as it is where neither is said."""
 
     container: Name
+    """Its name in records."""
     resources: dict[Resource, OtherNeedAsk] = Field(default_factory=dict)
+    """What is to be other, by resource."""
     move_to: Name | None = None
     """A node."""
     hours: Hours = 1
+    """That it runs."""
 
     def ask(self) -> Ask:
         """The same, as the domain names it."""
@@ -85,41 +93,54 @@ def _which(told: object) -> str:
 QuoteAsk = Annotated[Annotated[NewAsk, Tag("new")] | Annotated[RunningAsk, Tag("running")], Discriminator(_which)]
 
 
-class SlowdownReply(BaseModel):
+class SlowdownReply(Body):
     """A slowdown, 1.0 is its own normal: expected, and an interval that holds it eight times in ten."""
 
     low: float
+    """Of the interval."""
     expected: float
+    """On the mean."""
     high: float
+    """Of the interval."""
 
 
-class AmountsReply(BaseModel):
+class AmountsReply(Body):
     """Micro-units: what is expected, and what they are by the ends of the slowdowns' intervals."""
 
     low: int
+    """By the end at which it is least."""
     expected: int
+    """On the mean."""
     high: int
+    """By the end at which it is most."""
 
 
-class ChargeReply(BaseModel):
+class ChargeReply(Body):
     """An hour of a resource."""
 
     resource: str
+    """cpu, memory, gpu, network or disk."""
     unit: str
+    """What a quantity of it is counted in."""
     request: float | None
+    """In units; null where nothing is requested."""
     use: float | None
+    """In units; null where it is not known."""
     micro_unit_minutes: int
     """That are billed; 60,000,000 are a unit for an hour."""
     unit_price_micros: float
     """For a unit and hour, the tier counted in."""
     amount_micros: int
+    """Millionths of the currency."""
 
 
-class NeighbourReply(BaseModel):
+class NeighbourReply(Body):
     """A container on the node."""
 
     container: str
+    """Its name in records."""
     app: str | None
+    """Null where nobody told."""
     team: str | None
     """Null where it was not metered yet; of another team also `app` is null and `container` none where a team asks."""
     adds: float
@@ -134,10 +155,11 @@ class NeighbourReply(BaseModel):
     """Of what it would get back, the quoted container's part, before the cap."""
 
 
-class TransfersReply(BaseModel):
+class TransfersReply(Body):
     """What interference would move, for all the hours."""
 
     slowdown: SlowdownReply
+    """Of the quoted container."""
     alone_micros: int
     """The base charge for the time that its work takes alone, by the expected slowdown."""
     rebate_micros: AmountsReply
@@ -148,23 +170,31 @@ class TransfersReply(BaseModel):
     """Who adds most first."""
 
 
-class CostReply(BaseModel):
+class CostReply(Body):
     """What a container costs."""
 
     book: str
+    """Version of the price book."""
     currency: str
+    """ISO 4217."""
     pool: str
+    """Whose prices count."""
     node: str | None
+    """Null where none is meant."""
     hour_us: int
     """By what was sold in the hour that began then."""
     team: str
+    """Who would pay."""
     tier: str
+    """Class of service."""
     hours: int
+    """That it runs."""
     charges: list[ChargeReply]
     """Of one hour; what has no price is free and left out."""
     base_micros: int
     """Of all the hours."""
     transfers: TransfersReply | None
+    """Null where they are not known."""
     reason: str
     """Why transfers are not known; empty where they are."""
     shadow: bool
@@ -175,23 +205,30 @@ class CostReply(BaseModel):
     """What is expected to be paid."""
 
 
-class ChangeReply(BaseModel):
+class ChangeReply(Body):
     """What the quote is more than what it costs as it is; negative where less."""
 
     base_micros: int
+    """Millionths of the currency."""
     rebate_micros: AmountsReply | None
+    """Null where transfers are not known."""
     surcharge_micros: AmountsReply | None
+    """Null where transfers are not known."""
     total_micros: AmountsReply | None
+    """Null where transfers are not known."""
     owed_micros: int
+    """Millionths of the currency."""
 
 
-class QuoteReply(BaseModel):
+class QuoteReply(Body):
     """A quote."""
 
     quote: CostReply
+    """What was asked about."""
     before: CostReply | None
     """Of a container that runs: what it costs as it is."""
     change: ChangeReply | None
+    """Beside what it costs as it is; null of a new container."""
 
 
 def reply_of(answer: Answer) -> QuoteReply:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool
 
+from advisor.api.bodies import Body
 from advisor.api.described import refusals
 from advisor.api.roles import allowed
 from advisor.api.turnstile import Turnstile
@@ -24,32 +25,39 @@ MANY_AT_ONCE, MANY_WAITING = 1, 4
 """10,000 nodes with 30 residents each take 4 s and 1.3 GB; the schedulers' listener is in the same process."""
 
 
-class ScoreRequest(BaseModel):
+class ScoreRequest(Body):
     """Which app, and which nodes to compare."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     app: str = Field(min_length=1, max_length=253)
+    """As the cluster calls it."""
     team: str | None = Field(default=None, max_length=253)
+    """Whose; an app that nobody knows is taken for one of theirs."""
     best_effort: StrictBool = False
+    """Whether it may be slowed down: then only harm to others counts."""
     nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
     """Names of the candidates; all nodes when left out. One named twice is scored once and told twice."""
 
 
-class HarmReply(BaseModel):
+class HarmReply(Body):
     """A resident that would be slowed down."""
 
     container: str
+    """Its name in records."""
     app: str | None
+    """Null where nobody told."""
     slowdown_ratio: float
     """Its slowdown with the newcomer over the one without."""
 
 
-class NodeReply(BaseModel):
+class NodeReply(Body):
     """One candidate."""
 
     node: str
+    """Its name."""
     score: int
+    """0 to 10, as schedulers are told."""
     slowdown_ratio: float
     """Expected slowdown of the newcomer; 1.0 is its own normal."""
     compared_ratio: float
@@ -64,16 +72,21 @@ class NodeReply(BaseModel):
     """How much of the newcomer's slowdown goes away without the pressure on one resource."""
 
 
-class ScoreReply(BaseModel):
+class ScoreReply(Body):
     """All candidates in the order asked; empty, with the reason, when nothing honest can be said."""
 
     source: str
+    """`model`; `last_good` where newer files cannot be read; `heuristic`: by load alone; `neutral`: nothing is said."""
     reason: str
+    """Why nothing is said; empty where something is."""
     snapshot_version: int
+    """Of what is known of the cluster."""
     age_s: float
+    """How old that is."""
     app_known: bool
     """False: no container of this app ran or runs, its slowdown is that of an app nobody knows. A name misspelled?"""
     nodes: list[NodeReply]
+    """In the order asked."""
 
 
 def score_routes(serving: Serving) -> APIRouter:

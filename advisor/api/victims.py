@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
+from advisor.api.bodies import Body
 from advisor.api.described import refusals
 from advisor.api.roles import Role, allowed
 from advisor.diagnosis.newest import NewestTold
@@ -24,11 +24,13 @@ WHO: tuple[Role, ...] = ("sre", "admin", "planner")
 Name = Annotated[str | None, Query(max_length=253)]
 
 
-class SuspectReply(BaseModel):
+class SuspectReply(Body):
     """A neighbour, and what it adds."""
 
     container: str
+    """Its name in records."""
     app: str | None
+    """Null where nobody told."""
     qos: str | None
     """BE or LS."""
     resource: str
@@ -38,29 +40,37 @@ class SuspectReply(BaseModel):
     low: float | None
     """Of a 90 % interval of it."""
     high: float | None
+    """Of that interval."""
     surely: float | None
     """Probability that it adds most."""
 
 
-class VictimReply(BaseModel):
+class VictimReply(Body):
     """A container that suffers."""
 
     container: str
+    """Its name in records."""
     app: str | None
+    """Null where nobody told."""
     node: str
+    """Where it runs."""
     slowdown_ratio: float | None
     """Mean over the windows in which it suffered, 1.0 is its own normal; null where its own limit hides it."""
     verdict: Verdict
+    """Whose doing it is."""
     reason: str
+    """The same in a sentence."""
     window_end_us: int
+    """Last window looked at, microseconds since 1970."""
     suspects: list[SuspectReply]
     """Neighbours by what they add, most first, whatever the verdict is."""
 
 
-class VictimsReply(BaseModel):
+class VictimsReply(Body):
     """All who suffer, the slowest first."""
 
     cluster: str
+    """Whose they are."""
     at_us: int
     """Until when was looked, microseconds since 1970."""
     age_s: float
@@ -68,6 +78,7 @@ class VictimsReply(BaseModel):
     matching: int
     """How many there are, of which `limit` are told."""
     victims: list[VictimReply]
+    """The slowest first."""
 
 
 class SeenReply(SuspectReply):
@@ -81,52 +92,64 @@ class EvidenceReply(VictimReply):
     """A container that suffers, and by what that is told."""
 
     cluster: str
+    """Whose it is."""
     age_s: float
+    """How long ago was looked."""
     ends_us: list[int]
     """Ends of the windows looked at."""
     slowdowns: list[float | None]
     """In each of them."""
     suspects: list[SeenReply]  # type: ignore[assignment]
+    """Neighbours by what they add, most first, with what they used."""
 
 
-class FieldReply(BaseModel):
+class FieldReply(Body):
     """A setting, as the one who sets it calls it."""
 
     where: str
     """cgroup, resctrl, pod or NodeSLO."""
     name: str
+    """Of the setting."""
     value: str
+    """As it is to be written."""
 
 
-class RemedyReply(BaseModel):
+class RemedyReply(Body):
     """One thing that can be done."""
 
     kind: str
+    """Throttle, limit or move."""
     container: str
     """To whom."""
     target: str | None
     """Node it moves to; null for what is done where it is."""
     fields: list[FieldReply]
+    """What is to be set."""
     gain: float
     """Cost that is saved in an hour, everybody counted; a container at twice its normal costs 2."""
     low: float
     """Of a 90 % interval of it."""
     high: float
+    """Of that interval."""
     cost: float
     """What it costs for as long as it is meant to hold."""
     sufficient: float | None
     """Probability that it is enough; null where that is not known."""
     enough: bool
+    """Whether it is likely enough to help."""
     why: str
+    """In a sentence."""
 
 
-class LadderReply(BaseModel):
+class LadderReply(Body):
     """What can be done for a container."""
 
     victim: str
+    """Whom it would help."""
     rest: str
     """Why there is nothing, or what else is to be looked at."""
     remedies: list[RemedyReply]
+    """What is likely enough to help first, the cheapest of it first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from cohabit.console import console, show_error, show_table
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
 from e2e.soak.line import Line, stopped
-from e2e.soak.memory import Slope, resident_bytes, slope_of
+from e2e.soak.memory import Slope, least, resident_bytes, slope_of
 from features.tables import TABLES
 from ingest.broker import create_topics, running_broker
 from ingest.files import Message
@@ -39,6 +39,7 @@ MOST_GROWTH = 0.2
 MOST_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""
 SAMPLE_S = 5.0
+FEWEST_SAMPLES = 48
 JUDGED = ("ingest", "refresh", "serve")
 """Of which memory is judged. That of a JVM goes up to what it may have; it is told."""
 HISTORY_H = 2.0
@@ -206,7 +207,7 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
         (name, f"{np.mean(watched.held[name]) / 2**20:,.0f} MiB", f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})")
         for name, s in known.items()
     ]
-    show_table(f"memory after {arguments.warm_up:g} minutes", ("process", "holds", "% an hour"), rows)
+    show_table(f"least held in a minute, after {arguments.warm_up:g}", ("process", "holds", "% an hour"), rows)
     third = (end - warm) / 3
     p99 = [asked.p99_ms(warm + i * third, warm + (i + 1) * third) for i in range(3)]
     console.print(
@@ -226,7 +227,9 @@ def _slope(watched: Watched, name: str, warm: float) -> Slope | None:
     at, held = np.array(watched.at_s[name]), np.array(watched.held[name])
     later = (at >= warm) & (held > 0)
     there = later.sum() >= 0.9 * (max(max(v) for v in watched.at_s.values()) - warm) / (SAMPLE_S * 1.2)
-    return slope_of(at[later], held[later], np.random.default_rng(0)) if there and later.sum() > 10 else None
+    if not there or later.sum() < FEWEST_SAMPLES:
+        return None
+    return slope_of(*least(at[later], held[later]), np.random.default_rng(0))
 
 
 def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:
@@ -240,7 +243,7 @@ def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m e2e.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="for how long")
-    parser.add_argument("--warm-up", type=float, default=15.0, help="minutes that are not judged")
+    parser.add_argument("--warm-up", type=float, default=30.0, help="minutes not judged, while caches are filled")
     parser.add_argument("--rate", type=float, default=20.0, help="questions a second")
     parser.add_argument("--nodes", type=int, default=30, help="of the cluster")
     parser.add_argument("--every", type=float, default=5.0, help="minutes between rounds of scheduled commands")

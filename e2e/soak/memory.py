@@ -11,6 +11,8 @@ PAGE = 4096
 BLOCK_S = 300.0
 """Samples of so long are drawn together: memory of one moment is that of the next."""
 DRAWS = 500
+LEAST_OF_S = 60.0
+"""What a process holds for good is the least of so long: what it takes for a piece of work comes and goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,22 @@ def resident_bytes(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, IndexError):
         return 0
+
+
+def least(seconds: Floats, held: Floats, of_s: float = LEAST_OF_S) -> tuple[Floats, Floats]:
+    """What is held for good.
+
+    Args:
+        seconds: (n,) times, rising.
+        held: (n,) bytes.
+        of_s: how long a piece of time is.
+
+    Returns:
+        (m,) the first time and (m,) the least of each piece of time in which there are samples.
+    """
+    piece = np.floor((seconds - seconds[0]) / of_s)
+    first = np.flatnonzero(np.diff(piece, prepend=-1.0))
+    return seconds[first], np.minimum.reduceat(held, first)
 
 
 def slope_of(seconds: Floats, held: Floats, rng: np.random.Generator) -> Slope:

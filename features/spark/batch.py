@@ -36,6 +36,7 @@ from features.spark.steps import (
 )
 from features.tables import NODE_STATE
 from features.windows import LATENESS_US
+from ingest.brokers import Brokers, for_spark
 from ingest.consumer import Formats
 from ingest.lake import Lake
 from ingest.schema import SAMPLES, USAGE, Table
@@ -116,9 +117,9 @@ def landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: 
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 
 
-def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: str, cluster: str) -> DataFrame:
+def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: Brokers | str, cluster: str) -> DataFrame:
     """All usage rows that a broker holds, through the decoder that ingest uses."""
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
+    options = {**for_spark(bootstrap), "subscribe": USAGE.name, "startingOffsets": "earliest"}
     messages = spark.read.format("kafka").options(**options).load()
     return decoded(messages, USAGE, Formats(cluster=cluster), lake.read("nodes"))
 

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from features.node_state import Facts
 from features.spark.decoding import decoded
 from features.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
+from ingest.brokers import Brokers, for_spark
 from ingest.consumer import Formats
 from ingest.lake import Lake
 from ingest.schema import SAMPLES, USAGE, Table
@@ -76,7 +77,7 @@ class Broker:
         begin: where to begin each (topic, partition) when there is no checkpoint; None: with the oldest messages.
     """
 
-    bootstrap: str
+    bootstrap: Brokers | str
     formats: Formats
     foreign: tuple[str, ...] = ()
     begin: Mapping[tuple[str, int], int] | None = None
@@ -96,7 +97,7 @@ def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
 
 
 def _messages(spark: SparkSession, broker: Broker, topics: Sequence[str]) -> DataFrame:
-    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": ",".join(topics)}
+    options = {**for_spark(broker.bootstrap), "subscribe": ",".join(topics)}
     begin: dict[str, dict[str, int]] = {}
     for (name, partition), offset in (broker.begin or {}).items():
         if name in topics:
@@ -130,7 +131,7 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
     return _start(streams, _Mode("append", WATERMARK), how, write)
 
 
-def tell(streams: Streams, lake: Lake, how: Follow, bootstrap: str) -> StreamingQuery:
+def tell(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str) -> StreamingQuery:
     """Start telling refreshers of every minute on topic node_state, again and again while it grows.
 
     Args:
@@ -145,7 +146,7 @@ def tell(streams: Streams, lake: Lake, how: Follow, bootstrap: str) -> Streaming
 
     def send(windows: DataFrame, _batch: int) -> None:
         facts = Facts(lake.read("nodes"), lake.read("placements"))
-        target = {"kafka.bootstrap.servers": bootstrap, "topic": NODE_STATE.name}
+        target = {**for_spark(bootstrap), "topic": NODE_STATE.name}
         windows.transform(with_messages, facts).write.format("kafka").options(**target).save()
 
     sane = Streams(

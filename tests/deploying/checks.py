@@ -319,7 +319,7 @@ def _files_of(volume: str, spec: Manifest) -> Iterator[str]:
     for container in spec["containers"]:
         for mount in container["volumeMounts"]:
             if mount["name"] == volume:
-                values = (variable.get("value", "") for variable in container["env"])
+                values = (variable.get("value", "") for variable in container.get("env", ()))
                 yield from (PurePosixPath(v).name for v in values if v.startswith(f"{mount['mountPath']}/"))
 
 

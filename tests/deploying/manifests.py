@@ -35,7 +35,7 @@ def read(folder: Path) -> list[Manifest]:
 
 def _component(folder: Path) -> tuple[list[Manifest], list[Any]]:
     of = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    files = (folder / name for name in of["resources"])
+    files = (folder / name for name in of.get("resources", ()))
     return [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())], of["patches"]
 
 
@@ -62,7 +62,10 @@ def _patch(found: list[Manifest], patch: Any) -> None:
                 at: Any = manifest
                 for word in way:
                     at = at[int(word) if word.isdecimal() else word]
-                at[last] = step["value"]
+                if last == "-":
+                    at.append(step["value"])
+                else:
+                    at[last] = step["value"]
 
 
 def named(found: list[Manifest], *kinds: str) -> list[Manifest]:

@@ -1,12 +1,14 @@
 """Manifests: what a cluster is told fits Kubernetes, our command line and our settings; and each check can fail."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from checks import (
     ALL,
+    REACHES,
     Check,
     comes_from_nowhere,
     fits_its_schema,
@@ -55,6 +57,40 @@ def test_the_example_has_everything_that_runs(example: list[Manifest]) -> None:
         "topics",
     }
     assert {one["kind"] for one in example} >= {"PodMonitor", "PrometheusRule", "PodDisruptionBudget", "NetworkPolicy"}
+
+
+def secured(folder: Path) -> list[Manifest]:
+    """The example over brokers that ask for a password."""
+    settings = ["PROTOCOL=SASL_SSL", "CA=/kafka/ca.crt", "USER=cohabit", "PASSWORD_FILE=/kafka/password"]
+    (folder / "settings.env").write_text("".join(f"COHABIT_KAFKA__{setting}\n" for setting in settings))
+    told = {
+        "resources": [str(EXAMPLE)],
+        "components": [str(DEPLOY / "kubernetes" / "secured-kafka")],
+        "configMapGenerator": [{"name": "cohabit-settings", "behavior": "merge", "envs": ["settings.env"]}],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
+    return read(folder)
+
+
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
+def test_nothing_is_to_complain_of_where_brokers_ask_who_one_is(check: Check, tmp_path: Path) -> None:
+    assert list(check(secured(tmp_path))) == []
+
+
+def test_whoever_speaks_to_such_brokers_has_what_the_settings_name_and_nobody_else(tmp_path: Path) -> None:
+    found = secured(tmp_path)
+    mounted, speaking = set(), set()
+    for name, pod in pods(found):
+        for container in containers(pod):
+            if any(mount["mountPath"] == "/kafka" for mount in container["volumeMounts"]):
+                mounted.add((name, container["name"]))
+            if any(" ".join(container.get("args", ())).startswith(command) for command in REACHES):
+                speaking.add((name, container["name"]))
+        kafka = [volume for volume in pod["spec"]["volumes"] if volume["name"] == "kafka"]
+        assert [one["secret"]["defaultMode"] for one in kafka] in ([], [0o440]), name
+
+    assert mounted == speaking | {("Deployment cohabit-tools", "tools")}
+    assert len(speaking) == 5
 
 
 def test_without_the_name_of_a_cluster_nothing_starts() -> None:
