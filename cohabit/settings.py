@@ -77,6 +77,8 @@ class KafkaSettings(Branch):
     """Consumer group; ingests of one group share the partitions."""
     session_timeout_ms: int = Field(default=45_000, ge=500, le=1_800_000)
     """After so long without a sign of life a consumer's partitions go to the others; brokers allow half an hour."""
+    max_wait_ms: int = Field(default=1000, ge=10, le=20_000)
+    """How long `cohabit ingest` lets records wait for others to be landed with: longer makes fewer, larger files."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """Where `cohabit ingest` and `cohabit watch` tell Prometheus how they do; left out, nowhere."""
     metrics_host: str = "127.0.0.1"

@@ -119,6 +119,7 @@ def run_ingest(
         topics=topics,
         group=settings.kafka.group,
         session_timeout_ms=settings.kafka.session_timeout_ms,
+        max_wait_ms=settings.kafka.max_wait_ms,
     )
     opened, stop, until = open_lake(settings, lake), stop_on_signals(), _until(until_end=until_end)
     job = Job(settings, lake or settings.lake, consumer, until, wishes)
