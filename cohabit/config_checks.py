@@ -97,7 +97,9 @@ def _kafka(own: Settings) -> Iterator[Finding]:
         yield from () if own.environment == "development" else (warning("COHABIT_KAFKA__PROTOCOL", IN_THE_CLEAR),)
         return
     try:
-        context_of(own.kafka.brokers())
+        brokers = own.kafka.brokers()
+        if brokers.encrypts:
+            context_of(brokers)
     except (BadSettings, OSError) as error:
         yield problem("COHABIT_KAFKA__PROTOCOL", f"{own.kafka.protocol}: {error}")
     else:

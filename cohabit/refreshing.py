@@ -8,12 +8,15 @@ from itertools import count
 from pathlib import Path
 from threading import Event
 
+import pyarrow as pa
 import structlog
 from prometheus_client import CollectorRegistry
 
 from advisor.snapshot import publish
 from cohabit.errors import NoSuchCluster
 from cohabit.live_state import LiveState
+from features.profiles import newest
+from features.tables import PROFILES
 from ingest.consumer import Formats, Landers, ingest
 from ingest.errors import IngestError
 from ingest.file_source import FileCapacities, FileSource
@@ -46,6 +49,35 @@ class Refresh:
     version: int
 
 
+class NewestProfiles:
+    """The profiles that still tell something; all of them are read again only once their table has changed.
+
+    Every half hour adds a row for each app and platform, and a snapshot is made every few seconds.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._files: list[str] | None = None
+        self._rows: pa.Table = PROFILES.schema.empty_table()
+
+    def by(self, now_us: int) -> pa.Table:
+        """Rows that stand at a time, or later.
+
+        Args:
+            now_us: that time, never before one that was asked for, microseconds since 1970.
+
+        Raises:
+            IngestError: they cannot be read; those of before are forgotten.
+        """
+        files = self._lake.files(PROFILES.name)
+        if files != self._files:
+            self._files, rows = None, PROFILES.schema.empty_table()
+            for piece in self._lake.pieces(PROFILES.name):
+                rows = newest(pa.concat_tables([rows, piece]), now_us)
+            self._files, self._rows = files, rows.combine_chunks()
+        return self._rows
+
+
 def refresh_from_files(
     folder: Path, topics: Sequence[str], state: LiveState, lake: Lake, how: Refresh, *, published: Published
 ) -> None:
@@ -63,7 +95,7 @@ def refresh_from_files(
         ingest(source, state, Landers(formats, capacities), _metrics(), Event())
     if not state.as_of_us:
         raise NoSuchCluster(state.cluster, state.others)
-    _publish(state, lake, how, how.version, published)
+    _publish(state, NewestProfiles(lake), how, how.version, published)
 
 
 def refresh_from_kafka(
@@ -124,12 +156,13 @@ def _publish_regularly(
     reader: Future[int], state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
 ) -> None:
     """Publish while the reader reads and nobody says stop."""
+    profiles = NewestProfiles(lake)
     for version in count(how.version):
         _wait(lambda: state.as_of_us > 0, reader, stop)
         if reader.done() or stop.is_set():
             return
         try:
-            _publish(state, lake, how, version, published)
+            _publish(state, profiles, how, version, published)
         except IngestError as error:
             log.warning("no snapshot this time; trying again", error=str(error))
         stop.wait(how.every_s)
@@ -141,8 +174,8 @@ def _wait(until: Callable[[], bool], reader: Future[int], stop: Event) -> None:
         pass
 
 
-def _publish(state: LiveState, lake: Lake, how: Refresh, version: int, published: Published) -> None:
-    snapshot = state.snapshot(lake.read("profiles"), version)
+def _publish(state: LiveState, profiles: NewestProfiles, how: Refresh, version: int, published: Published) -> None:
+    snapshot = state.snapshot(profiles.by(state.as_of_us), version)
     publish(how.snapshots, snapshot)
     published(version, len(snapshot.nodes), len(snapshot.containers))
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from features.arrow import Floats, Ints, floats, micros, table
 from features.catalog import NAMES, SENSITIVITIES
+from features.grouping import group_codes
 from features.sensitivity import running_sensitivities
 from features.tables import PROFILES
 from ingest.schema import TIMESTAMP
@@ -33,6 +34,29 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
     return pa.concat_tables(
         _on_platform(state, as_of_us, found, team) for state, found in zip(states, suffering, strict=True)
     )
+
+
+def newest(profiles: pa.Table, now_us: int) -> pa.Table:
+    """What of profiles still tells something from a time on: each one's newest by then, and all later ones.
+
+    Args:
+        profiles: rows of `profiles`, any order.
+        now_us: that time, microseconds since 1970.
+
+    Returns:
+        The rows that stand for their app and platform at that time or later, in their order.
+
+    Raises:
+        Nothing.
+
+    Source: the definition of profiles as of a time, docs/decisions/0007-point-in-time.md.
+    """
+    code, since = group_codes(profiles, ["cluster", "app", "platform"]), micros(profiles["as_of"])
+    order = np.lexsort((since, code))
+    told, next_us = since[order], np.append(since[order][1:], 0)
+    last = np.diff(code[order], append=-1) != 0
+    stands = last | (next_us > now_us) | (told > now_us)
+    return profiles.take(pa.array(np.sort(order[stands])))
 
 
 def running_teams(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Array:

@@ -47,15 +47,25 @@ class Brokers:
     def __str__(self) -> str:
         return self.servers
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.protocol in {"SSL", "SASL_SSL"}
+
+    @property
+    def asks(self) -> bool:
+        """Whether one says who one is by a password."""
+        return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+
 
 def for_python(brokers: Brokers | str) -> dict[str, object]:
     """Options of kafka-python's clients; an address alone is spoken to in the clear."""
     of = brokers if isinstance(brokers, Brokers) else Brokers(brokers)
     options: dict[str, object] = {"bootstrap_servers": of.servers.split(","), "security_protocol": of.protocol}
-    if of.protocol in {"SSL", "SASL_SSL"}:
+    if of.encrypts:
         files = {"ssl_cafile": of.ca, "ssl_certfile": of.certificate, "ssl_keyfile": of.key}
         options |= {name: str(path) for name, path in files.items() if path is not None}
-    if of.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
+    if of.asks:
         options |= {
             "sasl_mechanism": of.mechanism,
             "sasl_plain_username": of.user,
@@ -84,7 +94,7 @@ def for_spark(brokers: Brokers | str) -> dict[str, str]:
     """
     of = brokers if isinstance(brokers, Brokers) else Brokers(brokers)
     options = {"bootstrap.servers": of.servers, "security.protocol": of.protocol}
-    if of.protocol in {"SSL", "SASL_SSL"}:
+    if of.encrypts:
         if of.ca is not None:
             options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": of.ca.read_text()}
         if of.certificate is not None and of.key is not None:
@@ -93,7 +103,7 @@ def for_spark(brokers: Brokers | str) -> dict[str, str]:
                 "ssl.keystore.certificate.chain": of.certificate.read_text(),
                 "ssl.keystore.key": of.key.read_text(),
             }
-    if of.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
+    if of.asks:
         login = f"{LOGIN[of.mechanism]} required username={_quoted(of.user)} password={_quoted(of.password)};"
         options |= {"sasl.mechanism": of.mechanism, "sasl.jaas.config": login}
     return {f"kafka.{name}": value for name, value in options.items()}

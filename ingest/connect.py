@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.errors import KafkaTimeoutError
 
-from ingest.brokers import Brokers, for_python
+from ingest.brokers import Brokers, context_of, for_python
 from ingest.errors import BrokerUnreachable
 
 RECONNECT_MS = 1000
@@ -30,6 +30,8 @@ def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: obj
     tries = _Tries()
     tries.log.addHandler(tries)
     try:
+        if isinstance(bootstrap, Brokers) and bootstrap.encrypts:
+            context_of(bootstrap)  # the client would look for a certificate again and again, until time is up
         return client(**{**for_python(bootstrap), **limits, **options})
     except KafkaTimeoutError as error:
         raise BrokerUnreachable(str(bootstrap), tries.reason) from error
@@ -50,5 +52,5 @@ class _Tries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         for told in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(told, Exception):
+            if isinstance(told, Exception) and not isinstance(told, KafkaTimeoutError):
                 self.reason = str(told)

@@ -138,7 +138,7 @@ def test_a_wrong_command_line_is_found(words: tuple[str, ...], says: str) -> Non
     ("task", "variable"), [("expire", "cohabit_keep_days"), ("expire_raw", "cohabit_keep_raw_days")]
 )
 def test_what_is_no_number_of_days_lets_nothing_go(task: str, variable: str, kept: str) -> None:
-    with pytest.raises(UsageError, match=r"integer|range"):
+    with pytest.raises(UsageError, match=r"integer|equal to"):
         parse(rendered(RETENTION[task].words, **{variable: kept}))
 
 
