@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
 from ingest.brokers import Brokers, context_of, for_python
 from ingest.errors import BrokerUnreachable
@@ -52,5 +52,6 @@ class _Tries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         for told in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(told, Exception) and not isinstance(told, KafkaTimeoutError):
+            cut_off = isinstance(told, KafkaConnectionError) and self.reason  # an earlier try came further
+            if isinstance(told, Exception) and not isinstance(told, KafkaTimeoutError) and not cut_off:
                 self.reason = str(told)
