@@ -13,6 +13,7 @@ RECONNECT_MS = 1000
 """Longest wait between tries; kafka-python's own 30 s would leave a stream still long after its broker is back."""
 FIRST_ANSWER_MS = 8000
 """Longest wait for any broker to answer at first; kafka-python's own 30 s look like a hang."""
+HUNG_UP = "; so brokers end an authentication with a wrong user, password or mechanism, if they do not say so"
 
 
 def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: object) -> Any:
@@ -34,7 +35,8 @@ def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: obj
             context_of(bootstrap)  # the client would look for a certificate again and again, until time is up
         return client(**{**for_python(bootstrap), **limits, **options})
     except KafkaTimeoutError as error:
-        raise BrokerUnreachable(str(bootstrap), tries.reason) from error
+        hung_up = isinstance(bootstrap, Brokers) and bootstrap.asks and "disconnected" in tries.reason
+        raise BrokerUnreachable(str(bootstrap), tries.reason + (HUNG_UP if hung_up else "")) from error
     except OSError as error:
         raise BrokerUnreachable(str(bootstrap), f"certificates cannot be used: {error}") from error
     finally:
