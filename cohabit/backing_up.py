@@ -274,7 +274,7 @@ def _files(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
     """Files below a folder, unfinished ones left out.
 
     Args:
-        folder: that.
+        folder: that; one that is not there is an empty one.
         hidden: whether a name that begins with a dot means something there, unless a lock or a file being written.
 
     Raises:
@@ -285,6 +285,8 @@ def _files(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
     def counts(name: str) -> bool:
         return name[0] != "." or (hidden and name != LOCK and not BEING_WRITTEN.fullmatch(name))
 
+    if not folder.exists():
+        return
     for place, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(name for name in folders if name not in NOT_OURS and not BEING_WRITTEN.fullmatch(name))
         for path in (Path(place, name) for name in (*folders, *sorted(filter(counts, names)))):

@@ -281,6 +281,15 @@ def test_nothing_that_the_backup_does_not_list_is_restored(site: Places, tmp_pat
         assert not (again.folders["registry"] / "evil").exists()
 
 
+def test_a_folder_that_is_not_there_yet_is_an_empty_one(site: Places, tmp_path: Path) -> None:
+    shutil.rmtree(site.folders["plans"])
+
+    made = back_up(site, tmp_path / "backup", quietly)
+
+    assert made == verify(tmp_path / "backup", quietly)
+    assert not any(path.startswith("plans/") for path in made.files)
+
+
 def test_a_link_is_refused_before_a_backup_lacks_what_it_leads_to(site: Places, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (site.folders["registry"] / "two").symlink_to(tmp_path / "elsewhere")
