@@ -162,7 +162,7 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
         NotEmpty, StoreNotEmpty: something is there.
         IncompleteDump, StoreAhead: its store is of a newer Cohabit, or not whole.
 
-    Folders get their names last, once all of them and the store are whole: whatever was raised, none of them is there.
+    Folders get their names last, once all of them and the store are whole: where one of these was raised, none is.
     """
     found = verify(folder, progress)
     targets = {name: target.resolve() for name, target in places.folders.items()}
@@ -173,10 +173,10 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
     try:
         for name, copy in beside.items():
             _copy_back(found, folder, name, copy, progress)
+        for target in filter(Path.exists, targets.values()):
+            target.rmdir()  # before anything is filled: a volume that is mounted just there cannot be replaced
         load(places.store, folder / STORE, found.store_version)
         for name, copy in beside.items():
-            if targets[name].exists():
-                targets[name].rmdir()
             copy.rename(targets[name])
     finally:
         for copy in beside.values():

@@ -47,7 +47,7 @@ class BookReply(Body):
     tiers: list[TierRow]
     """By class of service."""
     recovery: Literal["full", "remainder"]
-    """`full`: what nobody took is shared out too; `remainder`: the platform pays for it."""
+    """`full`: whoever is billed pays all of a pool's cost; `remainder`: the book says who pays for what nobody took."""
     kappa: float
     """Of use below the request, by how much the request counts, 0 to 1; the rest of it is use."""
     beta: float
