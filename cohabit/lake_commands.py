@@ -65,10 +65,13 @@ def compact_command(
 ) -> None:
     """Put few files in the place of many; rows stay the same, readers notice nothing but speed.
 
+    It also writes down what all that was landed comes to, so that the next to open the lake need not follow it all.
+
     Replaced files are deleted by a run after the grace period. It must be longer than `cohabit features --follow` is
     ever behind: that reads the files themselves.
     """
     from cohabit.command_parts import existing_lake
+    from ingest.checkpointing import checkpoint
     from ingest.compaction import When, compact
 
     opened, now = existing_lake(settings(), lake), datetime.now(UTC)
@@ -80,6 +83,7 @@ def compact_command(
         told = f"{done.into:,}" if done.won else "another was quicker"
         if done.files or freed.files:
             lines.append((name, f"{done.files:,}", told, f"{done.rows:,}", f"{freed.files:,}", _size(freed)))
+    checkpoint(opened)
     if not lines:
         console.print(f"nothing to compact in {opened.root}")
         return

@@ -1,19 +1,19 @@
 """Chains: one unbroken row of links per partition of a topic, each created by exactly one writer. An edge.
 
-Links never change, so what was read is remembered; reading again follows the chain from where it ended before.
+Links never change, so what was read is remembered; reading again follows the chain from where it ended before, and for
+the first time from where a checkpoint ends.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ingest.atomic import create_exclusively
+from ingest.checkpoints import ChainState
 from ingest.errors import BrokenChain, DamagedLake, LinkTaken
 from ingest.lake_layout import DataFile, Layout, LinkFacts
 from ingest.origin import Link
-
-Chain = Sequence[tuple[Link, LinkFacts]]
 
 
 @dataclass(slots=True)
@@ -21,35 +21,59 @@ class _Known:
     """What was read of one chain."""
 
     end: int = 0
-    links: list[tuple[Link, LinkFacts]] = field(default_factory=list)
     files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
+    unknown_fields: Counter[str] = field(default_factory=Counter)
 
-    def add(self, link: Link, facts: LinkFacts) -> None:
-        self.end = link.end
-        self.links.append((link, facts))
-        for file in facts.files:
+    def add(self, end: int, files: Sequence[DataFile], unknown_fields: Mapping[str, int]) -> None:
+        self.end = end
+        self.unknown_fields.update(unknown_fields)
+        for file in files:
             self.files[file.table].append(file)
 
 
 @dataclass(slots=True)
 class Chains:
-    """All chains of one lake."""
+    """All chains of one lake, by (topic, partition) known from a checkpoint on."""
 
     layout: Layout
+    base: Mapping[tuple[str, int], ChainState] = field(default_factory=dict)
     _known: dict[tuple[str, int], _Known] = field(default_factory=dict)
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def partitions(self) -> list[tuple[str, int]]:
         """Every (topic, partition) that has a chain."""
-        return sorted((p.parent.name, int(p.name)) for p in self.layout.links().glob("*/*") if p.is_dir())
+        return self.layout.partitions()
 
-    def links(self, topic: str, partition: int) -> Chain:
-        """Every link of a partition in order.
+    def links(self, topic: str, partition: int) -> Iterator[tuple[Link, LinkFacts]]:
+        """Every link of a partition in order, read anew.
 
         Raises:
             DamagedLake: a link is missing or cannot be read.
         """
-        return self._follow(topic, partition).links
+        newest = self._newest_start(topic, partition)
+        end = 0
+        while (facts := self._facts(topic, partition, end)) and facts.end > end:
+            yield Link(topic, partition, end, facts.end), facts
+            end = facts.end
+        self._refuse_hole(topic, partition, end, newest)
+
+    def state(self, topic: str, partition: int) -> ChainState:
+        """What all links of a partition come to.
+
+        Raises:
+            DamagedLake: a link is missing or cannot be read.
+        """
+        newest, known = self._newest_start(topic, partition), self._follow(topic, partition)
+        self._refuse_hole(topic, partition, known.end, newest)
+        files = tuple(file for table in sorted(known.files) for file in known.files[table])
+        return ChainState(topic, partition, known.end, files, dict(known.unknown_fields))
+
+    def unknown_fields(self) -> Counter[str]:
+        """How often each field outside the catalogue was seen, in all chains."""
+        seen: Counter[str] = Counter()
+        for place in self.partitions():
+            seen.update(self._follow(*place).unknown_fields)
+        return seen
 
     def files(self, table: str) -> list[DataFile]:
         """Every file of a table that a link names, whatever became of it since."""
@@ -58,8 +82,11 @@ class Chains:
     def end(self, topic: str, partition: int) -> int | None:
         """Where a chain ends; None where there is none. Reads no more than the newest links."""
         end = self._ends.get((topic, partition))
-        if end is None and (end := self._newest_start(topic, partition)) is None:
-            return None
+        if end is None:
+            newest, base = self._newest_start(topic, partition), self.base.get((topic, partition))
+            if newest is None:
+                return None
+            end = max(newest, base.end if base else 0)
         while (facts := self._facts(topic, partition, end)) and facts.end > end:
             end = facts.end
         self._ends[topic, partition] = end
@@ -88,25 +115,33 @@ class Chains:
         if not create_exclusively(self.layout.link(link.topic, link.partition, link.start), facts.written()):
             raise LinkTaken(link.topic, link.partition, link.start)
 
-    def starts(self, topic: str, partition: int) -> list[int]:
-        """Where links start, by the names of their files alone."""
-        return sorted(int(path.stem) for path in self.layout.chain(topic, partition).glob("[0-9]*.json"))
-
     def _follow(self, topic: str, partition: int) -> _Known:
         known = self._known.setdefault((topic, partition), _Known())
-        if not known.links and (newest := self._newest_start(topic, partition)) is not None:
-            self._extend(topic, partition, known)
-            if known.end <= newest:
-                raise DamagedLake(self.layout.link(topic, partition, known.end), "this link of the chain is missing")
+        if known.end == 0:
+            self._begin(topic, partition, known)
         self._extend(topic, partition, known)
         return known
 
+    def _begin(self, topic: str, partition: int, known: _Known) -> None:
+        """Start where the checkpoint ends; without one, see that nothing is missing between here and the newest."""
+        if base := self.base.get((topic, partition)):
+            known.add(base.end, base.files, base.unknown_fields)
+            return
+        newest = self._newest_start(topic, partition)
+        self._extend(topic, partition, known)
+        self._refuse_hole(topic, partition, known.end, newest)
+
     def _extend(self, topic: str, partition: int, known: _Known) -> None:
         while (facts := self._facts(topic, partition, known.end)) and facts.end > known.end:
-            known.add(Link(topic, partition, known.end, facts.end), facts)
+            known.add(facts.end, facts.files, facts.unknown_fields)
+
+    def _refuse_hole(self, topic: str, partition: int, end: int, newest: int | None) -> None:
+        """Refuse a chain that ends before its newest link starts."""
+        if newest is not None and end <= newest:
+            raise DamagedLake(self.layout.link(topic, partition, end), "this link of the chain is missing")
 
     def _newest_start(self, topic: str, partition: int) -> int | None:
-        return max(self.starts(topic, partition), default=None)
+        return max(self.layout.starts(topic, partition), default=None)
 
     def _facts(self, topic: str, partition: int, start: int) -> LinkFacts | None:
         path = self.layout.link(topic, partition, start)

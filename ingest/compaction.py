@@ -80,7 +80,7 @@ def compact(lake: Lake, table: str, when: When, progress: Progress) -> Compacted
     Raises:
         DamagedLake: a file that counts cannot be read, or does not hold the rows its link names; nothing is changed.
     """
-    number = len(lake.compactions(table)) + 1  # before choosing: what is added meanwhile takes this number
+    number = lake.history().compacted(table).number + 1  # before choosing: what is added meanwhile takes this number
     bins, runs = _hours(lake, table, when), _runs(lake, table, when)
     total = sum(map(len, bins)) + sum(len(run.folders) for run in runs)
     told = _Told(progress, total)

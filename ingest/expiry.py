@@ -67,7 +67,7 @@ def sweep(lake: Lake, table: str, now: datetime, grace: timedelta) -> Freed:
 
 def dead(lake: Lake, table: str, limit_us: int) -> set[Path]:
     """Files that are still there although they stopped counting at `limit_us` or before."""
-    old = [compaction for compaction in lake.compactions(table) if compaction.at_us <= limit_us]
+    old = [one for one in lake.history().compacted(table).compactions if one.at_us <= limit_us]
     horizons = [journal.parsed(path, Horizon.parse) for path in journal.entries(lake.layout.horizons(table))]
     before_us = max((horizon.before_us for horizon in horizons if horizon.at_us <= limit_us), default=0)
     names = {path for compaction in old for path in compaction.replaced()}
@@ -78,17 +78,18 @@ def dead(lake: Lake, table: str, limit_us: int) -> set[Path]:
 
 def _lost(lake: Lake, table: str) -> Iterator[Path]:
     """What compactions left behind that died or came second: no manifest can name it any more."""
-    compactions = lake.compactions(table)
-    files = {file.path for compaction in compactions for file in compaction.files()}
+    compacted = lake.history().compacted(table)
+    files = {file.path for compaction in compacted.compactions for file in compaction.files()}
     for path in lake.layout.compacted_files(table):
-        if int(path.name.lstrip(".").partition("-")[0]) <= len(compactions) and lake.layout.relative(path) not in files:
+        if int(path.name.lstrip(".").partition("-")[0]) <= compacted.number and lake.layout.relative(path) not in files:
             yield path
 
 
 def _expired(lake: Lake, table: str, before_us: int) -> Iterator[str]:
     """Files of which every row lies before a moment."""
-    compacted = [file for compaction in lake.compactions(table) for file in compaction.files()]
-    yield from (file.path for file in (*lake.chains.files(table), *compacted) if file.end_us < before_us)
+    history = lake.history()
+    compacted = [file for compaction in history.compacted(table).compactions for file in compaction.files()]
+    yield from (file.path for file in (*history.chains.files(table), *compacted) if file.end_us < before_us)
     parts = list(lake.range_parts(table))
     later = {path for part in parts if part.end_us > before_us for path in part.paths}
     yield from (path for part in parts if part.end_us <= before_us for path in part.paths if path not in later)
@@ -96,7 +97,7 @@ def _expired(lake: Lake, table: str, before_us: int) -> Iterator[str]:
 
 def _replaced_batches(lake: Lake, table: str, limit_us: int) -> set[Path]:
     """Folders of batches whose rows have lain in a compacted file since `limit_us` or before."""
-    old = (run for c in lake.compactions(table) if c.at_us <= limit_us for run in c.runs)
+    old = (run for c in lake.history().compacted(table).compactions if c.at_us <= limit_us for run in c.runs)
     folders = {(lake.root / path).parent for run in old for path in run.replaces}
     return {folder for folder in folders if folder.exists()}
 

@@ -24,9 +24,9 @@ from ingest.atomic import create_exclusively
 from ingest.chains import Chains
 from ingest.datasets import ds
 from ingest.errors import DamagedLake, RowsOutsideRange, UnknownTable, UnsupportedLake
+from ingest.history import History
 from ingest.lake_layout import (
     BatchRun,
-    Compaction,
     DataFile,
     Horizon,
     Layout,
@@ -52,17 +52,23 @@ class Lake:
 
     root: Path
     tables: Mapping[str, Table]
-    _compactions: dict[str, list[Compaction]] = field(default_factory=dict, repr=False)
+    _history: History | None = field(default=None, repr=False)
 
     @cached_property
     def layout(self) -> Layout:
         """Where things lie."""
         return Layout(self.root)
 
-    @cached_property
+    @property
     def chains(self) -> Chains:
         """Which stretches of which partitions were landed."""
-        return Chains(self.layout)
+        return self.history().chains
+
+    def history(self) -> History:
+        """What all links and manifests say; begun anew where there is a newer checkpoint, so that it never grows."""
+        if self._history is None or journal.newest(self.layout.checkpoints())[0] > self._history.number:
+            self._history = History.begun(self.layout)
+        return self._history
 
     @staticmethod
     def open(uri: str | Path, tables: Mapping[str, Table]) -> "Lake":
@@ -118,7 +124,7 @@ class Lake:
 
     def chain(self, topic: str, partition: int) -> Iterator[tuple[Link, LinkFacts]]:
         """Every link of a partition in order."""
-        return iter(self.chains.links(topic, partition))
+        return self.chains.links(topic, partition)
 
     def partitions(self) -> list[tuple[str, int]]:
         """Every (topic, partition) that has a chain."""
@@ -137,11 +143,7 @@ class Lake:
 
     def unknown_fields(self) -> Counter[str]:
         """How often each field outside the catalogue was seen in all that was landed."""
-        seen: Counter[str] = Counter()
-        for topic, partition in self.partitions():
-            for _, facts in self.chain(topic, partition):
-                seen.update(facts.unknown_fields)
-        return seen
+        return self.chains.unknown_fields()
 
     def batch_path(self, table: str, job: str, batch_id: int) -> Path:
         """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
@@ -276,24 +278,18 @@ class Lake:
         """Landed files that count: those that links name, or the compacted file in their place; none that expired."""
         if not self.table(table).is_landed:
             return []  # following every chain would take time and memory without end, and find none
-        named = self.chains.files(table)  # before the manifests: what they replace was named before
-        merged = [merged for compaction in self.compactions(table) for merged in compaction.merged]
+        history = self.history()
+        named = history.chains.files(table)  # before the manifests: what they replace was named before
+        merged = [merged for compaction in history.compacted(table).compactions for merged in compaction.merged]
         replaced = {path for one in merged for path in one.replaces}
         horizon_us = self.horizon_us(table)
         files = (*named, *(one.file for one in merged))
         return [file for file in files if file.end_us >= horizon_us and file.path not in replaced]
 
-    def compactions(self, table: str) -> list[Compaction]:
-        """Every compaction of a table, oldest first; what was read is remembered, since none ever changes."""
-        known = self._compactions.setdefault(table, [])
-        folder = self.layout.compactions(table)
-        while (path := journal.entry_path(folder, len(known) + 1)).exists():
-            known.append(journal.parsed(path, Compaction.parse))
-        return known
-
     def batch_runs(self, table: str, job: str) -> list[BatchRun]:
         """Every run of a job's batches that was compacted, oldest first."""
-        return [run for compaction in self.compactions(table) for run in compaction.runs if run.job == job]
+        compactions = self.history().compacted(table).compactions
+        return [run for compaction in compactions for run in compaction.runs if run.job == job]
 
     def compacted_through(self, table: str, job: str) -> int:
         """The newest batch of a job whose rows lie in a compacted file; -1 where none does."""

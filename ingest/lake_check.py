@@ -1,7 +1,8 @@
 """Checking a lake: is all there that counts, and is it what links and manifests say? An edge; changes nothing."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest import journal
+from ingest.checkpoints import REMEDY, Checkpoint, TableState, newest_checkpoint
 from ingest.errors import DamagedLake
 from ingest.lake import Lake
 from ingest.lake_layout import Compaction, DataFile, LinkFacts, Part, batch_files, finished_batches
@@ -17,6 +19,8 @@ from ingest.schema import Table
 
 RESTORE = "restore it from a copy"
 Read = TypeVar("Read")
+Chain = Sequence[tuple[int, LinkFacts]]
+"""Where each link starts, and what it says."""
 Progress = Callable[[int, int], None]
 """Told how many of how many files are done."""
 
@@ -77,10 +81,15 @@ def check(lake: Lake, progress: Progress, depth: Literal["footers", "rows"] = "f
         progress: told of each file looked at.
         depth: `footers` compares counts and times with each file's footer; `rows` also reads every row.
     """
-    report, landed = Report(), []
+    report = Report()
+    number, base = newest_checkpoint(lake.layout)  # before all that it stands for
     compactions = {name: _compactions(lake, name, report) for name in lake.tables}  # before the links they speak of
-    for topic, partition in lake.partitions():
-        landed += _check_chain(lake, topic, partition, report)
+    chains = {place: _check_chain(lake, *place, report) for place in lake.layout.partitions()}
+    if not report.damage:
+        wrong = _wrong_of(lake, base, chains, compactions) if base else ["it cannot be read"]
+        path = lake.layout.relative(journal.entry_path(lake.layout.checkpoints(), number))
+        report.damage += [Damage(path, what, REMEDY) for what in wrong]
+    landed = [file for links in chains.values() for _, facts in links for file in facts.files]
     by_table = {name: [file for file in landed if file.table == name] for name in lake.tables}
     plans = [_check_table(lake, name, by_table[name], compactions[name], report) for name in sorted(lake.tables)]
     everything = [(plan.kind, expected) for plan in plans for expected in plan.counting]
@@ -118,11 +127,11 @@ def _try(report: Report, read: Callable[[], Read], otherwise: Read) -> Read:
         return otherwise
 
 
-def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> list[DataFile]:
-    """Read every link of a chain, whether or not it follows the one before; the files they name."""
-    files: list[DataFile] = []
+def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> Chain:
+    """Read every link of a chain, whether or not it follows the one before."""
+    links: list[tuple[int, LinkFacts]] = []
     end: int | None = 0
-    for start in lake.chains.starts(topic, partition):
+    for start in lake.layout.starts(topic, partition):
         path = lake.layout.link(topic, partition, start)
         report.links += 1
         if end is not None and start != end:
@@ -138,8 +147,40 @@ def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> list
             report.gaps += 1
             report.gap_offsets += facts.end - start
         end = facts.end
-        files += facts.files
-    return files
+        links.append((start, facts))
+    return links
+
+
+def _wrong_of(
+    lake: Lake,
+    base: Checkpoint,
+    chains: Mapping[tuple[str, int], Chain],
+    compactions: Mapping[str, Sequence[Compaction]],
+) -> list[str]:
+    """Where a checkpoint leads to other files than the links and manifests that it stands for."""
+    wrong: list[str] = []
+    named: list[DataFile] = []
+    for one in base.chains:
+        links = [(start, facts) for start, facts in chains.get((one.topic, one.partition), ()) if start < one.end]
+        named += [file for _, facts in links for file in facts.files]
+        if not links or links[-1][1].end != one.end:
+            wrong.append(f"no link of {one.topic} {one.partition} ends at {one.end}")
+    for name in lake.tables:
+        state, horizon_us = base.tables.get(name, TableState()), lake.horizon_us(name)
+        said = _that_count(named, compactions[name][: state.number], name, horizon_us)
+        own = (file for one in base.chains for file in one.files)
+        if said != _that_count(own, state.compactions, name, horizon_us) or state.number > len(compactions[name]):
+            wrong.append(f"it leads to other files of {name} than the links and manifests it stands for")
+    return wrong
+
+
+def _that_count(
+    named: Iterable[DataFile], compactions: Sequence[Compaction], table: str, horizon_us: int
+) -> set[DataFile]:
+    """Files of a table that count by what links and compactions say."""
+    replaced = {path for compaction in compactions for path in compaction.replaced()}
+    files = chain((file for file in named if file.table == table), *(one.files() for one in compactions))
+    return {file for file in files if file.path not in replaced and file.end_us >= horizon_us}
 
 
 def _check_table(

@@ -8,6 +8,7 @@
     compacted/<table>/v<version>/*.parquet                          rows of many files, in few; below no landed folder
     compactions/<table>/<n>.json                                    which file's rows lie in which compacted file
     horizons/<table>/<n>.json                                       older rows have expired; the newest n counts
+    checkpoints/<n>.json                                            what links and compactions come to; may be deleted
 
 Everything that is numbered or named by a start is created exclusively and never changed.
 """
@@ -161,6 +162,14 @@ class Layout:
         """File of the link that starts there."""
         return self.chain(topic, partition) / f"{start:020d}.json"
 
+    def partitions(self) -> list[tuple[str, int]]:
+        """Every (topic, partition) that has a chain."""
+        return sorted((path.parent.name, int(path.name)) for path in self.links().glob("*/*") if path.is_dir())
+
+    def starts(self, topic: str, partition: int) -> list[int]:
+        """Where links of a partition start, by the names of their files alone."""
+        return sorted(int(path.stem) for path in self.chain(topic, partition).glob("[0-9]*.json"))
+
     def data(self, table: Table) -> Path:
         """Folder of a table's rows in its present version."""
         return self.root / "data" / table.name / f"v{table.version}"
@@ -200,6 +209,10 @@ class Layout:
     def horizons(self, table: str) -> Path:
         """Folder of a table's horizons."""
         return self.root / "horizons" / table
+
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.root / "checkpoints"
 
     def relative(self, path: Path) -> str:
         """A path as links and manifests name it."""
