@@ -88,7 +88,7 @@ def condensed(whole: Checkpoint, there: Mapping[str, Collection[str]], horizons_
 
     Args:
         whole: all that links and manifests say.
-        there: by table, the files that exist.
+        there: by table, the files that exist; what links name of other tables stays.
         horizons_us: by table, the moment before which rows have expired, microseconds since 1970.
 
     Returns:
@@ -99,7 +99,7 @@ def condensed(whole: Checkpoint, there: Mapping[str, Collection[str]], horizons_
 
     def needed(file: DataFile) -> bool:
         counts = file.path not in replaced.get(file.table, ()) and file.end_us >= horizons_us.get(file.table, 0)
-        return counts or file.path in there[file.table]
+        return counts or file.table not in there or file.path in there[file.table]
 
     chains = tuple(replace(one, files=tuple(filter(needed, one.files))) for one in whole.chains)
     tables = {

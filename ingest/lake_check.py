@@ -167,9 +167,12 @@ def _wrong_of(
             wrong.append(f"no link of {one.topic} {one.partition} ends at {one.end}")
     for name in lake.tables:
         state, horizon_us = base.tables.get(name, TableState()), lake.horizon_us(name)
-        said = _that_count(named, compactions[name][: state.number], name, horizon_us)
-        own = (file for one in base.chains for file in one.files)
-        if said != _that_count(own, state.compactions, name, horizon_us) or state.number > len(compactions[name]):
+        said = _that_count(named, compactions[name], name, horizon_us)
+        later = compactions[name][state.number :]
+        own = _that_count(
+            (file for one in base.chains for file in one.files), (*state.compactions, *later), name, horizon_us
+        )
+        if said != own or state.number > len(compactions[name]):
             wrong.append(f"it leads to other files of {name} than the links and manifests it stands for")
     return wrong
 
