@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
@@ -26,7 +27,9 @@ from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
 from features.diagnosis import DIAGNOSIS
 from features.pressure import PRESSURE_COLUMNS
 from features.tables import TABLES
+from ingest.checkpoints import Checkpoint
 from ingest.decode import types as decode
+from ingest.lake_layout import Compaction, Horizon, Layout, LinkFacts, Part
 from ingest.schema import Column
 from ingest.topics import TOPICS
 from models.drift_status import DriftStatus
@@ -134,9 +137,24 @@ def exports() -> object:
 
 
 def diagnosis() -> object:
-    _, parts = msgspec.json.schema_components([ToldFile])
-    told = {name: {key: of[key] for key in ("properties", "required")} for name, of in parts.items()}
-    return {"file": FILE, **told}
+    return {"file": FILE, **components(ToldFile)}
+
+
+def components(*kinds: type) -> dict[str, object]:
+    """Properties of records, by name of the record; which may not be left out."""
+    _, parts = msgspec.json.schema_components(kinds)
+    return {name: {key: of[key] for key in ("properties", "required")} for name, of in parts.items()}
+
+
+def lake() -> object:
+    """Where files of a lake lie, and what the small ones say."""
+    layout, usage, hour = Layout(Path()), TABLES["usage"], datetime(2026, 3, 1, 7, tzinfo=UTC)
+    folders = (layout.batch("usage", "job", 7), layout.ranges("usage"), layout.compactions("usage"))
+    places = (layout.link("usage", 0, 7), layout.hour(usage, hour), *folders, layout.horizons("usage"))
+    return {
+        "places": [str(path) for path in (*places, layout.checkpoints())],
+        **components(LinkFacts, Part, Compaction, Horizon, Checkpoint),
+    }
 
 
 CONTRACTS: dict[str, Callable[[], object]] = {
@@ -149,6 +167,7 @@ CONTRACTS: dict[str, Callable[[], object]] = {
     "score-request": lambda: shape(ScoreRequest),
     "score-reply": lambda: shape(ScoreReply),
     "diagnosis": diagnosis,
+    "lake": lake,
     "scorer": scorer,
     "features": features,
     "export": exports,
