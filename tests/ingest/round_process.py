@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
+from ingest.checkpointing import checkpoint
 from ingest.compaction import When, compact
 from ingest.expiry import sweep
 from ingest.files import Message
@@ -59,7 +60,7 @@ def produce(bootstrap: str, topic: str, records: int, seed: int) -> None:
 
 
 def upkeep(folder: Path) -> None:
-    """Compact and sweep again and again, without grace, while others land."""
+    """Compact, sweep and write checkpoints again and again, without grace, while others land."""
     tables = {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS}
     pause = Event()
     while not pause.wait(0.2):
@@ -67,6 +68,7 @@ def upkeep(folder: Path) -> None:
         for table in ("usage", DEAD_LETTERS.name):
             compact(lake, table, When(LATER), lambda _done, _total: None)
             sweep(lake, table, LATER, grace=timedelta())
+        checkpoint(lake)
 
 
 if __name__ == "__main__":
