@@ -36,7 +36,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
                 _land(lake, number)
             compact(lake, USAGE.name, When(LATER), lambda _done, _of: None)
             sweep(lake, USAGE.name, LATER, timedelta())
-            took.append(_seconds(lambda: checkpoint(lake)))
+            took.append(_seconds(lambda: checkpoint(lake, LATER)))
         _land(lake, arguments.links)
         ours = min(_seconds(lambda: _opened(lake.root)) for _ in range(OPENED))
         files = _opened(lake.root)

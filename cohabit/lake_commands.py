@@ -83,7 +83,7 @@ def compact_command(
         told = f"{done.into:,}" if done.won else "another was quicker"
         if done.files or freed.files:
             lines.append((name, f"{done.files:,}", told, f"{done.rows:,}", f"{freed.files:,}", _size(freed)))
-    checkpoint(opened)
+    checkpoint(opened, now)
     if not lines:
         console.print(f"nothing to compact in {opened.root}")
         return

@@ -47,8 +47,12 @@ def written_whole(path: Path) -> Iterator[TextIO]:
 
 def _write_beside(path: Path, content: bytes) -> Path:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)  # a full disk has no room for halves
+        raise
     return temporary

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ingest.atomic import create_exclusively
 from ingest.checkpoints import ChainState
+from ingest.decode.unknown import bounded_counts
 from ingest.errors import BrokenChain, DamagedLake, LinkTaken
 from ingest.lake_layout import DataFile, Layout, LinkFacts
 from ingest.origin import Link
@@ -33,12 +34,18 @@ class _Known:
 
 @dataclass(slots=True)
 class Chains:
-    """All chains of one lake, by (topic, partition) known from a checkpoint on."""
+    """All chains of one lake.
+
+    Args:
+        layout: where things lie.
+        base: what a checkpoint says of them, by topic and partition.
+        ends: where they are known to end.
+    """
 
     layout: Layout
     base: Mapping[tuple[str, int], ChainState] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _known: dict[tuple[str, int], _Known] = field(default_factory=dict)
-    _ends: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def partitions(self) -> list[tuple[str, int]]:
         """Every (topic, partition) that has a chain."""
@@ -63,16 +70,17 @@ class Chains:
         Raises:
             DamagedLake: a link is missing or cannot be read.
         """
-        newest, known = self._newest_start(topic, partition), self._follow(topic, partition)
-        self._refuse_hole(topic, partition, known.end, newest)
+        newest = self._newest_end(topic, partition) or 0
+        known = self._follow(topic, partition)
+        self._refuse_hole(topic, partition, known.end, newest - 1)
         files = tuple(file for table in sorted(known.files) for file in known.files[table])
-        return ChainState(topic, partition, known.end, files, dict(known.unknown_fields))
+        return ChainState(topic, partition, known.end, files, bounded_counts(known.unknown_fields))
 
     def unknown_fields(self) -> Counter[str]:
         """How often each field outside the catalogue was seen, in all chains."""
         seen: Counter[str] = Counter()
         for place in self.partitions():
-            seen.update(self._follow(*place).unknown_fields)
+            seen.update(bounded_counts(self._follow(*place).unknown_fields))
         return seen
 
     def files(self, table: str) -> list[DataFile]:
@@ -81,15 +89,12 @@ class Chains:
 
     def end(self, topic: str, partition: int) -> int | None:
         """Where a chain ends; None where there is none. Reads no more than the newest links."""
-        end = self._ends.get((topic, partition))
-        if end is None:
-            newest, base = self._newest_start(topic, partition), self.base.get((topic, partition))
-            if newest is None:
-                return None
-            end = max(newest, base.end if base else 0)
+        end = self.ends.get((topic, partition))
+        if end is None and (end := self._newest_end(topic, partition)) is None:
+            return None
         while (facts := self._facts(topic, partition, end)) and facts.end > end:
             end = facts.end
-        self._ends[topic, partition] = end
+        self.ends[topic, partition] = end
         return end
 
     def commit(
@@ -139,6 +144,20 @@ class Chains:
         """Refuse a chain that ends before its newest link starts."""
         if newest is not None and end <= newest:
             raise DamagedLake(self.layout.link(topic, partition, end), "this link of the chain is missing")
+
+    def _newest_end(self, topic: str, partition: int) -> int | None:
+        """Where the newest link ends, by the names of all; None where there is none.
+
+        Raises:
+            DamagedLake: it ends before a checkpoint does: links that were there are gone.
+        """
+        newest, base = self._newest_start(topic, partition), self.base.get((topic, partition))
+        facts = None if newest is None else self._facts(topic, partition, newest)
+        end = facts.end if facts else None
+        if base and (end is None or end < base.end):
+            path = self.layout.link(topic, partition, end or 0)
+            raise DamagedLake(path, f"it is missing, and a checkpoint knows of links up to {base.end}")
+        return end
 
     def _newest_start(self, topic: str, partition: int) -> int | None:
         return max(self.layout.starts(topic, partition), default=None)

@@ -5,9 +5,10 @@ at any time: it saves reading and nothing else. It holds no name that nobody nee
 counts and is gone.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -17,6 +18,8 @@ from ingest.lake_layout import BatchRun, Compaction, DataFile, Layout, Merged
 TRIES = 3
 """Of reading the newest: it is deleted once there are two newer ones."""
 REMEDY = "delete it: it only saves reading, nothing is lost, and `cohabit lake compact` writes another"
+IsThere = Callable[[str], bool]
+"""Whether a path of the lake exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +69,66 @@ class Checkpoint:
         return msgspec.json.encode(self)
 
 
-def newest_checkpoint(layout: Layout) -> tuple[int, Checkpoint | None]:
-    """Number and content of the newest checkpoint: 0 where there is none, None where it cannot be read.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint as it lies there; none has number 0.
 
-    Whoever reads the lake then follows all of it, and the next checkpoint takes the place of this one.
+    Args:
+        number: its number.
+        written_ns: when its file was written: a number is given again once checkpoints were deleted.
+        content: None where it cannot be read.
     """
-    number = 0
+
+    number: int = 0
+    written_ns: int = 0
+    content: Checkpoint | None = None
+
+
+def newest_checkpoint(layout: Layout) -> Found:
+    """The newest checkpoint. Where it cannot be read one follows all of the lake, and the next takes its place."""
+    found = Found()
     for _ in range(TRIES):
         number, path = journal.newest(layout.checkpoints())
+        if path is None:
+            return Found(content=Checkpoint())
         try:
-            return number, Checkpoint.parse(path.read_bytes()) if path else Checkpoint()
+            found = Found(number, path.stat().st_mtime_ns)
+            return replace(found, content=Checkpoint.parse(path.read_bytes()))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError):
             break
-    return number, None
+    return found
 
 
-def condensed(whole: Checkpoint, there: Mapping[str, Collection[str]], horizons_us: Mapping[str, int]) -> Checkpoint:
+def all_checkpoints(layout: Layout) -> dict[Path, Checkpoint | None]:
+    """Every checkpoint that is there, by its file; None where it cannot be read."""
+    found: dict[Path, Checkpoint | None] = {}
+    for path in journal.entries(layout.checkpoints()):
+        try:
+            found[path] = Checkpoint.parse(path.read_bytes())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError):
+            found[path] = None
+    return found
+
+
+def is_newest(layout: Layout, found: Found) -> bool:
+    """Whether a checkpoint that was read is the newest still."""
+    number, path = journal.newest(layout.checkpoints())
+    try:
+        return (found.number, found.written_ns) == (number, path.stat().st_mtime_ns if path else 0)
+    except OSError:
+        return False
+
+
+def condensed(whole: Checkpoint, is_there: IsThere, horizons_us: Mapping[str, int]) -> Checkpoint:
     """A checkpoint without the names that nobody needs. Kernel.
 
     Args:
         whole: all that links and manifests say.
-        there: by table, the files that exist; what links name of other tables stays.
+        is_there: asked of files that no longer count, and of folders of batches; must not change its mind.
         horizons_us: by table, the moment before which rows have expired, microseconds since 1970.
 
     Returns:
@@ -99,14 +139,11 @@ def condensed(whole: Checkpoint, there: Mapping[str, Collection[str]], horizons_
 
     def needed(file: DataFile) -> bool:
         counts = file.path not in replaced.get(file.table, ()) and file.end_us >= horizons_us.get(file.table, 0)
-        return counts or file.table not in there or file.path in there[file.table]
+        return counts or is_there(file.path)
 
     chains = tuple(replace(one, files=tuple(filter(needed, one.files))) for one in whole.chains)
     tables = {
-        name: TableState(
-            state.number,
-            tuple(_thinned(state.compactions, there[name], {file.path for file in _files(state) if needed(file)})),
-        )
+        name: TableState(state.number, tuple(_thinned(state.compactions, is_there, needed)))
         for name, state in whole.tables.items()
     }
     return Checkpoint(chains, tables)
@@ -116,31 +153,29 @@ def _replaced(state: TableState) -> set[str]:
     return {path for compaction in state.compactions for path in compaction.replaced()}
 
 
-def _files(state: TableState) -> Iterator[DataFile]:
-    return chain.from_iterable(compaction.files() for compaction in state.compactions)
-
-
 def _thinned(
-    compactions: Sequence[Compaction], there: Collection[str], needed: Collection[str]
+    compactions: Sequence[Compaction], is_there: IsThere, needed: Callable[[DataFile], bool]
 ) -> Iterator[Compaction]:
-    """Compactions that still say something, and what of them does."""
-    through = {run.job: run.through for compaction in compactions for run in compaction.runs}  # the newest counts
+    """Compactions that still say something, and what of them does, oldest first."""
+    through: Counter[str] = Counter()
     for compaction in compactions:
-        merged = [Merged(one.file, _those(one.replaces, there)) for one in compaction.merged]
-        merged = [one for one in merged if one.replaces or one.file.path in needed]
+        for run in compaction.runs:
+            through[run.job] = max(through[run.job], run.through)
+    kept: set[str] = set()
+    """Compacted files whose names stay although they may be gone, since what they replaced is not."""
+    for compaction in compactions:
+        merged = []
+        for one in compaction.merged:
+            names = tuple(name for name in one.replaces if name in kept or is_there(name))
+            if names or needed(one.file):
+                merged.append(Merged(one.file, names))
         runs = [
-            BatchRun(
-                run.job,
-                run.through,
-                run.file if run.file and run.file.path in needed else None,
-                _those(run.replaces, there),
-            )
+            BatchRun(run.job, run.through, run.file if run.file and needed(run.file) else None, names)
             for run in compaction.runs
+            if (names := tuple(name for name in run.replaces if is_there(str(PurePosixPath(name).parent))))
+            or (run.file and needed(run.file))
+            or run.through == through[run.job]
         ]
-        runs = [run for run in runs if run.file or run.replaces or run.through == through[run.job]]
+        kept |= {one.file.path for one in merged}
         if merged or runs:
             yield Compaction(compaction.at_us, tuple(merged), tuple(runs))
-
-
-def _those(names: Sequence[str], there: Collection[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name in there)

@@ -5,6 +5,7 @@ are deleted only when a grace period has passed since they stopped counting: unt
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -49,18 +50,22 @@ def expiring(lake: Lake, table: str, before: datetime) -> Freed:
 
 def expire(lake: Lake, table: str, before: datetime, now: datetime) -> None:
     """Take rows before `before` out of the table at once, for every reader that lists files from now on."""
-    folder = lake.layout.horizons(table)
-    while microseconds(before) > lake.horizon_us(table):
-        journal.add(folder, journal.newest(folder)[0] + 1, Horizon(microseconds(before), microseconds(now)).written())
+    folder, added = lake.layout.horizons(table), False
+    while not added:
+        number = journal.newest(folder)[0]  # before comparing: what is added meanwhile takes the next number
+        if microseconds(before) <= lake.horizon_us(table):
+            return
+        added = journal.add(folder, number + 1, Horizon(microseconds(before), microseconds(now)).written())
 
 
 def sweep(lake: Lake, table: str, now: datetime, grace: timedelta) -> Freed:
     """Delete the files that stopped counting longer than `grace` ago."""
     doomed = sorted(dead(lake, table, microseconds(now - grace)))
+    emptied = _replaced_batches(lake, table, microseconds(now - grace))
     freed = Freed(len(doomed), sum(path.stat().st_size for path in doomed))
     for path in doomed:
         path.unlink(missing_ok=True)
-    for folder in _replaced_batches(lake, table, microseconds(now - grace)):
+    for folder in emptied:
         _remove_emptied(folder)
     return freed
 
@@ -104,7 +109,8 @@ def _replaced_batches(lake: Lake, table: str, limit_us: int) -> set[Path]:
 
 def _remove_emptied(folder: Path) -> None:
     """Remove a batch's folder, with its marker and check sums, unless rows were written into it anew."""
-    if not any(folder.glob("*.parquet")):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+    with suppress(FileNotFoundError):  # another was quicker
+        if not any(folder.glob("*.parquet")):
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()

@@ -3,11 +3,12 @@
 What was read is remembered, since none of it ever changes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ingest import journal
 from ingest.chains import Chains
-from ingest.checkpoints import Checkpoint, TableState, newest_checkpoint
+from ingest.checkpoints import Checkpoint, Found, TableState, newest_checkpoint
 from ingest.lake_layout import Compaction, Layout
 
 
@@ -17,23 +18,31 @@ class History:
 
     Args:
         layout: where things lie.
-        number: of the checkpoint it begins with; 0 for none.
-        base: that checkpoint.
+        found: the checkpoint it begins with.
         chains: which stretches of which partitions were landed.
     """
 
     layout: Layout
-    number: int
-    base: Checkpoint
+    found: Found
     chains: Chains
     _later: dict[str, list[Compaction]] = field(default_factory=dict)
 
     @staticmethod
-    def begun(layout: Layout) -> "History":
-        """History from the newest checkpoint on, or from the beginning where that cannot be read."""
-        number, base = newest_checkpoint(layout)
-        base = base or Checkpoint()
-        return History(layout, number, base, Chains(layout, {(one.topic, one.partition): one for one in base.chains}))
+    def begun(layout: Layout, ends: Mapping[tuple[str, int], int]) -> "History":
+        """History from the newest checkpoint on, or from the beginning where that cannot be read.
+
+        Args:
+            layout: where things lie.
+            ends: where chains were known to end: links stay.
+        """
+        found = newest_checkpoint(layout)
+        base = {(one.topic, one.partition): one for one in found.content.chains} if found.content else {}
+        return History(layout, found, Chains(layout, base, dict(ends)))
+
+    @property
+    def base(self) -> Checkpoint:
+        """What the checkpoint says."""
+        return self.found.content or Checkpoint()
 
     def compacted(self, table: str) -> TableState:
         """Every compaction of a table that still says something, oldest first, and how many there ever were.

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from ingest import journal
 from ingest.atomic import create_exclusively
 from ingest.chains import Chains
+from ingest.checkpoints import is_newest
 from ingest.datasets import ds
 from ingest.errors import DamagedLake, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.history import History
@@ -66,8 +67,8 @@ class Lake:
 
     def history(self) -> History:
         """What all links and manifests say; begun anew where there is a newer checkpoint, so that it never grows."""
-        if self._history is None or journal.newest(self.layout.checkpoints())[0] > self._history.number:
-            self._history = History.begun(self.layout)
+        if self._history is None or not is_newest(self.layout, self._history.found):
+            self._history = History.begun(self.layout, self._history.chains.ends if self._history else {})
         return self._history
 
     @staticmethod

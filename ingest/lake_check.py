@@ -1,8 +1,8 @@
 """Checking a lake: is all there that counts, and is it what links and manifests say? An edge; changes nothing."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest import journal
-from ingest.checkpoints import REMEDY, Checkpoint, TableState, newest_checkpoint
+from ingest.checkpoint_check import Chain, wrong_of
+from ingest.checkpoints import REMEDY, all_checkpoints
 from ingest.errors import DamagedLake
 from ingest.lake import Lake
 from ingest.lake_layout import Compaction, DataFile, LinkFacts, Part, batch_files, finished_batches
 from ingest.schema import Table
 
 RESTORE = "restore it from a copy"
+UNREADABLE = "it cannot be read"
 Read = TypeVar("Read")
-Chain = Sequence[tuple[int, LinkFacts]]
-"""Where each link starts, and what it says."""
 Progress = Callable[[int, int], None]
 """Told how many of how many files are done."""
 
@@ -82,16 +82,20 @@ def check(lake: Lake, progress: Progress, depth: Literal["footers", "rows"] = "f
         depth: `footers` compares counts and times with each file's footer; `rows` also reads every row.
     """
     report = Report()
-    number, base = newest_checkpoint(lake.layout)  # before all that it stands for
+    checkpoints = all_checkpoints(lake.layout)  # before all that they stand for
     compactions = {name: _compactions(lake, name, report) for name in lake.tables}  # before the links they speak of
     chains = {place: _check_chain(lake, *place, report) for place in lake.layout.partitions()}
+    horizons_us = {name: _try(report, partial(lake.horizon_us, name), 0) for name in lake.tables}
     if not report.damage:
-        wrong = _wrong_of(lake, base, chains, compactions) if base else ["it cannot be read"]
-        path = lake.layout.relative(journal.entry_path(lake.layout.checkpoints(), number))
-        report.damage += [Damage(path, what, REMEDY) for what in wrong]
+        for path, base in checkpoints.items():
+            wrong = wrong_of(base, chains, compactions, horizons_us, lake.layout.is_there) if base else [UNREADABLE]
+            report.damage += [Damage(lake.layout.relative(path), what, REMEDY) for what in wrong]
     landed = [file for links in chains.values() for _, facts in links for file in facts.files]
     by_table = {name: [file for file in landed if file.table == name] for name in lake.tables}
-    plans = [_check_table(lake, name, by_table[name], compactions[name], report) for name in sorted(lake.tables)]
+    plans = [
+        _check_table(lake, name, _Said(by_table[name], compactions[name], horizons_us[name]), report)
+        for name in sorted(lake.tables)
+    ]
     everything = [(plan.kind, expected) for plan in plans for expected in plan.counting]
     for done, (kind, item) in enumerate(everything, start=1):
         _check_file(lake, kind, item, report, depth)
@@ -99,6 +103,15 @@ def check(lake: Lake, progress: Progress, depth: Literal["footers", "rows"] = "f
     for plan in plans:
         _count_the_rest(lake, plan, report)
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What links, compactions and the newest horizon say of a table."""
+
+    landed: Sequence[DataFile]
+    compactions: Sequence[Compaction]
+    horizon_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,7 @@ def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> Chai
     """Read every link of a chain, whether or not it follows the one before."""
     links: list[tuple[int, LinkFacts]] = []
     end: int | None = 0
-    for start in lake.layout.starts(topic, partition):
+    for start in sorted(lake.layout.starts(topic, partition)):
         path = lake.layout.link(topic, partition, start)
         report.links += 1
         if end is not None and start != end:
@@ -151,46 +164,9 @@ def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> Chai
     return links
 
 
-def _wrong_of(
-    lake: Lake,
-    base: Checkpoint,
-    chains: Mapping[tuple[str, int], Chain],
-    compactions: Mapping[str, Sequence[Compaction]],
-) -> list[str]:
-    """Where a checkpoint leads to other files than the links and manifests that it stands for."""
-    wrong: list[str] = []
-    named: list[DataFile] = []
-    for one in base.chains:
-        links = [(start, facts) for start, facts in chains.get((one.topic, one.partition), ()) if start < one.end]
-        named += [file for _, facts in links for file in facts.files]
-        if not links or links[-1][1].end != one.end:
-            wrong.append(f"no link of {one.topic} {one.partition} ends at {one.end}")
-    for name in lake.tables:
-        state, horizon_us = base.tables.get(name, TableState()), lake.horizon_us(name)
-        said = _that_count(named, compactions[name], name, horizon_us)
-        later = compactions[name][state.number :]
-        own = _that_count(
-            (file for one in base.chains for file in one.files), (*state.compactions, *later), name, horizon_us
-        )
-        if said != own or state.number > len(compactions[name]):
-            wrong.append(f"it leads to other files of {name} than the links and manifests it stands for")
-    return wrong
-
-
-def _that_count(
-    named: Iterable[DataFile], compactions: Sequence[Compaction], table: str, horizon_us: int
-) -> set[DataFile]:
-    """Files of a table that count by what links and compactions say."""
-    replaced = {path for compaction in compactions for path in compaction.replaced()}
-    files = chain((file for file in named if file.table == table), *(one.files() for one in compactions))
-    return {file for file in files if file.path not in replaced and file.end_us >= horizon_us}
-
-
-def _check_table(
-    lake: Lake, table: str, landed: Sequence[DataFile], compactions: Sequence[Compaction], report: Report
-) -> _Plan:
+def _check_table(lake: Lake, table: str, said: _Said, report: Report) -> _Plan:
     """What counts in a table, by its manifests; each is read by itself, so that one bad one hides no other."""
-    horizon_us = _try(report, lambda: lake.horizon_us(table), 0)
+    landed, compactions, horizon_us = said.landed, said.compactions, said.horizon_us
     known = {file.path: file.rows for file in landed}
     replaced: set[str] = set()
     for compaction in compactions:

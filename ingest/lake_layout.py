@@ -8,7 +8,7 @@
     compacted/<table>/v<version>/*.parquet                          rows of many files, in few; below no landed folder
     compactions/<table>/<n>.json                                    which file's rows lie in which compacted file
     horizons/<table>/<n>.json                                       older rows have expired; the newest n counts
-    checkpoints/<n>.json                                            what links and compactions come to; may be deleted
+    lake-checkpoints/<n>.json                                      what links and compactions come to; may be deleted
 
 Everything that is numbered or named by a start is created exclusively and never changed.
 """
@@ -166,9 +166,9 @@ class Layout:
         """Every (topic, partition) that has a chain."""
         return sorted((path.parent.name, int(path.name)) for path in self.links().glob("*/*") if path.is_dir())
 
-    def starts(self, topic: str, partition: int) -> list[int]:
-        """Where links of a partition start, by the names of their files alone."""
-        return sorted(int(path.stem) for path in self.chain(topic, partition).glob("[0-9]*.json"))
+    def starts(self, topic: str, partition: int) -> Iterator[int]:
+        """Where links of a partition start, by the names of their files alone, in no order."""
+        return (int(path.stem) for path in self.chain(topic, partition).glob("[0-9]*.json"))
 
     def data(self, table: Table) -> Path:
         """Folder of a table's rows in its present version."""
@@ -211,8 +211,20 @@ class Layout:
         return self.root / "horizons" / table
 
     def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.root / "checkpoints"
+        """Folder of the checkpoints; those of Spark lie elsewhere."""
+        return self.root / "lake-checkpoints"
+
+    def is_there(self, name: str) -> bool:
+        """Whether a file or folder exists, by its path as links and manifests name it.
+
+        Raises:
+            OSError: that cannot be told.
+        """
+        try:
+            (self.root / name).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def relative(self, path: Path) -> str:
         """A path as links and manifests name it."""

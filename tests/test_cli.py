@@ -317,7 +317,7 @@ def test_a_lake_is_checked_compacted_and_expired_from_the_command_line(cohabit: 
     assert (code, orjson.loads(output)["damage"]) == (0, [])
     assert "nothing to compact" in cohabit("lake", "compact", "--lake", "lake")[1]
     assert cohabit("lake", "compact", "--lake", "lake", "--older-than", "0", "--grace", "0")[0] == 0
-    assert [path.name for path in Path("lake/checkpoints").iterdir()] == [f"{1:012d}.json"]
+    assert [path.name for path in Path("lake/lake-checkpoints").iterdir()] == [f"{1:012d}.json"]
     assert Lake.open("lake", TABLES).read("usage").equals(before)
 
     tomorrow = ("lake", "expire", "--lake", "lake", "--before", "2026-03-03")

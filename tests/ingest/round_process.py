@@ -68,7 +68,7 @@ def upkeep(folder: Path) -> None:
         for table in ("usage", DEAD_LETTERS.name):
             compact(lake, table, When(LATER), lambda _done, _total: None)
             sweep(lake, table, LATER, grace=timedelta())
-        checkpoint(lake)
+        checkpoint(lake, LATER)
 
 
 if __name__ == "__main__":

@@ -370,6 +370,18 @@ def test_check_finds_a_missing_link_one_that_overlaps_and_one_that_is_none(lake:
         Lake.open(lake.root, TABLES).read("usage")
 
 
+def test_check_tells_of_a_horizon_that_cannot_be_read_and_of_all_else(lake: Lake) -> None:
+    many(lake)
+    expire(lake, "usage", T0, now=LATER)
+    (lake.layout.horizons("usage") / f"{1:012d}.json").write_text("{")
+    harmed = lake.layout.link("usage", 1, 2)
+    harmed.write_text("{")
+
+    told = {Path(damage.path).name for damage in check(lake, silent).damage}
+
+    assert told == {f"{1:012d}.json", harmed.name}
+
+
 def test_check_counts_gaps_and_orphans_and_calls_neither_damage(lake: Lake) -> None:
     lake.commit(Link("usage", 0, 0, 5), (), kind="gap")
     lake.append("usage", usage([Row(0, 1, 0, 5)]), Link("usage", 0, 5, 6))
@@ -417,7 +429,7 @@ def take_step(lake: Lake, step: tuple[str, int, list[tuple[int, int]]], now: dat
     if what == "expire":
         expire(lake, "usage", T0 + number * HOUR, now)
     if what == "checkpoint":
-        checkpoint(lake)
+        checkpoint(lake, now)
     if what == "sweep":
         doomed = sorted(dead(lake, "usage", microseconds(now - HOUR)))
         for path in doomed[:number]:  # and then it died
