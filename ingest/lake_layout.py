@@ -8,7 +8,7 @@
     compacted/<table>/v<version>/*.parquet                          rows of many files, in few; below no landed folder
     compactions/<table>/<n>.json                                    which file's rows lie in which compacted file
     horizons/<table>/<n>.json                                       older rows have expired; the newest n counts
-    lake-checkpoints/<n>.json                                      what links and compactions come to; may be deleted
+    lake-checkpoints/<n>.json                                       what links and compactions come to; may be deleted
 
 Everything that is numbered or named by a start is created exclusively and never changed.
 """
