@@ -168,5 +168,5 @@ class Chains:
             return LinkFacts.parse(path.read_bytes())
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             raise DamagedLake(path, repr(error)) from error

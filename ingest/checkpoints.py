@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from ingest import journal
-from ingest.lake_layout import BatchRun, Compaction, DataFile, Layout, Merged
+from ingest.lake_layout import BatchRun, Compaction, Count, DataFile, Layout, Merged, record
 
 TRIES = 3
 """Of reading the newest: it is deleted once there are two newer ones."""
@@ -35,17 +35,17 @@ class ChainState:
     """
 
     topic: str
-    partition: int
-    end: int
+    partition: Count
+    end: Count
     files: tuple[DataFile, ...]
-    unknown_fields: dict[str, int]
+    unknown_fields: dict[str, Count]
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
     """What the first compactions of a table come to: so many, without what is gone."""
 
-    number: int = 0
+    number: Count = 0
     compactions: tuple[Compaction, ...] = ()
 
 
@@ -59,10 +59,7 @@ class Checkpoint:
     @staticmethod
     def parse(content: bytes) -> "Checkpoint":
         """Read a checkpoint's JSON."""
-        try:
-            return msgspec.json.decode(content, type=Checkpoint)
-        except msgspec.MsgspecError as error:
-            raise ValueError(str(error)) from error
+        return record(content, Checkpoint)
 
     def written(self) -> bytes:
         """The checkpoint's JSON."""
@@ -96,7 +93,7 @@ def newest_checkpoint(layout: Layout) -> Found:
             return replace(found, content=Checkpoint.parse(path.read_bytes()))
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             break
     return found
 
@@ -109,7 +106,7 @@ def all_checkpoints(layout: Layout) -> dict[Path, Checkpoint | None]:
             found[path] = Checkpoint.parse(path.read_bytes())
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             found[path] = None
     return found
 

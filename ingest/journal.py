@@ -39,5 +39,5 @@ def parsed(path: Path, parse: Callable[[bytes], Entry]) -> Entry:
     """
     try:
         return parse(path.read_bytes())
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedLake(path, repr(error)) from error

@@ -13,20 +13,44 @@
 Everything that is numbered or named by a start is created exclusively and never changed.
 """
 
+import errno
 import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
 
 from ingest.errors import UnsupportedLake
 from ingest.origin import checked_name
 from ingest.schema import Table
 
+Record = TypeVar("Record")
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 FOREVER_US = 253_370_764_800_000_000
 """The year 9999, microseconds since 1970."""
+Moment = Annotated[int, msgspec.Meta(ge=-FOREVER_US, le=FOREVER_US)]
+"""Microseconds since 1970, of which a date can be made."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""Rows, or an offset of Kafka."""
+INSIDE = r"\A(?!/)(?!(?:[^\x00]*/)?\.\.(?:/|\Z))[^\x00]+\Z"
+Name = Annotated[str, msgspec.Meta(pattern=INSIDE, max_length=2000)]
+"""A path below a lake's root, and out of it never."""
+
+
+def record(content: bytes, kind: type[Record]) -> Record:
+    """Read a small file's JSON.
+
+    Raises:
+        ValueError: it is not JSON, or lacks something, or something has another type.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +58,25 @@ class DataFile:
     """One parquet file and the stretch of time [start, end] its rows lie in, microseconds since 1970."""
 
     table: str
-    path: str
-    rows: int
-    start_us: int
-    end_us: int
+    path: Name
+    rows: Count
+    start_us: Moment
+    end_us: Moment
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
     """What a link's file holds: where it ends, what it landed, and what it saw."""
 
-    end: int
+    end: Count
     kind: Literal["batch", "gap"]
     files: tuple[DataFile, ...]
-    unknown_fields: dict[str, int]
+    unknown_fields: dict[str, Count]
 
     @staticmethod
     def parse(content: bytes) -> "LinkFacts":
         """Read a link's JSON."""
-        facts = json.loads(content)
-        files = tuple(DataFile(**file) for file in facts.pop("files"))
-        return LinkFacts(files=files, **facts)
+        return record(content, LinkFacts)
 
     def written(self) -> bytes:
         """The link's JSON."""
@@ -65,9 +87,9 @@ class LinkFacts:
 class Part:
     """Files that count together, and the stretch [start, end) of time in which they count."""
 
-    paths: tuple[str, ...]
-    start_us: int = 0
-    end_us: int = FOREVER_US
+    paths: tuple[Name, ...]
+    start_us: Moment = 0
+    end_us: Moment = FOREVER_US
 
     def without(self, start_us: int, end_us: int) -> Iterator["Part"]:
         """What is left of this part when [start_us, end_us) is taken out: none, one or two parts."""
@@ -82,7 +104,7 @@ class Merged:
     """One compacted file, and the files whose rows it holds, all of them and no others."""
 
     file: DataFile
-    replaces: tuple[str, ...]
+    replaces: tuple[Name, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +112,16 @@ class BatchRun:
     """One compacted file with the rows of a job's batches up to `through`, newest first; None where they had none."""
 
     job: str
-    through: int
+    through: Count
     file: DataFile | None
-    replaces: tuple[str, ...]
+    replaces: tuple[Name, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
     """What one run of compaction changed, and when."""
 
-    at_us: int
+    at_us: Moment
     merged: tuple[Merged, ...] = ()
     runs: tuple[BatchRun, ...] = ()
 
@@ -114,13 +136,7 @@ class Compaction:
     @staticmethod
     def parse(content: bytes) -> "Compaction":
         """Read a manifest's JSON."""
-        facts = json.loads(content)
-        merged = tuple(Merged(DataFile(**m["file"]), tuple(m["replaces"])) for m in facts["merged"])
-        files = [DataFile(**run.pop("file")) if run["file"] else run.pop("file") for run in facts["runs"]]
-        replaced = [tuple(run.pop("replaces")) for run in facts["runs"]]
-        each = zip(files, replaced, facts["runs"], strict=True)
-        runs = tuple(BatchRun(file=file, replaces=names, **run) for file, names, run in each)
-        return Compaction(facts["at_us"], merged, runs)
+        return record(content, Compaction)
 
     def written(self) -> bytes:
         """The manifest's JSON."""
@@ -131,13 +147,13 @@ class Compaction:
 class Horizon:
     """Rows of a table before this moment have expired; told at `at_us`. Microseconds since 1970."""
 
-    before_us: int
-    at_us: int
+    before_us: Moment
+    at_us: Moment
 
     @staticmethod
     def parse(content: bytes) -> "Horizon":
         """Read a horizon's JSON."""
-        return Horizon(**json.loads(content))
+        return record(content, Horizon)
 
     def written(self) -> bytes:
         """The horizon's JSON."""
@@ -222,7 +238,11 @@ class Layout:
         """
         try:
             (self.root / name).stat()
-        except (FileNotFoundError, NotADirectoryError):
+        except ValueError:
+            return False  # no file is called so
+        except OSError as error:
+            if error.errno not in NOT_THERE:
+                raise
             return False
         return True
 
@@ -250,7 +270,7 @@ def batch_files(folder: Path) -> list[Path]:
 
 def parse_range(content: bytes) -> list[Part]:
     """Read a range manifest's JSON."""
-    return [Part(tuple(e["paths"]), e["start_us"], e["end_us"]) for e in json.loads(content)]
+    return record(content, list[Part])
 
 
 def local_folder(uri: str) -> Path:

@@ -26,6 +26,7 @@ READERS = {
     *("cohabit.settings", "cohabit.calendar", "cohabit.foreign", "cohabit.doctor_config", "cohabit.doctor_reply"),
     *("cohabit.kube_api", "cohabit.backing_up", "cohabit.billed_inputs", "cohabit.explaining", "cohabit.skew"),
     *("cohabit.kept_plans", "advisor.table_file", "advisor.pages.forms"),
+    *("ingest.lake_layout", "ingest.checkpoints"),
     *("cohabit.backtest.pair_file", "benchmarks.interference_files"),
     *("benchmarks.reassign.roadef", "benchmarks.reassign.tianchi"),
 }

@@ -7,6 +7,7 @@ and counts that workers of one server tell each other through files.
 from pathlib import Path
 
 from kept_targets import kept_targets
+from lake_targets import lake_targets
 from message_targets import message_targets
 from registry_targets import registry_targets
 from target import Target
@@ -15,5 +16,5 @@ from written_targets import written_targets
 
 def all_targets(folder: Path) -> dict[str, Target]:
     """Every target by name; they work in the folder."""
-    made = (message_targets, written_targets, kept_targets, registry_targets)
+    made = (message_targets, written_targets, kept_targets, registry_targets, lake_targets)
     return {target.name: target for of in made for target in of(folder / of.__name__)}

@@ -1,5 +1,6 @@
 """The lake: what counts is exactly what a link, a batch or a range names."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from features.tables import TABLES
 from ingest.errors import BadName, BrokenChain, DamagedLake, LinkTaken, RowsOutsideRange, UnsupportedLake
 from ingest.lake import Lake
+from ingest.lake_layout import DataFile, LinkFacts
 from ingest.origin import BatchId, Link
 from ingest.schema import LANDED, USAGE
 
@@ -199,3 +201,22 @@ def test_reading_what_is_computed_follows_no_stream(tmp_path: Path) -> None:
     assert lake.landed_rows("profiles") == 0
     with pytest.raises(DamagedLake):
         lake.read("usage")
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "..", "../x", "data/../../x", "data/..", "a\x00b", "", "a" * 3000])
+def test_what_a_link_says_never_leads_out_of_the_lake(lake: Lake, path: str) -> None:
+    land(lake, Link("usage", 0, 0, 1), usage_rows(("u", 0, 1.0, 0)))
+    link = lake.layout.link("usage", 0, 0)
+    said = json.loads(link.read_bytes())
+    said["files"][0]["path"] = path
+    link.write_text(json.dumps(said))
+
+    with pytest.raises(DamagedLake, match="cannot be read"):
+        Lake.open(lake.root, TABLES).read("usage")
+
+
+def test_names_with_dots_are_no_way_out() -> None:
+    file = DataFile("usage", "data/a..b/..c/d...parquet", 1, 0, 0)
+    facts = LinkFacts(1, "batch", (file,), {})
+
+    assert LinkFacts.parse(facts.written()) == facts
