@@ -7,13 +7,13 @@ counts and is gone.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from ingest import journal
-from ingest.lake_layout import BatchRun, Compaction, Count, DataFile, Layout, Merged, record
+from ingest.lake_layout import BatchRun, Compaction, Count, DataFile, Layout, Merged, Small, record
 
 TRIES = 3
 """Of reading the newest: it is deleted once there are two newer ones."""
@@ -22,8 +22,7 @@ IsThere = Callable[[str], bool]
 """Whether a path of the lake exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainState:
+class ChainState(Small, frozen=True):
     """What the links of a partition come to up to an offset.
 
     Args:
@@ -41,29 +40,23 @@ class ChainState:
     unknown_fields: dict[str, Count]
 
 
-@dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(Small, frozen=True):
     """What the first compactions of a table come to: so many, without what is gone."""
 
     number: Count = 0
     compactions: tuple[Compaction, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Small, frozen=True):
     """What all links and manifests come to that were there when it was made."""
 
     chains: tuple[ChainState, ...] = ()
-    tables: dict[str, TableState] = field(default_factory=dict)
+    tables: dict[str, TableState] = msgspec.field(default_factory=dict)
 
     @staticmethod
     def parse(content: bytes) -> "Checkpoint":
         """Read a checkpoint's JSON."""
         return record(content, Checkpoint)
-
-    def written(self) -> bytes:
-        """The checkpoint's JSON."""
-        return msgspec.json.encode(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +131,7 @@ def condensed(whole: Checkpoint, is_there: IsThere, horizons_us: Mapping[str, in
         counts = file.path not in replaced.get(file.table, ()) and file.end_us >= horizons_us.get(file.table, 0)
         return counts or is_there(file.path)
 
-    chains = tuple(replace(one, files=tuple(filter(needed, one.files))) for one in whole.chains)
+    chains = tuple(msgspec.structs.replace(one, files=tuple(filter(needed, one.files))) for one in whole.chains)
     tables = {
         name: TableState(state.number, tuple(_thinned(state.compactions, is_there, needed)))
         for name, state in whole.tables.items()

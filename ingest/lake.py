@@ -5,16 +5,16 @@ died, and is never read. Compaction puts one file in the place of many; a horizo
 `ingest.lake_layout` says where everything lies.
 """
 
-import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -381,7 +381,7 @@ class Lake:
         folder = self.layout.ranges(table) / checked_name(job)
         number, entries = self._ranges(folder)
         kept = [rest for entry in entries for rest in entry.without(added.start_us, added.end_us)]
-        content = json.dumps([asdict(entry) for entry in (*kept, added)]).encode()
+        content = msgspec.json.encode([*kept, added])
         return journal.add(folder, number + 1, content)
 
     def _ranges(self, folder: Path) -> tuple[int, list[Part]]:

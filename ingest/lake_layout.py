@@ -14,10 +14,9 @@ Everything that is numbered or named by a start is created exclusively and never
 """
 
 import errno
-import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -45,7 +44,7 @@ def record(content: bytes, kind: type[Record]) -> Record:
     """Read a small file's JSON.
 
     Raises:
-        ValueError: it is not JSON, or lacks something, or something has another type.
+        ValueError: it is not JSON, lacks something, has something that is not known or of another type.
     """
     try:
         return msgspec.json.decode(content, type=kind)
@@ -53,8 +52,15 @@ def record(content: bytes, kind: type[Record]) -> Record:
         raise ValueError(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class Small(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a small file says, or a part of that; a field that is not known is refused, for what it may mean."""
+
+    def written(self) -> bytes:
+        """Its JSON."""
+        return msgspec.json.encode(self)
+
+
+class DataFile(Small, frozen=True):
     """One parquet file and the stretch of time [start, end] its rows lie in, microseconds since 1970."""
 
     table: str
@@ -64,8 +70,7 @@ class DataFile:
     end_us: Moment
 
 
-@dataclass(frozen=True, slots=True)
-class LinkFacts:
+class LinkFacts(Small, frozen=True):
     """What a link's file holds: where it ends, what it landed, and what it saw."""
 
     end: Count
@@ -78,13 +83,8 @@ class LinkFacts:
         """Read a link's JSON."""
         return record(content, LinkFacts)
 
-    def written(self) -> bytes:
-        """The link's JSON."""
-        return json.dumps(asdict(self)).encode()
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Small, frozen=True):
     """Files that count together, and the stretch [start, end) of time in which they count."""
 
     paths: tuple[Name, ...]
@@ -99,16 +99,14 @@ class Part:
             yield Part(self.paths, max(self.start_us, end_us), self.end_us)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Small, frozen=True):
     """One compacted file, and the files whose rows it holds, all of them and no others."""
 
     file: DataFile
     replaces: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRun:
+class BatchRun(Small, frozen=True):
     """One compacted file with the rows of a job's batches up to `through`, newest first; None where they had none."""
 
     job: str
@@ -117,13 +115,12 @@ class BatchRun:
     replaces: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Small, frozen=True):
     """What one run of compaction changed, and when."""
 
     at_us: Moment
-    merged: tuple[Merged, ...] = ()
-    runs: tuple[BatchRun, ...] = ()
+    merged: tuple[Merged, ...]
+    runs: tuple[BatchRun, ...]
 
     def replaced(self) -> set[str]:
         """Files whose rows lie in those it wrote."""
@@ -138,13 +135,8 @@ class Compaction:
         """Read a manifest's JSON."""
         return record(content, Compaction)
 
-    def written(self) -> bytes:
-        """The manifest's JSON."""
-        return json.dumps(asdict(self)).encode()
 
-
-@dataclass(frozen=True, slots=True)
-class Horizon:
+class Horizon(Small, frozen=True):
     """Rows of a table before this moment have expired; told at `at_us`. Microseconds since 1970."""
 
     before_us: Moment
@@ -154,10 +146,6 @@ class Horizon:
     def parse(content: bytes) -> "Horizon":
         """Read a horizon's JSON."""
         return record(content, Horizon)
-
-    def written(self) -> bytes:
-        """The horizon's JSON."""
-        return json.dumps(asdict(self)).encode()
 
 
 @dataclass(frozen=True, slots=True)
