@@ -14,7 +14,7 @@ from test_upkeep import HOUR, LATER, T0, TABLES, Row, land, many, offsets, silen
 
 from ingest.checkpointing import checkpoint
 from ingest.compaction import When, compact
-from ingest.errors import DamagedLake
+from ingest.errors import DamagedLake, LinkTaken
 from ingest.expiry import dead, expire, sweep
 from ingest.lake import Lake
 from ingest.lake_check import check
@@ -288,7 +288,7 @@ def test_a_link_is_still_created_by_one_writer_only(lake: Lake) -> None:
     land(lake, 0, [(0, 1)])
     checkpoint(lake, LATER)
 
-    with pytest.raises(Exception, match="12"):
+    with pytest.raises(LinkTaken, match="12"):
         slow.commit(Link("usage", 0, 12, 14), ())
 
 
