@@ -3,7 +3,6 @@
 What was read is remembered, since none of it ever changes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ingest import journal
@@ -28,16 +27,11 @@ class History:
     _later: dict[str, list[Compaction]] = field(default_factory=dict)
 
     @staticmethod
-    def begun(layout: Layout, ends: Mapping[tuple[str, int], int]) -> "History":
-        """History from the newest checkpoint on, or from the beginning where that cannot be read.
-
-        Args:
-            layout: where things lie.
-            ends: where chains were known to end: links stay.
-        """
+    def begun(layout: Layout) -> "History":
+        """History from the newest checkpoint on, or from the beginning where that cannot be read."""
         found = newest_checkpoint(layout)
         base = {(one.topic, one.partition): one for one in found.content.chains} if found.content else {}
-        return History(layout, found, Chains(layout, base, dict(ends)))
+        return History(layout, found, Chains(layout, base))
 
     @property
     def base(self) -> Checkpoint:

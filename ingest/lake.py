@@ -24,6 +24,7 @@ from ingest.atomic import create_exclusively
 from ingest.chains import Chains
 from ingest.checkpoints import is_newest
 from ingest.datasets import ds
+from ingest.ends import Ends
 from ingest.errors import DamagedLake, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.history import History
 from ingest.lake_layout import (
@@ -60,6 +61,11 @@ class Lake:
         """Where things lie."""
         return Layout(self.root)
 
+    @cached_property
+    def ends(self) -> Ends:
+        """How far each partition was landed."""
+        return Ends(self.layout)
+
     @property
     def chains(self) -> Chains:
         """Which stretches of which partitions were landed."""
@@ -68,7 +74,7 @@ class Lake:
     def history(self) -> History:
         """What all links and manifests say; begun anew where there is a newer checkpoint, so that it never grows."""
         if self._history is None or not is_newest(self.layout, self._history.found):
-            self._history = History.begun(self.layout, self._history.chains.ends if self._history else {})
+            self._history = History.begun(self.layout)
         return self._history
 
     @staticmethod
@@ -117,11 +123,11 @@ class Lake:
             LinkTaken: somebody landed this start; the files stay orphans.
             BrokenChain: the chain does not end at this start.
         """
-        self.chains.commit(link, files, kind=kind, unknown_fields=unknown_fields or {})
+        self.ends.commit(link, files, kind=kind, unknown_fields=unknown_fields or {})
 
     def position(self, topic: str, partition: int) -> int | None:
         """Where the chain of a partition ends, hence the next offset to read; None when nothing was landed."""
-        return self.chains.end(topic, partition)
+        return self.ends.end(topic, partition)
 
     def chain(self, topic: str, partition: int) -> Iterator[tuple[Link, LinkFacts]]:
         """Every link of a partition in order."""

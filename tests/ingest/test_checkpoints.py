@@ -1,6 +1,7 @@
 """Checkpoints save reading and change nothing: whoever reads with them sees what whoever reads without them sees."""
 
 import os
+import pickle
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -229,6 +230,34 @@ def test_links_that_were_there_are_missed_by_whoever_would_land_on(lake: Lake) -
 
     (lake.layout.checkpoints() / f"{1:012d}.json").unlink()
     assert again(lake).position("usage", 0) == newest
+
+
+def test_whoever_only_lands_holds_the_name_of_no_file(lake: Lake) -> None:
+    def held() -> int:
+        writer = again(lake)
+        many(writer, links=1)
+        assert writer.position("usage", 0)
+        return len(pickle.dumps(writer))
+
+    many(lake, links=2)
+    checkpoint(lake, LATER)
+    few = held()
+    many(lake, links=40)
+    checkpoint(lake, LATER)
+
+    assert held() == few
+
+
+def test_a_writer_that_stays_knows_the_newest_checkpoint_where_it_takes_over_a_partition(lake: Lake) -> None:
+    writer = again(lake)
+    assert writer.position("usage", 0) is None
+    many(lake, links=3)
+    checkpoint(lake, LATER)
+    for start in list(lake.layout.starts("usage", 0)):
+        lake.layout.link("usage", 0, start).unlink()
+
+    with pytest.raises(DamagedLake, match="a checkpoint knows of links up to"):
+        writer.position("usage", 0)
 
 
 def test_a_chain_whose_first_link_was_never_written_is_none(lake: Lake) -> None:
