@@ -17,8 +17,11 @@ from threading import Event, Thread
 
 import pyarrow as pa
 
-M_ARENA_MAX = -8
+M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 MOST_HEAPS = 2
+APART_BYTES = 128 << 10
+"""Whatever is larger gets pages of its own, which it returns when it is freed. The C library begins so; by itself it
+would put ever larger things into heaps, up to 32 MiB, where they leave holes."""
 EVERY_S = 60.0
 
 
@@ -41,6 +44,7 @@ def give_back_for_good(every_s: float = EVERY_S) -> Thread | None:
     if not hasattr(library, "malloc_trim") or not hasattr(library, "mallopt"):
         return None
     library.mallopt(M_ARENA_MAX, MOST_HEAPS)
+    library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     thread = Thread(target=_again_and_again, args=(every_s,), name="memory", daemon=True)
     thread.start()

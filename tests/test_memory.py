@@ -49,6 +49,18 @@ def test_it_is_given_back_again_and_again_while_the_process_runs() -> None:
     assert megabytes_freed(wait)[1] > 50
 
 
+def test_what_is_large_is_given_back_when_it_is_freed_whatever_was_freed_before() -> None:
+    large = (
+        "libc.free(libc.malloc(30 << 20))\nassert memory.give_back_for_good(3600.0)\nlibc.free(libc.malloc(30 << 20))\n"
+        "taken = [libc.malloc(1 << 20) for _ in range(80)]\n"
+        "for one in taken: ctypes.memset(one, 1, 1 << 20)\n"
+        "before = held()\n"
+        "for one in taken[::2]: libc.free(one)"
+    )
+
+    assert megabytes_freed(large)[1] > 30
+
+
 def test_tables_lie_where_memory_is_given_back() -> None:
     script = (
         "import pyarrow as pa\nfrom cohabit.memory import give_back_for_good\ngive_back_for_good()\n"
