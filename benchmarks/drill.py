@@ -180,14 +180,15 @@ def _figures(line: Line, *, refused: int, rolled_back: int) -> dict[str, float]:
 
 
 def _hours(folder: Path, arguments: Namespace) -> Iterator[None]:
-    """Write an hour of the stream at a time; sensitivities move to other resources and grow at the change."""
+    """Write an hour of the stream at a time; at the change apps begin to suffer from what they did not mind before."""
     whole = arguments.before + PATIENCE_H + 2
     start = (datetime.now(UTC) - timedelta(days=2)).replace(hour=STARTS_AT, minute=0, second=0, microsecond=0)
     plan = Plan(nodes=arguments.nodes, apps=12, per_node=10, hours=whole, seed=arguments.seed, start=start)
     apps = hidden_apps(plan)
-    moved = replace(apps, sensitivity=arguments.factor * np.roll(apps.sensitivity, 2, axis=1))
+    most, least = apps.sensitivity.max(axis=0), apps.sensitivity.min(axis=0)
+    turned = replace(apps, sensitivity=arguments.factor * (most + least - apps.sensitivity))
     steps = round(3600 / plan.interval_s)
-    later = Later(arguments.before * steps, LAWS[arguments.then](moved))
+    later = Later(arguments.before * steps, LAWS[arguments.then](turned))
     flags = tuple(apps.best_effort.tolist())
     for number, (messages, _) in enumerate(simulate(plan, LAWS[plan.law](apps), flags, later), 1):
         write_messages(folder, messages)
@@ -288,7 +289,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     whole: Callable[[str], int] = int
     parser.add_argument("--nodes", type=whole, default=12)
     parser.add_argument("--before", type=whole, default=10, help="hours before the change")
-    parser.add_argument("--factor", type=float, default=4.0, help="by which sensitivities grow at the change")
+    parser.add_argument("--factor", type=float, default=2.0, help="by which sensitivities grow at the change")
     parser.add_argument("--then", choices=tuple(LAWS), default="threshold", help="law that holds from then on")
     parser.add_argument("--seed", type=whole, default=11)
     parser.add_argument("--log", type=Path, help="file that gets what all commands printed")
