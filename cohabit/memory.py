@@ -21,7 +21,8 @@ M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 MOST_HEAPS = 2
 APART_BYTES = 128 << 10
 """Whatever is larger gets pages of its own, which it returns when it is freed. The C library begins so; by itself it
-would put ever larger things into heaps, up to 32 MiB, where they leave holes."""
+would put ever larger things into heaps, up to 32 MiB, where they leave holes. Taking and returning pages makes scoring
+100 nodes a third slower, so a process that does nothing else leaves it to the library."""
 EVERY_S = 60.0
 
 
@@ -34,17 +35,22 @@ def give_back() -> bool:
     return True
 
 
-def give_back_for_good(every_s: float = EVERY_S) -> Thread | None:
+def give_back_for_good(every_s: float = EVERY_S, *, apart: bool = True) -> Thread | None:
     """Give back again and again, until the process ends; None where the C library cannot, as musl's.
 
     Searching for garbage stops everything for a tenth of a second in a process that holds much: one that answers
     soon freezes first what it has loaded (`gc.freeze`).
+
+    Args:
+        every_s: seconds in between.
+        apart: whether what is larger than APART_BYTES gets pages of its own.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "malloc_trim") or not hasattr(library, "mallopt"):
         return None
     library.mallopt(M_ARENA_MAX, MOST_HEAPS)
-    library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
+    if apart:
+        library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     thread = Thread(target=_again_and_again, args=(every_s,), name="memory", daemon=True)
     thread.start()

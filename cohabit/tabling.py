@@ -180,7 +180,7 @@ class TableProcess:
 def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
     """Keep the table until the parent is gone."""
     set_up_logs("WARNING")
-    give_back_for_good()
+    give_back_for_good(apart=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
