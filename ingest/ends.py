@@ -69,6 +69,6 @@ class Ends:
         if self._found is None or not is_newest(self.layout, self._found):
             found = newest_checkpoint(self.layout)
             chains = found.content.chains if found.content else ()
-            self._found = replace(found, content=None)
             self._checkpointed = {(one.topic, one.partition): one.end for one in chains}
+            self._found = replace(found, content=None)  # last: another thread that sees it takes those as its ends
         return newest_end(self.layout, topic, partition, self._checkpointed.get((topic, partition), 0))
