@@ -1,8 +1,12 @@
-"""Reloading: what fails beside it keeps nothing from being taken up."""
+"""Reloading: what fails beside it keeps nothing from being taken up, and one thread does all of it."""
 
 import asyncio
 from pathlib import Path
+from threading import get_ident
+from time import sleep
+from typing import ClassVar
 
+import pytest
 from prometheus_client import CollectorRegistry
 from running import fill
 
@@ -27,3 +31,33 @@ def test_a_snapshot_is_taken_up_where_counts_cannot_be_written(tmp_path: Path) -
         fresh.cancel()
 
     asyncio.run(run())
+
+
+class Watched(Registry):
+    """Notes which thread asks it."""
+
+    asked_by: ClassVar[list[int]] = []
+
+    def current(self) -> Path | None:
+        self.asked_by.append(get_ident())
+        return super().current()
+
+
+def test_one_thread_takes_up_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread that opens a bundle holds some memory for good, so that a server with several grows for hours."""
+    monkeypatch.setattr("cohabit.reloading.RELOAD_EVERY_S", 0.0)
+    fill(tmp_path)
+    registry = Watched(tmp_path / "registry")
+    serving = Serving(tmp_path / "snapshots", registry, 1e9, lambda: 0, CollectorRegistry())
+    prepared_by: list[int] = []
+
+    async def run() -> None:
+        fresh = asyncio.create_task(keep_fresh(Prioritizer(serving), lambda: prepared_by.append(get_ident())))
+        async with asyncio.timeout(30):
+            while len(prepared_by) < 50:
+                await asyncio.gather(*(asyncio.to_thread(sleep, 0.001) for _ in range(4)))
+        fresh.cancel()
+
+    asyncio.run(run())
+    assert len({*prepared_by, *registry.asked_by}) == 1
+    assert get_ident() not in registry.asked_by
