@@ -14,14 +14,15 @@ log = structlog.get_logger(__name__)
 RELOAD_EVERY_S = 1.0
 
 
-async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None]) -> None:
+async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None], every_s: float = RELOAD_EVERY_S) -> None:
     """Take up what is newer, again and again; a failure leaves what was loaded.
 
-    One thread does it all, since each that ever opens a bundle holds nearly half a megabyte for good.
+    One thread does it all, since each that ever opens a bundle holds some tenths of a megabyte for good.
 
     Args:
         prioritizer: answers from what is taken up.
         each_time: called before, in that thread.
+        every_s: seconds in between.
     """
     thread = ThreadPoolExecutor(1, "reload")
     in_thread = partial(asyncio.get_running_loop().run_in_executor, thread)
@@ -38,6 +39,6 @@ async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None]) ->
                 [failed] = await asyncio.gather(step(), return_exceptions=True)
                 if failed is not None:
                     log.error("reload failed; what was loaded stays", error=repr(failed))
-            await asyncio.sleep(RELOAD_EVERY_S)
+            await asyncio.sleep(every_s)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
