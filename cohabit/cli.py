@@ -12,6 +12,7 @@ from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
 from cohabit.config_commands import config_app
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
+from cohabit.memory import keep_arrow_from_its_own_heap
 from cohabit.model_commands import models_app
 from cohabit.proposal_commands import proposals_app
 from cohabit.settings import MOST_WORKERS
@@ -69,6 +70,7 @@ Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of s
 
 def main() -> None:
     """Run the command line; known errors become one line that says what to do."""
+    keep_arrow_from_its_own_heap()
     app()
 
 

@@ -2,20 +2,19 @@
 
 The C library keeps freed memory in heaps, up to eight for each core, whose holes are filled less and less well: a
 process that holds the same for ever grows all the same. So there are few heaps, and their holes are given back. Arrow's
-own heap would keep the most that it ever held; its tables are put into those of the C library.
+own heap would keep the most that it ever held; whatever is Arrow's is put into those of the C library.
 
 Objects that hold each other, as a frame and the exception that was raised in it, are searched for each minute too: by
 itself Python does so once they are a quarter of all it holds, and counts a batch of 28 MB as one. Kafka's client leaves
 some with every poll that brought nothing, and each holds what its callers had at hand.
 
-Source: mallopt(3), malloc_trim(3), Python's module gc.
+Source: mallopt(3), malloc_trim(3), Python's module gc; Arrow C++, environment variables.
 """
 
 import ctypes
 import gc
+import os
 from threading import Event, Thread
-
-import pyarrow as pa
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 MOST_HEAPS = 2
@@ -24,6 +23,16 @@ APART_BYTES = 128 << 10
 would put ever larger things into heaps, up to 32 MiB, where they leave holes. Taking and returning pages makes scoring
 100 nodes a third slower, so a process that does nothing else leaves it to the library."""
 EVERY_S = 60.0
+ARROW_HEAP = "ARROW_DEFAULT_MEMORY_POOL"
+
+
+def keep_arrow_from_its_own_heap() -> None:
+    """Let Arrow take from the C library, here and in processes started from here, unless somebody chose otherwise.
+
+    Arrow reads the variable once, when it is loaded: to be called before. Setting a pool later reaches the tables that
+    Python makes, not what Arrow makes by itself, as it writes parquet.
+    """
+    os.environ.setdefault(ARROW_HEAP, "system")
 
 
 def give_back() -> bool:
@@ -51,7 +60,6 @@ def give_back_for_good(every_s: float = EVERY_S, *, apart: bool = True) -> Threa
     library.mallopt(M_ARENA_MAX, MOST_HEAPS)
     if apart:
         library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
-    pa.set_memory_pool(pa.system_memory_pool())
     thread = Thread(target=_again_and_again, args=(every_s,), name="memory", daemon=True)
     thread.start()
     return thread
