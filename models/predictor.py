@@ -180,36 +180,30 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
     """
     entry = bundle.entry_of(model)
     roles = {"mean": {"base_sum", "tree_raw"}, "spread": {"tree_raw"}, FAMILIAR: {"base_sum", "tree_raw"}}
-    for role, outputs in roles.items():
-        if role in entry.files:
-            _refuse_other_graphs(bundle, model, role, outputs)
-    plain = predictor_of(medians_of(entry), bundle.file_of(model, "mean"), bundle.file_of(model, "spread"))
+    graphs = {role: _graph(bundle, model, role, told) for role, told in roles.items() if role in entry.files}
+    plain = Predictor(medians_of(entry), graphs["mean"], graphs["spread"])
     if ROLE in entry.files:
         plain = replace(plain, terms=read_trees(bundle, model)[1])
     if entry.choice is not None:
         plain = replace(plain, choice=Choice(**entry.choice.model_dump()))
     if entry.familiar_share is None:
         return plain
-    return replace(plain, familiar=Own(entry.familiar_share, load_graph(bundle.file_of(model, FAMILIAR))))
+    return replace(plain, familiar=Own(entry.familiar_share, graphs[FAMILIAR]))
 
 
-def _refuse_other_graphs(bundle: Bundle, model: str, role: str, outputs: set[str]) -> None:
-    """Raise BundleCorrupt unless a graph reads the model's columns and tells what its role tells."""
+def _graph(bundle: Bundle, model: str, role: str, outputs: set[str]) -> Graph:
+    """The graph of a role; BundleCorrupt unless it reads the model's columns and tells what its role tells."""
     entry = bundle.entry_of(model)
     graph = load_graph(bundle.file_of(model, role))
     if set(graph.outputs) != outputs or graph.width != len(entry.features):
         told = f"reads {graph.width} columns and tells {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"
         raise BundleCorrupt(bundle.directory, entry.files[role], told)
+    return graph
 
 
 def medians_of(entry: ModelEntry) -> Floats:
     """(d,) what stands in for a missing value of each column, NaN where missing stays missing."""
     return np.array([entry.medians.get(name, np.nan) for name in entry.features])
-
-
-def predictor_of(medians: Floats, mean: bytes, spread: bytes) -> Predictor:
-    """A predictor from its parts: (d,) medians and the two serialised graphs."""
-    return Predictor(medians, load_graph(mean), load_graph(spread))
 
 
 def predictor_of_fitted(placement: Placement, graphs: Mapping[str, bytes]) -> Predictor:

@@ -4,7 +4,9 @@ One thread is a matter of exactness before speed: with more, onnxruntime adds th
 """
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 import onnxruntime as ort
@@ -57,13 +59,25 @@ class Graph:
             raise WrongFeatures(features.shape, self.width)
 
 
+_OPEN: WeakValueDictionary[bytes, Graph] = WeakValueDictionary()
+"""By digest, those that somebody still uses: a recalibrated bundle has the graphs of the one before it."""
+
+
 def load_graph(model: bytes | Path) -> Graph:
-    """Open an exported graph from its bytes or its file.
+    """Open an exported graph from its bytes or its file; bytes that are open already are not opened again.
 
     Raises:
         GraphUnreadable: it is not a graph, or one of a newer version than this runtime.
     """
-    source = model if isinstance(model, bytes) else str(model)
+    if isinstance(model, Path):
+        return _opened(str(model))
+    digest = sha256(model).digest()
+    if (graph := _OPEN.get(digest)) is None:
+        _OPEN[digest] = graph = _opened(model)
+    return graph
+
+
+def _opened(source: bytes | str) -> Graph:
     try:
         session = ort.InferenceSession(source, _options(), providers=["CPUExecutionProvider"])
     except REFUSALS as error:

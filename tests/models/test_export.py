@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -160,6 +161,17 @@ def test_a_graph_keeps_nothing_of_batches_that_it_scored(train: Train) -> None:
     kept = graph.session.get_session_options()
 
     assert (kept.enable_mem_pattern, kept.enable_cpu_mem_arena) == (False, False)
+
+
+def test_bytes_that_are_open_are_not_opened_again_and_are_closed_with_their_last_user(train: Train) -> None:
+    one, other = (export_spread(parse_forest(train(rounds=rounds).model_to_string())) for rounds in (2, 3))
+    graph = load_graph(one)
+    session = weakref.ref(graph.session)
+
+    assert load_graph(bytes(bytearray(one))) is graph
+    assert load_graph(other) is not graph
+    del graph
+    assert session() is None
 
 
 def test_nobody_is_told_that_a_graph_is_run_and_no_name_of_the_device_is_kept(train: Train, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from models.impute import impute, training_medians
 from models.link import log_mean
 from models.manifest import EntryChoice, Manifest, ModelEntry
 from models.placement import Placement
-from models.predictor import Predictor, open_predictor, predictor_of
+from models.predictor import Predictor, open_predictor
+from models.runtime import load_graph
 from models.splits import leave_group_out
 from models.train import TrainConfig, fit_base_of, fit_placement, fit_residual, out_of_fold_mean, raw_score
 
@@ -34,7 +35,7 @@ QUICK = TrainConfig(rounds=60, spread_rounds=40, leaves=15, folds=3)
 
 def predictor(placement: Placement) -> Predictor:
     graphs = export_placement(placement)
-    return predictor_of(placement.medians, graphs["mean"], graphs["spread"])
+    return Predictor(placement.medians, load_graph(graphs["mean"]), load_graph(graphs["spread"]))
 
 
 @pytest.fixture(scope="module")
