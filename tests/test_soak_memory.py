@@ -58,14 +58,14 @@ def test_what_is_taken_for_a_piece_of_work_and_given_back_is_no_growth_and_a_lea
     work = np.where(np.arange(len(SECONDS)) % 12 < 8, 2e7 * (1 + SECONDS / SECONDS[-1]), 0.0)
     leaking = 1e8 * (1 + 0.05 * (SECONDS - SECONDS[0]) / 3600)
 
-    still = slope_of(*least(SECONDS, 1e8 + work), np.random.default_rng(0))
-    grows = slope_of(*least(SECONDS, leaking + work), np.random.default_rng(0))
+    still = slope_of(*least(SECONDS, 1e8 + work, 60.0), np.random.default_rng(0))
+    grows = slope_of(*least(SECONDS, leaking + work, 60.0), np.random.default_rng(0))
 
     assert max(abs(still.value), abs(still.high)) < 1e-6
     assert grows.low > 4
 
 
-def test_the_least_is_of_each_minute_in_which_somebody_looked() -> None:
-    at, held = least(np.array([0.0, 30.0, 61.0, 300.0, 310.0]), np.array([5.0, 4.0, 6.0, 9.0, 8.0]))
+def test_the_least_is_of_each_piece_of_time_in_which_somebody_looked() -> None:
+    at, held = least(np.array([0.0, 30.0, 61.0, 300.0, 310.0]), np.array([5.0, 4.0, 6.0, 9.0, 8.0]), 60.0)
 
     assert (at.tolist(), held.tolist()) == ([0.0, 61.0, 300.0], [4.0, 6.0, 8.0])

@@ -39,7 +39,8 @@ MOST_GROWTH = 0.2
 MOST_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""
 SAMPLE_S = 5.0
-FEWEST_SAMPLES = 48
+FEWEST_ROUNDS = 3
+"""Of scheduled commands, by the least held in which memory is judged."""
 JUDGED = ("ingest", "refresh", "serve")
 """Of which memory is judged. That of a JVM goes up to what it may have; it is told."""
 HISTORY_H = 2.0
@@ -56,7 +57,10 @@ class Watched:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run everything; the exit code."""
-    arguments = _parser().parse_args(words)
+    parser = _parser()
+    arguments = parser.parse_args(words)
+    if arguments.minutes < arguments.warm_up + FEWEST_ROUNDS * arguments.every:
+        parser.error(f"too short to judge memory: --minutes from --warm-up and {FEWEST_ROUNDS} times --every on")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that whatever was started ends with it
     try:
         with (
@@ -201,13 +205,14 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
 
 def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
-    slopes = {name: _slope(watched, name, warm) for name in sorted(watched.held)}
+    slopes = {name: _slope(watched, name, warm, arguments.every * 60.0) for name in sorted(watched.held)}
     known = {name: one for name, one in slopes.items() if one is not None}
     rows = [
         (name, f"{np.mean(watched.held[name]) / 2**20:,.0f} MiB", f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})")
         for name, s in known.items()
     ]
-    show_table(f"least held in a minute, after {arguments.warm_up:g}", ("process", "holds", "% an hour"), rows)
+    title = f"least held in each {arguments.every:g} minutes, after {arguments.warm_up:g}"
+    show_table(title, ("process", "holds", "% an hour"), rows)
     third = (end - warm) / 3
     p99 = [asked.p99_ms(warm + i * third, warm + (i + 1) * third) for i in range(3)]
     console.print(
@@ -222,14 +227,12 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     return 1 if grew or watched.errors or slower else 0
 
 
-def _slope(watched: Watched, name: str, warm: float) -> Slope | None:
+def _slope(watched: Watched, name: str, warm: float, round_s: float) -> Slope | None:
     """Of a process that was there all the time after warming up."""
     at, held = np.array(watched.at_s[name]), np.array(watched.held[name])
     later = (at >= warm) & (held > 0)
     there = later.sum() >= 0.9 * (max(max(v) for v in watched.at_s.values()) - warm) / (SAMPLE_S * 1.2)
-    if not there or later.sum() < FEWEST_SAMPLES:
-        return None
-    return slope_of(*least(at[later], held[later]), np.random.default_rng(0))
+    return slope_of(*least(at[later], held[later], round_s), np.random.default_rng(0)) if there else None
 
 
 def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:

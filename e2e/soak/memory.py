@@ -11,8 +11,6 @@ PAGE = 4096
 BLOCK_S = 300.0
 """Samples of so long are drawn together: memory of one moment is that of the next."""
 DRAWS = 500
-LEAST_OF_S = 60.0
-"""What a process holds for good is the least of so long: what it takes for a piece of work comes and goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +30,13 @@ def resident_bytes(pid: int) -> int:
         return 0
 
 
-def least(seconds: Floats, held: Floats, of_s: float = LEAST_OF_S) -> tuple[Floats, Floats]:
-    """What is held for good.
+def least(seconds: Floats, held: Floats, of_s: float) -> tuple[Floats, Floats]:
+    """What is held for good: the least of each piece of time, as what is taken for a piece of work comes and goes.
 
     Args:
         seconds: (n,) times, rising.
         held: (n,) bytes.
-        of_s: how long a piece of time is.
+        of_s: how long a piece of time is; as long as it takes until the same work comes again.
 
     Returns:
         (m,) the first time and (m,) the least of each piece of time in which there are samples.
