@@ -38,7 +38,8 @@ MOST_GROWTH = 0.2
 """Per cent an hour."""
 MOST_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""
-SAMPLE_S = 5.0
+SAMPLE_S = 0.5
+"""Each minute a process gives back what is free, and takes some of it again a second or two later."""
 FEWEST_ROUNDS = 3
 """Of scheduled commands, by the least held in which memory is judged."""
 JUDGED = ("ingest", "refresh", "serve")
