@@ -24,7 +24,7 @@ from cohabit.console import console, show_error, show_table
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
 from e2e.soak.line import Line, stopped
-from e2e.soak.memory import Slope, least, resident_bytes, slope_of
+from e2e.soak.memory import Floats, least, resident_bytes, slope_of
 from features.tables import TABLES
 from ingest.broker import create_topics, running_broker
 from ingest.files import Message
@@ -206,14 +206,11 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
 
 def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
-    slopes = {name: _slope(watched, name, warm, arguments.every * 60.0) for name in sorted(watched.held)}
-    known = {name: one for name, one in slopes.items() if one is not None}
-    rows = [
-        (name, f"{np.mean(watched.held[name]) / 2**20:,.0f} MiB", f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})")
-        for name, s in known.items()
-    ]
+    lows = {name: _lows(watched, name, warm, arguments.every * 60.0) for name in sorted(watched.held)}
+    known = {name: slope_of(*low, np.random.default_rng(0)) for name, low in lows.items() if low is not None}
+    rows = [(name, _in_mib(lows[name]), f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})") for name, s in known.items()]
     title = f"least held in each {arguments.every:g} minutes, after {arguments.warm_up:g}"
-    show_table(title, ("process", "holds", "% an hour"), rows)
+    show_table(title, ("process", "MiB, one after another", "% an hour"), rows)
     third = (end - warm) / 3
     p99 = [asked.p99_ms(warm + i * third, warm + (i + 1) * third) for i in range(3)]
     console.print(
@@ -228,12 +225,16 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     return 1 if grew or watched.errors or slower else 0
 
 
-def _slope(watched: Watched, name: str, warm: float, round_s: float) -> Slope | None:
-    """Of a process that was there all the time after warming up."""
+def _lows(watched: Watched, name: str, warm: float, round_s: float) -> tuple[Floats, Floats] | None:
+    """Times and the least held in each round, of a process that was there all the time after warming up."""
     at, held = np.array(watched.at_s[name]), np.array(watched.held[name])
     later = (at >= warm) & (held > 0)
     there = later.sum() >= 0.9 * (max(max(v) for v in watched.at_s.values()) - warm) / (SAMPLE_S * 1.2)
-    return slope_of(*least(at[later], held[later], round_s), np.random.default_rng(0)) if there else None
+    return least(at[later], held[later], round_s) if there else None
+
+
+def _in_mib(low: tuple[Floats, Floats] | None) -> str:
+    return " ".join(f"{held / 2**20:.1f}" for held in (() if low is None else low[1]))
 
 
 def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:
