@@ -22,6 +22,9 @@ os.environ.pop("COLUMNS", None)
 importlib.import_module("cohabit.console")
 """Made before a test says how wide its terminal is, so that it is as wide as each of them says."""
 
+os.environ |= dict.fromkeys(("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"), "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""Each Spark, also those of commands, is quick to start; none of them lasts."""
+
 settings.register_profile("cohabit", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("laws", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("COHABIT_TEST_PROFILE", "cohabit"))
@@ -58,8 +61,7 @@ def spark() -> Iterator["SparkSession"]:
     """One Spark session for the whole run."""
     from features.spark.session import spark_session
 
-    quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # to start, not to last
-    with spark_session(settings=quick) as session:
+    with spark_session() as session:
         yield session
 
 
