@@ -16,6 +16,8 @@ from advisor.api.roles import roles_of
 from advisor.serving import Serving
 from models.registry import Registry
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "access.md").read_text()
 

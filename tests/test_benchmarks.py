@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.runner import TOP, Benchmark, Result, main, measure
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden" / "benchmark-lines.jsonl"
 DECISION = (
     "programs read this line: changing its form needs a decision record in docs/decisions/, then a new "

@@ -17,6 +17,8 @@ from benchmarks.runner import main
 from models.fit_novelty import fit_novelty
 from models.novelty import distance
 
+pytestmark = pytest.mark.slow
+
 FIGURES = ("r2_log", "spearman", "mape", "mae_log", "coverage90", "width90", "modelled_share")
 
 

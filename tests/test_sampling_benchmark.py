@@ -17,6 +17,8 @@ from ingest.lake import Lake
 from ingest.simulator.run import Plan
 from models.train import TrainConfig
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(nodes=12, apps=6, per_node=4, hours=3.0, seed=2, law="threshold")
 TINY = TrainConfig(rounds=10, spread_rounds=5, folds=2)
 

@@ -20,6 +20,8 @@ from ingest.brokers import Brokers, Protocol, for_python, for_spark
 from ingest.connect import connect
 from ingest.lake import Lake
 
+pytestmark = pytest.mark.slow
+
 USER, PASSWORD = "cohabit", 'p"a\\ss word'
 PASSWORDS, CERTIFICATES = "PASSWORDS", "CERTIFICATES"
 """Names of listeners."""

@@ -31,6 +31,8 @@ from cohabit.peers import Peers, others
 from cohabit.settings import read_settings
 from cohabit.tabling import NICENESS
 
+pytestmark = pytest.mark.slow
+
 NODES = ["n0", "n1", "n2", "n3"]
 
 

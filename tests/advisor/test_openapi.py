@@ -23,6 +23,8 @@ from advisor.api.described import WHY
 from advisor.prioritizing import Prioritizer
 from advisor.store import migrate, open_store
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 60
 """Of each route, beside those that go along every bound of the description."""
 

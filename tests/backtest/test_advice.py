@@ -37,6 +37,8 @@ from ingest.simulator.cluster import Records, State, Truth
 from ingest.simulator.law import Floats
 from ingest.simulator.messages import NO_FAULTS, describe_events, describe_nodes, describe_usage
 
+pytestmark = pytest.mark.slow
+
 PAST = Past(nodes=9, hours=4.0)
 ROOT = Path(__file__).parents[2]
 SMALL = ("--nodes", "9", "--hours", "2", "--seeds", "1", "--history-nodes", "6", "--cells", "1")

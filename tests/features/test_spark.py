@@ -43,6 +43,8 @@ from ingest.simulator.messages import Faults
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.25, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
 STRETCH = Stretch(PLAN.start, PLAN.start + timedelta(hours=1.25))
 

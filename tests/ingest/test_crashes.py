@@ -29,6 +29,8 @@ from ingest.schema import DEAD_LETTERS, LANDED, USAGE
 from ingest.streams import ingest_kafka
 from ingest.topics import Topic
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("ingest_process.py")
 NOON_S = 1_772_366_400
 PARTITIONS = 2

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from live_rounds import play
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_snapshot_survives_the_death_of_whoever_made_it(tmp_path: Path) -> None:
