@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
 from commands import BIN, environment
 from running import ASKED, fill, until_ready
 
@@ -14,9 +15,10 @@ from advisor.advised import read_advised
 UID = json.dumps({**json.loads(ASKED), "Pod": {"metadata": {"labels": {"app": "web"}, "uid": "u1"}}}).encode()
 
 
-def test_decisions_are_beside_the_snapshots(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("explore", "logged", "lines"), [("0", "0", 0), ("0.1", "1", 25)])
+def test_decisions_are_beside_the_snapshots(tmp_path: Path, explore: str, logged: str, lines: int) -> None:
     fill(tmp_path)
-    told = environment(tmp_path, advisor__explore_share="0.1", advisor__logged_share="1")
+    told = environment(tmp_path, advisor__explore_share=explore, advisor__logged_share=logged)
     with subprocess.Popen(
         [BIN / "cohabit", "serve"], cwd=tmp_path, env=told, stdout=subprocess.PIPE, text=True
     ) as served:
@@ -30,5 +32,5 @@ def test_decisions_are_beside_the_snapshots(tmp_path: Path) -> None:
         served.stdout.read()
 
     found = read_advised(tmp_path / "snapshots" / "advised")
-    assert len(found) == 25
-    assert {(line.uid, line.app, line.share) for line in found} == {("u1", "web", 0.1)}
+    assert len(found) == lines
+    assert {(line.uid, line.app, line.share) for line in found} <= {("u1", "web", 0.1)}

@@ -60,8 +60,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run everything; the exit code."""
     parser = _parser()
     arguments = parser.parse_args(words)
-    if arguments.minutes < arguments.warm_up + FEWEST_ROUNDS * arguments.every:
-        parser.error(f"too short to judge memory: --minutes from --warm-up and {FEWEST_ROUNDS} times --every on")
+    fewest = arguments.warm_up + FEWEST_ROUNDS * arguments.every
+    if arguments.minutes < fewest:
+        parser.error(f"too short to judge memory by: --minutes {fewest:g} at least, or a shorter --warm-up or --every")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that whatever was started ends with it
     try:
         with (
@@ -206,9 +207,12 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
 
 def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
-    lows = {name: _lows(watched, name, warm, arguments.every * 60.0) for name in sorted(watched.held)}
-    known = {name: slope_of(*low, np.random.default_rng(0)) for name, low in lows.items() if low is not None}
-    rows = [(name, _in_mib(lows[name]), f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})") for name, s in known.items()]
+    found = {name: _lows(watched, name, warm, arguments.every * 60.0) for name in sorted(watched.held)}
+    lows = {name: low for name, low in found.items() if low is not None}
+    known = {name: slope_of(*low, np.random.default_rng(0)) for name, low in lows.items()}
+    rows = [
+        (name, _in_mib(lows[name][1]), f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})") for name, s in known.items()
+    ]
     title = f"least held in each {arguments.every:g} minutes, after {arguments.warm_up:g}"
     show_table(title, ("process", "MiB, one after another", "% an hour"), rows)
     third = (end - warm) / 3
@@ -233,8 +237,8 @@ def _lows(watched: Watched, name: str, warm: float, round_s: float) -> tuple[Flo
     return least(at[later], held[later], round_s) if there else None
 
 
-def _in_mib(low: tuple[Floats, Floats] | None) -> str:
-    return " ".join(f"{held / 2**20:.1f}" for held in (() if low is None else low[1]))
+def _in_mib(held: Floats) -> str:
+    return " ".join(f"{one / 2**20:.1f}" for one in held)
 
 
 def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:

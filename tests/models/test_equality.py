@@ -41,7 +41,7 @@ def test_no_row_differs_in_any_bit(learnt: Simulated, placement: Placement, fore
 
 
 @pytest.mark.parametrize("towards", [-np.inf, np.inf], ids=["down", "up"])
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.17, 0.33, 0.5, 0.71, 0.999])
 def test_one_threshold_moved_by_one_unit_in_the_last_place_is_found(
     learnt: Simulated, forest_of_many: Placement, share: float, towards: float
 ) -> None:
