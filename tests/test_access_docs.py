@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from commands import BIN, environment, run
-from postgres_server import NewDatabase
 from prometheus_client import CollectorRegistry
 from running import fill
 
@@ -40,13 +39,12 @@ until curl -s $MAIN/readyz | grep -q ready; do read -rt 0.1 <> <(:) || true; don
 """
 
 
-def test_the_commands_run(tmp_path: Path, postgres: NewDatabase) -> None:
-    """On the database that takes less: with SQLite the tutorial runs."""
+def test_the_commands_run(tmp_path: Path, store_address: str) -> None:
     fill(tmp_path)
     steps = block("runs as a test").replace("cohabit serve &", "cohabit serve >serve.log 2>&1 &")
     asks = block("runs as a test against a running server").replace("localhost:8080", "$MAIN").replace("\n", "\necho\n")
 
-    ran = run(tmp_path, WITH_A_SERVER.format(steps=steps, asks=asks), store=postgres())
+    ran = run(tmp_path, WITH_A_SERVER.format(steps=steps, asks=asks), store=store_address)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr + (tmp_path / "serve.log").read_text()
     made, *_ = ran.stdout.splitlines()
