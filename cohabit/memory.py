@@ -14,7 +14,9 @@ Source: mallopt(3), malloc_trim(3), Python's module gc; Arrow C++, environment v
 import ctypes
 import gc
 import os
+from dataclasses import dataclass, field
 from threading import Event, Thread
+from time import monotonic
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 MOST_HEAPS = 2
@@ -44,29 +46,62 @@ def give_back() -> bool:
     return True
 
 
-def give_back_for_good(every_s: float = EVERY_S, *, apart: bool = True) -> Thread | None:
-    """Give back again and again, until the process ends; None where the C library cannot, as musl's.
+def hold_few_heaps(*, apart: bool = True) -> bool:
+    """Let the C library keep few heaps, from now on; whether it can, unlike musl's.
+
+    Args:
+        apart: whether what is larger than APART_BYTES gets pages of its own.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):
+        return False
+    library.mallopt(M_ARENA_MAX, MOST_HEAPS)
+    if apart:
+        library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
+    return True
+
+
+@dataclass
+class GivingBack:
+    """Gives back what is free when it is called, unless it did so lately.
+
+    Whoever works piece by piece calls it right after a piece, in the thread that did it: by a clock it would now and
+    then meet a piece of work, and what that holds for a moment would stay in memory until the next time.
 
     Searching for garbage stops everything for a tenth of a second in a process that holds much: one that answers
     soon freezes first what it has loaded (`gc.freeze`).
 
     Args:
-        every_s: seconds in between.
-        apart: whether what is larger than APART_BYTES gets pages of its own.
+        every_s: seconds at least in between.
     """
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "malloc_trim") or not hasattr(library, "mallopt"):
+
+    every_s: float = EVERY_S
+    _due_s: float = field(default=float("-inf"), init=False)
+
+    def __call__(self) -> None:
+        """Once."""
+        if monotonic() < self._due_s:
+            return
+        gc.collect()
+        give_back()
+        self._due_s = monotonic() + self.every_s
+
+
+def give_back_for_good(every_s: float = EVERY_S, *, apart: bool = True) -> Thread | None:
+    """Hold few heaps and give back by the clock, until the process ends; None where the C library cannot.
+
+    Args:
+        every_s: seconds in between.
+        apart: see `hold_few_heaps`.
+    """
+    if not hold_few_heaps(apart=apart):
         return None
-    library.mallopt(M_ARENA_MAX, MOST_HEAPS)
-    if apart:
-        library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
     thread = Thread(target=_again_and_again, args=(every_s,), name="memory", daemon=True)
     thread.start()
     return thread
 
 
 def _again_and_again(every_s: float) -> None:
-    never = Event()
+    giving_back, never = GivingBack(0.0), Event()
     while not never.wait(every_s):
-        gc.collect()
-        give_back()
+        giving_back()

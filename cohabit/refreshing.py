@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from advisor.snapshot import publish
 from cohabit.errors import NoSuchCluster
 from cohabit.live_state import LiveState
+from cohabit.memory import GivingBack
 from features.profiles import newest
 from features.tables import PROFILES
 from ingest.consumer import Formats, Landers, ingest
@@ -156,7 +157,7 @@ def _publish_regularly(
     reader: Future[int], state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
 ) -> None:
     """Publish while the reader reads and nobody says stop."""
-    profiles = NewestProfiles(lake)
+    profiles, giving_back = NewestProfiles(lake), GivingBack()
     for version in count(how.version):
         _wait(lambda: state.as_of_us > 0, reader, stop)
         if reader.done() or stop.is_set():
@@ -165,6 +166,7 @@ def _publish_regularly(
             _publish(state, profiles, how, version, published)
         except IngestError as error:
             log.warning("no snapshot this time; trying again", error=str(error))
+        giving_back()
         stop.wait(how.every_s)
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from cohabit.command_parts import TOPICS, existing_lake, open_lake, registry_of, stop_on_signals, stream_in
 from cohabit.console import console
 from cohabit.errors import OpenToOthers
-from cohabit.memory import give_back_for_good
+from cohabit.memory import hold_few_heaps
 from cohabit.settings import AdvisorSettings, Settings
 from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 
@@ -62,7 +62,7 @@ def run_refresh(
     if folder is not None:
         refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
         return
-    give_back_for_good()
+    hold_few_heaps()
     formats = formats_of(settings, ALONE)
     foreign = () if told else foreign_in(formats)
     broker, topics = settings.kafka.brokers(bootstrap), (*(TOLD_TOPICS if told else OWN_TOPICS), *foreign)
@@ -176,7 +176,7 @@ def run_serve(
     schedulers_at = own.scheduler_port if scheduler_port is None else scheduler_port
     if own.access == "open" and not own.host.is_loopback:
         raise OpenToOthers(str(own.host))
-    give_back_for_good()
+    hold_few_heaps()
     source = source_of(settings, registry, snapshots)
     serving = source.opened(lambda: time_ns() // 1000)
 

@@ -31,7 +31,7 @@ from advisor.serving import Serving
 from cohabit.lease_reading import LeaseReading
 from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_by
 from cohabit.logs import set_up_logs
-from cohabit.memory import give_back_for_good
+from cohabit.memory import hold_few_heaps
 from cohabit.peers import Peers
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import CONTEXT, Asking
@@ -164,7 +164,7 @@ class Workers:
 def work(source: Source, shared: Shared, number: int, bound: socket.socket, parent: int) -> None:
     """Answer schedulers until SIGTERM, or until the parent is gone."""
     set_up_logs("WARNING")
-    give_back_for_good()
+    hold_few_heaps()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serving = source.opened(lambda: time_ns() // 1000)
     prioritizer, peers = shared.prioritizer(serving, number)

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Event
+from threading import Event, get_ident
 from time import monotonic, time_ns
 from urllib.request import urlopen
 
 import orjson
 import pytest
 import structlog
+from collecting import full_collections
 from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
@@ -286,6 +287,23 @@ def test_a_refresh_that_cannot_read_ends_with_an_error(sent: Broker, tmp_path: P
         refresh_from_kafka(
             settings, state, Lake.open(tmp_path / "lake", TABLES), how, published=lambda *_: None, stop=Event()
         )
+
+
+def test_a_refresh_gives_back_what_is_free_right_after_a_snapshot(sent: Broker, tmp_path: Path) -> None:
+    settings = ConsumerSettings(sent.bootstrap, TOPICS, group="gives back", max_wait_ms=200)
+    state, how, stop = LiveState("cli", lambda: 2**60), Refresh(tmp_path / "snapshots", 0.1, 1), Event()
+    collected_before: list[int] = []
+
+    def published(version: int, _nodes: int, _containers: int) -> None:
+        collected_before.append(len(collected_by))
+        if version == 3:
+            stop.set()
+
+    with full_collections() as collected_by:
+        refresh_from_kafka(settings, state, Lake.open(tmp_path / "lake", TABLES), how, published=published, stop=stop)
+
+    assert collected_before == [0, 1, 1]
+    assert collected_by == [get_ident()]
 
 
 def test_ingest_drains_when_told_to_stop_and_begins_where_it_ended(sent: Broker, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """Memory: holes between what is kept go back to the machine."""
 
+import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from cohabit.memory import ARROW_HEAP
+import pytest
+
+from cohabit.memory import ARROW_HEAP, GivingBack
 
 MEASURED = Path(__file__).parents[1] / "data_samples" / "measured"
 
@@ -53,6 +56,20 @@ def test_it_is_given_back_again_and_again_while_the_process_runs() -> None:
     wait = "from time import sleep\nassert memory.give_back_for_good(0.05)\nwhile before - held() < 50: sleep(0.05)"
 
     assert megabytes_freed(wait)[1] > 50
+
+
+def test_it_is_given_back_at_the_end_of_a_piece_of_work() -> None:
+    assert megabytes_freed("memory.GivingBack(3600.0)()")[1] > 50
+
+
+@pytest.mark.parametrize(("every_s", "times"), [(3600.0, 1), (0.0, 3)])
+def test_pieces_of_work_that_follow_soon_do_not_each_give_back(every_s: float, times: int) -> None:
+    giving_back, before = GivingBack(every_s), gc.get_stats()[2]["collections"]
+
+    for _ in range(3):
+        giving_back()
+
+    assert gc.get_stats()[2]["collections"] == before + times
 
 
 def test_what_is_large_is_given_back_when_it_is_freed_whatever_was_freed_before() -> None:

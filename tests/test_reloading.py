@@ -6,6 +6,7 @@ from threading import get_ident
 from time import sleep
 from typing import ClassVar
 
+from collecting import full_collections
 from prometheus_client import CollectorRegistry
 from running import fill
 
@@ -42,7 +43,7 @@ class Watched(Registry):
         return super().current()
 
 
-def test_one_thread_takes_up_everything(tmp_path: Path) -> None:
+def test_one_thread_takes_up_everything_and_gives_back_what_is_free_in_between(tmp_path: Path) -> None:
     """Each thread that opens a bundle holds some memory for good: with several, a server grows until all have."""
     fill(tmp_path)
     registry = Watched(tmp_path / "registry")
@@ -56,6 +57,8 @@ def test_one_thread_takes_up_everything(tmp_path: Path) -> None:
                 await asyncio.gather(*(asyncio.to_thread(sleep, 0.001) for _ in range(4)))
         fresh.cancel()
 
-    asyncio.run(run())
-    assert len({*prepared_by, *registry.asked_by}) == 1
+    with full_collections() as collected_by:
+        asyncio.run(run())
+    assert len(collected_by) == 1, "what is free is given back once, in so short a time"
+    assert len({*prepared_by, *registry.asked_by, *collected_by}) == 1
     assert get_ident() not in registry.asked_by
