@@ -55,7 +55,7 @@ search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=
 backtest: $(STAMP) ## the closed loop under all laws, and measured pairs where BENCH_DATA is set; hours; OUT=folder
 	scripts/backtest.sh $(BIN)/cohabit $(or $(OUT),backtest)
 
-soak: $(JARS) ## a live cluster is landed, served, proposed for and billed for MINUTES=60; memory, errors, answer times
+soak: $(JARS) ## a live cluster is landed, served, proposed for and billed for MINUTES=60; memory, errors, answer times; samples in soak.csv
 	PYTHONPATH=. $(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),60)
 
 fuzz: $(STAMP) ## feed broken input to everything that reads any; MINUTES=n (30), SEED=n

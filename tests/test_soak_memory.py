@@ -1,6 +1,8 @@
 """Soak: how surely memory grows is told from samples that hang together."""
 
+import csv
 import os
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.soak.asking import Asked
-from e2e.soak.memory import least, resident_bytes, slope_of
+from e2e.soak.memory import Samples, least, slope_of
 
 SECONDS = np.arange(0.0, 3600.0, 5.0)
 
@@ -42,9 +44,17 @@ def test_constant_memory_has_no_slope() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
 
 
-def test_a_process_that_is_gone_holds_nothing() -> None:
-    assert resident_bytes(os.getpid()) > 1e6
-    assert resident_bytes(2**22 + 1) == 0
+def test_what_each_process_holds_is_kept_and_written_down_and_one_that_is_gone_holds_nothing() -> None:
+    samples = Samples(told := StringIO())
+    samples.take(0.5, {"here": os.getpid(), "gone": 2**22 + 1})
+    samples.take(1.0, {"here": os.getpid()})
+    _, *rows = csv.reader(told.getvalue().splitlines())
+
+    assert samples.at_s == {"here": [0.5, 1.0], "gone": [0.5]}
+    assert samples.held["gone"] == [0.0]
+    assert [[name, float(at)] for name, at, *_ in rows] == [["here", 0.5], ["gone", 0.5], ["here", 1.0]]
+    assert [float(held) for name, _, held, _ in rows if name == "here"] == samples.held["here"]
+    assert all(1e6 < int(of_files) < int(held) for name, _, held, of_files in rows if name == "here")
 
 
 def test_the_slowest_hundredth_is_of_its_own_stretch_of_time() -> None:

@@ -24,7 +24,7 @@ from cohabit.console import console, show_error, show_table
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
 from e2e.soak.line import Line, stopped
-from e2e.soak.memory import Floats, least, resident_bytes, slope_of
+from e2e.soak.memory import Floats, Samples, least, slope_of
 from features.tables import TABLES
 from ingest.broker import create_topics, running_broker
 from ingest.files import Message
@@ -51,8 +51,7 @@ HISTORY_H = 2.0
 class Watched:
     """Memory by process, and what went wrong."""
 
-    at_s: dict[str, list[float]] = field(default_factory=dict)
-    held: dict[str, list[float]] = field(default_factory=dict)
+    samples: Samples
     errors: list[str] = field(default_factory=list)
 
 
@@ -63,22 +62,27 @@ def main(words: Sequence[str] | None = None) -> int:
     fewest = arguments.warm_up + FEWEST_ROUNDS * arguments.every
     if arguments.minutes < fewest:
         parser.error(f"too short to judge memory by: --minutes {fewest:g} at least, or a shorter --warm-up or --every")
+    try:
+        told = arguments.samples.open("w", buffering=1)
+    except OSError as error:
+        parser.error(f"--samples: {error}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that whatever was started ends with it
     try:
         with (
+            told,
             tempfile.TemporaryDirectory(prefix="cohabit-soak-") as name,
             running_broker(Path(name) / "broker") as broker,
         ):
             create_topics(broker.bootstrap)
             line = Line(Path(name), broker.bootstrap, "sim")
             with stopped(line):
-                return _soak(line, arguments)
+                return _soak(line, arguments, Watched(Samples(told)))
     except SoakFailed as error:
         show_error(error)
         return 1
 
 
-def _soak(line: Line, arguments: Namespace) -> int:
+def _soak(line: Line, arguments: Namespace, watched: Watched) -> int:
     now = datetime.now(UTC).replace(microsecond=0)
     plan = Plan(
         nodes=arguments.nodes,
@@ -87,7 +91,7 @@ def _soak(line: Line, arguments: Namespace) -> int:
         hours=HISTORY_H + arguments.minutes / 60 + 1,
         start=now - timedelta(hours=HISTORY_H),
     )
-    stop, watched, asked = Event(), Watched(), Asked()
+    stop, asked = Event(), Asked()
     sending = Thread(target=_send, args=(line.bootstrap, plan, stop, watched), daemon=True)
     sending.start()
     port = _begin(line, arguments)
@@ -199,15 +203,14 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
     while (since := monotonic() - began) < seconds:
         if dead := line.dead():
             raise SoakFailed(f"{', '.join(dead)} ended after {since / 60:.0f} minutes")
-        for name, pid in line.pids().items():
-            watched.at_s.setdefault(name, []).append(since)
-            watched.held.setdefault(name, []).append(float(resident_bytes(pid)))
+        watched.samples.take(since, line.pids())
         sleep(SAMPLE_S)
 
 
 def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
-    found = {name: _lows(watched, name, warm, arguments.every * 60.0) for name in sorted(watched.held)}
+    samples, round_s = watched.samples, arguments.every * 60.0
+    found = {name: _lows(samples, name, warm, round_s) for name in sorted(samples.held)}
     lows = {name: low for name, low in found.items() if low is not None}
     known = {name: slope_of(*low, np.random.default_rng(0)) for name, low in lows.items()}
     rows = [
@@ -229,11 +232,11 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     return 1 if grew or watched.errors or slower else 0
 
 
-def _lows(watched: Watched, name: str, warm: float, round_s: float) -> tuple[Floats, Floats] | None:
+def _lows(samples: Samples, name: str, warm: float, round_s: float) -> tuple[Floats, Floats] | None:
     """Times and the least held in each round, of a process that was there all the time after warming up."""
-    at, held = np.array(watched.at_s[name]), np.array(watched.held[name])
+    at, held = np.array(samples.at_s[name]), np.array(samples.held[name])
     later = (at >= warm) & (held > 0)
-    there = later.sum() >= 0.9 * (max(max(v) for v in watched.at_s.values()) - warm) / (SAMPLE_S * 1.2)
+    there = later.sum() >= 0.9 * (max(max(v) for v in samples.at_s.values()) - warm) / (SAMPLE_S * 1.2)
     return least(at[later], held[later], round_s) if there else None
 
 
@@ -256,6 +259,9 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--rate", type=float, default=20.0, help="questions a second")
     parser.add_argument("--nodes", type=int, default=30, help="of the cluster")
     parser.add_argument("--every", type=float, default=5.0, help="minutes between rounds of scheduled commands")
+    parser.add_argument(
+        "--samples", type=Path, default=Path("soak.csv"), help="file for what each process held, twice a second"
+    )
     parser.add_argument("--spark", action="store_true", help="let Spark tell minutes as they grow")
     return parser
 

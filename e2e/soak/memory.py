@@ -1,7 +1,10 @@
-"""Memory: how much processes hold while they run, and how surely it grows. Kernel but for `resident_bytes`."""
+"""Memory: how much processes hold while they run, and how surely it grows. Kernel but for `resident` and `Samples`."""
 
-from dataclasses import dataclass
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +25,38 @@ class Slope:
     high: float
 
 
-def resident_bytes(pid: int) -> int:
-    """What a process holds in memory; 0 where it is gone."""
+def resident(pid: int) -> tuple[int, int]:
+    """What a process holds in memory, and how much of that are pages of files, in bytes; 0 where it is gone."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
-    except (OSError, IndexError):
-        return 0
+        _, held, of_files, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+    except (OSError, ValueError):
+        return 0, 0
+    return held * PAGE, of_files * PAGE
+
+
+@dataclass
+class Samples:
+    """What each process held, when.
+
+    Args:
+        told: where each sample is written, as comma-separated values.
+    """
+
+    told: TextIO
+    at_s: dict[str, list[float]] = field(default_factory=dict)
+    held: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rows = csv.writer(self.told, lineterminator="\n")
+        self._rows.writerow(("process", "seconds", "resident_bytes", "file_bytes"))
+
+    def take(self, since_s: float, pids: Mapping[str, int]) -> None:
+        """Look at each process once."""
+        for name, pid in pids.items():
+            held, of_files = resident(pid)
+            self.at_s.setdefault(name, []).append(since_s)
+            self.held.setdefault(name, []).append(float(held))
+            self._rows.writerow((name, f"{since_s:.2f}", held, of_files))
 
 
 def least(seconds: Floats, held: Floats, of_s: float) -> tuple[Floats, Floats]:
