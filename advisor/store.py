@@ -9,11 +9,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -29,6 +26,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    inspect,
     make_url,
     text,
 )
@@ -37,6 +35,9 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 CONNECT_LIMIT_S = 5
 SQLITE_WAIT_S = 10
@@ -326,6 +327,8 @@ def migrate(engine: Engine, *, to: str = "head") -> tuple[str, str]:
         StoreUnavailable: the database does not answer.
         StoreAhead: a newer Cohabit has migrated it, or knows the version that it is to be at.
     """
+    from alembic import command  # takes half a second; hardly anybody migrates
+
     if to != "head":
         _must_be_known(engine, to)
     _make_file(engine)
@@ -357,21 +360,30 @@ def check(engine: Engine) -> None:
 
 def newest_version() -> str:
     """The version that this Cohabit works with."""
-    return str(ScriptDirectory.from_config(_config()).get_current_head())
-
-
-def _must_be_known(engine: Engine, version: str) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if version and version not in known:
-        raise StoreAhead(named(engine), version, newest_version())
+    return _versions()[-1]
 
 
 def version_of(connection: Connection) -> str:
-    """The version that a database is at; empty where there is no store in it."""
-    return MigrationContext.configure(connection).get_current_revision() or ""
+    """The version that a database is at, as Alembic keeps it; empty where there is no store in it."""
+    if not inspect(connection).has_table("alembic_version"):
+        return ""
+    return connection.scalar(text("SELECT version_num FROM alembic_version")) or ""
 
 
-def _config() -> Config:
+def _must_be_known(engine: Engine, version: str) -> None:
+    if version and version not in _versions():
+        raise StoreAhead(named(engine), version, newest_version())
+
+
+def _versions() -> list[str]:
+    """All that there are, oldest first: file `v0002_steering.py` makes version 0002."""
+    folder = Path(__file__).parent / "migrations" / "versions"
+    return sorted(file.name[1:5] for file in folder.glob("v[0-9]*.py"))
+
+
+def _config() -> "Config":
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", "advisor:migrations")
     config.set_main_option("path_separator", "os")

@@ -1,6 +1,12 @@
-"""`python -m cohabit`."""
+"""`cohabit`, and `python -m cohabit`. Processes that a command starts import this too, and have no use for commands."""
 
-from cohabit.cli import main
 
-if __name__ == "__main__":  # child processes import this module too
+def main() -> None:
+    """Run the command that was typed."""
+    from cohabit.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
     main()

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 HEAVY = {
+    "alembic",
     "duckdb",
     "highspy",
     "kafka",
@@ -21,7 +22,15 @@ HEAVY = {
     "scipy",
     "sklearn",
 }
-MODULES = ["cohabit.settings", "cohabit.cli", "cohabit.serving", "advisor.api.app", "advisor.serving", "advisor.model"]
+MODULES = [
+    "cohabit.settings",
+    "cohabit.cli",
+    "cohabit.serving",
+    "advisor.api.app",
+    "advisor.serving",
+    "advisor.model",
+    "advisor.store",
+]
 HELP = """
 import runpy, sys
 sys.argv = ["cohabit", *{arguments}]
@@ -52,6 +61,10 @@ def test_whoever_imports_pandas_later_gets_it() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_importing_it_imports_nothing_heavy(module: str) -> None:
     assert not imported_by(f"import {module}") & HEAVY
+
+
+def test_processes_that_a_command_starts_do_without_the_commands() -> None:
+    assert not imported_by("import cohabit.__main__") & {"typer", "pydantic", "rich"}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_what_is_left_is_nobodys_and_has_no_package_manager(image: str) -> None:
 
 def test_it_starts_our_command(image: str) -> None:
     assert steps(image)[-1] == ("ENTRYPOINT", '["cohabit"]')
-    assert [one.value for one in entry_points(group="console_scripts", name="cohabit")] == ["cohabit.cli:main"]
+    assert [one.value for one in entry_points(group="console_scripts", name="cohabit")] == ["cohabit.__main__:main"]
     environment = " ".join(rest for word, rest in steps(image) if word == "ENV")
     assert "PATH=/opt/cohabit/bin:" in environment
 
