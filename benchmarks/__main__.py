@@ -1,59 +1,53 @@
 """`python -m benchmarks NAME`; `--help` lists the names."""
 
-from benchmarks import (
-    billing,
-    closed_loop,
-    decode,
-    diagnosis,
-    drill,
-    export,
-    faults,
-    features,
-    herd,
-    interference,
-    lake,
-    laws,
-    measured,
-    plans,
-    pricing,
-    sampling,
-    scoring,
-    serving,
-    stream,
-    transfers,
-    worth,
-)
-from benchmarks.reassign import plan_scale, roadef_run, tianchi_run
-from benchmarks.runner import main
+import sys
+from collections.abc import Sequence
+from importlib import import_module
 
-BENCHMARKS = (
-    roadef_run.CHECK_ROADEF,
-    tianchi_run.CHECK_TIANCHI,
-    billing.BENCHMARK,
-    closed_loop.BENCHMARK,
-    decode.BENCHMARK,
-    diagnosis.BENCHMARK,
-    drill.BENCHMARK,
-    export.BENCHMARK,
-    faults.BENCHMARK,
-    features.BENCHMARK,
-    herd.BENCHMARK,
-    interference.BENCHMARK,
-    lake.BENCHMARK,
-    laws.BENCHMARK,
-    measured.BENCHMARK,
-    plan_scale.PLAN_SCALE,
-    plans.BENCHMARK,
-    pricing.BENCHMARK,
-    roadef_run.ROADEF,
-    sampling.BENCHMARK,
-    scoring.BENCHMARK,
-    serving.BENCHMARK,
-    stream.BENCHMARK,
-    transfers.BENCHMARK,
-    tianchi_run.TIANCHI,
-    worth.BENCHMARK,
-)
+from benchmarks.runner import Benchmark, main
+
+PLACES = {
+    "check-roadef": "reassign.roadef_run:CHECK_ROADEF",
+    "check-tianchi": "reassign.tianchi_run:CHECK_TIANCHI",
+    "billing": "billing:BENCHMARK",
+    "closed-loop": "closed_loop:BENCHMARK",
+    "decode": "decode:BENCHMARK",
+    "diagnosis": "diagnosis:BENCHMARK",
+    "drill": "drill:BENCHMARK",
+    "export": "export:BENCHMARK",
+    "faults": "faults:BENCHMARK",
+    "features": "features:BENCHMARK",
+    "herd": "herd:BENCHMARK",
+    "interference": "interference:BENCHMARK",
+    "lake": "lake:BENCHMARK",
+    "laws": "laws:BENCHMARK",
+    "measured": "measured:BENCHMARK",
+    "plan-scale": "reassign.plan_scale:PLAN_SCALE",
+    "plans": "plans:BENCHMARK",
+    "pricing": "pricing:BENCHMARK",
+    "roadef": "reassign.roadef_run:ROADEF",
+    "sampling": "sampling:BENCHMARK",
+    "scoring": "scoring:BENCHMARK",
+    "serving": "serving:BENCHMARK",
+    "stream": "stream:BENCHMARK",
+    "transfers": "transfers:BENCHMARK",
+    "tianchi": "reassign.tianchi_run:TIANCHI",
+    "worth": "worth:BENCHMARK",
+}
+"""Module and variable of each benchmark, by its name."""
+
+
+def asked_for(words: Sequence[str]) -> list[Benchmark]:
+    """The benchmark that is named first, without loading the others; all, to list them, where none is."""
+    names = words[:1] if words and words[0] in PLACES else PLACES
+    return [_at(PLACES[name]) for name in names]
+
+
+def _at(place: str) -> Benchmark:
+    module, variable = place.split(":")
+    found: Benchmark = getattr(import_module(f"benchmarks.{module}"), variable)
+    return found
+
 
 if __name__ == "__main__":
-    main(BENCHMARKS)
+    main(asked_for(sys.argv[1:]))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.__main__ import PLACES, asked_for
 from benchmarks.runner import TOP, Benchmark, Result, main, measure
 
 pytestmark = pytest.mark.slow
@@ -102,19 +103,21 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], capture_output=True, text=True, check=False)
 
 
-def test_help_lists_every_benchmark_with_one_line() -> None:
-    shown = run("--help")
+def test_help_lists_every_benchmark_by_the_name_that_it_is_asked_for_with() -> None:
+    shown = "".join(run("--help").stdout.split())
 
-    assert shown.returncode == 0
-    assert "scoring" in shown.stdout
-    assert "milliseconds to score 100 and 500 candidates" in " ".join(shown.stdout.split())
+    for name in PLACES:
+        [asked] = asked_for([name, "--anything"])
+        assert asked.name == name
+        assert "".join(f"{name} {asked.summary}".split()) in shown
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    refused = run("soring")
+def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(asked_for(["soring"]), ["soring"])
 
-    assert refused.returncode == 2
-    assert "'scoring'" in refused.stderr
+    assert refused.value.code == 2
+    assert "'scoring'" in capsys.readouterr().err
 
 
 def test_scoring_ends_with_times_beside_the_plain_sum() -> None:

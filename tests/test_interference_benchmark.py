@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
-from benchmarks.interference import splits_of, splits_of_pairs
+from benchmarks.interference import BENCHMARK, splits_of, splits_of_pairs
 from benchmarks.interference_files import UnusableFile, UnwritableFile, read_pairs, read_windows
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.runner import main
@@ -65,7 +64,7 @@ def test_windows_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "out.csv"
     path = windows_file(tmp_path)
 
-    main(BENCHMARKS, ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind",
+    main([BENCHMARK], ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind",
                       "--drop", "when", "--predictions", str(out)])  # fmt: skip
     found = last_line(capsys)
     said = pd.read_csv(out)
@@ -88,7 +87,7 @@ def test_pairs_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Capture
     split = np.where(np.arange(36) % 4 == 0, "test", "train")
     path = pairs_file(tmp_path, platform="p", split=split)
 
-    main(BENCHMARKS, ["interference", "pairs", "--file", str(path), "--alone", str(alone), "--predictions", str(out)])
+    main([BENCHMARK], ["interference", "pairs", "--file", str(path), "--alone", str(alone), "--predictions", str(out)])
     found = last_line(capsys)
     said = pd.read_csv(out)
 
@@ -122,7 +121,7 @@ def test_a_workload_that_nobody_saw_press_is_judged_by_every_method(
 ) -> None:
     out = tmp_path / "out.csv"
 
-    main(BENCHMARKS, ["interference", "pairs", "--file", str(pairs_file(tmp_path)), "--leave-out", "aggressor",
+    main([BENCHMARK], ["interference", "pairs", "--file", str(pairs_file(tmp_path)), "--leave-out", "aggressor",
                       "--probes", "2", "--predictions", str(out)])  # fmt: skip
 
     found = last_line(capsys)
@@ -269,7 +268,7 @@ def test_rows_of_equal_time_are_never_parted(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize("name", ["nowhere/out.csv", "."])
 def test_predictions_that_cannot_be_written_are_refused_before_anything_is_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnwritableFile, match="nothing was run"):
-        main(BENCHMARKS, ["interference", "windows", "--file", "no.csv", "--label", "l", "--group", "g",
+        main([BENCHMARK], ["interference", "windows", "--file", "no.csv", "--label", "l", "--group", "g",
                           "--predictions", str(tmp_path / name)])  # fmt: skip
 
 
@@ -284,7 +283,7 @@ def test_fewer_rows_than_neighbours_are_judged_all_the_same(tmp_path: Path, caps
     path = windows_file(tmp_path)
     pd.read_csv(path).iloc[10:30].to_csv(path, index=False)
 
-    main(BENCHMARKS, ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind"])
+    main([BENCHMARK], ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind"])
     said = capsys.readouterr()
 
     assert "k_nearest" in json.loads(said.out.strip().splitlines()[-1])

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
 from benchmarks.interference_files import UnusableFile, read_pairs
-from benchmarks.pricing import judge
+from benchmarks.pricing import BENCHMARK, judge
 from benchmarks.pricing_methods import Foretold
 from benchmarks.pricing_scores import PROPORTIONAL, Priced, nodes_of, scores, shapley_deviation, shares_of
 from benchmarks.runner import Result, main
@@ -71,7 +70,7 @@ def test_workloads_that_are_left_out_are_judged_by_prices_alone(tmp_path: Path) 
 def test_a_split_in_the_file_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = np.where(np.arange(SIZE * SIZE) % 6 == 0, "test", "train")
 
-    main(BENCHMARKS, ["pricing", "--pairs", str(pairs_file(tmp_path, split=held))])
+    main([BENCHMARK], ["pricing", "--pairs", str(pairs_file(tmp_path, split=held))])
 
     found = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert list(found) == ["ours", "additive", "one_slowdown", "rank_1", "unadjusted"]
@@ -79,7 +78,7 @@ def test_a_split_in_the_file_rules(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_no_repeats_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match="--repeats 0: 1 or more"):
-        main(BENCHMARKS, ["pricing", "--pairs", str(pairs_file(tmp_path)), "--repeats", "0"])
+        main([BENCHMARK], ["pricing", "--pairs", str(pairs_file(tmp_path)), "--repeats", "0"])
 
 
 def test_a_price_is_wrong_by_what_the_slowdown_is_wrong() -> None:
