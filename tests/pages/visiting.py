@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 
 from bill_offices import bill_office, closed, proposed
 from diagnoses import AT_US, FOUND
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from httpx2 import Response
 from offices import DRAFTER, Bureau, mixed
@@ -36,11 +38,15 @@ class House:
     bills: BillOffice | None = None
     numbers: Iterator[int] = field(default_factory=count)
 
+    @cached_property
+    def app(self) -> FastAPI:
+        """All its visitors come to the same one."""
+        office = None if self.bureau is None else self.bureau.office
+        return create_pages(self.process.serving, self.entrance, office, self.bills)
+
     def visitor(self, base: str = BASE) -> TestClient:
         """Somebody with a browser of their own."""
-        office = None if self.bureau is None else self.bureau.office
-        app = create_pages(self.process.serving, self.entrance, office, self.bills)
-        return TestClient(app, base, follow_redirects=False, client=("192.0.2.7", 50_000))
+        return TestClient(self.app, base, follow_redirects=False, client=("192.0.2.7", 50_000))
 
     def logged_in(self, role: TokenRole) -> TestClient:
         """Somebody who has logged in."""
