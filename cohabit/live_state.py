@@ -25,6 +25,9 @@ KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 BEGIN_US = KEEP_US + LOOK_BACK_US
 """How far back a refresher that starts must read usage and samples."""
 
+HELD = ("usage", "samples", "nodes", "placements", "live_state")
+"""Tables that a snapshot is made from."""
+
 AHEAD_US = 60 * 1_000_000
 """A producer's clock may be ahead of ours by so much."""
 
@@ -48,7 +51,10 @@ class LiveState:
     as_of_us: int = 0
     others: set[str] = field(default_factory=set)
     """Clusters whose rows were passed over."""
-    _tables: dict[str, pa.Table] = field(default_factory=lambda: {n: t.schema.empty_table() for n, t in LANDED.items()})
+    _pieces: dict[str, list[pa.Table]] = field(
+        default_factory=lambda: {name: [table.schema.empty_table()] for name, table in LANDED.items() if name in HELD}
+    )
+    """Of each table what the last snapshot left, and what came since, each less than the one before."""
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -64,7 +70,8 @@ class LiveState:
             dated = landing.rows.filter(pc.less_equal(landing.rows["arrived_at"], latest))
             rows = dated.filter(pc.equal(dated["cluster"], self.cluster))
             self.others |= set(pc.unique(landing.rows["cluster"]).to_pylist()) - {self.cluster}
-            self._tables[landing.table] = pa.concat_tables([self._tables[landing.table], rows])
+            if landing.table in HELD:
+                add(self._pieces[landing.table], rows)
             heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
             newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
@@ -77,13 +84,12 @@ class LiveState:
     def held(self) -> dict[str, int]:
         """How many rows of each table are in memory."""
         with self._lock:
-            return {name: table.num_rows for name, table in self._tables.items()}
+            return {name: sum(piece.num_rows for piece in pieces) for name, pieces in self._pieces.items()}
 
     def snapshot(self, profiles: pa.Table, version: int) -> Snapshot:
         """Everything known by the newest message, packed for the scorer."""
         with self._lock:
-            self._forget()
-            tables, as_of_us = dict(self._tables), self.as_of_us
+            tables, as_of_us = self._standing(), self.as_of_us
         facts = Facts(tables["nodes"], tables["placements"])
         told = minutes_told(tables["live_state"])
         state = told if told.num_rows else self._own_state(as_of_us, tables, facts)
@@ -95,23 +101,41 @@ class LiveState:
         made = rates(tables["samples"].filter(arrived), facts).usage
         return state_by(as_of_us, pa.concat_tables([tables["usage"], made]), facts)
 
-    def _forget(self) -> None:
-        """Drop usage that is too old, facts that newer ones replaced, and containers that ended long ago."""
-        oldest = pa.scalar(self.as_of_us - KEEP_US, TIMESTAMP)
+    def _standing(self) -> dict[str, pa.Table]:
+        """What is held; usage that is too old, facts that newer ones replaced, and who ended long ago are let go of."""
+        now, oldest = pa.scalar(self.as_of_us, TIMESTAMP), pa.scalar(self.as_of_us - KEEP_US, TIMESTAMP)
         leant_on = pa.scalar(self.as_of_us - KEEP_US - LOOK_BACK_US, TIMESTAMP)
+        tables = {name: pa.concat_tables(pieces) for name, pieces in self._pieces.items()}
         for name in ("usage", "samples", "live_state"):
             recent = pc.field("ts") >= (leant_on if name == "samples" else oldest)
-            self._tables[name] = self._tables[name].filter(recent).combine_chunks()
-        self._tables["node_usage"] = self._tables["node_usage"].slice(0, 0)
-        now = pa.scalar(self.as_of_us, TIMESTAMP)
+            tables[name] = tables[name].filter(recent).combine_chunks()
         for name, key in (("nodes", "node"), ("placements", "container")):
-            self._tables[name] = _standing(self._tables[name], ["cluster", key], now)
-        placed = self._tables["placements"]
+            tables[name] = _in_force(tables[name], ["cluster", key], now)
+        placed = tables["placements"]
         ended = pc.and_(pc.equal(placed["event"], "delete"), pc.less(placed["ts"], oldest))
-        self._tables["placements"] = placed.filter(pc.invert(ended))
+        tables["placements"] = placed.filter(pc.invert(ended))
+        self._pieces = {name: [table] for name, table in tables.items()}
+        return tables
 
 
-def _standing(facts: pa.Table, keys: list[str], now: pa.Scalar) -> pa.Table:
+def add(pieces: list[pa.Table], rows: pa.Table) -> None:
+    """Put rows behind a table that is held in pieces; of any number of batches few pieces are left.
+
+    Each column of each piece is some objects of a hundred bytes: those of thousands of pieces would hold more than the
+    rows, and leave holes everywhere when they go.
+
+    Args:
+        pieces: each with more rows than the next; changed.
+        rows: of the same schema, of any number.
+    """
+    if not rows.num_rows:
+        return
+    while pieces and pieces[-1].num_rows <= rows.num_rows:
+        rows = pa.concat_tables([pieces.pop(), rows])
+    pieces.append(rows.combine_chunks())
+
+
+def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar) -> pa.Table:
     """The last row of each key by time, and those a clock that is ahead dated later than now: not in force yet."""
     ordered = facts.sort_by([(c, "ascending") for c in (*keys, "ts", *LANDED_IN)]).combine_chunks()
     later = pc.greater(ordered["ts"], now)

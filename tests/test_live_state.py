@@ -1,15 +1,20 @@
 """Live state: what a refresher remembers between snapshots."""
 
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 
+import numpy as np
 import orjson
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from advisor.snapshot import Snapshot
-from cohabit.live_state import LiveState
+from cohabit.live_state import LiveState, add
 from features.tables import PROFILES
 from ingest.consumer import Formats, Landers, ingest
 from ingest.file_source import FileCapacities, FileSource
@@ -100,3 +105,16 @@ def test_a_producers_clock_ahead_of_ours_does_not_age_everybody_else(cluster: Cl
 
     assert after.as_of_us == before.as_of_us
     assert after.containers == before.containers
+
+
+@given(st.lists(st.integers(0, 40), max_size=200))
+def test_of_any_number_of_batches_few_pieces_are_left_and_every_row_in_its_order(sizes: list[int]) -> None:
+    pieces = [pa.table({"row": pa.array([], pa.int64())})]
+    ends = np.cumsum([0, *sizes])
+
+    for begin, end in pairwise(ends):
+        add(pieces, pa.table({"row": np.arange(begin, end)}))
+
+    assert pa.concat_tables(pieces)["row"].to_pylist() == list(range(ends[-1]))
+    assert len(pieces) <= 1 + np.log2(1 + ends[-1])
+    assert all(column.num_chunks <= 1 for piece in pieces for column in piece.columns)
