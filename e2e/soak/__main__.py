@@ -38,8 +38,9 @@ MOST_GROWTH = 0.2
 """Per cent an hour."""
 MOST_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""
-SAMPLE_S = 0.5
-"""Each minute a process gives back what is free, and takes some of it again a second or two later."""
+SAMPLE_S, LOOK_S = 0.1, 1.0
+"""Between samples, and between looks which processes there are. Each minute a process gives back what is free, and
+takes some of it again within a second."""
 FEWEST_ROUNDS = 3
 """Of scheduled commands, by the least held in which memory is judged."""
 JUDGED = ("ingest", "refresh", "serve")
@@ -203,8 +204,10 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
     while (since := monotonic() - began) < seconds:
         if dead := line.dead():
             raise SoakFailed(f"{', '.join(dead)} ended after {since / 60:.0f} minutes")
-        watched.samples.take(since, line.pids())
-        sleep(SAMPLE_S)
+        pids = line.pids()
+        for number in range(round(LOOK_S / SAMPLE_S)):
+            watched.samples.take(since + number * SAMPLE_S, pids)
+            sleep(SAMPLE_S)
 
 
 def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
@@ -236,8 +239,8 @@ def _lows(samples: Samples, name: str, warm: float, round_s: float) -> tuple[Flo
     """Times and the least held in each round, of a process that was there all the time after warming up."""
     at, held = np.array(samples.at_s[name]), np.array(samples.held[name])
     later = (at >= warm) & (held > 0)
-    there = later.sum() >= 0.9 * (max(max(v) for v in samples.at_s.values()) - warm) / (SAMPLE_S * 1.2)
-    return least(at[later], held[later], round_s) if there else None
+    most = max((np.array(at_s) >= warm).sum() for at_s in samples.at_s.values())
+    return least(at[later], held[later], round_s) if later.sum() >= 0.9 * most else None
 
 
 def _in_mib(held: Floats) -> str:
@@ -260,7 +263,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--nodes", type=int, default=30, help="of the cluster")
     parser.add_argument("--every", type=float, default=5.0, help="minutes between rounds of scheduled commands")
     parser.add_argument(
-        "--samples", type=Path, default=Path("soak.csv"), help="file for what each process held, twice a second"
+        "--samples", type=Path, default=Path("soak.csv"), help="file for what each process held, ten times a second"
     )
     parser.add_argument("--spark", action="store_true", help="let Spark tell minutes as they grow")
     return parser
