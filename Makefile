@@ -22,13 +22,13 @@ setup: $(JARS) ## create the environment and fetch the jars; nothing is needed b
 demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; EXIT=1 stops after the report
 	$(BIN)/cohabit demo $(if $(KAFKA),--kafka) $(if $(EXIT),--exit)
 
-# of several processes on few cores, pools of threads wait for each other
+# a third of the time of tests is waiting: three processes keep two cores busy; pools of threads would wait for each other
 test laws: export OMP_NUM_THREADS := 1
 test laws: export OPENBLAS_NUM_THREADS := 1
 test laws: export POLARS_MAX_THREADS := 1
 
-test: $(JARS) ## all tests in JOBS=2 processes, with a real broker and a real Spark; prints the 15 slowest
-	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder
+test: $(JARS) ## all tests in JOBS=3 processes, with a real broker and a real Spark; prints the 15 slowest
+	$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder
 
 laws: $(JARS) ## property tests by 1,000 new examples each instead of the same 30
 	COHABIT_TEST_PROFILE=laws $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m hypothesis
