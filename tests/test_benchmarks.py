@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import PLACES, asked_for
-from benchmarks.runner import TOP, Benchmark, Result, main, measure
+from benchmarks.runner import TOP, Benchmark, Result, main, measure, parser_of
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_lists_every_benchmark_by_the_name_that_it_is_asked_for_with() -> None:
-    shown = "".join(run("--help").stdout.split())
+    shown = "".join(parser_of(asked_for([])).format_help().split())
 
     for name in PLACES:
         [asked] = asked_for([name, "--anything"])
