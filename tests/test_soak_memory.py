@@ -75,7 +75,9 @@ def test_what_is_taken_for_a_piece_of_work_and_given_back_is_no_growth_and_a_lea
     assert grows.low > 4
 
 
-def test_the_least_is_of_each_piece_of_time_in_which_somebody_looked() -> None:
-    at, held = least(np.array([0.0, 30.0, 61.0, 300.0, 310.0]), np.array([5.0, 4.0, 6.0, 9.0, 8.0]), 60.0)
+@pytest.mark.parametrize(("last", "lows"), [(302.0, [4.0, 6.0]), (355.0, [4.0, 6.0, 8.0])])
+def test_the_least_is_of_each_whole_piece_of_time_in_which_somebody_looked(last: float, lows: list[float]) -> None:
+    """In what is left at the end nothing may have been given back: it would look like growth."""
+    at, held = least(np.array([0.0, 30.0, 61.0, 300.0, last]), np.array([5.0, 4.0, 6.0, 9.0, 8.0]), 60.0)
 
-    assert (at.tolist(), held.tolist()) == ([0.0, 61.0, 300.0], [4.0, 6.0, 8.0])
+    assert (at.tolist(), held.tolist()) == ([0.0, 61.0, 300.0][: len(lows)], lows)

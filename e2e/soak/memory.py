@@ -14,6 +14,7 @@ PAGE = 4096
 BLOCK_S = 300.0
 """Samples of so long are drawn together: memory of one moment is that of the next."""
 DRAWS = 500
+NEARLY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,13 @@ def least(seconds: Floats, held: Floats, of_s: float) -> tuple[Floats, Floats]:
         of_s: how long a piece of time is; as long as it takes until the same work comes again.
 
     Returns:
-        (m,) the first time and (m,) the least of each piece of time in which there are samples.
+        (m,) the first time and (m,) the least of each piece of time; what is left at the end is none, unless it is
+        nearly as long: nothing may have been given back in it.
     """
     piece = np.floor((seconds - seconds[0]) / of_s)
     first = np.flatnonzero(np.diff(piece, prepend=-1.0))
+    if seconds[-1] - seconds[first[-1]] < NEARLY * of_s:
+        held, first = held[: first[-1]], first[:-1]
     return seconds[first], np.minimum.reduceat(held, first)
 
 
