@@ -65,7 +65,7 @@ def test_windows_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Captu
     path = windows_file(tmp_path)
 
     main([BENCHMARK], ["interference", "windows", "--file", str(path), "--label", "latency", "--group", "kind",
-                      "--drop", "when", "--predictions", str(out)])  # fmt: skip
+                       "--drop", "when", "--predictions", str(out)])  # fmt: skip
     found = last_line(capsys)
     said = pd.read_csv(out)
 
@@ -122,7 +122,7 @@ def test_a_workload_that_nobody_saw_press_is_judged_by_every_method(
     out = tmp_path / "out.csv"
 
     main([BENCHMARK], ["interference", "pairs", "--file", str(pairs_file(tmp_path)), "--leave-out", "aggressor",
-                      "--probes", "2", "--predictions", str(out)])  # fmt: skip
+                       "--probes", "2", "--predictions", str(out)])  # fmt: skip
 
     found = last_line(capsys)
     assert found["ours"]["mae_log"] < found["victim_mean"]["mae_log"]
@@ -269,7 +269,7 @@ def test_rows_of_equal_time_are_never_parted(tmp_path: Path, capsys: pytest.Capt
 def test_predictions_that_cannot_be_written_are_refused_before_anything_is_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnwritableFile, match="nothing was run"):
         main([BENCHMARK], ["interference", "windows", "--file", "no.csv", "--label", "l", "--group", "g",
-                          "--predictions", str(tmp_path / name)])  # fmt: skip
+                           "--predictions", str(tmp_path / name)])  # fmt: skip
 
 
 def test_a_group_of_nearly_all_rows_is_refused(tmp_path: Path) -> None:
