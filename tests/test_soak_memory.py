@@ -3,14 +3,18 @@
 import csv
 import os
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2e.soak.__main__ import main
 from e2e.soak.asking import Asked
-from e2e.soak.memory import Samples, least, slope_of
+from e2e.soak.errors import SoakFailed
+from e2e.soak.judging import JUDGED, grew, growth
+from e2e.soak.memory import COLUMNS, Held, Samples, held_in, least, slope_of
 
 SECONDS = np.arange(0.0, 3600.0, 5.0)
 
@@ -50,10 +54,11 @@ def test_what_each_process_holds_is_kept_and_written_down_and_one_that_is_gone_h
     samples.take(1.0, {"here": os.getpid()})
     _, *rows = csv.reader(told.getvalue().splitlines())
 
-    assert samples.at_s == {"here": [0.5, 1.0], "gone": [0.5]}
-    assert samples.held["gone"] == [0.0]
+    held = samples.held()
+    assert {name: one.at_s.tolist() for name, one in held.items()} == {"here": [0.5, 1.0], "gone": [0.5]}
+    assert held["gone"].bytes.tolist() == [0.0]
     assert [[name, float(at)] for name, at, *_ in rows] == [["here", 0.5], ["gone", 0.5], ["here", 1.0]]
-    assert [float(held) for name, _, held, _ in rows if name == "here"] == samples.held["here"]
+    assert [float(one) for name, _, one, _ in rows if name == "here"] == held["here"].bytes.tolist()
     assert all(1e6 < int(of_files) < int(held) for name, _, held, of_files in rows if name == "here")
 
 
@@ -81,3 +86,103 @@ def test_the_least_is_of_each_whole_piece_of_time_in_which_somebody_looked(last:
     at, held = least(np.array([0.0, 30.0, 61.0, 300.0, last]), np.array([5.0, 4.0, 6.0, 9.0, 8.0]), 60.0)
 
     assert (at.tolist(), held.tolist()) == ([0.0, 61.0, 300.0][: len(lows)], lows)
+
+
+def soaked(percent: float, **others: Held) -> dict[str, Held]:
+    """Two hours of each process that is judged, of which serve grows by so much an hour, in steps of five seconds."""
+    at_s = np.arange(0.0, 7200.0, 5.0)
+    still = np.full(len(at_s), 1e8)
+    return {
+        **dict.fromkeys(JUDGED, Held(at_s, still)),
+        "serve": Held(at_s, still * (1 + percent * at_s / 3.6e5)),
+        **others,
+    }
+
+
+def write(path: Path, of: dict[str, Held]) -> Path:
+    rows = [(at, name, held) for name, one in of.items() for at, held in zip(one.at_s, one.bytes, strict=True)]
+    lines = [f"{name},{at:.2f},{held:.0f},0" for at, name, held in sorted(rows)]
+    path.write_text("\n".join([",".join(COLUMNS), *lines, ""]))
+    return path
+
+
+@given(st.floats(-2.0, 2.0))
+def test_who_grows_by_more_than_it_may_is_named_and_nobody_else(percent: float) -> None:
+    found = growth(soaked(percent), 1800.0, 300.0)
+    assert grew(found) == (["serve"] if found["serve"].slope.value > 0.2 else [])
+    assert found["serve"].slope.value == pytest.approx(percent, rel=0.1, abs=1e-3)
+
+
+def test_a_jvm_is_told_and_not_judged_and_who_came_late_or_ended_is_neither() -> None:
+    at_s = np.arange(0.0, 7200.0, 5.0)
+    growing = 1e8 * (1 + at_s / 3600)
+    others = {
+        "spark": Held(at_s, growing),
+        "late": Held(at_s[900:], growing[900:]),
+        "ended": Held(at_s, growing * (at_s < 3600)),
+    }
+    found = growth(soaked(0.0, **others), 1800.0, 300.0)
+    assert (sorted(found), grew(found)) == ([*JUDGED, "spark"], [])
+
+
+@pytest.mark.parametrize("without", JUDGED)
+def test_memory_of_which_there_are_too_few_samples_is_not_told_to_stand_still(without: str) -> None:
+    held = soaked(0.0)
+    with pytest.raises(SoakFailed, match=f"{without}: not there for 3 rounds"):
+        growth({name: one for name, one in held.items() if name != without}, 1800.0, 300.0)
+    with pytest.raises(SoakFailed, match="soak for longer"):
+        growth({name: Held(one.at_s[:500], one.bytes[:500]) for name, one in held.items()}, 1800.0, 300.0)
+
+
+def test_samples_that_were_kept_are_judged_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """With a longer warming up where growth had ended by then."""
+    held = soaked(0.0)
+    at_s = held["serve"].at_s
+    held["serve"] = Held(at_s, 1e8 + 1e6 * np.minimum(at_s, 3600.0) / 3600)
+    file = write(tmp_path / "soak.csv", held)
+
+    assert {name: one.bytes.tolist() for name, one in held_in(file).items()} == {
+        name: np.round(one.bytes).tolist() for name, one in held.items()
+    }
+    assert main(["--judge", str(file), "--warm-up", "10"]) == 1
+    assert "an hour: serve" in capfd.readouterr().out
+    assert main(["--judge", str(file), "--warm-up", "60"]) == 0
+    assert "an hour: none" in capfd.readouterr().out
+
+
+def test_a_line_cut_short_as_the_soak_was_killed_is_left_out(tmp_path: Path) -> None:
+    file = write(tmp_path / "soak.csv", soaked(0.0))
+    before = held_in(file)
+    with file.open("a") as more:
+        more.write("serve,72")
+    assert {name: len(one.at_s) for name, one in held_in(file).items()} == {
+        name: len(one.at_s) for name, one in before.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"\xff\xfe\x00",
+        b"process,seconds\na,1\n",
+        b"a,b,c\n1,2,3\n",
+        b"process,seconds,resident_bytes,file_bytes\nserve,soon,1,1\n",
+    ],
+)
+def test_what_holds_no_samples_is_an_error_that_says_so(
+    content: bytes | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "soak.csv"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["--judge", str(file)]) == 1
+    assert "no samples of a soak" in " ".join(capfd.readouterr().err.split())
+
+
+@pytest.mark.parametrize("words", [["--every", "0"], ["--minutes", "nan"], ["--rate", "-1"]])
+def test_what_cannot_be_soaked_by_is_refused(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert "takes a number above 0" in capfd.readouterr().err

@@ -8,23 +8,23 @@ import re
 import signal
 import sys
 import tempfile
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from math import inf
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep, time
 
-import numpy as np
-
-from cohabit.console import console, show_error, show_table
+from cohabit.console import console, show_error
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
+from e2e.soak.judging import FEWEST_ROUNDS, MOST_GROWTH, grew, growth, tell
 from e2e.soak.line import Line, stopped
-from e2e.soak.memory import Floats, Samples, least, slope_of
+from e2e.soak.memory import Held, Samples, held_in
 from features.tables import TABLES
 from ingest.broker import create_topics, running_broker
 from ingest.files import Message
@@ -34,17 +34,11 @@ from ingest.selection import EPOCH, FOREVER
 from ingest.simulator.messages import Message as Simulated
 from ingest.simulator.run import Plan, built_in, simulate
 
-MOST_GROWTH = 0.2
-"""Per cent an hour."""
 MOST_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""
 SAMPLE_S, LOOK_S = 0.1, 1.0
 """Between samples, and between looks which processes there are. Each minute a process gives back what is free, and
 takes some of it again within a second."""
-FEWEST_ROUNDS = 3
-"""Of scheduled commands, by the least held in which memory is judged."""
-JUDGED = ("ingest", "refresh", "serve")
-"""Of which memory is judged. That of a JVM goes up to what it may have; it is told."""
 HISTORY_H = 2.0
 
 
@@ -60,6 +54,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run everything; the exit code."""
     parser = _parser()
     arguments = parser.parse_args(words)
+    if arguments.judge is not None:
+        return _judge_again(arguments)
     fewest = arguments.warm_up + FEWEST_ROUNDS * arguments.every
     if arguments.minutes < fewest:
         parser.error(f"too short to judge memory by: --minutes {fewest:g} at least, or a shorter --warm-up or --every")
@@ -78,6 +74,14 @@ def main(words: Sequence[str] | None = None) -> int:
             line = Line(Path(name), broker.bootstrap, "sim")
             with stopped(line):
                 return _soak(line, arguments, Watched(Samples(told)))
+    except SoakFailed as error:
+        show_error(error)
+        return 1
+
+
+def _judge_again(arguments: Namespace) -> int:
+    try:
+        return 1 if _judge_memory(held_in(arguments.judge), arguments) else 0
     except SoakFailed as error:
         show_error(error)
         return 1
@@ -212,15 +216,6 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
 
 def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
-    samples, round_s = watched.samples, arguments.every * 60.0
-    found = {name: _lows(samples, name, warm, round_s) for name in sorted(samples.held)}
-    lows = {name: low for name, low in found.items() if low is not None}
-    known = {name: slope_of(*low, np.random.default_rng(0)) for name, low in lows.items()}
-    rows = [
-        (name, _in_mib(lows[name][1]), f"{s.value:+.2f} ({s.low:+.2f} to {s.high:+.2f})") for name, s in known.items()
-    ]
-    title = f"least held in each {arguments.every:g} minutes, after {arguments.warm_up:g}"
-    show_table(title, ("process", "MiB, one after another", "% an hour"), rows)
     third = (end - warm) / 3
     p99 = [asked.p99_ms(warm + i * third, warm + (i + 1) * third) for i in range(3)]
     console.print(
@@ -229,22 +224,20 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     )
     for error in watched.errors[:20]:
         console.print(f"error: {error}")
-    grew = [name for name, s in known.items() if name.split(",")[0] in JUDGED and s.value > MOST_GROWTH]
     slower = not p99[2] <= MOST_SLOWER * max(p99[0], 1.0)
-    console.print(f"grew: {', '.join(grew) or 'nothing'}; errors: {len(watched.errors)}; slower: {slower}")
-    return 1 if grew or watched.errors or slower else 0
+    console.print(f"errors: {len(watched.errors)}; slower: {slower}")
+    grown = _judge_memory(watched.samples.held(), arguments)
+    return 1 if grown or watched.errors or slower else 0
 
 
-def _lows(samples: Samples, name: str, warm: float, round_s: float) -> tuple[Floats, Floats] | None:
-    """Times and the least held in each round, of a process that was there all the time after warming up."""
-    at, held = np.array(samples.at_s[name]), np.array(samples.held[name])
-    later = (at >= warm) & (held > 0)
-    most = max((np.array(at_s) >= warm).sum() for at_s in samples.at_s.values())
-    return least(at[later], held[later], round_s) if later.sum() >= 0.9 * most else None
-
-
-def _in_mib(held: Floats) -> str:
-    return " ".join(f"{one / 2**20:.1f}" for one in held)
+def _judge_memory(held: Mapping[str, Held], arguments: Namespace) -> list[str]:
+    """Show what each process held; those that grew."""
+    warm_s, round_s = arguments.warm_up * 60.0, arguments.every * 60.0
+    found = growth(held, warm_s, round_s)
+    tell(found, warm_s, round_s)
+    grown = grew(found)
+    console.print(f"grew by more than {MOST_GROWTH} % an hour: {', '.join(grown) or 'none'}")
+    return grown
 
 
 def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:
@@ -255,15 +248,24 @@ def _until(so: Callable[[], bool], limit_s: float, what: str) -> None:
         sleep(1.0)
 
 
+def _positive(text: str) -> float:
+    if not 0 < (value := float(text)) < inf:
+        raise ArgumentTypeError(f"{text}: takes a number above 0")
+    return value
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m e2e.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0, help="for how long")
+    parser.add_argument("--minutes", type=_positive, default=60.0, help="for how long")
     parser.add_argument("--warm-up", type=float, default=30.0, help="minutes not judged, while caches are filled")
-    parser.add_argument("--rate", type=float, default=20.0, help="questions a second")
+    parser.add_argument("--rate", type=_positive, default=20.0, help="questions a second")
     parser.add_argument("--nodes", type=int, default=30, help="of the cluster")
-    parser.add_argument("--every", type=float, default=5.0, help="minutes between rounds of scheduled commands")
+    parser.add_argument("--every", type=_positive, default=5.0, help="minutes between rounds of scheduled commands")
     parser.add_argument(
         "--samples", type=Path, default=Path("soak.csv"), help="file for what each process held, ten times a second"
+    )
+    parser.add_argument(
+        "--judge", type=Path, help="soak nothing: judge memory again by such a file, as with another --warm-up"
     )
     parser.add_argument("--spark", action="store_true", help="let Spark tell minutes as they grow")
     return parser

@@ -1,13 +1,17 @@
-"""Memory: how much processes hold while they run, and how surely it grows. Kernel but for `resident` and `Samples`."""
+"""Memory: how much processes hold, and how surely it grows. Kernel but for `resident`, `Samples`, `held_in`."""
 
 import csv
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+
+from e2e.soak.errors import SoakFailed
 
 Floats = NDArray[np.float64]
 PAGE = 4096
@@ -35,29 +39,71 @@ def resident(pid: int) -> tuple[int, int]:
     return held * PAGE, of_files * PAGE
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one process held, when."""
+
+    at_s: Floats
+    """(n,) seconds since the first look, rising."""
+    bytes: Floats
+    """(n,) resident; 0 where the process was gone."""
+
+    def since(self, at_s: float) -> Self:
+        """What was looked at from then on."""
+        later = self.at_s >= at_s
+        return type(self)(self.at_s[later], self.bytes[later])
+
+    def there(self) -> Self:
+        """What was looked at while the process was there."""
+        return type(self)(self.at_s[self.bytes > 0], self.bytes[self.bytes > 0])
+
+
+COLUMNS = ("process", "seconds", "resident_bytes", "file_bytes")
+
+
 @dataclass
 class Samples:
-    """What each process held, when.
+    """What each process held, when; also written down as it is looked at.
 
     Args:
         told: where each sample is written, as comma-separated values.
     """
 
     told: TextIO
-    at_s: dict[str, list[float]] = field(default_factory=dict)
-    held: dict[str, list[float]] = field(default_factory=dict)
+    taken: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self._rows = csv.writer(self.told, lineterminator="\n")
-        self._rows.writerow(("process", "seconds", "resident_bytes", "file_bytes"))
+        self._rows.writerow(COLUMNS)
 
     def take(self, since_s: float, pids: Mapping[str, int]) -> None:
         """Look at each process once."""
         for name, pid in pids.items():
             held, of_files = resident(pid)
-            self.at_s.setdefault(name, []).append(since_s)
-            self.held.setdefault(name, []).append(float(held))
+            self.taken[name].append((since_s, float(held)))
             self._rows.writerow((name, f"{since_s:.2f}", held, of_files))
+
+    def held(self) -> dict[str, Held]:
+        """By process."""
+        return {name: Held(*np.array(pairs).T) for name, pairs in self.taken.items()}
+
+
+def held_in(file: Path) -> dict[str, Held]:
+    """What each process held, from a file that `Samples` wrote; a line that was cut short is left out.
+
+    Raises:
+        SoakFailed: the file cannot be read or holds no samples.
+    """
+    try:
+        rows = pl.read_csv(file, schema_overrides={"seconds": pl.Float64, "resident_bytes": pl.Float64})
+        whole = rows.select(COLUMNS).drop_nulls().sort("seconds", maintain_order=True)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SoakFailed(f"no samples of a soak in {file}: {error}") from error
+    by_process = whole.partition_by("process", as_dict=True)
+    return {
+        str(name): Held(one["seconds"].to_numpy(), one["resident_bytes"].to_numpy())
+        for (name,), one in by_process.items()
+    }
 
 
 def least(seconds: Floats, held: Floats, of_s: float) -> tuple[Floats, Floats]:
