@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-console = Console(highlight=False, markup=False)
-"""No markup: what is printed may come from records."""
-complaints = Console(stderr=True, highlight=False)
+console = Console(highlight=False, markup=False, emoji=False)
+"""No markup and no emoji: what is printed may come from records, and a name may hold `:key:`."""
+complaints = Console(stderr=True, highlight=False, emoji=False)
 MOST_WHOLE = 24
 """Letters of a word that is not folded in a table of amounts, however narrow the terminal."""
 
@@ -60,12 +61,12 @@ def printable(told: str) -> str:
 @contextmanager
 def steps(what: str) -> Iterator[Callable[[str], None]]:
     """Show what is being done while working; in a log a line for each step that is told."""
-    with console.status(what) as status:
+    with console.status(Text(what)) as status:
 
         def tell(step: str) -> None:
             if not console.is_terminal:
                 complaints.print(step, markup=False, soft_wrap=True)
-            status.update(step)
+            status.update(Text(step))
 
         tell(what)
         yield tell
@@ -91,6 +92,6 @@ class Bar:
 @contextmanager
 def bar(what: str) -> Iterator[Bar]:
     """Show a bar while working."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         yield Bar(progress, progress.add_task(what, total=None))

@@ -130,7 +130,7 @@ def _keep_good(jars: Sequence[Jar], source: Path, target: Path) -> None:
 
 def main() -> int:
     """Fetch the jars, say how it goes, and exit 1 with one message when it fails."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, emoji=False)
     try:
         paths = fetch_jars(lambda done, total, name: console.print(f"jars {done}/{total}: {name}"))
     except FetchFailed as error:

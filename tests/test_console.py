@@ -1,8 +1,11 @@
 """Console: in a log, work of some length says where it is."""
 
-import pytest
+from io import StringIO
 
-from cohabit.console import steps
+import pytest
+from rich.console import Console
+
+from cohabit.console import bar, console, show_amounts, show_error, show_names, show_table, steps
 
 
 def test_in_a_log_each_step_is_a_line_beside_the_results(capsys: pytest.CaptureFixture[str]) -> None:
@@ -13,3 +16,29 @@ def test_in_a_log_each_step_is_a_line_beside_the_results(capsys: pytest.CaptureF
     told = capsys.readouterr()
     assert told.err == "evaluating\ntomorrow: split 1 of 3 [of all]\ntraining\n"
     assert told.out == ""
+
+
+def test_a_name_is_told_as_it_is_though_a_piece_of_it_names_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "shop:key:7"
+    for show in (show_table, show_names, show_amounts):
+        show("apps :bug:", ("app :fire:", "cores"), [(name, "2")])
+    console.print(name)
+    show_error(ValueError(name))
+    with steps("reading") as tell:
+        tell(name)
+
+    told = capsys.readouterr()
+    assert (told.out.count(name), told.out.count(":bug:"), told.out.count(":fire:")) == (4, 3, 3)
+    assert told.err.count(name) == 2
+
+
+def test_what_is_told_on_a_terminal_while_working_is_no_markup_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown_there = StringIO()
+    terminal = Console(file=shown_there, width=200, force_terminal=True, force_interactive=True, _environ={})
+    monkeypatch.setattr("cohabit.console.console", terminal)
+    name = "shop[/red]:key:7"
+    with steps(name) as tell:
+        tell(name)
+    with bar(name) as shown:
+        shown.tell(name, 1, 2)
+    assert shown_there.getvalue().count(name) >= 2
