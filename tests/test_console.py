@@ -1,11 +1,13 @@
-"""Console: in a log, work of some length says where it is."""
+"""Console: names are shown as they are, and work of some length says where it is, in a log too."""
 
-from io import StringIO
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
-from rich.console import Console
 
-from cohabit.console import bar, console, show_amounts, show_error, show_names, show_table, steps
+from cohabit.console import console, show_amounts, show_error, show_names, show_table, steps
 
 
 def test_in_a_log_each_step_is_a_line_beside_the_results(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,13 +34,21 @@ def test_a_name_is_told_as_it_is_though_a_piece_of_it_names_a_picture(capsys: py
     assert told.err.count(name) == 2
 
 
-def test_what_is_told_on_a_terminal_while_working_is_no_markup_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown_there = StringIO()
-    terminal = Console(file=shown_there, width=200, force_terminal=True, force_interactive=True, _environ={})
-    monkeypatch.setattr("cohabit.console.console", terminal)
-    name = "shop[/red]:key:7"
-    with steps(name) as tell:
-        tell(name)
-    with bar(name) as shown:
-        shown.tell(name, 1, 2)
-    assert shown_there.getvalue().count(name) >= 2
+WORKING = """
+from cohabit.console import bar, steps
+name = "shop[/red]:key:7"
+with steps(name) as tell:
+    tell(name)
+with bar(name) as shown:
+    shown.tell(name, 1, 2)
+"""
+
+
+def test_what_is_told_on_a_terminal_while_working_is_no_markup_either() -> None:
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    subprocess.run([sys.executable, "-c", WORKING], stdout=theirs, env=env, check=True, timeout=60)
+    os.close(theirs)
+    told = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert told.count(b"shop[/red]:key:7") >= 2
