@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from cohabit.budget_commands import budget_app
-from cohabit.command_line import LakeOption, settings, told_plainly
+from cohabit.command_line import LakeOption, flowing, settings, told_plainly
 from cohabit.console import console
 from cohabit.ledger_commands import ledger_app
 from cohabit.quote_commands import quote_app
 
 bill_app = typer.Typer(
     no_args_is_help=True,
-    help="""Meter what containers reserve and use, price it, and close months that add up.
+    help=flowing("""Meter what containers reserve and use, price it, and close months that add up.
 
     Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Daily:
     [bold]judge[/]. Each month: [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line, [bold]quote[/] a
     container.
-    """,
+    """),
     rich_markup_mode="rich",
 )
 bill_app.add_typer(ledger_app)

@@ -1,6 +1,7 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from cohabit.backup_commands import backup_app
 from cohabit.bill_commands import bill_app
-from cohabit.command_line import MOST_ROWS, LakeOption, settings, told_plainly
+from cohabit.command_line import MOST_ROWS, LakeOption, flowing, settings, told_plainly
 from cohabit.config_commands import config_app
 from cohabit.doctor_commands import doctor_app
 from cohabit.lake_commands import lake_app
@@ -22,7 +23,7 @@ from cohabit.token_commands import token_app
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="""Who slows whom down on a shared node, how much, and where the next container should go.
+    help=flowing("""Who slows whom down on a shared node, how much, and where the next container should go.
 
     The main job, step by step, each usable alone: [bold]broker[/] or your own Kafka, [bold]simulate[/] and
     [bold]replay[/] or your own metrics, then [bold]ingest[/] -> [bold]features[/] -> [bold]evaluate[/] /
@@ -30,7 +31,7 @@ app = typer.Typer(
 
     Settings are COHABIT_* variables, two underscores for a branch: COHABIT_LAKE=/data/lake,
     COHABIT_KAFKA__BOOTSTRAP=kafka:9092. Options go before them.
-    """,
+    """),
     rich_markup_mode="rich",
     epilog="Start with: cohabit demo",
 )
@@ -66,6 +67,21 @@ Until = Annotated[
     ),
 ]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"cohabit {version('cohabit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

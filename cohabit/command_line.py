@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 from functools import wraps
+from inspect import cleandoc
 from math import isfinite
 from typing import Annotated, ParamSpec, TypeVar
 
@@ -30,7 +31,7 @@ OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the errors that our packages raise into one red line and exit code 1."""
+    """Turn the errors that our packages raise into one red line and exit code 1; its help fits terminals."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -52,7 +53,13 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
             show_error(UnusablePath(error))
             raise typer.Exit(1) from error
 
+    run.__doc__ = flowing(command.__doc__ or "")
     return run
+
+
+def flowing(text: str) -> str:
+    """Help with each paragraph on one line: typer keeps line breaks of all but the first, whatever the width."""
+    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in cleandoc(text).split("\n\n"))
 
 
 def _refuse_endless(options: Mapping[str, object]) -> None:

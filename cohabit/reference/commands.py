@@ -17,7 +17,8 @@ def commands_page(app: typer.Typer) -> str:
     """The reference of the command line."""
     about = (
         "Every command, from the command line itself; `cohabit COMMAND --help` tells the same. Where an option names a "
-        "variable, that is what counts when it is left out. `make reference` writes this page."
+        "variable, that is what counts when it is left out. `cohabit --version` tells which version is installed. "
+        "`make reference` writes this page."
     )
     root = typer.main.get_command(app)
     return page("Commands", about, (_section(" ".join(path), of) for path, of in commands(root)))
