@@ -1,4 +1,4 @@
-"""`cohabit doctor`: look whether what runs does what it should. scheduler."""
+"""`cohabit doctor`: look whether what runs does what it should."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
