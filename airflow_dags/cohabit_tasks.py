@@ -22,8 +22,8 @@ from airflow.sdk import DAG, Context, CronDataIntervalTimetable, TriggerRule, Va
 from cohabit_commands import LIGHT, NOT_CLOSED, Command, bash_line
 
 SINCE = os.environ.get("COHABIT_DAGS_SINCE") or None
-RETRY = timedelta(seconds=float(os.environ.get("COHABIT_DAGS_RETRY_S", "300")))
-ASK_S = float(os.environ.get("COHABIT_DAGS_ASK_S", "600"))
+RETRY = timedelta(seconds=float(os.environ.get("COHABIT_DAGS_RETRY_S") or 300))
+ASK_S = float(os.environ.get("COHABIT_DAGS_ASK_S") or 600)
 LONGEST_RETRY = timedelta(hours=1)
 PATIENCE = timedelta(weeks=3)
 WEBHOOK_S = 10.0

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,3 +98,11 @@ def test_airflow_fills_in_the_interval_and_quotes_what_variables_hold(tasks: dic
     assert words["cohabit_backups.verify"] == ["backup", "verify", "/cohabit_backups of 'ours'/2026-03-03"]
     kept = ["--before", "2026-03-03", "--keep-days", "800", "--yes"]
     assert words["cohabit_retention.expire"] == ["lake", "expire", *kept]
+
+
+def test_what_is_set_to_nothing_counts_as_left_out(tmp_path: Path) -> None:
+    installed()
+    told = read(tmp_path, dict.fromkeys(("COHABIT_DAGS_SINCE", "COHABIT_DAGS_RETRY_S", "COHABIT_DAGS_ASK_S"), ""))
+
+    assert (told["errors"], told["dags"].keys() >= CATCHING_UP) == ({}, True)
+    assert not any(dag["catchup"] for dag in told["dags"].values())
