@@ -34,20 +34,20 @@ laws: $(JARS) ## property tests by 1,000 new examples each instead of the same 3
 	COHABIT_TEST_PROFILE=laws $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m hypothesis
 
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
-	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
-	PYTHONPATH=$(CURDIR) $(BIN)/python tests/ingest/live_rounds.py --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.ingest.rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.ingest.live_rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 
 e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n and MOVES=n for fewer; needs Go on PATH
-	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES))
+	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES))
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
-	PYTHONPATH=$(CURDIR):tests/deploying $(BIN)/python tests/deploying/rendered.py
+	$(BIN)/python -m tests.deploying.rendered
 
 e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
-	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+	$(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 e2e-airflow: $(STAMP) ## a real Airflow runs every DAG on a small site, with commands killed mid-way; some ten minutes
-	PYTHONPATH=$(CURDIR) $(BIN)/python -m e2e.airflow
+	$(BIN)/python -m e2e.airflow
 
 search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
 	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))
@@ -56,13 +56,13 @@ backtest: $(STAMP) ## the closed loop under all laws, and measured pairs where B
 	scripts/backtest.sh $(BIN)/cohabit $(or $(OUT),backtest)
 
 soak: $(JARS) ## a live cluster is landed, served, proposed for and billed for MINUTES=60; memory, errors, answer times; samples in soak.csv
-	PYTHONPATH=. $(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),60)
+	$(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),60)
 
 fuzz: $(STAMP) ## feed broken input to everything that reads any; MINUTES=n (30), SEED=n
-	PYTHONPATH=. $(BIN)/python tests/fuzz.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
 
 fuzz-decode: $(STAMP) ## decode a million broken messages of all formats; MESSAGES=n for fewer
-	PYTHONPATH=.:tests/ingest $(BIN)/python tests/ingest/mutations.py $(or $(MESSAGES),1000000)
+	$(BIN)/python -m tests.ingest.mutations $(or $(MESSAGES),1000000)
 
 check: $(STAMP) ## format, lint, types, imports
 	$(BIN)/ruff format --check .

@@ -17,16 +17,15 @@ trap leave EXIT
 
 echo "building the wheel, a tiny bundle and a snapshot" >&2
 "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" "$root" >"$work/build.log"
-PYTHONPATH="$root:$root/tests/advisor" "$bin/python" - "$work" <<'PYTHON'
+PYTHONPATH="$root" "$bin/python" - "$work" <<'PYTHON'
 import sys
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 
-from clusters import snapshot, trained, write
-
 from advisor.snapshot import publish
 from models.registry import Registry
+from tests.advisor.clusters import snapshot, trained, write
 
 work = Path(sys.argv[1])
 write(trained(), work / "registry" / "tiny")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from postgres_server import NewDatabase, running_postgres
 
 from ingest.broker import Broker, create_topics, running_broker
 from ingest.topics import Topic
+from tests.advisor.postgres_server import NewDatabase, running_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

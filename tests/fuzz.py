@@ -1,6 +1,6 @@
 """Fuzz: everything that reads input from outside is fed broken input, and nothing but errors of ours may come out.
 
-`python tests/fuzz.py --minutes 30 --seed 1` goes round all targets until the time is over, each as long as the others;
+`python -m tests.fuzz --minutes 30 --seed 1` goes round all targets until the time is over, each as long as the others;
 `--target NAME` takes some, and `--repeat HEX`, or a file that holds it, feeds one input again. Exit 1 where anything
 else came out, an input took longer than attempt.MOST_S of the processor, or more memory than attempt.MOST_MIB.
 """
@@ -24,8 +24,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from attempt import Crash
-    from target import Target
+    from tests.fuzzing.attempt import Crash
+    from tests.fuzzing.target import Target
 
 ROOT = Path(__file__).parents[1]
 TURN_S = 1.0
@@ -65,7 +65,7 @@ def fuzz(targets: Collection["Target"], minutes: float, seed: int, last: Path) -
         seed: of what is fed.
         last: a file that holds the target and the input at hand, for whoever finds this process dead.
     """
-    from attempt import broken_inputs
+    from tests.fuzzing.attempt import broken_inputs
 
     tallies = [Tally(target, broken_inputs(target, seed)) for target in targets]
     start_s = said_s = monotonic()
@@ -86,7 +86,7 @@ def fuzz(targets: Collection["Target"], minutes: float, seed: int, last: Path) -
 
 
 def _turn(tally: Tally, seed: int, last: Path) -> None:
-    from attempt import Crash, attempt
+    from tests.fuzzing.attempt import Crash, attempt
 
     until_s = monotonic() + TURN_S
     while monotonic() < until_s:
@@ -109,12 +109,12 @@ def _tell(name: str, crash: "Crash", seed: int) -> None:
         path.write_text(shown)
         shown = str(path)
     _say(f"\nCRASH of {name} (seed {seed}): {crash.what}\n{crash.trace}")
-    _say(f"again: python tests/fuzz.py --target '{name}' --repeat {shown}")
+    _say(f"again: python -m tests.fuzz --target '{name}' --repeat {shown}")
 
 
 def repeat(target: "Target", told: str) -> bool:
     """Feed one input again, in hexadecimal digits or a file of them; whether it does not crash."""
-    from attempt import Crash, attempt
+    from tests.fuzzing.attempt import Crash, attempt
 
     found = attempt(target, bytes.fromhex(Path(told).read_text() if told.endswith(".hex") else told))
     _say(f"{found.what}\n{found.trace}" if isinstance(found, Crash) else found)
@@ -138,7 +138,8 @@ def _asked() -> Namespace:
 def _run(asked: Namespace, folder: Path, left: Collection[str], minutes: float) -> bool:
     """Do what is asked in this process, but for the targets that are left out."""
     import structlog
-    from targets import all_targets
+
+    from tests.fuzzing.targets import all_targets
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     logging.disable()
@@ -155,8 +156,8 @@ def _run(asked: Namespace, folder: Path, left: Collection[str], minutes: float) 
 
 def main() -> bool:
     """Do what is asked in a process of its own, and in another one where that dies; whether all is well."""
-    from attempt import Crash
-    from target import in_memory
+    from tests.fuzzing.attempt import Crash
+    from tests.fuzzing.target import in_memory
 
     asked, until_s, dead = _asked(), monotonic(), list[str]()
     until_s += 60 * asked.minutes

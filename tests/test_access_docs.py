@@ -6,14 +6,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import BIN, environment, run
 from prometheus_client import CollectorRegistry
-from running import fill
 
 from advisor.api.app import create_app
 from advisor.api.roles import roles_of
 from advisor.serving import Serving
 from models.registry import Registry
+from tests.advisor.commands import BIN, environment, run
+from tests.advisor.running import fill
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from commands import BIN, environment
-from running import ASKED, fill, until_ready
 
 from advisor.advised import read_advised
+from tests.advisor.commands import BIN, environment
+from tests.advisor.running import ASKED, fill, until_ready
 
 UID = json.dumps({**json.loads(ASKED), "Pod": {"metadata": {"labels": {"app": "web"}, "uid": "u1"}}}).encode()
 

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from billed import START_US
-from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
-from offices import Bureau, mixed
 from sqlalchemy import Engine, select
 
 from advisor.audit import Entry
@@ -28,6 +24,10 @@ from cohabit.focus_export import export_focus
 from cohabit.statements import write_statement
 from features.tables import TABLES
 from ingest.lake import Lake
+from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.pricing.billed import START_US
+from tests.proposals.offices import Bureau, mixed
 
 ENTRY = Entry(0, "ann", "finance", "x", "y", "done", "r")
 FOLDERS = ("lines", "plans", "registry", "lake")

@@ -15,7 +15,6 @@ from urllib.request import urlopen
 import orjson
 import pytest
 import structlog
-from collecting import full_collections
 from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
@@ -32,6 +31,7 @@ from ingest.kafka_source import ConsumerSettings
 from ingest.lake import Lake
 from ingest.producer import Sender
 from ingest.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
+from tests.advisor.collecting import full_collections
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data_samples"

@@ -14,7 +14,6 @@ from typing import get_args
 import msgspec
 import pyarrow as pa
 import pytest
-from made import plan, step
 from pydantic import BaseModel
 
 from advisor import newcomers, scoring
@@ -37,6 +36,7 @@ from models.history import Event
 from models.manifest import Manifest
 from models.stability import Reference
 from models.verdict import Verdict
+from tests.proposals.made import plan, step
 
 GOLDEN = Path(__file__).parent / "golden"
 

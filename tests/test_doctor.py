@@ -16,7 +16,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from running import fill, served, until_ready
 from typer.testing import CliRunner
 
 from cohabit.cli import app
@@ -32,6 +31,7 @@ from cohabit.doctor_reply import (
     unknown_node_finding,
 )
 from cohabit.errors import BadOption
+from tests.advisor.running import fill, served, until_ready
 
 GOOD = {
     "urlPrefix": "http://127.0.0.1:8081/extender",

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from lakes import derived_lake
 
 from e2e.airflow.errors import NeverCame
 from e2e.airflow.killing import differing, killed, measured, models_of, tables_of
@@ -13,6 +12,7 @@ from e2e.airflow.running import Ran, Task
 from e2e.airflow.site import Site, until
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
+from tests.models.lakes import derived_lake
 
 ROOT = Path(__file__).parent.parent
 WORK = "while True: pass"

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 import pytest
-from lakes import derived_lake
 
 from cohabit import evaluation_tables
 from cohabit.command_line import FOLDS_DIFFER
@@ -26,6 +25,7 @@ from models.evaluate import Estimate
 from models.learn import OURS
 from models.questions import Depth
 from models.train import TrainConfig
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=9, per_node=8, hours=2.0, seed=4, law="queueing")
 QUICK = Thoroughness(TrainConfig(rounds=20, spread_rounds=10, folds=2), Depth(2, 2, 2), resamples=20)

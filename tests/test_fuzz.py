@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import structlog
-from attempt import ACCEPTED, Crash, attempt, broken_inputs
-from target import Target, in_memory
-from targets import all_targets
+
+from tests.fuzzing.attempt import ACCEPTED, Crash, attempt, broken_inputs
+from tests.fuzzing.target import Target, in_memory
+from tests.fuzzing.targets import all_targets
 
 EACH = 100
 READERS = {

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lakes import derived_lake
 from typer.testing import CliRunner, Result
 
 from cohabit.cli import app
@@ -36,6 +35,7 @@ from models.history import HISTORY, events
 from models.registry import Registry, trained_name
 from models.signing import make_keys
 from models.train import TrainConfig
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=4.0, seed=4, law="queueing")
 EFFORT = Effort(TrainConfig(rounds=40, learning_rate=0.1, folds=2))

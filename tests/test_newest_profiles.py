@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from lakes import derived_lake
 
 from cohabit.refreshing import NewestProfiles
 from features.profiles import newest
 from features.tables import TABLES
 from ingest.lake import Lake
 from ingest.simulator.run import Plan
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=4, apps=4, per_node=5, hours=3.0, seed=3)
 KEY = [("cluster", "ascending"), ("app", "ascending"), ("platform", "ascending"), ("as_of", "ascending")]

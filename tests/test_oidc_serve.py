@@ -10,9 +10,9 @@ from time import time_ns
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from commands import BIN, environment, run
-from issuers import LittleIssuer, ec_key, public_jwk, running_issuer, token
-from running import fill
+from tests.advisor.commands import BIN, environment, run
+from tests.advisor.issuers import LittleIssuer, ec_key, public_jwk, running_issuer, token
+from tests.advisor.running import fill
 
 
 def now_s() -> int:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lakes import derived_lake
 from typer.testing import CliRunner
 
 from advisor.margins import served_margins
@@ -23,6 +22,7 @@ from models.errors import NothingToFollow
 from models.manifest import EntryMargins, Manifest
 from models.registry import Registry
 from models.train import TrainConfig
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=2.0, seed=4, law="queueing")
 EFFORT = Effort(TrainConfig(rounds=10, learning_rate=0.1, folds=2))

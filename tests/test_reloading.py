@@ -6,14 +6,14 @@ from threading import get_ident
 from time import sleep
 from typing import ClassVar
 
-from collecting import full_collections
 from prometheus_client import CollectorRegistry
-from running import fill
 
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.reloading import keep_fresh
 from models.registry import Registry
+from tests.advisor.collecting import full_collections
+from tests.advisor.running import fill
 
 
 def test_a_snapshot_is_taken_up_where_counts_cannot_be_written(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from lakes import derived_lake
 from typer.testing import CliRunner
 
 from cohabit.cli import app
@@ -22,6 +21,7 @@ from models.bundle import read_bundle
 from models.questions import Depth
 from models.registry import Registry
 from models.train import TrainConfig
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=2.0, seed=4, law="queueing")
 KEPT, JUDGED = 300, 900

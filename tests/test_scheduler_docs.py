@@ -14,7 +14,6 @@ import pytest
 import yaml
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from running import fill, served, until_ready
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.roles import roles_of
@@ -24,6 +23,7 @@ from advisor.serving import Serving
 from cohabit.doctor_config import configured
 from cohabit.doctor_scheduler import REMEDIES
 from models.registry import Registry
+from tests.advisor.running import fill, served, until_ready
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "scheduler.md").read_text()

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
-from running import fill
 from typer.testing import CliRunner
 
 from cohabit.cli import app
 from cohabit.errors import BadSettings, UnusableCertificates
 from cohabit.listening import Certificates, secured_by
 from cohabit.settings import read_settings
+from tests.advisor.running import fill
 
 BODY = b'{"Pod": {"metadata": {"labels": {"app": "web"}}}, "NodeNames": ["n0", "n1"]}'
 

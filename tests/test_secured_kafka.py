@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import trustme
-from commands import run
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from kafka import KafkaAdminClient
 from kafka.admin import UserScramCredentialUpsertion
@@ -19,6 +18,7 @@ from ingest.broker import HOST, Broker, free_ports, running_broker
 from ingest.brokers import Brokers, Protocol, for_python, for_spark
 from ingest.connect import connect
 from ingest.lake import Lake
+from tests.advisor.commands import run
 
 pytestmark = pytest.mark.slow
 

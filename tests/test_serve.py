@@ -15,12 +15,12 @@ from time import monotonic, time_ns
 
 import orjson
 import pytest
-from clusters import snapshot, trained, write
 
 from advisor.snapshot import publish
 from cohabit.errors import NoFreePort
 from cohabit.listening import HOST, LAST_PORT, PORTS_TRIED, free_socket
 from models.registry import Registry
+from tests.advisor.clusters import snapshot, trained, write
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
-from sampled import placement_messages, sample_messages
 from typer.testing import CliRunner
 
 import advisor.served
@@ -35,6 +34,7 @@ from ingest.metrics import IngestMetrics
 from ingest.simulator.messages import Faults
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
+from tests.features.sampled import placement_messages, sample_messages
 
 PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=7, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
 APPS = [Newcomer("app-000"), Newcomer("app-001", best_effort=True), Newcomer("never-seen")]

@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import pytest
-from commands import BIN, environment
+
+from tests.advisor.commands import BIN, environment
 
 pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).parent.parent / "docs" / "tutorial.md").read_text()

@@ -17,8 +17,6 @@ from urllib.request import urlopen
 
 import pytest
 from prometheus_client import CollectorRegistry
-from running import fill, until_ready
-from steered import lease
 
 from advisor.api.bookings import LONGEST_US, told_of
 from advisor.booking import Booked
@@ -30,6 +28,8 @@ from cohabit.listening import free_socket
 from cohabit.peers import Peers, others
 from cohabit.settings import read_settings
 from cohabit.tabling import NICENESS
+from tests.advisor.running import fill, until_ready
+from tests.advisor.steered import lease
 
 pytestmark = pytest.mark.slow
 

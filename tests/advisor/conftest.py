@@ -4,9 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from clusters import trained, write
 from fastapi.testclient import TestClient
-from processes import STATES, Process, new_process, process_in
 
 from advisor.api.app import create_scheduler_app
 from advisor.margins import served_margins
@@ -17,6 +15,8 @@ from features.catalog import catalogue_hash
 from models.bundle import load_bundle
 from models.placement import Placement
 from models.predictor import open_predictor
+from tests.advisor.clusters import trained, write
+from tests.advisor.processes import STATES, Process, new_process, process_in
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from bill_offices import NODES
-from clusters import snapshot
-
 from advisor.snapshot import Snapshot
+from tests.advisor.clusters import snapshot
+from tests.ledger.bill_offices import NODES
 
 
 def neighbourhood(as_of_us: int | None = None) -> Snapshot:

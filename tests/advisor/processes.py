@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from clusters import NOW_US, TEAMS, snapshot
 from prometheus_client import CollectorRegistry
 
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
 from features.catalog import EXPECTED
 from models.registry import Registry
+from tests.advisor.clusters import NOW_US, TEAMS, snapshot
 
 STATES = ("nothing", "no_bundle", "no_snapshot", "stale", "model", "last_good")
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from time import monotonic, time_ns
 from urllib.request import urlopen
 
-from clusters import snapshot, trained, write
-
 from advisor.snapshot import publish
 from models.registry import Registry
+from tests.advisor.clusters import snapshot, trained, write
 
 
 @dataclass(frozen=True)

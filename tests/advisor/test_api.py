@@ -4,10 +4,8 @@ import math
 from typing import Any
 
 import pytest
-from clusters import snapshot
 from fastapi import APIRouter, WebSocket
 from fastapi.testclient import TestClient
-from processes import Process
 from starlette.responses import PlainTextResponse
 
 from advisor.api.app import MAX_BODY_BYTES, assembled, create_app, create_scheduler_app
@@ -16,6 +14,8 @@ from advisor.api.scores import MOST_HARMED
 from advisor.errors import RouteWithoutRole
 from advisor.prioritizing import Prioritizer
 from features.catalog import NAMES
+from tests.advisor.clusters import snapshot
+from tests.advisor.processes import Process
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import NOW_US, TEAMS, emptied, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.catalog import EXPECTED, NAMES
+from tests.advisor.clusters import NOW_US, TEAMS, emptied, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 UNTOLD = np.full(len(NAMES), np.nan)

@@ -8,10 +8,10 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 import pytest
-from running import ASKED, Running, fill, running, until_ready
 
 from advisor.api.app import MAX_BODY_BYTES, MAX_SCHEDULER_BODY_BYTES
 from advisor.api.limits import BODY_S
+from tests.advisor.running import ASKED, Running, fill, running, until_ready
 
 LEVELS = 100_000
 SOON_S = 2.0

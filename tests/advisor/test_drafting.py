@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import NOW_US, snapshot
-from diagnoses import diagnosis, suspect
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +23,8 @@ from advisor.remedies.remedy import MOVES
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES
+from tests.advisor.clusters import NOW_US, snapshot
+from tests.advisor.diagnoses import diagnosis, suspect
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 same_fixture = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

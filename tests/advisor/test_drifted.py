@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import snapshot
 from fastapi.testclient import TestClient
-from processes import Process
 
 from advisor.api.app import create_app
 from advisor.newcomers import Newcomer, NewcomerClass
@@ -19,6 +17,8 @@ from features.catalog import FEATURE_NAMES, PRESSURES
 from models.drift_status import STATUS, DriftStatus, State, write_status
 from models.errors import WrongFeatures
 from models.load_aware import HARM, LoadAware
+from tests.advisor.clusters import snapshot
+from tests.advisor.processes import Process
 
 NODES = tuple(f"n{i}" for i in range(6))
 WEB = Newcomer("web")

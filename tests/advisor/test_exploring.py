@@ -12,12 +12,10 @@ from threading import Event
 import msgspec
 import numpy as np
 import pytest
-from clusters import NOW_US, snapshot
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from processes import Process
 from structlog.testing import capture_logs
 
 from advisor.advised import MOST_WAITING, Advised, Explorer, read_advised
@@ -27,6 +25,8 @@ from advisor.kept_lines import KeptLines
 from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from cohabit.tabling import Tabling
+from tests.advisor.clusters import NOW_US, snapshot
+from tests.advisor.processes import Process
 
 SIZES = st.integers(1, 12)
 COSTS = SIZES.flatmap(lambda k: arrays(np.float64, k, elements=st.floats(0, 3) | st.just(np.nan)))

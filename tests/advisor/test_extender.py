@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import METADATA, NODE_NAMES, POD, or_null, without_name
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from processes import STATES, Process
 from starlette.types import Message
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, assembled, create_scheduler_app
 from advisor.api.extender import extender_routes
 from advisor.prioritizing import Prioritizer
+from tests.advisor.drawn import METADATA, NODE_NAMES, POD, or_null, without_name
+from tests.advisor.processes import STATES, Process
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = "/extender/prioritize"

@@ -11,9 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from processes import Process
 from prometheus_client import CollectorRegistry
-from steered import lease
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.bookings import told_of
@@ -29,6 +27,8 @@ from cohabit.tabling import Tabling
 from e2e.volcano.clients import Understood
 from e2e.volcano.replies import holds, request
 from e2e.volcano.twin import filter_result
+from tests.advisor.processes import Process
+from tests.advisor.steered import lease
 
 NODES = [f"n{i}" for i in range(6)]
 CLASSES = (NewcomerClass("web", False), NewcomerClass("web", True))

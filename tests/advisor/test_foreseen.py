@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from clusters import PLATFORMS, snapshot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from advisor.reassign.tuning import MIXES, Tuning, counted
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from models.choice import Choice
+from tests.advisor.clusters import PLATFORMS, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 same_fixture = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,11 +9,9 @@ from secrets import token_bytes
 
 import anyio
 import pytest
-from diagnoses import FOUND, diagnosis
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from processes import Process
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, event
 from starlette.responses import PlainTextResponse
@@ -38,6 +36,8 @@ from advisor.store import migrate, open_store
 from advisor.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
 from advisor.tokens import ROLES, Shown, TokenRole, new_token
 from models.registry import Registry
+from tests.advisor.diagnoses import FOUND, diagnosis
+from tests.advisor.processes import Process
 
 DAY_US = 86_400 * 10**6
 NOWHERE = Path("nowhere")

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from msgspec import Raw
 from numpy.typing import NDArray
-from processes import Process
 
 from advisor import groups as grouping
 from advisor.api.extender import offer_of
@@ -24,6 +22,8 @@ from advisor.groups import ELSEWHERE, KEPT_US, MOST_LOST, Groups, packed, spread
 from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from cohabit.tabling import Tabling
+from tests.advisor.clusters import snapshot
+from tests.advisor.processes import Process
 
 Ints = NDArray[np.int64]
 points = arrays(np.int64, 12, elements=st.integers(0, 10))

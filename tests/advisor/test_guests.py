@@ -7,9 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from clusters import snapshot
 from fastapi.testclient import TestClient
-from processes import Process
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
@@ -20,6 +18,8 @@ from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from advisor.serving import Serving
 from cohabit.tabling import Tabling
+from tests.advisor.clusters import snapshot
+from tests.advisor.processes import Process
 
 WEB = NewcomerClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))

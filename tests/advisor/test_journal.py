@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from full_disk import no_room_beyond
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -15,6 +14,7 @@ from structlog.testing import capture_logs
 from advisor import journal as journals
 from advisor.journal import Coming, Counted, Journal, News
 from advisor.newcomers import NewcomerClass
+from tests.advisor.full_disk import no_room_beyond
 
 WEB = NewcomerClass("web", False)
 WORKERS = 3

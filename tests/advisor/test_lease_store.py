@@ -9,7 +9,6 @@ from time import monotonic, sleep
 import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, event, text
-from steered import lease
 
 from advisor import lease_store
 from advisor.lease_store import add_leases, open_leases, withdraw
@@ -17,6 +16,7 @@ from advisor.leases import Leases
 from advisor.steering import Lease
 from advisor.store import migrate, open_store, writing
 from cohabit.lease_reading import LeaseReading
+from tests.advisor.steered import lease
 
 WITHIN_S = 20.0
 

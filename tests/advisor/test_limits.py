@@ -14,14 +14,11 @@ from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
 import pytest
-from clusters import snapshot
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import Process
 from prometheus_client import CollectorRegistry
 from prometheus_client import Counter as Counted
-from running import ASKED, fill, served, until_ready
 from sqlalchemy import Engine
 from starlette.requests import Request
 from starlette.types import Message
@@ -38,6 +35,9 @@ from advisor.refusals import Refusals
 from advisor.snapshot import publish
 from advisor.store import migrate, open_store
 from advisor.token_store import Doer, create_token
+from tests.advisor.clusters import snapshot
+from tests.advisor.processes import Process
+from tests.advisor.running import ASKED, fill, served, until_ready
 
 S = 10**6
 

@@ -15,19 +15,6 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from hypothesis import given
 from hypothesis import strategies as st
-from issuers import (
-    DISCOVERY,
-    Json,
-    LittleIssuer,
-    coded,
-    ec_key,
-    ed_key,
-    public_jwk,
-    rsa_key,
-    running_issuer,
-    token,
-)
-from processes import Process
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine
 from structlog.testing import capture_logs
@@ -51,6 +38,19 @@ from advisor.oidc import LEEWAY_S, Judged, Key, Rules, judge, read_keys
 from advisor.refusals import Refusals
 from advisor.store import migrate, open_store
 from advisor.tokens import MOST_SIGNED_CHARS, Signed, TokenRole, signed
+from tests.advisor.issuers import (
+    DISCOVERY,
+    Json,
+    LittleIssuer,
+    coded,
+    ec_key,
+    ed_key,
+    public_jwk,
+    rsa_key,
+    running_issuer,
+    token,
+)
+from tests.advisor.processes import Process
 
 NOW_S = 10**9
 AUDIENCE = "cohabit"

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 import schemathesis
-from bill_offices import bill_office
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from offices import Bureau, mixed
-from postgres_server import NewDatabase
-from processes import Process
 from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, FuzzScenarioFinished, NonFatalError, ScenarioFinished
 from schemathesis.engine.recorder import ScenarioRecorder
-from test_gate import Guarded
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.api.described import WHY
 from advisor.prioritizing import Prioritizer
 from advisor.store import migrate, open_store
+from tests.advisor.postgres_server import NewDatabase
+from tests.advisor.processes import Process
+from tests.advisor.test_gate import Guarded
+from tests.ledger.bill_offices import bill_office
+from tests.proposals.offices import Bureau, mixed
 
 pytestmark = pytest.mark.slow
 

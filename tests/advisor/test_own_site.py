@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from offices import Bureau, mixed
-from processes import Process
 
 from advisor.api.app import create_app
 from advisor.api.own_site import OwnSite
 from advisor.store import migrate, open_store
+from tests.advisor.processes import Process
+from tests.proposals.offices import Bureau, mixed
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from rows import at, nodes, placements, usage
 
 from advisor.build import build_snapshot
 from advisor.crowd import harms_of, home_of, seats_of
@@ -22,6 +21,7 @@ from features.tables import LABELS, PROFILES
 from features.together import TOGETHER
 from features.training import training_rows
 from models.placement import Placement
+from tests.features.rows import at, nodes, placements, usage
 
 DECISION_S = 600
 Row = dict[str, object]

@@ -9,12 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from clusters import NOW_US, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
-from processes import Process
 
 from advisor import prioritizing
 from advisor.booking import singled_out
@@ -23,6 +21,8 @@ from advisor.prioritizing import Offer, Prioritizer
 from advisor.serving import Answer
 from advisor.table import begun
 from cohabit.tabling import FIRST, KEPT_S, MOST_CLASSES, Tabling
+from tests.advisor.clusters import NOW_US, snapshot
+from tests.advisor.processes import Process
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -293,7 +293,7 @@ def test_tabling_keeps_the_classes_that_were_asked_for_last(tabling: Tabling) ->
 
 
 def test_without_snapshot_or_bundle_there_is_no_table(tmp_path: Path, bundle: Path) -> None:
-    from processes import new_process
+    from tests.advisor.processes import new_process
 
     empty = Tabling(new_process(bundle, tmp_path).serving, tmp_path / "table")
 

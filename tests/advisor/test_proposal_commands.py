@@ -12,7 +12,6 @@ from threading import Event, Thread
 from time import time_ns
 
 import pytest
-from lakes import derived_lake
 from sqlalchemy import text
 from typer.testing import CliRunner
 
@@ -32,6 +31,7 @@ from ingest.lake import Lake
 from ingest.simulator.run import Plan
 from models.drift_status import STATUS, DriftStatus, write_status
 from models.registry import Registry
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=6, apps=12, per_node=14, hours=1.5, seed=5)
 

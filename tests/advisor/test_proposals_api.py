@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from made import LASTS_US, NOW_US, plan, step, who
-from offices import Bureau, mixed
-from processes import Process
-from test_gate import Guarded
 
 from advisor.api.app import create_app
 from advisor.audit import entries
@@ -19,6 +15,10 @@ from advisor.proposals.plans import Identity
 from advisor.proposals.rules import Freeze, Rules
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
+from tests.advisor.processes import Process
+from tests.advisor.test_gate import Guarded
+from tests.proposals.made import LASTS_US, NOW_US, plan, step, who
+from tests.proposals.offices import Bureau, mixed
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,6 @@ from time import time_ns
 import pyarrow as pa
 import pytest
 import structlog
-from bill_offices import NODES
-from metered_month import HOURS, lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB
-from neighbourhood import neighbourhood
 from typer.testing import CliRunner
 
 from advisor.audit import Entry
@@ -29,6 +25,10 @@ from ingest.lake import Lake
 from ingest.origin import BatchId
 from ingest.schema import NODES as NODES_TABLE
 from models.registry import Registry
+from tests.advisor.neighbourhood import neighbourhood
+from tests.ledger.bill_offices import NODES
+from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, BOB
 
 
 def entry_of(actor: Actor, action: str) -> Entry:

@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bill_offices import bill_office, last_hour
 from fastapi.testclient import TestClient
-from metered_month import COST, HOURS
-from months_drawn import ANN, BOB, NOW_US
-from neighbourhood import neighbourhood
-from processes import Process
-from test_gate import Guarded
 
 from advisor.api.app import create_app
 from advisor.ledger import book_store
@@ -24,6 +18,12 @@ from advisor.pricing.quote_errors import NothingMetered
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
 from models.drift_status import DriftStatus, write_status
+from tests.advisor.neighbourhood import neighbourhood
+from tests.advisor.processes import Process
+from tests.advisor.test_gate import Guarded
+from tests.ledger.bill_offices import bill_office, last_hour
+from tests.ledger.metered_month import COST, HOURS
+from tests.ledger.months_drawn import ANN, BOB, NOW_US
 
 WORTH = 8 * 0.04 + 16 * 0.005
 """What the book says that the pool's capacity is worth in an hour, of which it costs something else."""

@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from clusters import NOW_US, snapshot
-from test_drafting import RULES, identity, room_of
 
 from advisor.proposals.drafting import Situation, draft
 from advisor.proposals.guards import Past
@@ -18,6 +16,8 @@ from advisor.proposals.validity import stale_steps
 from advisor.remedies.moves import Scene
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
+from tests.advisor.clusters import NOW_US, snapshot
+from tests.advisor.test_drafting import RULES, identity, room_of
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 SEARCH = partial(better_elsewhere, tried=1 << 16)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import APPS, MARGINS, NOW_US, busier, emptied, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from features.residents import DEMAND
 from models.bundle import load_bundle
 from models.choice import Choice
 from models.predictor import Prediction, Predictor
+from tests.advisor.clusters import APPS, MARGINS, NOW_US, busier, emptied, snapshot
 
 Floats = NDArray[np.float64]
 ScorerOf = Callable[[Snapshot], ModelScorer]

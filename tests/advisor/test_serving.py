@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import NOW_US, manifest_of, snapshot, write
-from processes import Process
 from structlog.testing import capture_logs
 
 from advisor.errors import UnusableBundle
@@ -20,6 +18,8 @@ from advisor.snapshot import directory_name
 from models.bundle import write_bundle
 from models.export import export_placement
 from models.placement import Placement
+from tests.advisor.clusters import NOW_US, manifest_of, snapshot, write
+from tests.advisor.processes import Process
 
 WEB = Newcomer("web")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import snapshot
 from numpy.typing import NDArray
 
 from advisor.errors import NoSnapshot, VersionTaken
@@ -23,6 +22,7 @@ from advisor.snapshot import (
     next_version,
     publish,
 )
+from tests.advisor.clusters import snapshot
 
 HUGE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d,)}"
 """Head of an array that cannot be."""

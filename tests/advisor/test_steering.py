@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
-from steered import lease
 
 from advisor.booking import Booked
 from advisor.leases import MOST_HELD, Leases
 from advisor.newcomers import NewcomerClass
 from advisor.steering import LAPSED, Lease, Pod, Steer, by_workload, steer
+from tests.advisor.steered import lease
 
 WEB = NewcomerClass("web", False)
 NODES = ["n0", "n1", "n2"]

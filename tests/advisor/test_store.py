@@ -14,11 +14,11 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from postgres_server import NewDatabase
 from sqlalchemy import Engine, inspect, select, text
 
 from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
 from advisor.store import AUDIT, METADATA, check, migrate, named, newest_version, open_store, reading, writing
+from tests.advisor.postgres_server import NewDatabase
 
 ROW = {"at_us": 1, "who": "w", "role": "r", "action": "a", "subject": "s", "outcome": "o", "request_id": "i"}
 
@@ -191,7 +191,7 @@ def test_an_address_of_something_else_is_refused_and_not_repeated(address: str) 
 
 PARENT = """
 import signal, sys
-from postgres_server import running_postgres
+from tests.advisor.postgres_server import running_postgres
 with running_postgres() as new_database:
     print(new_database(), flush=True)
     signal.pause()
@@ -207,7 +207,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def test_a_server_for_tests_ends_with_whoever_started_it(open_folder: Path) -> None:
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     here["TMPDIR"] = str(open_folder)
     with subprocess.Popen([sys.executable, "-c", PARENT], env=here, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from clusters import APPS, NOW_US, TEAMS, busier, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from advisor.snapshot import Snapshot, nothing_expected
 from advisor.table import ScoreTable, begun, followed, score_columns, widened
 from advisor.table_file import read_table, write_table
 from features.catalog import DEMANDS
+from tests.advisor.clusters import APPS, NOW_US, TEAMS, busier, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 CLASSES = (

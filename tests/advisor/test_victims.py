@@ -3,9 +3,7 @@
 from typing import Any
 
 import pytest
-from diagnoses import AT_US, FOUND, WINDOWS
 from fastapi.testclient import TestClient
-from processes import Process
 
 from advisor.api.app import create_app
 from advisor.diagnosis.told import FILE, write_told
@@ -14,6 +12,8 @@ from advisor.remedies.kept import keep_ladders
 from advisor.remedies.ladder import Ladder
 from advisor.remedies.relief import Amount
 from advisor.remedies.remedy import Field, remedy_of
+from tests.advisor.diagnoses import AT_US, FOUND, WINDOWS
+from tests.advisor.processes import Process
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import ANYTHING, METADATA, NODE_NAMES, POD, TEXT, or_null, without_name
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from processes import STATES, Process
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
 from advisor.api.volcano import offer_of
 from advisor.newcomers import Newcomer
 from advisor.prioritizing import Offer, Prioritizer
+from tests.advisor.drawn import ANYTHING, METADATA, NODE_NAMES, POD, TEXT, or_null, without_name
+from tests.advisor.processes import STATES, Process
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = "/volcano/prioritize"

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import NOW_US, emptied, snapshot
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import STATES, Process
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.watcher import metrics_of
@@ -19,6 +17,8 @@ from advisor.prioritizing import Prioritizer
 from advisor.snapshot import Snapshot
 from advisor.utilisation import utilisation_percent
 from features.catalog import NAMES
+from tests.advisor.clusters import NOW_US, emptied, snapshot
+from tests.advisor.processes import STATES, Process
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -9,11 +9,9 @@ from uuid import UUID
 import msgspec
 import numpy as np
 import pytest
-from clusters import snapshot
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import Process
 
 from advisor.advised import Advised, Explorer, read_advised
 from advisor.api.app import create_scheduler_app
@@ -24,6 +22,8 @@ from advisor.prioritizing import Offer, Prioritizer
 from advisor.replies import Replies, spell
 from advisor.table_file import read_table
 from cohabit.tabling import Tabling
+from tests.advisor.clusters import snapshot
+from tests.advisor.processes import Process
 
 WEB = NewcomerClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lakes import derived_lake
-from processes import new_process
 from typer.testing import CliRunner
 
 from advisor.advised import Advised, Explorer, read_advised
@@ -34,6 +32,8 @@ from ingest.lake import Lake
 from ingest.simulator.run import Plan
 from models.errors import NotComparable
 from models.worth import Interval
+from tests.advisor.processes import new_process
+from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=5, apps=6, per_node=7, hours=3.0, churn_per_hour=3.0, seed=3)
 START_US = round(PLAN.start.timestamp() * 1e6)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from prometheus_client import CollectorRegistry
-from small_worlds import STRESSED, threshold_world, trace_of
 from typer.testing import CliRunner
 
 from advisor.snapshot import Snapshot
@@ -36,6 +35,7 @@ from ingest.metrics import IngestMetrics
 from ingest.simulator.cluster import Records, State, Truth
 from ingest.simulator.law import Floats
 from ingest.simulator.messages import NO_FAULTS, describe_events, describe_nodes, describe_usage
+from tests.backtest.small_worlds import STRESSED, threshold_world, trace_of
 
 pytestmark = pytest.mark.slow
 

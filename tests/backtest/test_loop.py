@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_worlds import stressed, threshold_world, trace_of
 
 from cohabit.backtest.loop import VIOLATED, Tally, run
 from cohabit.backtest.oracle import oracle
@@ -17,6 +16,7 @@ from cohabit.backtest.sight import Floats, Ints, Sight
 from cohabit.backtest.trace import Trace
 from cohabit.backtest.world import NODE_CORES, NODE_MEMORY, World, platforms_of
 from ingest.simulator.cluster import Records, State, Truth
+from tests.backtest.small_worlds import stressed, threshold_world, trace_of
 
 
 class Watched:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_worlds import STRESSED, stressed
 
 from cohabit.backtest.pair_file import read_pairs
 from cohabit.errors import UnusableLaw
+from tests.backtest.small_worlds import STRESSED, stressed
 
 HEAD = "victim,aggressor,slowdown\n"
 

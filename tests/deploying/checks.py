@@ -9,7 +9,17 @@ from typing import Any, cast
 import jsonschema_rs
 import kubernetes_validate
 import typer.main
-from manifests import (
+from prometheus_client import CollectorRegistry
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from advisor.api.ops import ops_routes
+from advisor.serving import Serving
+from cohabit.cli import app
+from cohabit.errors import CohabitError
+from cohabit.settings import Settings, read_settings
+from models.registry import Registry
+from tests.deploying.manifests import (
     DEFAULT_ACCOUNT,
     DEPLOY,
     WORKLOADS,
@@ -22,16 +32,6 @@ from manifests import (
     pods,
     selected,
 )
-from prometheus_client import CollectorRegistry
-from typer.core import TyperCommand, TyperGroup
-from typer.exceptions import TyperException
-
-from advisor.api.ops import ops_routes
-from advisor.serving import Serving
-from cohabit.cli import app
-from cohabit.errors import CohabitError
-from cohabit.settings import Settings, read_settings
-from models.registry import Registry
 
 KUBERNETES = "1.36"
 """Of which the schemas are; `make e2e-kube` runs the programs of the same."""

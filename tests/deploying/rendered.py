@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-from checks import ALL
-from manifests import EXAMPLE, Manifest, name_of, read
 
 from cohabit.console import console, show_error
 from e2e.kube.errors import E2eError
 from e2e.kustomize.binary import kustomize
+from tests.deploying.checks import ALL
+from tests.deploying.manifests import EXAMPLE, Manifest, name_of, read
 
 HASH = r"(cohabit-settings)-[0-9a-z]{10}\b"
 """What kustomize adds to the name of the settings, so that pods are made anew when those change."""

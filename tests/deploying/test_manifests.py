@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
-from checks import (
+
+from cohabit.errors import BadSettings
+from cohabit.settings import read_settings
+from tests.deploying.checks import (
     ALL,
     REACHES,
     Check,
@@ -26,10 +29,7 @@ from checks import (
     tells_all_peers,
     writes_where_it_may,
 )
-from manifests import BASE, DEPLOY, EXAMPLE, Manifest, containers, name_of, named, pods, read
-
-from cohabit.errors import BadSettings
-from cohabit.settings import read_settings
+from tests.deploying.manifests import BASE, DEPLOY, EXAMPLE, Manifest, containers, name_of, named, pods, read
 
 
 @pytest.fixture

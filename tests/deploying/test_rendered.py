@@ -1,9 +1,8 @@
 """What `make e2e-kustomize` compares, without the program that it builds."""
 
-from manifests import Manifest
-from rendered import differences, without_namespace
-
 from e2e.kustomize.binary import MODULE, version
+from tests.deploying.manifests import Manifest
+from tests.deploying.rendered import differences, without_namespace
 
 
 def config(name: str, **data: str) -> Manifest:

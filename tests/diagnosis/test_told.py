@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from diagnoses import AT_US, FOUND, diagnosis, suspect, told
 
 from advisor.diagnosis import told as module
 from advisor.diagnosis.newest import NewestTold
 from advisor.diagnosis.told import FILE, FORMAT, MOST_BYTES, read_told, write_told
 from advisor.errors import NothingDiagnosed, TooMuchToTell, UnreadableDiagnoses
+from tests.advisor.diagnoses import AT_US, FOUND, diagnosis, suspect, told
 
 
 def test_what_is_told_is_read_as_it_was(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from rows import at, nodes, placements, usage
 
 from features.apps import labels_of, profiles_of
 from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.training import training_rows
+from tests.features.rows import at, nodes, placements, usage
 
 MINUTES = 60
 CONTAINERS = 8

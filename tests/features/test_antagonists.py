@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import nodes, placements, usage
 
 from features.antagonists import antagonists, pairwise_correlation
 from features.node_state import Facts, node_state
+from tests.features.rows import nodes, placements, usage
 
 
 def test_the_neighbour_that_goes_along_is_named_first_with_its_resource() -> None:

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import at, nodes
 
 from features.arrow import micros
 from features.asof import NEVER, key_codes, newest_known, row_of, stands_until
 from features.errors import LengthMismatch
 from features.node_state import known_at, known_by
+from tests.features.rows import at, nodes
 
 events = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=15)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import nodes, placements, usage
 
 from features.catalog import NAMES
 from features.composition import COMPOSITION, Details, composition, smt_pressure
 from features.node_state import Facts, node_state
 from features.pressure import Members, pressures
+from tests.features.rows import nodes, placements, usage
 
 LLC, MEMBW = NAMES.index("llc"), NAMES.index("membw")
 R = len(NAMES)

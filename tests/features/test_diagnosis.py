@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from rows import at
 
 from features.catalog import FEATURES, RAW, RAW_NAMES
 from features.diagnosis import (
@@ -20,6 +19,7 @@ from features.diagnosis import (
 from features.labels import SIGNALS as LABEL_SIGNALS
 from features.tables import CONTENTION, NODE_STATE, TRAINING
 from ingest.schema import SIGNALS
+from tests.features.rows import at
 
 KEY = {"cluster": "c", "node": "n", "container": "a"}
 COLUMN = {name: i for i, name in enumerate((*RAW_NAMES, *(f.name for f in SIGNS)))}

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import T0, at, nodes, placements
 
 from features.idle import DAY_US, LEAD_TIME_US, idle_hours
 from features.meter import HOUR_US, MICROS, Hours
@@ -14,6 +13,7 @@ from features.node_state import Facts
 from features.pools import pool_hours
 from features.tables import BILLS, IDLE, METERED
 from ingest.selection import microseconds
+from tests.features.rows import T0, at, nodes, placements
 
 GIB = 2.0**30
 HOUR = 60 * MICROS

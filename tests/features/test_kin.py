@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from rows import at
 
 from features.catalog import EXPECTED
 from features.kin import expected, expected_of_new
 from features.residents import described
 from features.tables import PROFILES
+from tests.features.rows import at
 
 Floats = NDArray[np.float64]
 CPU, DEMAND = EXPECTED.index("sensitivity_cpu"), EXPECTED.index("demand_cpu")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
-from rows import at, nodes, placements, usage
 
 from features.live import LiveView, live_view, state_by
 from features.node_state import Facts
 from features.tables import PROFILES
+from tests.features.rows import at, nodes, placements, usage
 
 NO_PROFILES = PROFILES.schema.empty_table()
 

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import T0, at, nodes, placements, usage
 
 from features.meter import GIB, HOUR_US, MICROS, RESOURCES, Hours
 from features.metering import metered, minutes_of, standing_in
 from features.node_state import Facts
 from features.tables import METERED
 from ingest.selection import microseconds
+from tests.features.rows import T0, at, nodes, placements, usage
 
 NAN = float("nan")
 START_US = microseconds(T0)

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
-from rows import at, rows_of
-from sampled import placement_messages, sample_messages
 
 from cohabit.command_parts import TOPICS
 from cohabit.simulation import simulate_into
@@ -32,6 +30,8 @@ from ingest.schema import PLACEMENTS, Table
 from ingest.simulator.messages import Faults
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
+from tests.features.rows import at, rows_of
+from tests.features.sampled import placement_messages, sample_messages
 
 PLAN = Plan(nodes=4, apps=6, per_node=6, hours=1.25, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
 HOURS = Hours.between(PLAN.start, PLAN.start + timedelta(hours=2))

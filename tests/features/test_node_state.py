@@ -3,9 +3,9 @@
 import random
 
 import pyarrow as pa
-from rows import at, nodes, placements, usage
 
 from features.node_state import Facts, node_state
+from tests.features.rows import at, nodes, placements, usage
 
 FACTS = Facts(nodes({}), placements())
 

@@ -7,11 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hours import KEPT, PROFILE_TIMES_US, WEB, Derived, Hour, Record, derived, hour, in_order, records, shuffled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from rows import at
 
 from features.apps import labels_of, profiles_of
 from features.catalog import RAW, RAW_NAMES
@@ -21,6 +19,20 @@ from features.residents import Sources
 from features.spans import contention
 from features.tables import DERIVED
 from features.training import training_rows
+from tests.features.hours import (
+    KEPT,
+    PROFILE_TIMES_US,
+    WEB,
+    Derived,
+    Hour,
+    Record,
+    derived,
+    hour,
+    in_order,
+    records,
+    shuffled,
+)
+from tests.features.rows import at
 
 KEY = ("container", "as_of")
 

@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import T0, at, nodes
 
 from features.errors import MixedCurrencies
 from features.meter import HOUR_US, MICROS
@@ -12,6 +11,7 @@ from features.node_hours import pool_names
 from features.pools import pool_hours
 from features.tables import BILLS
 from ingest.selection import microseconds
+from tests.features.rows import T0, at, nodes
 
 START_US = microseconds(T0)
 STD = {"pool": "std", "zone": "a", "cost_micros_per_hour": 60_000_001}

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import at, nodes, placements, usage
 
 from features.apps import profiles_of
 from features.catalog import NAMES
@@ -15,6 +14,7 @@ from features.node_state import Facts, node_state
 from features.profiles import newest
 from features.residents import newest_profile
 from features.tables import PROFILES
+from tests.features.rows import at, nodes, placements, usage
 
 
 def teams(told: Sequence[tuple[int, str, str | None]], *seconds: int) -> list[tuple[str, str | None]]:

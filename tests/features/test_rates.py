@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import at, nodes, placements, rows_of
 
 from features.node_state import Facts
 from features.rates import LARGEST, MAX_GAP_US, counter_rates, rates
 from ingest.schema import SAMPLES
+from tests.features.rows import at, nodes, placements, rows_of
 
 Row = dict[str, object]
 NOBODY = Facts(nodes(), placements())

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import at, nodes, placements, usage
 
 from features.node_state import Facts, node_state
 from features.residents import Sources, residents
 from features.tables import PROFILES
+from tests.features.rows import at, nodes, placements, usage
 
 
 @dataclass(frozen=True)

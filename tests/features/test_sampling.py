@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from rows import at
 
 from features.diagnosis import STATE_COLUMNS
 from features.drawing import Sample, draw_local, measured_in, rows_there
@@ -35,6 +34,7 @@ from features.sampling import (
 from features.spark.drawing import draw_with_spark, measured_with_spark
 from features.tables import TABLES, TRAINING
 from ingest.lake import Lake
+from tests.features.rows import at
 
 ROWS = 3000
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from rows import at
 
 from features.arrow import Floats, table
 from features.catalog import NAMES, PRESSURES
@@ -11,6 +10,7 @@ from features.sensitivity import BORROWED, MIN_WINDOWS, TYPICAL, sensitivities
 from features.tables import LABELS
 from ingest.simulator.law import HIDDEN, PLATFORMS, capacities_of, draw_apps
 from ingest.simulator.laws import LAWS
+from tests.features.rows import at
 
 APPS = 12
 CPU, LLC = NAMES.index("cpu"), NAMES.index("llc")

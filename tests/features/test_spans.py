@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from rows import at, nodes, placements, usage
 
 from features.apps import profiles_of
 from features.node_state import Facts, node_state
 from features.spans import contention
+from tests.features.rows import at, nodes, placements, usage
 
 FACTS = Facts(nodes({}), placements())
 

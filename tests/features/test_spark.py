@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
-from sampled import PODS, placement_messages, sample_messages
 
 from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
@@ -42,6 +41,7 @@ from ingest.producer import Pace, replay
 from ingest.simulator.messages import Faults
 from ingest.simulator.run import Plan
 from ingest.streams import ingest_files
+from tests.features.sampled import PODS, placement_messages, sample_messages
 
 pytestmark = pytest.mark.slow
 

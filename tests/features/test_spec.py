@@ -4,14 +4,14 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import at, placements
-from test_labels import windows
 
 from features.arrow import Floats
 from features.labels import label_app
 from features.spec import PERIOD_US, SUPPORT, UNKNOWN, specs, versions
 from features.tables import LABELS
 from ingest.schema import TIMESTAMP
+from tests.features.rows import at, placements
+from tests.features.test_labels import windows
 
 RNG = np.random.default_rng(8)
 

@@ -1,7 +1,6 @@
 """Minutes as messages: what refreshers are told is what the kernels say."""
 
 import pyarrow as pa
-from rows import at, nodes, placements, usage
 
 from features.catalog import RESOURCES
 from features.node_state import Facts, node_state, resource_use
@@ -12,6 +11,7 @@ from ingest.consumer import NATIVE
 from ingest.landing import land
 from ingest.origin import Link
 from ingest.schema import LIVE_SIGNALS
+from tests.features.rows import at, nodes, placements, usage
 
 FACTS = Facts(nodes({}), placements())
 

@@ -2,13 +2,13 @@
 
 import pyarrow as pa
 import pytest
-from rows import at, nodes, placements, usage
 
 from features.node_state import Facts, node_state
 from features.profiles import profile_app
 from features.residents import Sources
 from features.tables import LABELS, PROFILES
 from features.training import training_rows
+from tests.features.rows import at, nodes, placements, usage
 
 
 def label(container: str, minute: int = 5, **more: object) -> dict[str, object]:

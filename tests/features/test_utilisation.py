@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_labels import settled_labels, windows
 
 from features.arrow import Floats, floats
 from features.baseline import MIN_BIN
 from features.errors import LengthMismatch
 from features.utilisation import fit_use, normal_by_use, trust
+from tests.features.test_labels import settled_labels, windows
 
 N = 400
 

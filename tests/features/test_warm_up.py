@@ -2,12 +2,12 @@
 
 import numpy as np
 import pyarrow as pa
-from hours import Hour, derived, hour, records
-from rows import at, placements
 
 from features.apps import labels_of
 from features.warm_up import starts, warming
 from ingest.schema import TIMESTAMP
+from tests.features.hours import Hour, derived, hour, records
+from tests.features.rows import at, placements
 
 ENDS = [300 * k for k in range(1, 8)]
 

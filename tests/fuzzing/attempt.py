@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from time import process_time
 from types import FrameType
 
-from mutate import TEXT_MUTATIONS, nest
-from target import Target
+from tests.fuzzing.target import Target
+from tests.ingest.mutate import TEXT_MUTATIONS, nest
 
 MOST_S = 5.0
 """One input may take of the processor, whatever else the machine does meanwhile."""

@@ -12,17 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pyarrow as pa
-from billed import START_US
-from clusters import snapshot
-from diagnoses import diagnosis, told
-from issuers import coded, ec_key, ed_key, public_jwk, rsa_key, token
-from made import plan
-from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD, batch
 from sqlalchemy import Engine
-from target import Refused, Target, in_folder, of_text
-from test_bundle import FILES, T0
-from test_lines import lines
 
 from advisor.advised import Advised
 from advisor.audit import Entry
@@ -75,6 +65,16 @@ from models.calibrate import Calibration
 from models.errors import BundleCorrupt, KnownTooLate
 from models.evaluate import Estimate
 from models.manifest import Manifest, ModelEntry
+from tests.advisor.clusters import snapshot
+from tests.advisor.diagnoses import diagnosis, told
+from tests.advisor.issuers import coded, ec_key, ed_key, public_jwk, rsa_key, token
+from tests.fuzzing.target import Refused, Target, in_folder, of_text
+from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, batch
+from tests.models.test_bundle import FILES, T0
+from tests.pricing.billed import START_US
+from tests.pricing.test_lines import lines
+from tests.proposals.made import plan
 
 NOW_S = 10**9
 RULES = Rules("https://issuer.example", "cohabit", "realm.groups", {"platform-team": "sre"})

@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from target import Target, in_folder
-from test_upkeep import HOUR, LATER, T0, TABLES, land, silent, states
-
 from ingest.checkpointing import checkpoint
 from ingest.compaction import When, compact
 from ingest.errors import DamagedLake
@@ -15,6 +12,8 @@ from ingest.lake import Lake
 from ingest.lake_check import check
 from ingest.origin import BatchId
 from ingest.selection import microseconds
+from tests.fuzzing.target import Target, in_folder
+from tests.ingest.test_upkeep import HOUR, LATER, T0, TABLES, land, silent, states
 
 
 def lake_targets(folder: Path) -> Iterator[Target]:

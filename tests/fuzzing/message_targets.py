@@ -8,15 +8,9 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-from api_server import a_node, a_pod
 from fastapi import FastAPI
-from foreign import FOREIGN, TS, context
-from mutations import check
-from processes import new_process
 from prometheus_client import CollectorRegistry
-from samples_of import MESSAGES
 from starlette.datastructures import Headers
-from target import Refused, Target
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.pages.forms import KIND, UnreadableForm, fields
@@ -28,6 +22,12 @@ from ingest.files import Message
 from ingest.kube.events import CLUSTER_NODES, PODS, Kind
 from ingest.kube.feed import Feed
 from ingest.kube.follow import Follower, Surroundings, WatchMetrics
+from tests.advisor.processes import new_process
+from tests.fuzzing.target import Refused, Target
+from tests.ingest.api_server import a_node, a_pod
+from tests.ingest.foreign import FOREIGN, TS, context
+from tests.ingest.mutations import check
+from tests.ingest.samples_of import MESSAGES
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WHERE = {"cluster": "c", "node": "n1", "ts": TS}

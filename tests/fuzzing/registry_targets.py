@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from target import Target, of_file
-
 from cohabit.drifting import SKEW, last_skew
 from ingest.errors import NoCluster
 from ingest.kube.feed import core_api
@@ -17,6 +15,7 @@ from models.manifest import Manifest
 from models.registry import VERDICTS, Registry
 from models.signing import make_keys, signer_of, trust_of
 from models.verdict import Check, Range, Verdict
+from tests.fuzzing.target import Target, of_file
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 EMPTY = Manifest(

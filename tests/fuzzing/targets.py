@@ -6,12 +6,12 @@ and counts that workers of one server tell each other through files.
 
 from pathlib import Path
 
-from kept_targets import kept_targets
-from lake_targets import lake_targets
-from message_targets import message_targets
-from registry_targets import registry_targets
-from target import Target
-from written_targets import written_targets
+from tests.fuzzing.kept_targets import kept_targets
+from tests.fuzzing.lake_targets import lake_targets
+from tests.fuzzing.message_targets import message_targets
+from tests.fuzzing.registry_targets import registry_targets
+from tests.fuzzing.target import Target
+from tests.fuzzing.written_targets import written_targets
 
 
 def all_targets(folder: Path) -> dict[str, Target]:

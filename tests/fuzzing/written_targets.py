@@ -7,11 +7,6 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
-import test_roadef
-import test_tianchi
-import test_traces
-from target import Refused, Target, in_folder, of_file, of_text, of_utf8
-
 from advisor.pricing.book_text import EXAMPLE
 from benchmarks import interference_files
 from benchmarks.reassign.errors import UnusableFile
@@ -31,6 +26,9 @@ from ingest.exporters import EXPORTERS
 from ingest.mapping import read_mapping
 from ingest.traces.form import Origin
 from ingest.traces.run import FORMS, file_messages, trace_files
+from tests.fuzzing.target import Refused, Target, in_folder, of_file, of_text, of_utf8
+from tests.ingest import test_traces
+from tests.reassign import test_roadef, test_tianchi
 
 SETTINGS = """COHABIT_ENVIRONMENT=production
 COHABIT_CLUSTER=blue

@@ -1,6 +1,6 @@
 """Crash rounds of the whole line: consumers, Spark, the refresher and the broker die while a cluster reports.
 
-python tests/ingest/live_rounds.py [--rounds N] [--seed FIRST], or `make crash`. At the end everything that was sent has
+python -m tests.ingest.live_rounds [--rounds N] [--seed FIRST], or `make crash`. At the end everything that was sent has
 landed once, and the refresher's snapshot is what is computed again from the lake.
 """
 

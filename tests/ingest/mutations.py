@@ -1,6 +1,6 @@
 """Mutated messages: good ones with bytes, numbers, texts and structure changed, as a broken sender would.
 
-`python tests/ingest/mutations.py MESSAGES` decodes so many over all formats, and prints what became of them.
+`python -m tests.ingest.mutations MESSAGES` decodes so many over all formats, and prints what became of them.
 """
 
 import random
@@ -9,13 +9,13 @@ import sys
 from collections import Counter
 
 import pyarrow as pa
-from foreign import context
-from mutate import MUTATIONS
-from samples_of import MESSAGES
 
 from ingest.decode.formats import decoder_named
 from ingest.decode.types import REASONS, Decoded, rows_schema
 from ingest.schema import SAMPLES
+from tests.ingest.foreign import context
+from tests.ingest.mutate import MUTATIONS
+from tests.ingest.samples_of import MESSAGES
 
 BATCH = 500
 MOST_KIB = 1 << 20

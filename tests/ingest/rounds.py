@@ -1,6 +1,6 @@
 """Crash rounds: real processes die, freeze and come back in an order drawn from a seed; nothing is lost or doubled.
 
-python tests/ingest/rounds.py [--rounds N] [--seed FIRST], or `make crash`. A round that fails is run again by its seed:
+python -m tests.ingest.rounds [--rounds N] [--seed FIRST], or `make crash`. A round that fails is run again by its seed:
 --rounds 1 --seed THAT. Whatever else must survive (a Spark driver, a refresher) joins as a further `Actor`.
 """
 
@@ -23,7 +23,6 @@ from typing import Protocol
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from prometheus_client import CollectorRegistry
-from round_process import container, to_send
 
 from ingest.broker import Broker, create_topics, running_broker
 from ingest.connect import connect
@@ -38,6 +37,7 @@ from ingest.schema import DEAD_LETTERS, LANDED, USAGE
 from ingest.selection import EPOCH, FOREVER
 from ingest.streams import ingest_kafka
 from ingest.topics import Topic
+from tests.ingest.round_process import container, to_send
 
 HERE = Path(__file__).parent
 AMBUSH_S = 3.0

@@ -1,9 +1,10 @@
 """Realistic messages of every foreign format, written for the tests: small, and easy to check by hand."""
 
-from foreign import CGROUPFS, RFC, SYSTEMD, TS, UID, dumped
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE as CUMULATIVE
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA as DELTA
+
+from tests.ingest.foreign import CGROUPFS, RFC, SYSTEMD, TS, UID, dumped
 
 NS = TS * 10**9
 Json = dict[str, object]

@@ -1,8 +1,9 @@
 """cAdvisor's kafka driver: one record holds a container's counters; what it did not measure is missing, not zero."""
 
 import pytest
-from foreign import CGROUPFS, UID, decoded, dumped, reasons, values
-from samples_of import cadvisor, psi, stats_of
+
+from tests.ingest.foreign import CGROUPFS, UID, decoded, dumped, reasons, values
+from tests.ingest.samples_of import cadvisor, psi, stats_of
 
 RECORD = {
     "cpu_cores": 5.0,

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_upkeep import HOUR, LATER, T0, TABLES, Row, land, many, offsets, silent, states, usage
 
 from ingest.checkpointing import checkpoint
 from ingest.compaction import When, compact
@@ -21,6 +20,7 @@ from ingest.lake import Lake
 from ingest.lake_check import check
 from ingest.origin import BatchId, Link
 from ingest.selection import microseconds
+from tests.ingest.test_upkeep import HOUR, LATER, T0, TABLES, Row, land, many, offsets, silent, states, usage
 
 NONE_GRACE = timedelta()
 

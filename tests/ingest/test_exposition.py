@@ -1,10 +1,11 @@
 """Prometheus text: a line a sample; the kubelet's page is the hard case, with its slices and pause containers."""
 
 import pytest
-from foreign import ARRIVED, AT, SYSTEMD, TS, UID, decoded, reasons, short
 from hypothesis import given
 from hypothesis import strategies as st
-from samples_of import PAGE
+
+from tests.ingest.foreign import ARRIVED, AT, SYSTEMD, TS, UID, decoded, reasons, short
+from tests.ingest.samples_of import PAGE
 
 LINE = 'container_memory_working_set_bytes{node="n1",namespace="shop",pod="web-0",container="web"}'
 

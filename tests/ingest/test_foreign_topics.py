@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from foreign import ARRIVED, dumped
-from samples_of import adapter, pod_container
 
 from cohabit.errors import BadTopic
 from cohabit.foreign import foreign_topics
@@ -14,6 +12,8 @@ from cohabit.stream_commands import run_ingest
 from ingest.errors import BadMapping, BadName, UnknownFormat
 from ingest.files import Message, TopicWriter
 from ingest.lake import Lake
+from tests.ingest.foreign import ARRIVED, dumped
+from tests.ingest.samples_of import adapter, pod_container
 
 
 def test_a_folder_of_foreign_topics_lands_as_samples(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import httpx2
 import pytest
 import structlog
-from api_server import ApiServer, Cut, Fault, GoneEvent, Line, Status, a_node, a_pod, api_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes import client
@@ -41,6 +40,7 @@ from ingest.producer import Sender
 from ingest.schema import DEAD_LETTERS, LANDED, NODES, PLACEMENTS
 from ingest.streams import ingest_kafka
 from ingest.topics import Topic
+from tests.ingest.api_server import ApiServer, Cut, Fault, GoneEvent, Line, Status, a_node, a_pod, api_server
 
 LATER_MS = 1_772_366_400_000 + 7_200_000
 QUICK = Backoff(0.001, 0.004)

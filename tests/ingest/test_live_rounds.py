@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from live_rounds import play
+
+from tests.ingest.live_rounds import play
 
 pytestmark = pytest.mark.slow
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from foreign import decoded, dumped, short
-from samples_of import telegraf
 
 from ingest.errors import BadMapping
 from ingest.exporters import EXPORTERS
 from ingest.mapping import COUNTER, LEVELS, TARGETS, read_mapping
 from ingest.schema import KIND_VALUES
+from tests.ingest.foreign import decoded, dumped, short
+from tests.ingest.samples_of import telegraf
 
 METRICS = [metric for same in EXPORTERS.metrics.values() for metric in same]
 

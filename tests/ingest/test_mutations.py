@@ -5,14 +5,14 @@
 
 import pyarrow as pa
 import pytest
-from foreign import FOREIGN, context, decoded, joined, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import check, mutated
-from samples_of import MESSAGES
 
 from ingest.decode import samples
 from ingest.decode.formats import decoder_named
+from tests.ingest.foreign import FOREIGN, context, decoded, joined, same
+from tests.ingest.mutations import check, mutated
+from tests.ingest.samples_of import MESSAGES
 
 EACH = 400
 

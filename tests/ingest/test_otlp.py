@@ -1,13 +1,13 @@
 """OTLP: the same request gives the same rows, as protobuf and as JSON."""
 
 import pytest
-from foreign import AT, TS, UID, decoded, dumped, reasons, same, short
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from samples_of import NS, Json, delta_request, otlp_json, proto, request
 
 from ingest.exporters import EXPORTERS
 from ingest.mapping import ForeignMetric, MetricMap
+from tests.ingest.foreign import AT, TS, UID, decoded, dumped, reasons, same, short
+from tests.ingest.samples_of import NS, Json, delta_request, otlp_json, proto, request
 
 ROWS = [
     (UID, None, "cpu_cores", None, 0.5, "gauge"),

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from api_server import a_node, a_pod
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from ingest.kube.objects import Node, Pod
 from ingest.kube.pods import is_pinned, placement, pod_total, qos_of
 from ingest.kube.quantity import parse_quantity
 from ingest.schema import NODES, PLACEMENTS, TIMESTAMP, Table
+from tests.ingest.api_server import a_node, a_pod
 
 NOON_MS = 1_772_366_400_000
 HEARD = Heard("c", NOON_MS + 3_600_000)

@@ -1,8 +1,9 @@
 """prometheus-kafka-adapter: one sample a message, its value a text."""
 
 import pytest
-from foreign import AT, CGROUPFS, UID, decoded, dumped, reasons, short
-from samples_of import adapter, labels_of_adapter
+
+from tests.ingest.foreign import AT, CGROUPFS, UID, decoded, dumped, reasons, short
+from tests.ingest.samples_of import adapter, labels_of_adapter
 
 LABELS = labels_of_adapter()
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from rounds import play_rounds, summary
-
 from ingest.broker import running_broker
+from tests.ingest.rounds import play_rounds, summary
 
 
 def test_what_dies_freezes_and_comes_back_in_any_order_loses_and_doubles_nothing(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import pyarrow as pa
 import pytest
-from foreign import RFC, TS, context, dumped, same
-from samples_of import MESSAGES, adapter, page, plain_request, telegraf
 
 from ingest.decode import samples
 from ingest.decode.formats import decoder_named
@@ -11,6 +9,8 @@ from ingest.decode.otlp_proto import BEGINNING, layout_key
 from ingest.decode.types import Decoded
 from ingest.decode.wire import stretches
 from ingest.schema import MAX_MESSAGE_BYTES
+from tests.ingest.foreign import RFC, TS, context, dumped, same
+from tests.ingest.samples_of import MESSAGES, adapter, page, plain_request, telegraf
 
 TAGS = {"host": "n1", "container_name": "web", "cpu": "cpu-total"}
 

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from foreign import TS, decoded, dumped, reasons, same
-from samples_of import MESSAGES
 
 from ingest.decode.formats import FORMATS, decoder_named
 from ingest.decode.sniff import sniff
 from ingest.errors import UnknownFormat
+from tests.ingest.foreign import TS, decoded, dumped, reasons, same
+from tests.ingest.samples_of import MESSAGES
 
 OWN = {"ts": TS, "node": "n1", "container": "u1", "metric": "cpi", "value": 1.5}
 

@@ -1,10 +1,10 @@
 """Telegraf's JSON: fields become samples of the container or node that the tags name."""
 
 import pytest
-from foreign import AT, TS, decoded, dumped, reasons, short, values
-from samples_of import pod_container, telegraf
 
 from ingest.schema import MAX_MESSAGE_BYTES
+from tests.ingest.foreign import AT, TS, decoded, dumped, reasons, short, values
+from tests.ingest.samples_of import pod_container, telegraf
 
 
 def test_fields_of_a_docker_container_become_samples_in_our_units() -> None:

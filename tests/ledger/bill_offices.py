@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from metered_month import HOURS, judge, lake_of, leave, pool_rows, price_book, rows, slowed_row, table_of
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
 from advisor.ledger import book_store
@@ -16,6 +14,8 @@ from advisor.ledger.drafts import Draft
 from advisor.pricing.newest import Newest
 from cohabit.billing import draft_of
 from features.tables import METERED, POOL_HOURS
+from tests.ledger.metered_month import HOURS, judge, lake_of, leave, pool_rows, price_book, rows, slowed_row, table_of
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 NODES = ("n0", "n1", "n2")
 LATER_US = NOW_US + 30 * 86_400 * 10**6

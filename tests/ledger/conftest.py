@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from months_drawn import NOW_US
 from sqlalchemy import Engine
 
 from advisor.ledger.closing import Closing
 from advisor.store import migrate, open_store
+from tests.ledger.months_drawn import NOW_US
 
 
 @pytest.fixture

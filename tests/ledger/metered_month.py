@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-from billed import START_US, book
 
 from advisor.pricing.book import PriceBook, Tier
 from advisor.pricing.money import MICROS
 from features.tables import IDLE, METERED, POOL_HOURS, SLOWED, TABLES
 from ingest.lake import Lake
 from ingest.schema import Table
+from tests.pricing.billed import START_US, book
 
 END = datetime(2026, 12, 1, tzinfo=UTC)
 HOURS = [END - timedelta(hours=h) for h in (30, 29, 28, *range(27, 0, -1))]

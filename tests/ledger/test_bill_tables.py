@@ -4,13 +4,13 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from metered_month import price_book
-from months_drawn import NOW_US, SMALL, batch, draft
 
 from advisor.ledger.books import Kept
 from advisor.ledger.postings import payables
 from cohabit.bill_tables import show_books, show_draft, show_payables
 from cohabit.console import console
+from tests.ledger.metered_month import price_book
+from tests.ledger.months_drawn import NOW_US, SMALL, batch, draft
 
 
 def cells(told: str, account: str) -> list[str]:

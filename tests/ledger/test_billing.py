@@ -6,10 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from billed import START_US
-from metered_month import COST, END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
-from months_drawn import ANN, BOB, NOW_US, PERIOD, draft
-from months_drawn import batch as drawn
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -27,6 +23,21 @@ from cohabit.explaining import explain
 from features.tables import BILLS, METERED, POOL_HOURS
 from ingest.lake import Lake
 from ingest.origin import BatchId
+from tests.ledger.metered_month import (
+    COST,
+    END,
+    HOURS,
+    lake_of,
+    metered_row,
+    pool_rows,
+    price_book,
+    put,
+    rows,
+    table_of,
+)
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, draft
+from tests.ledger.months_drawn import batch as drawn
+from tests.pricing.billed import START_US
 
 LATER_US = round((END - timedelta(hours=5)).timestamp() * 1e6)
 TWO_BOOKS = [replace(price_book(), end_us=LATER_US), price_book("2026-11b", LATER_US)]

@@ -5,12 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bill_offices import bill_office, closed, proposed
 from fastapi.testclient import TestClient
-from metered_month import COST, HOURS
-from months_drawn import ANN, PERIOD
-from processes import Process, new_process
-from test_gate import Guarded
 
 from advisor.api.app import create_app
 from advisor.ledger import budget_store
@@ -18,6 +13,11 @@ from advisor.ledger.bill_office import BillOffice
 from advisor.ledger.budgets import Budget
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
+from tests.advisor.processes import Process, new_process
+from tests.advisor.test_gate import Guarded
+from tests.ledger.bill_offices import bill_office, closed, proposed
+from tests.ledger.metered_month import COST, HOURS
+from tests.ledger.months_drawn import ANN, PERIOD
 
 STATEMENT = f"/v1/statements/{PERIOD}"
 

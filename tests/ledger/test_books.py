@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from billed import START_US, book
-from months_drawn import ANN, BOB
 from sqlalchemy import Engine, text
 
 from advisor.audit import Entry
@@ -16,6 +14,8 @@ from advisor.pricing.book_text import EXAMPLE, price_book_from
 from advisor.pricing.errors import AlreadyStarted, BadPriceBook, NotApproved, Overlap
 from advisor.proposals.desk import Actor
 from advisor.store import writing
+from tests.ledger.months_drawn import ANN, BOB
+from tests.pricing.billed import START_US, book
 
 BEFORE_US = START_US - 10 * HOUR_US
 

@@ -12,8 +12,6 @@ from threading import Event, Thread
 
 import pytest
 import structlog
-from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, NOW_US, PERIOD
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -29,6 +27,8 @@ from cohabit.cli import app
 from cohabit.unkept_billing import unkept_draft
 from features.tables import TABLES
 from ingest.lake import Lake
+from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, NOW_US, PERIOD
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 HOURS = [FIRST + timedelta(hours=n) for n in range(3 * 24 + 5)]

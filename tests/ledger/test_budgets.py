@@ -6,11 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from random import Random
 
 import pytest
-from billed import START_US
-from billed import book as price_book
 from hypothesis import given
 from hypothesis import strategies as st
-from months_drawn import NOW_US, PERIOD, batch
 from sqlalchemy import Engine
 from sqlalchemy.exc import DatabaseError
 
@@ -21,6 +18,9 @@ from advisor.ledger.budgets import Budget, Standing, amount_of, budgets_in, curr
 from advisor.ledger.errors import BadBudget, BadPeriod, NoCurrency, ReservedAccount
 from advisor.pricing.errors import UnknownCurrency
 from advisor.pricing.money import MICROS
+from tests.ledger.months_drawn import NOW_US, PERIOD, batch
+from tests.pricing.billed import START_US
+from tests.pricing.billed import book as price_book
 
 FIRST = date(2026, 11, 1)
 LENGTH = 30

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import structlog
-from metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
-from months_drawn import NOW_US, PERIOD
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -17,6 +15,8 @@ from advisor.ledger.closing import Closing
 from advisor.ledger.periods import Period
 from cohabit.cli import app
 from ingest.lake import Lake
+from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
+from tests.ledger.months_drawn import NOW_US, PERIOD
 
 Run = Callable[..., str]
 

@@ -15,8 +15,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft, drafts
-from postgres_server import NewDatabase
 from sqlalchemy import Engine, text
 
 from advisor.audit import entries
@@ -26,6 +24,8 @@ from advisor.ledger.drafts import Draft, digest_of
 from advisor.ledger.errors import BadPeriod, NotReady, OtherDraft, PeriodChanged, PeriodState
 from advisor.ledger.postings import ROUNDING
 from advisor.store import migrate, open_store, writing
+from tests.advisor.postgres_server import NewDatabase
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft, drafts
 
 KILLS = 5
 MONTHS = st.sampled_from(("2026-09", "2026-10", "2026-11"))

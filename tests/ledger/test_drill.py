@@ -8,8 +8,6 @@ import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
-from metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -23,6 +21,8 @@ from advisor.pricing.line_file import read_lines
 from cohabit.billing import corrections, draft_of
 from cohabit.cli import app
 from ingest.lake import Lake
+from tests.ledger.metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 
 @pytest.fixture

@@ -8,10 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from billed import START_US
-from focus_validator import EXPECTED, failures
-from metered_month import END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -25,6 +21,10 @@ from advisor.store import migrate, open_store
 from cohabit.billing import draft_of
 from cohabit.focus_export import export_focus
 from features.tables import METERED, POOL_HOURS
+from tests.ledger.focus_validator import EXPECTED, failures
+from tests.ledger.metered_month import END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.pricing.billed import START_US
 
 CATEGORIES = {"Usage", "Credit", "Adjustment"}
 PRICING = {"", "Standard", "Dynamic"}

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import structlog
-from metered_month import HOURS, lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -22,6 +20,8 @@ from cohabit.cli import app
 from cohabit.forgotten import refuse_forgotten
 from ingest.expiry import expire
 from ingest.lake import Lake
+from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 Run = Callable[..., tuple[int, str]]

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from billed import POLICY, START_US
-from metered_month import END, HOURS, lake_of, leave, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -25,6 +22,9 @@ from cohabit.bill_tables import show_explained
 from cohabit.billing import draft_of
 from cohabit.explaining import explain
 from ingest.lake import Lake
+from tests.ledger.metered_month import END, HOURS, lake_of, leave, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.pricing.billed import POLICY, START_US
 
 KEYS = IdleKeys(headroom="teams", stranded="causers")
 BOOK = replace(price_book(), policy=replace(POLICY, idle=KEYS))

@@ -7,9 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from billed import START_US
-from metered_month import END, HOURS, lake_of, pool_rows, price_book, put, rows, table_of
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -28,6 +25,9 @@ from cohabit.explaining import explain
 from cohabit.publishing import publish, published
 from features.tables import POOL_HOURS, SCARCITY, TABLES
 from ingest.lake import Lake
+from tests.ledger.metered_month import END, HOURS, lake_of, pool_rows, price_book, put, rows, table_of
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.pricing.billed import START_US
 
 BOOK = replace(price_book(), policy=replace(price_book().policy, gamma_ppm=MICROS))
 BEFORE = datetime(2026, 10, 28, tzinfo=UTC)

@@ -8,23 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from billed import START_US
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metered_month import (
-    COST,
-    HOURS,
-    judge,
-    lake_of,
-    metered_row,
-    pool_rows,
-    price_book,
-    put,
-    rows,
-    slowed_row,
-    table_of,
-)
-from months_drawn import ANN, BOB, NOW_US, PERIOD
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -42,6 +27,21 @@ from cohabit.billing import draft_of, refuse_unjudged, unjudged_days
 from cohabit.explaining import explain
 from features.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 from ingest.lake import Lake
+from tests.ledger.metered_month import (
+    COST,
+    HOURS,
+    judge,
+    lake_of,
+    metered_row,
+    pool_rows,
+    price_book,
+    put,
+    rows,
+    slowed_row,
+    table_of,
+)
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.pricing.billed import START_US
 
 PAYING = Policy("fair-1", shadow=False, platform_cap_micros=400_000)
 

@@ -6,11 +6,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from months_drawn import ROWS, SMALL, batch, draft, lines
 
 from advisor.ledger.drafts import digest_of, draft_from, draft_json, refuse_wrong
 from advisor.ledger.errors import NotReady, ReservedAccount, Unbalanced, UnreadableDraft
 from advisor.ledger.postings import Posting, owed, payables, postings_of, reversed_of
+from tests.ledger.months_drawn import ROWS, SMALL, batch, draft, lines
 
 
 def test_lines_are_added_up_by_account_and_kind_against_their_pool() -> None:

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 import structlog
-from billed import POLICY, book
-from metered_month import COST, END, HOURS, lake_of, pool_rows, price_book, rows
-from months_drawn import NOW_US, PERIOD
 from typer.testing import CliRunner
 
 from advisor.audit import Entry
@@ -27,6 +24,9 @@ from cohabit.errors import OtherCurrency
 from cohabit.preview_tables import show_preview
 from cohabit.previewing import Preview, preview
 from ingest.lake import Lake
+from tests.ledger.metered_month import COST, END, HOURS, lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import NOW_US, PERIOD
+from tests.pricing.billed import POLICY, book
 
 TOTAL = sum(COST + n for n in range(len(HOURS)))
 OTHER = replace(

@@ -10,10 +10,6 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
-from billed import START_US
-from full_disk import no_room_beyond
-from metered_month import lake_of, pool_rows, price_book, rows
-from months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft
 from sqlalchemy import Engine
 
 from advisor.audit import Entry
@@ -29,6 +25,10 @@ from cohabit.console import console
 from cohabit.errors import NoSuchAccount, UnknownForm
 from cohabit.explaining import explain
 from cohabit.statements import _printed, write_statement
+from tests.advisor.full_disk import no_room_beyond
+from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
+from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft
+from tests.pricing.billed import START_US
 
 
 @pytest.fixture

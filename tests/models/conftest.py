@@ -7,13 +7,13 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from simulated import CONFIG, Simulated, simulated
 
 from models.dataset import Dataset
 from models.learn import fit, open_fitted
 from models.placement import Placement
 from models.predictor import Predictor
 from models.trees import ZERO_BAND, Forest
+from tests.models.simulated import CONFIG, Simulated, simulated
 
 Floats = NDArray[np.float64]
 Train = Callable[..., lgb.Booster]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import Simulated
 
 from cohabit.learning import Effort, train_bundle
 from features.catalog import FEATURES, catalogue_hash
@@ -21,6 +20,7 @@ from models.evaluate import Estimate
 from models.manifest import AppMargin, EntryChoice, EntryMargins, Manifest, ModelEntry, Provenance, Sampled
 from models.registry import Registry
 from models.train import TrainConfig
+from tests.models.simulated import Simulated
 
 T0 = datetime(2026, 3, 1, 7, 8, 9, tzinfo=UTC)
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from simulated import Simulated
 
 from features.catalog import RAW_NAMES
 from models.baselines import fit_constant
@@ -21,6 +20,7 @@ from models.learn import OURS, Question, Trainer, fit, open_fitted, standard_que
 from models.placement import Placement
 from models.splits import leave_group_out
 from models.train import TrainConfig, raw_score
+from tests.models.simulated import Simulated
 
 Floats = NDArray[np.float64]
 QUICK = TrainConfig(rounds=40, learning_rate=0.1, spread_rounds=5, folds=3)

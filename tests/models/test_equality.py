@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated import CONFIG, Simulated
 
 from models.equality import compare, on_thresholds, reaching
 from models.impute import impute
 from models.placement import Placement
 from models.train import fit_residual
 from models.trees import ZERO_BAND, parse_forest
+from tests.models.simulated import CONFIG, Simulated
 
 
 @pytest.fixture(scope="module")

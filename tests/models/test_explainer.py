@@ -11,10 +11,7 @@ from pathlib import Path
 import lightgbm as lgb
 import numpy as np
 import pytest
-from clusters import CONFIG as TINY
-from clusters import trained, training_table, write_older
 from numpy.typing import NDArray
-from simulated import Simulated
 
 from cohabit.learning import MODEL, Effort, train_bundle
 from features.tables import TABLES
@@ -29,6 +26,9 @@ from models.predictor import Predictor, open_predictor
 from models.registry import Registry
 from models.runtime import load_graph
 from models.trees import ZERO_BAND, parse_forest
+from tests.advisor.clusters import CONFIG as TINY
+from tests.advisor.clusters import trained, training_table, write_older
+from tests.models.simulated import Simulated
 
 Floats = NDArray[np.float64]
 PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"

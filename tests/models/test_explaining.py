@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from simulated import PLAN, Simulated, simulated
 
 from cohabit.learning import Effort, train_bundle
 from features.catalog import RAW_NAMES, catalogue_hash
@@ -28,6 +27,7 @@ from models.predictor import open_predictor
 from models.registry import Registry
 from models.table import Rows
 from models.train import TrainConfig
+from tests.models.simulated import PLAN, Simulated, simulated
 
 Floats = NDArray[np.float64]
 CONFIG = TrainConfig(rounds=60, learning_rate=0.1, spread_rounds=20, folds=3)

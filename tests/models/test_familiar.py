@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from simulated import CONFIG, Simulated
 
 from cohabit.learning import entry_of, files_of
 from features.catalog import catalogue_hash
@@ -21,6 +20,7 @@ from models.learn import Trainer, open_fitted, standard_questions
 from models.manifest import Manifest
 from models.placement import Placement
 from models.predictor import Predictor, open_predictor
+from tests.models.simulated import CONFIG, Simulated
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -1,7 +1,6 @@
 """Fit margins: each multiplier comes from models that knew as little as those it is served with."""
 
 import numpy as np
-from simulated import CONFIG, Simulated
 
 from features.placement import training_fills
 from models.fit_familiar import look_ahead
@@ -10,6 +9,7 @@ from models.impute import impute
 from models.margins import ENOUGH_WINDOWS, FEW_WINDOWS, Margins
 from models.placement import Placement
 from models.train import TrainConfig, train
+from tests.models.simulated import CONFIG, Simulated
 
 QUICK = TrainConfig(rounds=5, spread_rounds=5, folds=2)
 

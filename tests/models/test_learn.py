@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from simulated import CONFIG, PLAN, Simulated
 
 from features.catalog import FEATURE_NAMES, FEATURES, PRESSURES, RAW, RAW_NAMES, RESOURCES
 from features.node_state import capacities
@@ -23,6 +22,7 @@ from models.placement import Placement
 from models.predictor import Predictor
 from models.table import with_fills
 from models.train import TrainConfig
+from tests.models.simulated import CONFIG, PLAN, Simulated
 
 Floats = NDArray[np.float64]
 RISING = [i for i, f in enumerate(RAW) if f.sign > 0]

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated import Simulated
 
 from models.errors import InconsistentDataset
 from models.learn import fit, open_fitted
@@ -13,6 +12,7 @@ from models.search import SPACE, Effort, drawn, halving, predicted, search
 from models.splits import leave_group_out
 from models.table import Rows
 from models.train import TrainConfig
+from tests.models.simulated import Simulated
 
 QUICK = TrainConfig(rounds=20, learning_rate=0.1, spread_rounds=5, folds=2)
 LITTLE = Effort(candidates=3, outer=2, inner=2, resamples=20)

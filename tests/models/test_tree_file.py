@@ -9,7 +9,6 @@ import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
 import pytest
-from clusters import manifest_of, trained
 from numpy.typing import NDArray
 
 from models.attribution import tree_shap
@@ -20,6 +19,7 @@ from models.manifest import Manifest
 from models.paths import paths_of
 from models.tree_file import MAX_BYTES, ROLE, SCHEMA, read_trees, write_trees
 from models.trees import Forest, parse_forest
+from tests.advisor.clusters import manifest_of, trained
 
 Train = Callable[..., lgb.Booster]
 Change = Callable[[Forest], tuple[Forest, BaseTerms]]

@@ -9,13 +9,7 @@ from secrets import token_hex
 from threading import Thread
 from time import sleep, time_ns
 
-from bill_offices import bill_office
-from made import plan as plan_of
-from made import step, who
-from offices import Bureau
-from page_site import Site
 from prometheus_client import CollectorRegistry
-from town import sick, town
 from uvicorn import Config, Server
 
 from advisor.access import Access
@@ -34,6 +28,12 @@ from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
 from advisor.store import migrate, open_store
 from models.registry import Registry
+from tests.ledger.bill_offices import bill_office
+from tests.pages.page_site import Site
+from tests.pages.town import sick, town
+from tests.proposals.made import plan as plan_of
+from tests.proposals.made import step, who
+from tests.proposals.offices import Bureau
 
 CHANGED: tuple[tuple[Kind, str, tuple[Field, ...]], ...] = (
     ("move culprit", "without it there is room for the others", ()),

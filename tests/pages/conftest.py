@@ -5,11 +5,12 @@ from pathlib import Path
 from time import time_ns
 
 import pytest
-from browsing import chromium
-from page_site import Site, site
 from playwright.sync_api import Browser
-from processes import Process, new_process
-from town import sick, town
+
+from tests.advisor.processes import Process, new_process
+from tests.pages.browsing import chromium
+from tests.pages.page_site import Site, site
+from tests.pages.town import sick, town
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 from secrets import token_bytes
 from time import monotonic, time_ns
 
-from commands import environment
 from httpx2 import Client, ConnectError
 
 from advisor.audit import Entry, entries
@@ -19,6 +18,7 @@ from advisor.snapshot import Snapshot, publish
 from advisor.store import migrate, open_store
 from advisor.token_store import Doer, create_token, revoke_token
 from advisor.tokens import TokenRole
+from tests.advisor.commands import environment
 
 HOUR_US = 3600 * 10**6
 

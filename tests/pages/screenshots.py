@@ -12,16 +12,16 @@ sys.path[:0] = [
     *(str(TESTS / name) for name in ("pages", "advisor", "proposals", "ledger", "pricing")),
 ]
 
-from bench import bench  # noqa: E402
-from browsing import chromium  # noqa: E402
-from months_drawn import PERIOD  # noqa: E402
-from offices import DRAFTER  # noqa: E402
-from page_site import Site, site  # noqa: E402
 from playwright.sync_api import Browser, Page, ViewportSize  # noqa: E402
-from town import sick, town  # noqa: E402
 
 from advisor.proposals.giving import given_as  # noqa: E402
 from advisor.tokens import TokenRole  # noqa: E402
+from tests.ledger.months_drawn import PERIOD  # noqa: E402
+from tests.pages.bench import bench  # noqa: E402
+from tests.pages.browsing import chromium  # noqa: E402
+from tests.pages.page_site import Site, site  # noqa: E402
+from tests.pages.town import sick, town  # noqa: E402
+from tests.proposals.offices import DRAFTER  # noqa: E402
 
 NODES, VICTIMS = 900, 70
 SIZE: ViewportSize = {"width": 980, "height": 740}

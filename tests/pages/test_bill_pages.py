@@ -6,16 +6,16 @@ from csv import DictReader
 from decimal import Decimal
 
 import pytest
-from bench import Bench, bench
-from metered_month import COST, HOURS
-from months_drawn import PERIOD
 from playwright.sync_api import Browser, expect
-from visits import Visit, visiting
 
 from advisor.audit import entries
 from advisor.ledger import book_store, budget_store
 from advisor.ledger.budgets import Budget
 from advisor.pricing.book_text import EXAMPLE
+from tests.ledger.metered_month import COST, HOURS
+from tests.ledger.months_drawn import PERIOD
+from tests.pages.bench import Bench, bench
+from tests.pages.visits import Visit, visiting
 
 TEXT = EXAMPLE.replace('"2026-12"', '"2027-02"').replace("2026-12-01", "2027-02-01")
 MONTH = f"/ui/bills/{PERIOD}"

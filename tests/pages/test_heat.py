@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import snapshot
-from diagnoses import diagnosis, suspect, told
 
 from advisor.pages.heat import NONE, VERDICTS, counted, heat_of, whole
 from advisor.pages.intervals import WIDTH
@@ -18,6 +16,8 @@ from advisor.pages.rendering import duration, percent, plural, ratio, resource
 from advisor.pages.victims import drawn
 from advisor.utilisation import utilisation_percent
 from features.catalog import NAMES
+from tests.advisor.clusters import snapshot
+from tests.advisor.diagnoses import diagnosis, suspect, told
 
 CLUSTER = snapshot(3, nodes=4, residents=(2, 4), missing=0.0)
 

@@ -5,15 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from diagnoses import AT_US, diagnosis, told
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from months_drawn import ANN, PERIOD, batch, draft
-from postgres_server import NewDatabase
-from processes import Process
 from prometheus_client import CollectorRegistry
-from test_gate import DAY_US, Guarded, silent
-from visiting import BASE, House, csrf_in, guarded_house, log_in, open_house
 
 from advisor.access import REMEMBERED_US
 from advisor.api.app import create_app
@@ -31,6 +25,12 @@ from advisor.session_store import SESSION_US
 from advisor.store import SESSIONS, migrate, open_store, reading
 from advisor.tokens import ROLES, TokenRole
 from models.registry import Registry
+from tests.advisor.diagnoses import AT_US, diagnosis, told
+from tests.advisor.postgres_server import NewDatabase
+from tests.advisor.processes import Process
+from tests.advisor.test_gate import DAY_US, Guarded, silent
+from tests.ledger.months_drawn import ANN, PERIOD, batch, draft
+from tests.pages.visiting import BASE, House, csrf_in, guarded_house, log_in, open_house
 
 NOWHERE = Path("nowhere")
 PAGES = roles_of(

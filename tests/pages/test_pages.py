@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from time import monotonic
 
 import pytest
-from page_site import Site
 from playwright.sync_api import Browser, expect
-from visits import Visit, visiting
 
 from advisor.diagnosis.told import Told, read_told
 from advisor.diagnosis.verdicts import Diagnosis
+from tests.pages.page_site import Site
+from tests.pages.visits import Visit, visiting
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from bench import Bench, bench
 from playwright.sync_api import Browser, expect
-from visits import Visit, visiting
 
 from advisor.audit import entries
 from advisor.proposals.desk import Actor
 from advisor.tokens import TokenRole
+from tests.pages.bench import Bench, bench
+from tests.pages.visits import Visit, visiting
 
 OTHER = Actor("bob", "sre", "r9")
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from httpx2 import Client
-from offices import DRAFTER, mixed
-from page_site import site
-from town import town
 
 from advisor.audit import entries
 from advisor.proposals.desk import Desk
 from advisor.proposals.rules import Rules
 from advisor.proposals.states import drafted
 from advisor.store import open_store
+from tests.pages.page_site import site
+from tests.pages.town import town
+from tests.proposals.offices import DRAFTER, mixed
 
 
 def test_on_an_open_server_the_user_of_the_machine_decides(tmp_path: Path) -> None:

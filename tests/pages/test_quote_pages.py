@@ -6,16 +6,16 @@ from pathlib import Path
 from time import time_ns
 
 import pytest
-from bench import Bench, bench
-from clusters import trained, write
-from neighbourhood import neighbourhood
 from playwright.sync_api import Browser, expect
-from visits import Visit, visiting
 
 from advisor.pricing.money import written
 from advisor.pricing.quotes import Need
 from advisor.quoting import Ask, answered, grounds_of
 from advisor.snapshot import publish
+from tests.advisor.clusters import trained, write
+from tests.advisor.neighbourhood import neighbourhood
+from tests.pages.bench import Bench, bench
+from tests.pages.visits import Visit, visiting
 
 PLACE = "/ui/quotes"
 

@@ -4,8 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from clusters import CAPACITY, FACTS, PLATFORMS
-from diagnoses import REASONS, WINDOW_US, WINDOWS
 from numpy.typing import NDArray
 
 from advisor.diagnosis.told import Told
@@ -13,6 +11,8 @@ from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 from advisor.snapshot import Snapshot
 from features.catalog import NAMES
 from features.placement import PROFILE_COLUMNS
+from tests.advisor.clusters import CAPACITY, FACTS, PLATFORMS
+from tests.advisor.diagnoses import REASONS, WINDOW_US, WINDOWS
 
 LATENCY_SENSITIVE = ("cart", "checkout", "frontend", "recommend", "search", "session-cache")
 BEST_EFFORT = ("log-compact", "ml-train", "report-batch", "video-encode")

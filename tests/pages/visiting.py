@@ -6,15 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 
-from bill_offices import bill_office, closed, proposed
-from diagnoses import AT_US, FOUND
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from offices import DRAFTER, Bureau, mixed
-from processes import Process
-from test_gate import Guarded
-from town import town
 
 from advisor.diagnosis.told import write_told
 from advisor.ledger.bill_office import BillOffice
@@ -23,6 +17,12 @@ from advisor.pages.entrance import Entrance, OpenEntrance
 from advisor.pages.sessions import SessionEntrance
 from advisor.proposals.giving import given_as
 from advisor.tokens import TokenRole
+from tests.advisor.diagnoses import AT_US, FOUND
+from tests.advisor.processes import Process
+from tests.advisor.test_gate import Guarded
+from tests.ledger.bill_offices import bill_office, closed, proposed
+from tests.pages.town import town
+from tests.proposals.offices import DRAFTER, Bureau, mixed
 
 BASE = "http://cohabit.example"
 

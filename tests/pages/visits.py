@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from page_site import Site
 from playwright.sync_api import Browser, Page
 
 from advisor.tokens import TokenRole
+from tests.pages.page_site import Site
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 NUMBERS = count()

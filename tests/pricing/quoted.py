@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pyarrow as pa
-from billed import RESOURCES, STAMP, TEAMS, TIERS, Pool, book, drawn_pool, drawn_taken, full
 from hypothesis import strategies as st
 
 from advisor.pricing.quoted_transfers import Beside, Guest, Neighbour, Residents, Slowdown
 from advisor.pricing.quotes import Asked, Need, Sold
 from advisor.pricing.transfers import Player
 from features.tables import METERED
+from tests.pricing.billed import RESOURCES, STAMP, TEAMS, TIERS, Pool, book, drawn_pool, drawn_taken, full
 
 NODE = "n"
 NEEDS = (Need("cpu", 4.0, 2.0), Need("memory", 16.0, 12.0))

@@ -6,7 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from billed import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.pricing.book import IdleKeys, PriceBook, UnitPrice
+from advisor.pricing.errors import BadQuantities
+from advisor.pricing.idle import Idle, idle_shares
+from advisor.pricing.lines import PLATFORM, UNATTRIBUTED, line_json
+from advisor.pricing.money import MICROS
+from advisor.pricing.quantity import HOUR
+from tests.pricing.billed import (
     BOOKS,
     HOURS,
     POLICY,
@@ -24,16 +33,7 @@ from billed import (
     taken,
     total,
 )
-from billed import ROWS as ROWS_
-from hypothesis import given
-from hypothesis import strategies as st
-
-from advisor.pricing.book import IdleKeys, PriceBook, UnitPrice
-from advisor.pricing.errors import BadQuantities
-from advisor.pricing.idle import Idle, idle_shares
-from advisor.pricing.lines import PLATFORM, UNATTRIBUTED, line_json
-from advisor.pricing.money import MICROS
-from advisor.pricing.quantity import HOUR
+from tests.pricing.billed import ROWS as ROWS_
 
 EUR = MICROS
 CAUSES = ("idle_headroom", "idle_stranded", "idle_lead_time", "idle_failure")

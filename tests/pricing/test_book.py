@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from billed import STAMP, START_US, Pool, accounts, billed, book, taken
 
 from advisor.pricing.base import base_lines
 from advisor.pricing.book import (
@@ -24,6 +23,7 @@ from advisor.pricing.book_text import EXAMPLE, price_book_from
 from advisor.pricing.errors import AlreadyStarted, BadBookText, BadPriceBook, NoPrice, NotApproved, Overlap
 from advisor.pricing.lines import line_json
 from advisor.pricing.quantity import HOUR, Rule
+from tests.pricing.billed import STAMP, START_US, Pool, accounts, billed, book, taken
 
 BEFORE_US = START_US - HOUR_US
 LATER_US = START_US + 5 * HOUR_US

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from billed import HOURS, STAMP, START_US, TEAMS, NotTaken, Pool, book, drawn_pool, taken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from advisor.pricing.lines import PLATFORM, UNATTRIBUTED
 from advisor.pricing.money import MICROS, apportion
 from advisor.pricing.quantity import HOUR, LARGER, REQUEST_ONLY, USAGE_ONLY, Rule
 from features.tables import METERED
+from tests.pricing.billed import HOURS, STAMP, START_US, TEAMS, NotTaken, Pool, book, drawn_pool, taken
 
 RULES = st.sampled_from([LARGER, REQUEST_ONLY, USAGE_ONLY, Rule(0.5, 3.0), Rule(0.123456, 2.7)])
 AMOUNT = st.one_of(st.integers(0, 100), st.integers(0, 60 * HOUR))

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from billed import START_US, Pool, book, taken
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from advisor.pricing.errors import BadLineFile
 from advisor.pricing.line_file import in_line_order, read_lines, write_lines
 from advisor.pricing.line_table import SCHEMA, SHARED
 from advisor.pricing.quantity import HOUR
+from tests.pricing.billed import START_US, Pool, book, taken
 
 FACTS = dict.fromkeys(SHARED, "x")
 

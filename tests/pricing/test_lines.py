@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from billed import STAMP
 
 from advisor.pricing.errors import UnreadableLine
 from advisor.pricing.lines import (
@@ -21,6 +20,7 @@ from advisor.pricing.lines import (
     line_json,
     line_of,
 )
+from tests.pricing.billed import STAMP
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pricing-lines.jsonl"
 DECISION = (

@@ -6,22 +6,8 @@ from math import nan
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from billed import POLICY, TEAMS, Pool, book, taken
 from hypothesis import given
 from hypothesis import strategies as st
-from quoted import (
-    ASKED,
-    ME,
-    NEEDS,
-    NODE,
-    asked_rows,
-    drawn_asked,
-    drawn_beside,
-    drawn_sold,
-    neighbour,
-    slowdown,
-    sold,
-)
 
 from advisor.pricing.charges import bill_pool_hours
 from advisor.pricing.money import share_of
@@ -37,6 +23,20 @@ from advisor.pricing.quoted_transfers import (
     foreseen_transfers,
 )
 from advisor.pricing.quotes import MOST_HOURS, Asked, Need, Sold, quote, rows_of
+from tests.pricing.billed import POLICY, TEAMS, Pool, book, taken
+from tests.pricing.quoted import (
+    ASKED,
+    ME,
+    NEEDS,
+    NODE,
+    asked_rows,
+    drawn_asked,
+    drawn_beside,
+    drawn_sold,
+    neighbour,
+    slowdown,
+    sold,
+)
 
 POOL = Pool(3_840_000, {"cpu": 64 * HOUR, "memory": 256 * HOUR})
 AMPLE = replace(POLICY, platform_cap_micros=10**18)

@@ -6,7 +6,6 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from billed import HOURS, STAMP, START_US, TEAMS, Pool, taken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from advisor.pricing.scarcity import (
     true_up_rows,
 )
 from features.tables import SCARCITY
+from tests.pricing.billed import HOURS, STAMP, START_US, TEAMS, Pool, taken
 
 PPM = st.integers(0, MICROS)
 PUBLISHED = st.lists(PPM, min_size=len(HOURS), max_size=len(HOURS))

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from billed import POLICY, STAMP, TEAMS, accounts, total
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from advisor.pricing.transfers import (
     settle,
     within_entitlement,
 )
+from tests.pricing.billed import POLICY, STAMP, TEAMS, accounts, total
 
 NAN = float("nan")
 PLAYERS = [Player(team, node) for team in TEAMS for node in ("n1", "n2")]

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from made import NOW_US, plan, step, who
 from sqlalchemy import Engine
 
 from advisor.callers import Caller
@@ -12,6 +11,7 @@ from advisor.proposals.office import Office
 from advisor.proposals.plans import Plan, Proposal
 from advisor.proposals.rules import Rules
 from advisor.proposals.states import drafted
+from tests.proposals.made import NOW_US, plan, step, who
 
 DRAFTER = Actor("local:cron", "admin", "r0")
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import NOW_US
 
 from advisor.proposals.outcome import (
     AFTER_US,
@@ -22,6 +21,7 @@ from advisor.proposals.outcome import (
 )
 from advisor.proposals.rules import HOUR_US
 from advisor.remedies.relief import suffering
+from tests.proposals.made import NOW_US
 
 WINDOW_US = HOUR_US // 12
 

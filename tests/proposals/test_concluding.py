@@ -6,11 +6,11 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-from made import NOW_US, plan, step, who
 
 from advisor.proposals.plans import Decided, Proposal
 from cohabit.concluding import heirs_of, seen_of
 from ingest.lake import Lake
+from tests.proposals.made import NOW_US, plan, step, who
 
 AT = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from made import LASTS_US, NOW_US, plan
-from postgres_server import NewDatabase
 from sqlalchemy import Connection, Engine, text
 
 from advisor.audit import entries
@@ -31,6 +29,8 @@ from advisor.proposals.plans import Proposal, State
 from advisor.proposals.rules import Freeze, Rules
 from advisor.proposals.states import NEXT, drafted
 from advisor.store import migrate, open_store, reading, writing
+from tests.advisor.postgres_server import NewDatabase
+from tests.proposals.made import LASTS_US, NOW_US, plan
 
 SRE = Actor("ada", "sre", "r1")
 OTHER = Actor("bob", "sre", "r2")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import step
 
 from advisor.errors import BadMove
 from advisor.proposals.export import ApprovedMove, As, Step, document, evictions, migration_jobs, step_name
+from tests.proposals.made import step
 
 MOVE = ApprovedMove(1, 1, "u-1", "shop", "web-1", "web", "n1", "n2", "p7", "5d9f", 0.5, 1 << 30)
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from made import NOW_US, step, who
 
 from advisor.proposals.guards import REMEMBERED_US, Past, left, refused, shares_budget
 from advisor.proposals.plans import State
 from advisor.proposals.rules import DAY_US, HOUR_US, Freeze, Rules
 from cohabit.calendar import freezes_of, windows_of
+from tests.proposals.made import NOW_US, step, who
 
 RULES = Rules()
 NOBODY: dict[str, str] = {}

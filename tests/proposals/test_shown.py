@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from made import plan, step
 
 from advisor.pages.intervals import WIDTH, intervals
 from advisor.proposals.shown import OnNode, on_nodes
 from advisor.proposals.states import approved, drafted
+from tests.proposals.made import plan, step
 
 
 def test_a_node_is_spared_what_its_steps_gain_and_the_target_gets_what_they_add_there() -> None:

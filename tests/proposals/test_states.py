@@ -3,11 +3,11 @@
 from functools import partial
 
 import pytest
-from made import LASTS_US, NOW_US, plan
 
 from advisor.proposals.errors import NoSuchStep, NothingHolds, ReasonMissing, UnreadablePlan, WrongState
 from advisor.proposals.plans import ENDED, STATES, Proposal, plan_from, plan_json
 from advisor.proposals.states import NEXT, approved, concluded, drafted, expired, exported, lapsed, rejected
+from tests.proposals.made import LASTS_US, NOW_US, plan
 
 LATER_US = NOW_US + 1
 

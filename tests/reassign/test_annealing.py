@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_problems import drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from advisor.reassign.problem import NOWHERE
 from advisor.reassign.search import STEPS, search
 from advisor.reassign.state import MOST_MOVED, MOVED
 from advisor.reassign.tuning import MIXES, Tuning, begun, counted
+from tests.reassign.drawn_problems import drawn, is_legal
 
 ALONE = Tuning(workers=1, mixes=MIXES[:1])
 

@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from drawn_problems import drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from advisor.reassign.objective import cost, moved
 from advisor.reassign.problem import Curve, Harm, Ints, Problem
 from advisor.reassign.search import search
 from advisor.reassign.tuning import Tuning, counted
+from tests.reassign.drawn_problems import drawn, is_legal
 
 
 def linear(seed: int, most: int = 2**62) -> Problem:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawn_problems import NODES, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from advisor.reassign.ordering import Pace, ordered
 from advisor.reassign.problem import Curve, Ints, Limits, Moves, Problem
 from advisor.reassign.search import search
 from advisor.reassign.tuning import MIXES, Tuning, counted, mended
+from tests.reassign.drawn_problems import NODES, drawn
 
 QUICK = Tuning(mixes=MIXES[:1], workers=1)
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from drawn_problems import COLUMNS, CONTAINERS, NODES, drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from advisor.reassign.objective import cost, loads
 from advisor.reassign.problem import NOWHERE, Floats, Ints, Problem
 from advisor.reassign.state import State
 from advisor.reassign.tuning import begun
+from tests.reassign.drawn_problems import COLUMNS, CONTAINERS, NODES, drawn, is_legal
 
 WHO = st.integers(0, CONTAINERS - 1)
 NODE = st.integers(0, NODES - 1)

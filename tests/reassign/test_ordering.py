@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from drawn_problems import drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import UnusableProblem
 from advisor.reassign.ordering import Pace, Plan, costs_of, ordered
 from advisor.reassign.problem import NOWHERE, SLACK, Excess, Limits, Moves, Problem
+from tests.reassign.drawn_problems import drawn, is_legal
 
 
 def feasible(problem: Problem, plan: Plan) -> bool:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawn_problems import drawn, is_legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from advisor.reassign.parts import divisible, parts_of
 from advisor.reassign.problem import NOWHERE, Excess, Ints, Limits, Moves, Problem
 from advisor.reassign.search import search
 from advisor.reassign.tuning import Tuning, begun, counted
+from tests.reassign.drawn_problems import drawn, is_legal
 
 
 def unlinked(seed: int, most: int = 2**62) -> Problem:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawn_problems import NODES, drawn
 
 from advisor.errors import UnusableProblem
 from advisor.reassign.problem import Problem
+from tests.reassign.drawn_problems import NODES, drawn
 
 Spoil = Callable[[Problem], object]
 
