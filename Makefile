@@ -93,6 +93,6 @@ $(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh scripts/environment.sh
 	scripts/setup.sh $(PYTHON) $(VENV)
 	touch $@
 
-$(JARS): $(STAMP) ingest/jars.sha256 ingest/jars.py
-	$(BIN)/python -m ingest.jars
+$(JARS): $(STAMP) ingest/devkafka/jars.sha256 ingest/devkafka/jars.py
+	$(BIN)/python -m ingest.devkafka.jars
 	touch $@

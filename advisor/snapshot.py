@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from advisor.errors import NoSnapshot, VersionTaken
 from features.catalog import EXPECTED, RESOURCES
 from features.placement import NODE_COLUMNS, PROFILE_COLUMNS
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,7 +21,7 @@ class Lease:
         lease: its name.
         cluster: of the workload.
         namespace: of the workload.
-        app: of the workload, as `ingest.identity.identify` tells it.
+        app: of the workload, as `ingest.schema.workload_identity.identify` tells it.
         template_hash: that the pod must carry; empty for any.
         node: where it belongs.
         expires_us: until when.

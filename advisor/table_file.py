@@ -13,7 +13,7 @@ import numpy as np
 from advisor.errors import NoTable
 from advisor.newcomers import NewcomerClass
 from advisor.table import ScoreTable
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 
 MAGIC = b"cohabit-table-1\n"
 LENGTH_BYTES = 8

@@ -17,9 +17,14 @@ from cohabit.simulation import write_messages
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.simulator.cluster import (
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Law, draw_apps
+from ingest.simulator.laws import LAWS
+from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
+from ingest.simulator.simulate import InFlight
+from ingest.simulator.simulated_cluster import (
     Action,
     Container,
     Place,
@@ -32,11 +37,6 @@ from ingest.simulator.cluster import (
     load_at,
     step,
 )
-from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Law, draw_apps
-from ingest.simulator.laws import LAWS
-from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
-from ingest.simulator.run import InFlight
-from ingest.streams import ingest_files
 
 CLUSTER = "antagonists"
 START_S = 1_772_409_600.0

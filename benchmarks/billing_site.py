@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from features.meter import COLUMNS, GIB, Hours
 from features.tables import BILLS
 from features.windows import WINDOW_US
-from ingest.schema import NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
+from ingest.schema.tables import NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
 
 Ints = NDArray[np.int64]
 DAY_HOURS = 24

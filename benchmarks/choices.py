@@ -15,11 +15,11 @@ from features.pressure import Members
 from features.residents import described
 from features.together import Company, Victims, company_of, power_sums, roots
 from features.training import joining_pressure
-from ingest.lake import Lake
-from ingest.simulator.cluster import DAY_S, load_at
+from ingest.lake.tables import Lake
 from ingest.simulator.law import PLATFORMS
 from ingest.simulator.messages import app_name, team_name
-from ingest.simulator.run import Plan, built_in
+from ingest.simulator.simulate import Plan, built_in
+from ingest.simulator.simulated_cluster import DAY_S, load_at
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

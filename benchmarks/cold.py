@@ -13,7 +13,7 @@ from features.arrow import micros
 from features.catalog import RAW_NAMES
 from features.kin import expected_of_new
 from features.placement import complete
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from models.learn import Outcome, Question, Trainer, open_fitted
 from models.ranking import candidate_sets, regret_at_1
 from models.splits import Split

@@ -17,9 +17,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from benchmarks import messages
 from benchmarks.runner import OURS, Benchmark, Result
-from ingest.decode.formats import decoder_named
-from ingest.decode.types import Context
-from ingest.schema import SIGNALS, TIMESTAMP
+from ingest.decode.contract import Context
+from ingest.decode.formats.format_registry import decoder_named
+from ingest.schema.tables import SIGNALS, TIMESTAMP
 
 TARGET_SAMPLES_S = 250_000
 AT_ONCE = 2_000

@@ -24,7 +24,7 @@ from features.arrow import floats, micros
 from features.catalog import NAMES
 from features.node_state import Facts
 from features.windows import LABEL_US
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from ingest.simulator.laws import LAWS
 
 LOUD_PER_NODE, CALM_PER_NODE = 4, 2

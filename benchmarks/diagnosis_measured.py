@@ -24,7 +24,7 @@ from benchmarks.antagonists import landed
 from features.arrow import micros
 from features.node_state import Facts
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"
 LOUD, HARMLESS = 1.5, 1.1

@@ -25,9 +25,9 @@ from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.learning import DEFAULT_EFFORT, Birth, train_bundle, training_table
 from cohabit.simulation import write_messages
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from ingest.simulator.laws import LAWS
-from ingest.simulator.run import Later, Plan, hidden_apps, simulate
+from ingest.simulator.simulate import Later, Plan, hidden_apps, simulate
 from models.registry import Registry, trained_name
 
 FIRST, BAD, AGAIN = "first", "inverted", "again"

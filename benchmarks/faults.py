@@ -25,7 +25,7 @@ from advisor.snapshot import Snapshot, directory_name, next_version, publish
 from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.serving import CLASSES, request_body
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 from models.bundle import read_bundle, write_bundle
 from models.registry import Registry
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.usage_data import CONTAINERS, Size, write_lake
 from features.tables import PROFILES, TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 Work = Callable[[Lake, Size], None]
 ROUNDS = 3

@@ -29,11 +29,11 @@ from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.learning import Effort, train_bundle
 from features.node_state import capacities
 from features.placement import node_matrix
-from ingest.simulator.cluster import load_at
 from ingest.simulator.law import PLATFORMS, Law
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import app_name
-from ingest.simulator.run import Plan, built_in
+from ingest.simulator.simulate import Plan, built_in
+from ingest.simulator.simulated_cluster import load_at
 from models.registry import Registry
 
 Floats = NDArray[np.float64]

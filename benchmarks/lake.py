@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.runner import OURS, Benchmark, Result
-from ingest.checkpointing import checkpoint
-from ingest.compaction import When, compact
-from ingest.expiry import sweep
-from ingest.lake import Lake
-from ingest.lake_layout import DataFile
-from ingest.origin import Link
-from ingest.schema import LANDED, USAGE
+from ingest.lake.checkpoint_writer import checkpoint
+from ingest.lake.compaction import When, compact
+from ingest.lake.layout import DataFile
+from ingest.lake.retention import sweep
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import Link
+from ingest.schema.tables import LANDED, USAGE
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

@@ -28,12 +28,12 @@ from features.local import run_local
 from features.placement import complete
 from features.tables import TABLES
 from features.windows import LABEL_US, window_end
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.schema import TIMESTAMP
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.schema.tables import TIMESTAMP
 from ingest.simulator.laws import LAWS
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.simulator.simulate import Plan
 from models.evaluate import resamples_of
 from models.learn import Outcome, Trainer, open_fitted
 from models.margins import Margins

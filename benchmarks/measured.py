@@ -12,9 +12,9 @@ from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
 from cohabit.command_parts import TOPICS
 from cohabit.measured import Report, leave_kind_out, read_configurations
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.streams import ingest_files
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
 from models.evaluate import Estimate
 
 FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"

@@ -266,7 +266,7 @@ def _cadvisor_record(pod: int, moment: int, rng: np.random.Generator) -> object:
 
 def native(samples: int, rng: np.random.Generator) -> list[bytes]:
     """Our own JSON: one record of `usage` a message, with every signal."""
-    from ingest.schema import SIGNALS
+    from ingest.schema.tables import SIGNALS
 
     low = {column.name: max(column.low, 0.001) for column in SIGNALS}
     return [

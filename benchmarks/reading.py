@@ -12,9 +12,9 @@ from features.arrow import micros
 from features.drawing import draw_local
 from features.sampling import PROPORTIONAL
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.schema import TIMESTAMP
-from ingest.selection import EPOCH, FOREVER
+from ingest.lake.row_filter import EPOCH, FOREVER
+from ingest.lake.tables import Lake
+from ingest.schema.tables import TIMESTAMP
 
 SAMPLE_SHARE = 0.05
 HOUR_US = 3_600_000_000

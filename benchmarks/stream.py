@@ -25,14 +25,14 @@ from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.live_state import BEGIN_US, LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka
 from features.tables import TABLES
-from ingest.broker import create_topics, running_broker
-from ingest.consumer import Formats
-from ingest.kafka_source import ConsumerSettings
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.offsets import last_minutes
-from ingest.streams import ingest_kafka
-from ingest.topics import NODE_STATE, NODES, PLACEMENTS, USAGE
+from ingest.devkafka.broker import create_topics, running_broker
+from ingest.kafka_io.offsets import last_minutes
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats
+from ingest.pipeline.kafka_source import ConsumerSettings
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_kafka
+from ingest.schema.topics import NODE_STATE, NODES, PLACEMENTS, USAGE
 
 CLUSTER = "bench"
 INTERVAL_S = 30

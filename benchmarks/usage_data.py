@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from features.job import Stretch
 from features.tables import SIGNAL_NAMES, TABLES
-from ingest.lake import Lake
-from ingest.origin import Link
-from ingest.schema import NODES, TIMESTAMP, USAGE, Table
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import Link
+from ingest.schema.tables import NODES, TIMESTAMP, USAGE, Table
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 INTERVAL_S = 30

@@ -80,7 +80,7 @@ def restore_command(folder: BackupFolder) -> None:
 def _places(own: "Settings", engine: "Engine") -> "Places":
     from cohabit.backing_up import Places
     from cohabit.proposing import PLANS
-    from ingest.lake_layout import local_folder
+    from ingest.lake.layout import local_folder
 
     folders = {"lines": own.lines, "plans": own.registry.parent / PLANS, "registry": own.registry}
     return Places(own.cluster, {**folders, "lake": local_folder(own.lake)}, engine)

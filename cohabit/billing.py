@@ -26,7 +26,7 @@ from cohabit.billed_inputs import write_inputs
 from cohabit.errors import OtherCurrencyOfBill
 from cohabit.judging import day_of, unjudged
 from features.arrow import micros
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 Progress = Callable[[str, int], None]
 """Told of each day and the lines it made."""

@@ -14,7 +14,7 @@ from advisor.ledger.postings import owed
 from cohabit.billing import Progress
 from cohabit.unkept_billing import unkept_draft
 from features.arrow import micros
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 HOURS = 24
 

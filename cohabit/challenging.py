@@ -10,7 +10,7 @@ import pyarrow as pa
 from cohabit.evaluation import Thoroughness
 from cohabit.evaluation_tables import Sheet, told
 from cohabit.learning import training_table
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from models.challenge import Contest, compared, winners
 from models.challengers import BOUNDS, WORDS
 from models.errors import InconsistentDataset

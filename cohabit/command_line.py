@@ -37,7 +37,7 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         from advisor.errors import AdvisorError
         from features.errors import FeaturesError
-        from ingest.errors import IngestError
+        from ingest.schema.errors import IngestError
         from models.errors import ModelsError
 
         set_up_logs("WARNING")

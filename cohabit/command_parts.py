@@ -9,9 +9,9 @@ from cohabit.console import console
 from cohabit.errors import NoLake, NoStream
 from cohabit.settings import Settings
 from features.tables import TABLES
-from ingest.files import topics_in
-from ingest.lake import Lake
-from ingest.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
+from ingest.kafka_io.stream_files import topics_in
+from ingest.lake.tables import Lake
+from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 from models.registry import Registry
 from models.signing import signer_of, trust_of
 

@@ -16,7 +16,7 @@ from cohabit.diagnosing import newest_window
 from cohabit.errors import NothingMeasured
 from features.arrow import floats, micros
 from features.node_state import is_best_effort
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 EXPORTED: tuple[State, ...] = ("exported",)
 LANDED = timedelta(microseconds=AFTER_US)

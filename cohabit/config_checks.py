@@ -13,11 +13,11 @@ from cohabit.doctor import Finding, ok, problem, warning
 from cohabit.errors import BadSettings
 from cohabit.settings import Settings
 from cohabit.store_commands import address_of
-from ingest.brokers import context_of
-from ingest.errors import IngestError
-from ingest.exporters import EXPORTERS
-from ingest.lake_layout import local_folder
-from ingest.mapping import read_mapping
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import read_mapping
+from ingest.kafka_io.connection import context_of
+from ingest.lake.layout import local_folder
+from ingest.schema.errors import IngestError
 from models.errors import ModelsError
 from models.signing import signer_of
 

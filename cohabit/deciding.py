@@ -23,7 +23,7 @@ from cohabit.newest_hour import NewestHour
 from cohabit.settings import Settings
 from cohabit.store_commands import checked
 from features.errors import FeaturesError
-from ingest.errors import IngestError
+from ingest.schema.errors import IngestError
 from models.errors import ModelsError
 
 NOT_THERE = (StoreOutdated, StoreAhead, StoreUnavailable, BadStoreUrl)

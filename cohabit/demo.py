@@ -25,8 +25,8 @@ from cohabit.serve_commands import source_of
 from cohabit.settings import read_settings
 from cohabit.stream_commands import show_lake
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 
 if TYPE_CHECKING:
     from cohabit.serving import Listening
@@ -88,7 +88,7 @@ def run_demo(*, kafka: bool, leave: bool, hours: float) -> None:
 def _simulate(demo: Demo) -> None:
     """The measured runs first, then the simulated cluster, in one stream."""
     from cohabit.simulation import simulate_into
-    from ingest.files import TopicWriter, read_messages, topic_path
+    from ingest.kafka_io.stream_files import TopicWriter, read_messages, topic_path
 
     for topic in TOPICS:
         if topic_path(MEASURED, topic).exists():
@@ -101,8 +101,8 @@ def _simulate(demo: Demo) -> None:
 
 
 def _start_broker(stack: ExitStack, demo: Demo) -> str:
-    from ingest.broker import create_topics, running_broker
-    from ingest.producer import Pace, replay
+    from ingest.devkafka.broker import create_topics, running_broker
+    from ingest.kafka_io.replay import Pace, replay
 
     broker = stack.enter_context(running_broker(demo.folder / "broker"))
     create_topics(broker.bootstrap)
@@ -113,9 +113,9 @@ def _start_broker(stack: ExitStack, demo: Demo) -> str:
 
 
 def _ingest(demo: Demo) -> None:
-    from ingest.kafka_source import ConsumerSettings
-    from ingest.metrics import IngestMetrics
-    from ingest.streams import ingest_files, ingest_kafka
+    from ingest.pipeline.kafka_source import ConsumerSettings
+    from ingest.pipeline.metrics import IngestMetrics
+    from ingest.pipeline.runner import ingest_files, ingest_kafka
 
     metrics, lake = IngestMetrics.on(CollectorRegistry()), demo.lake()
     with console.status("landing"):

@@ -16,8 +16,8 @@ from features.arrow import floats
 from features.labels import NO_SIGNAL
 from features.node_state import Facts, is_best_effort
 from features.windows import LABEL_US
-from ingest.lake import Lake
-from ingest.selection import EPOCH
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
 
 USUAL = timedelta(microseconds=USUAL_US)
 WINDOW = timedelta(microseconds=LABEL_US)

@@ -17,7 +17,7 @@ from cohabit.errors import CohabitError
 from cohabit.proposing import Sources, look, propose
 from cohabit.webhook_call import post
 from features.errors import FeaturesError
-from ingest.errors import IngestError
+from ingest.schema.errors import IngestError
 from models.errors import ModelsError
 
 log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ from cohabit.gating import labels_since, served_by
 from features.arrow import floats
 from features.catalog import RAW, RAW_NAMES, catalogue_hash
 from features.grouping import group_codes
-from ingest.atomic import replace_atomically
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
+from ingest.schema.atomic_file import replace_atomically
 from models.bundle import Bundle, load_bundle
 from models.drift import Labels, Told, evidence, next_status, with_change
 from models.drift_status import DriftStatus, read_status, write_status

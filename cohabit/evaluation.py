@@ -14,7 +14,7 @@ from features.catalog import PRESSURES
 from features.grouping import group_codes
 from features.labels import NO_SIGNAL
 from features.windows import LABEL_US
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from models.errors import InconsistentDataset
 from models.evaluate import error_of_log, resamples_of
 from models.learn import OURS, Metrics, Outcome, Trainer

@@ -15,7 +15,7 @@ from advisor.pricing.book import PriceBook
 from advisor.pricing.currencies import exponent_of
 from advisor.pricing.focus import COLUMNS, Grain, Invoice, Row, focus_rows, rounding_rows
 from advisor.pricing.line_file import read_lines
-from ingest.atomic import written_whole
+from ingest.schema.atomic_file import written_whole
 
 Progress = Callable[[str, int], None]
 """Told of each file and the rows it made."""

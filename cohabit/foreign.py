@@ -7,12 +7,12 @@ import typer
 
 from cohabit.errors import BadTopic
 from cohabit.settings import Settings
-from ingest.decode.formats import FORMATS, decoder_named
-from ingest.decode.types import Decode
-from ingest.exporters import EXPORTERS
-from ingest.mapping import ForeignMetric, read_mapping
-from ingest.origin import checked_name
-from ingest.topics import TOPICS
+from ingest.decode.contract import Decode
+from ingest.decode.formats.format_registry import FORMATS, decoder_named
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import ForeignMetric, read_mapping
+from ingest.schema.provenance import checked_name
+from ingest.schema.topics import TOPICS
 
 
 def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | None) -> Mapping[str, Decode]:

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from advisor.ledger.errors import NotReady
 from advisor.ledger.months import bounds
-from ingest.lake import Lake
-from ingest.selection import EPOCH, microseconds
+from ingest.lake.row_filter import EPOCH, microseconds
+from ingest.lake.tables import Lake
 
 TABLES = ("metered", "pool_hours", "idle", "slowed")
 """Each written hour by hour; what expired of them counts as nothing."""

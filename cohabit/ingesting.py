@@ -17,13 +17,13 @@ from cohabit.memory import give_back_for_good
 from cohabit.scraped import scraped
 from cohabit.settings import Settings
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 if TYPE_CHECKING:
-    from ingest.consumer import Formats, OnLanded
-    from ingest.kafka_source import ConsumerSettings
-    from ingest.landing import Landing
-    from ingest.streams import Until
+    from ingest.pipeline.consumer_loop import Formats, OnLanded
+    from ingest.pipeline.kafka_source import ConsumerSettings
+    from ingest.pipeline.runner import Until
+    from ingest.pipeline.transform import Landing
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Job:
 def formats_of(settings: Settings, wishes: Wishes) -> "Formats":
     """The format of each topic, our own and foreign ones."""
     from cohabit.foreign import foreign_topics
-    from ingest.consumer import NATIVE, Formats
+    from ingest.pipeline.consumer_loop import NATIVE, Formats
 
     foreign = foreign_topics(settings, wishes.topics, wishes.mapping)
     return Formats({**NATIVE, **foreign}, cluster=settings.cluster)
@@ -78,7 +78,7 @@ def formats_of(settings: Settings, wishes: Wishes) -> "Formats":
 
 def foreign_in(formats: "Formats") -> tuple[str, ...]:
     """Topics in the formats that are not our own."""
-    from ingest.consumer import NATIVE
+    from ingest.pipeline.consumer_loop import NATIVE
 
     return tuple(name for name in formats.decoders if name not in NATIVE)
 
@@ -93,9 +93,9 @@ def run_member(job: Job, number: int) -> None:
 
 def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int:
     """Land until told to stop or at the end; how many messages were landed."""
-    from ingest.dead_letter_topic import DeadLetterTopic
-    from ingest.metrics import IngestMetrics
-    from ingest.streams import ingest_kafka
+    from ingest.pipeline.dead_letter_topic import DeadLetterTopic
+    from ingest.pipeline.metrics import IngestMetrics
+    from ingest.pipeline.runner import ingest_kafka
 
     give_back_for_good()
     registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)

@@ -12,8 +12,8 @@ from cohabit.diagnosing import newest_window, node_pieces
 from cohabit.errors import BadOption
 from features.node_state import Facts
 from features.tables import SLOWED
-from ingest.lake import Lake
-from ingest.selection import EPOCH, microseconds
+from ingest.lake.row_filter import EPOCH, microseconds
+from ingest.lake.tables import Lake
 
 JOB = "judging"
 MEASURED = ("usage", "samples")

@@ -13,9 +13,9 @@ from cohabit.console import bar, console, show_table
 from cohabit.errors import BadOption
 
 if TYPE_CHECKING:
-    from ingest.expiry import Freed
-    from ingest.lake import Lake
-    from ingest.lake_check import Report
+    from ingest.lake.check import Report
+    from ingest.lake.retention import Freed
+    from ingest.lake.tables import Lake
 
 KEPT = ("nodes", "placements")
 """Tables whose oldest rows still say what is true today: they expire only when they are named."""
@@ -40,7 +40,7 @@ def check_command(
 ) -> None:
     """Look at every chain, manifest and file that counts; exit 1 when something is damaged."""
     from cohabit.command_parts import existing_lake
-    from ingest.lake_check import check
+    from ingest.lake.check import check
 
     opened = existing_lake(settings(), lake)
     with bar("checking") as shown:
@@ -71,8 +71,8 @@ def compact_command(
     ever behind: that reads the files themselves.
     """
     from cohabit.command_parts import existing_lake
-    from ingest.checkpointing import checkpoint
-    from ingest.compaction import When, compact
+    from ingest.lake.checkpoint_writer import checkpoint
+    from ingest.lake.compaction import When, compact
 
     opened, now = existing_lake(settings(), lake), datetime.now(UTC)
     when, lines = When(now, timedelta(hours=older_than)), []
@@ -111,7 +111,7 @@ def expire_command(
     A timer names its own day and what is to be kept: --before 2026-11-24 --keep-days 800.
     """
     from cohabit.command_parts import existing_lake
-    from ingest.expiry import expire, expiring
+    from ingest.lake.retention import expire, expiring
 
     now = datetime.now(UTC)
     if before.replace(tzinfo=UTC) > now:
@@ -142,7 +142,7 @@ def _tables(lake: "Lake", named: Sequence[str] | None, but: Sequence[str]) -> li
 
 
 def _sweep(lake: "Lake", table: str, now: datetime, grace_hours: float) -> "Freed":
-    from ingest.expiry import sweep
+    from ingest.lake.retention import sweep
 
     return sweep(lake, table, now, timedelta(hours=grace_hours))
 

@@ -13,9 +13,9 @@ from cohabit.command_parts import existing_lake, open_lake, registry_of, signer_
 from cohabit.console import console, show_table, steps
 from cohabit.errors import EmptyLake, StreamEnded
 from cohabit.settings import Settings
-from ingest.brokers import Brokers
-from ingest.lake import Lake
-from ingest.topics import SAMPLES, USAGE
+from ingest.kafka_io.connection import Brokers
+from ingest.lake.tables import Lake
+from ingest.schema.topics import SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +109,7 @@ def _warn_without_training(lake: Lake) -> None:
 
 def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: str) -> None:
     from features.spark import stream
-    from ingest.consumer import Formats
+    from ingest.pipeline.consumer_loop import Formats
 
     own = stream.Broker(broker, Formats(cluster=cluster)) if broker else None
     streams = stream.from_kafka(spark, lake, own) if own else stream.landed(spark, lake)
@@ -124,7 +124,7 @@ def _tell(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     from cohabit.ingesting import ALONE, foreign_in, formats_of
     from features.spark import stream
     from features.spark.session import LOCAL_MASTER, spark_session
-    from ingest.offsets import last_minutes
+    from ingest.kafka_io.offsets import last_minutes
 
     master, stop = settings.spark.master or LOCAL_MASTER, stop_on_signals()
     formats = formats_of(settings, ALONE)

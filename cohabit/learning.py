@@ -14,8 +14,8 @@ from features.catalog import catalogue_hash
 from features.diagnosis import STATE_COLUMNS
 from features.grouping import group_codes
 from features.sampling import Draw
-from ingest.lake import Lake
-from ingest.selection import FOREVER
+from ingest.lake.row_filter import FOREVER
+from ingest.lake.tables import Lake
 from models.bundle import write_bundle
 from models.card import CARD, model_card
 from models.diagnosis import DiagnosisRows, beside_placement, fit_diagnosis, judge_diagnosis, read_diagnosis

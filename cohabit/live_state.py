@@ -15,9 +15,9 @@ from features.node_state import LANDED_IN, Facts
 from features.rates import LOOK_BACK_US, rates
 from features.streamed import minutes_told
 from features.windows import LATENESS_US, STALE_US, WINDOW_US
-from ingest.landing import Landing
-from ingest.origin import Link
-from ingest.schema import LANDED, LIVE_STATE, TIMESTAMP
+from ingest.pipeline.transform import Landing
+from ingest.schema.provenance import Link
+from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP
 
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""

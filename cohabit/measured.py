@@ -21,8 +21,8 @@ from features.residents import Sources
 from features.spans import contention
 from features.tables import LABELS
 from features.training import training_rows
-from ingest.lake import Lake
-from ingest.schema import TIMESTAMP
+from ingest.lake.tables import Lake
+from ingest.schema.tables import TIMESTAMP
 from ingest.traces import measured
 from models.baselines import BASELINES
 from models.diagnosis import DiagnosisRows, fit_diagnosis, read_diagnosis

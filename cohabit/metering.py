@@ -18,9 +18,9 @@ from features.meter import HOUR_US, Hours
 from features.metering_job import run_local
 from features.node_hours import pool_names
 from features.tables import BILLS
-from ingest.lake import Lake
-from ingest.origin import BatchId
-from ingest.selection import EPOCH, microseconds
+from ingest.lake.row_filter import EPOCH, microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import BatchId
 
 MOST_BYTES = 1 << 28
 HOUR = timedelta(hours=1)

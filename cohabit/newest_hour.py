@@ -15,9 +15,9 @@ from cohabit.errors import NoLake
 from cohabit.settings import Settings
 from features.arrow import micros
 from features.node_hours import pools_of
-from ingest.errors import IngestError
-from ingest.lake import Lake
-from ingest.selection import EPOCH
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
+from ingest.schema.errors import IngestError
 
 KEPT_US = 60 * 1_000_000
 """How long what was read is quoted by; an hour that is metered again counts from then on."""

@@ -12,7 +12,7 @@ from advisor.pricing.book import PriceBook, refuse_wrong
 from cohabit.billing import Progress
 from cohabit.errors import OtherCurrency
 from cohabit.unkept_billing import unkept_draft
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 NOBODY = "nobody, for a preview"
 

@@ -28,8 +28,8 @@ from cohabit.diagnosing import diagnosed, newest_window
 from cohabit.errors import OldSnapshot, OtherCluster, SearchMissing, SnapshotAhead, StaleSnapshot
 from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.node_state import Facts
-from ingest.lake import Lake
-from ingest.selection import EPOCH
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
 from models.drift_status import status_of
 from models.registry import Registry
 

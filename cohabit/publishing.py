@@ -13,9 +13,9 @@ from advisor.pricing.book import HOUR_US
 from advisor.pricing.forecast import forecast
 from cohabit.errors import AlreadyBegun, NothingMetered
 from features.tables import SCARCITY
-from ingest.lake import Lake
-from ingest.origin import BatchId
-from ingest.selection import microseconds
+from ingest.lake.row_filter import microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import BatchId
 
 LOOK_BACK = timedelta(weeks=4)
 

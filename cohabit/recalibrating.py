@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.catalog import RAW_NAMES, catalogue_hash
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from models.bundle import Bundle, load_bundle, write_bundle
 from models.card import CARD, model_card
 from models.errors import NothingNewer, NothingToFollow

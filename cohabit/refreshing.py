@@ -18,14 +18,14 @@ from cohabit.live_state import LiveState
 from cohabit.memory import GivingBack
 from features.profiles import newest
 from features.tables import PROFILES
-from ingest.consumer import Formats, Landers, ingest
-from ingest.errors import IngestError
-from ingest.file_source import FileCapacities, FileSource
-from ingest.kafka_capacities import KafkaCapacities
-from ingest.kafka_source import ConsumerSettings, KafkaSource
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.streams import NATIVE_FORMATS
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats, Landers, ingest
+from ingest.pipeline.file_source import FileCapacities, FileSource
+from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.node_capacity import KafkaCapacities
+from ingest.pipeline.runner import NATIVE_FORMATS
+from ingest.schema.errors import IngestError
 
 log = structlog.get_logger(__name__)
 
@@ -143,7 +143,7 @@ class _Following:
 
     @property
     def pause_s(self) -> float:
-        """See ingest.consumer.Source."""
+        """See ingest.pipeline.consumer_loop.Source."""
         return self._source.pause_s
 
     def finished(self) -> bool:

@@ -11,8 +11,8 @@ from cohabit.learning import diagnosis_of, training_table
 from features.diagnosis import STATE_COLUMNS
 from features.drawing import Measured, Sample, draw_local, measured_in, rows_there
 from features.sampling import PRESSURE_EDGES, PROPORTIONAL, SLOWDOWN_EDGES, Draw
-from ingest.lake import Lake
-from ingest.selection import FOREVER
+from ingest.lake.row_filter import FOREVER
+from ingest.lake.tables import Lake
 from models.diagnosis import DiagnosisRows, read_diagnosis
 
 MICROSECOND = timedelta(microseconds=1)

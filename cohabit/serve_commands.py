@@ -16,7 +16,7 @@ from cohabit.console import console
 from cohabit.errors import OpenToOthers
 from cohabit.memory import hold_few_heaps
 from cohabit.settings import AdvisorSettings, Settings
-from ingest.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
+from ingest.schema.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from advisor.serving import Serving
     from cohabit.listening import Certificates
     from cohabit.workers import Source
-    from ingest.lake import Lake
+    from ingest.lake.tables import Lake
 
 MOST_DIFFERING = 10
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
@@ -53,8 +53,8 @@ def run_refresh(
     from cohabit.ingesting import ALONE, foreign_in, formats_of
     from cohabit.live_state import BEGIN_US, LiveState
     from cohabit.refreshing import Refresh, refresh_from_files, refresh_from_kafka
-    from ingest.kafka_source import ConsumerSettings
-    from ingest.offsets import last_minutes
+    from ingest.kafka_io.offsets import last_minutes
+    from ingest.pipeline.kafka_source import ConsumerSettings
 
     opened, target = open_lake(settings, lake), snapshots or settings.snapshots
     how = Refresh(target, every_s, version=next_version(target))

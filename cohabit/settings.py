@@ -20,7 +20,7 @@ from advisor.tokens import TokenRole, checked_role
 from cohabit.calendar import freezes_of, windows_of
 from cohabit.errors import BadSettings
 from cohabit.webhook import checked_webhook
-from ingest.brokers import Brokers, Mechanism, Protocol
+from ingest.kafka_io.connection import Brokers, Mechanism, Protocol
 
 PREFIX = "COHABIT_"
 MOST_WORKERS = 64

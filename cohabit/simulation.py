@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.files import Message, TopicWriter
-from ingest.schema import TIMESTAMP
-from ingest.simulator.cluster import Truth
+from ingest.kafka_io.stream_files import Message, TopicWriter
+from ingest.schema.tables import TIMESTAMP
 from ingest.simulator.messages import Message as Simulated
-from ingest.simulator.run import Plan, built_in, simulate
+from ingest.simulator.simulate import Plan, built_in, simulate
+from ingest.simulator.simulated_cluster import Truth
 
 TRUTH = pa.schema([("ts", TIMESTAMP), ("container", pa.string()), ("slowdown_ratio", pa.float64())])
 

@@ -27,8 +27,8 @@ from features.catalog import RAW_NAMES
 from features.live import live_view, state_by
 from features.node_state import Facts
 from features.rates import rates
-from ingest.lake import Lake
-from ingest.schema import TIMESTAMP
+from ingest.lake.tables import Lake
+from ingest.schema.tables import TIMESTAMP
 
 LIMIT = 0.999
 """Share of values that must be equal to the last bit."""

@@ -16,13 +16,13 @@ from cohabit.errors import BadOption, StreamExists
 from cohabit.memory import give_back_for_good
 from cohabit.scraped import scraped
 from cohabit.settings import Settings
-from ingest.brokers import Brokers
-from ingest.files import topics_in
-from ingest.topics import NODES, PLACEMENTS, Topic
+from ingest.kafka_io.connection import Brokers
+from ingest.kafka_io.stream_files import topics_in
+from ingest.schema.topics import NODES, PLACEMENTS, Topic
 
 if TYPE_CHECKING:
-    from ingest.kube.follow import Follower, Surroundings
-    from ingest.outlet import Outlet
+    from ingest.kafka_io.sender import Outlet
+    from ingest.kube.watcher import Follower, Surroundings
 
 
 def run_watch(
@@ -37,10 +37,10 @@ def run_watch(
     metrics_port: int | None,
 ) -> None:
     """See `cohabit watch`; the API is that of a configuration file and a context."""
-    from ingest.broker import create_topics
-    from ingest.kube.feed import IN_CLUSTER, core_api
-    from ingest.kube.follow import Surroundings, WatchMetrics, follow_all
-    from ingest.producer import Sender
+    from ingest.devkafka.broker import create_topics
+    from ingest.kafka_io.replay import Sender
+    from ingest.kube.list_watch import IN_CLUSTER, core_api
+    from ingest.kube.watcher import Surroundings, WatchMetrics, follow_all
 
     give_back_for_good()
     stop, brokers = stop_on_signals(), settings.kafka.brokers(bootstrap)
@@ -58,8 +58,8 @@ def run_watch(
 def _followers(api: Any, namespaces: Sequence[str], state: Path, around: "Surroundings") -> list["Follower"]:
     """One for nodes, and one for pods or one for those of each namespace; each keeps its own position."""
     from ingest.kube.events import CLUSTER_NODES, PODS
-    from ingest.kube.feed import node_feed, pod_feed
-    from ingest.kube.follow import Follower
+    from ingest.kube.list_watch import node_feed, pod_feed
+    from ingest.kube.watcher import Follower
 
     nodes = Follower(CLUSTER_NODES, node_feed(api), state / "nodes.json", around)
     names = {f"pods-{name}" if name else "pods": name for name in (dict.fromkeys(namespaces) or (None,))}
@@ -71,8 +71,8 @@ def run_import(
     form: str, source: Path, *, out: Path | None, bootstrap: Brokers | None, epoch: str, cluster: str | None
 ) -> None:
     """See `cohabit import`."""
+    from ingest.traces.convert import FORMS, import_trace, trace_files
     from ingest.traces.form import Origin
-    from ingest.traces.run import FORMS, import_trace, trace_files
 
     if form not in FORMS:
         raise BadOption(f"no format {form!r}: there are {', '.join(FORMS)}")
@@ -101,13 +101,13 @@ def epoch_seconds(epoch: str) -> float:
 @contextmanager
 def _outlet(out: Path | None, bootstrap: Brokers | None, topics: Collection[Topic]) -> Iterator["Outlet"]:
     """Kafka, or a folder that holds none of the topics yet."""
-    from ingest.outlet import FileOutlet
+    from ingest.kafka_io.sender import FileOutlet
 
     if (out is None) == (bootstrap is None):
         raise BadOption("name either --out FOLDER or --bootstrap HOST:PORT")
     if bootstrap is not None:
-        from ingest.broker import create_topics
-        from ingest.producer import Sender
+        from ingest.devkafka.broker import create_topics
+        from ingest.kafka_io.replay import Sender
 
         create_topics(bootstrap, topics)
         with closing(Sender(bootstrap)) as sender:

@@ -22,7 +22,7 @@ from advisor.pricing.currencies import exponent_of
 from advisor.pricing.money import MICROS, in_coins
 from advisor.store import reading
 from cohabit.errors import NoSuchAccount, UnknownForm
-from ingest.atomic import written_whole
+from ingest.schema.atomic_file import written_whole
 
 SUFFIXES = (".html", ".csv", ".parquet")
 MOST_SHOWN = 50

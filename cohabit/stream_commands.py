@@ -15,13 +15,13 @@ from cohabit.console import bar, console, show_table
 from cohabit.errors import BadOption, StreamExists
 from cohabit.ingesting import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka, run_member
 from cohabit.settings import Settings
-from ingest.brokers import Brokers
-from ingest.lake import Lake
+from ingest.kafka_io.connection import Brokers
+from ingest.lake.tables import Lake
 
 if TYPE_CHECKING:
-    from ingest.consumer import Formats
-    from ingest.landing import Landing
-    from ingest.streams import Until
+    from ingest.pipeline.consumer_loop import Formats
+    from ingest.pipeline.runner import Until
+    from ingest.pipeline.transform import Landing
 
 MOST_UNKNOWN = 10
 MOST_DETAIL = 60
@@ -30,8 +30,8 @@ SAY_EVERY_S = 10.0
 
 def run_broker(folder: Path, port: int) -> None:
     """See `cohabit broker`."""
-    from ingest.broker import Broker, create_topics, free_ports
-    from ingest.jars import fetch_jars
+    from ingest.devkafka.broker import Broker, create_topics, free_ports
+    from ingest.devkafka.jars import fetch_jars
 
     fetch_jars(lambda done, total, name: console.print(f"  jar {done} of {total}: {name}"))
     stop = stop_on_signals()
@@ -49,8 +49,8 @@ def run_broker(folder: Path, port: int) -> None:
 
 def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
     """See `cohabit topics`."""
-    from ingest.broker import create_topics
-    from ingest.topics import TOPICS as OURS
+    from ingest.devkafka.broker import create_topics
+    from ingest.schema.topics import TOPICS as OURS
 
     spread = {topic.name: partitions or topic.partitions for topic in OURS.values() if topic.partitions > 1}
     wanted = [replace(topic, partitions=spread.get(topic.name, 1)) for topic in OURS.values()]
@@ -63,9 +63,9 @@ def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
 def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, law: str, truth: Path | None) -> None:
     """See `cohabit simulate`."""
     from cohabit.simulation import simulate_into
-    from ingest.files import topics_in
+    from ingest.kafka_io.stream_files import topics_in
     from ingest.simulator.laws import LAWS
-    from ingest.simulator.run import Plan
+    from ingest.simulator.simulate import Plan
 
     if law not in LAWS:
         raise BadOption(f"--law {law}: there are {', '.join(LAWS)}")
@@ -79,9 +79,9 @@ def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int
 
 def run_replay(folder: Path, bootstrap: Brokers, speed: float) -> None:
     """See `cohabit replay`."""
-    from ingest.broker import create_topics
-    from ingest.files import topics_in
-    from ingest.producer import Pace, replay
+    from ingest.devkafka.broker import create_topics
+    from ingest.kafka_io.replay import Pace, replay
+    from ingest.kafka_io.stream_files import topics_in
 
     there = topics_in(stream_in(folder))
     stop, topics = stop_on_signals(), [topic for topic in TOPICS if topic in there]
@@ -102,8 +102,8 @@ def run_ingest(
     wishes: Wishes = ALONE,
 ) -> None:
     """See `cohabit ingest`."""
-    from ingest.kafka_source import ConsumerSettings
-    from ingest.members import run_members
+    from ingest.pipeline.consumer_group import run_members
+    from ingest.pipeline.kafka_source import ConsumerSettings
 
     formats = formats_of(settings, wishes)  # here too, so that what was asked for wrongly is told at once
     topics = (*TOPICS, *foreign_in(formats))
@@ -142,8 +142,8 @@ def _until(*, until_end: bool) -> "Until":
 def _ingest_files(
     settings: Settings, folder: Path, lake: str | None, topics: tuple[str, ...], *, formats: "Formats"
 ) -> None:
-    from ingest.metrics import IngestMetrics
-    from ingest.streams import ingest_files
+    from ingest.pipeline.metrics import IngestMetrics
+    from ingest.pipeline.runner import ingest_files
 
     opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics.on(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from advisor.ledger.drafts import Draft
 from advisor.pricing.book import PriceBook
 from cohabit.billing import Progress, draft_of
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 
 def unkept_draft(lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], progress: Progress) -> Draft:

@@ -17,7 +17,7 @@ from cohabit.errors import NothingAdvised, NothingLabelled, NothingWithheld, Unr
 from features.arrow import floats, micros
 from features.outcome import Measured, Outcomes, outcomes
 from features.windows import LABEL_US
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from models.worth import Trial, Worth, chance_of_difference, worth
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from features.grouping import group_starts
 from features.order import joint, ranks, rising
 from features.tables import ANTAGONISTS
 from features.windows import WINDOW_US, window_end
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 LOOK_BACK_US = 1800 * 1_000_000
 MIN_MINUTES = 10

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from features.errors import BadBill
 from features.tables import BILLS
-from ingest.currencies import CURRENCIES, MEANT
+from ingest.schema.currencies import CURRENCIES, MEANT
 
 MICROS = 1_000_000
 HOUR = timedelta(hours=1)

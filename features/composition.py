@@ -14,7 +14,7 @@ from features.arrow import Floats, Ints, side_by_side
 from features.catalog import NAMES
 from features.contention import neighbour_max, neighbour_sum
 from features.pressure import CPU, Members
-from ingest.cpuset import membership
+from ingest.schema.cpuset import membership
 
 MEMBW = NAMES.index("membw")
 OTHERS = tuple(name for name in NAMES if name != "cpu")

@@ -12,7 +12,7 @@ from features.grouping import group_means, group_starts
 from features.order import joint, ranks, rising
 from features.tables import SIGNAL_NAMES
 from features.windows import WINDOW_US, window_end
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 KEYS = ("cluster", "node", "container")
 IDENTITY = ("app", "team", "qos")

@@ -14,7 +14,7 @@ from features.asof import key_codes, row_of
 from features.catalog import FEATURES, NAMES, RAW, RAW_NAMES, Feature
 from features.grouping import group_means, group_starts
 from features.windows import LABEL_US, window_end
-from ingest.schema import SIGNALS, TIMESTAMP
+from ingest.schema.tables import SIGNALS, TIMESTAMP
 
 DURING = "during_"
 LABEL_PARTS = ("cpi", "rt_mean_ms", "rt_p95_ms", "rt_p99_ms", "cpu_us_per_request", "cpu_cores")

@@ -11,8 +11,8 @@ import pyarrow as pa
 from features.hashing import label_window_hashes, of_windows
 from features.sampling import COUNTED, Draw, chosen_of, draw_of, in_order, tally, total, weighted
 from features.tables import CONTENTION, NODE_STATE, TRAINING
-from ingest.lake import Lake
-from ingest.selection import EPOCH, FOREVER
+from ingest.lake.row_filter import EPOCH, FOREVER
+from ingest.lake.tables import Lake
 
 
 @dataclass(frozen=True)

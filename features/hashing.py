@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from features.arrow import micros
 from features.windows import LABEL_US, window_end
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 Hashes = NDArray[np.uint64]
 WINDOW = ["cluster", "node", "window_end", "container"]

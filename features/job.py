@@ -11,8 +11,8 @@ from features.antagonists import LOOK_BACK_US
 from features.arrow import Ints
 from features.node_state import Facts
 from features.windows import LABEL_US, LATENESS_US, window_end
-from ingest.lake import Lake
-from ingest.schema import TIMESTAMP
+from ingest.lake.tables import Lake
+from ingest.schema.tables import TIMESTAMP
 
 JOB = "features"
 PROFILE_EVERY_US = 1800 * 1_000_000

@@ -21,7 +21,7 @@ from features.spec import specs
 from features.tables import LABELS
 from features.utilisation import fit_use, normal_by_use
 from features.windows import LABEL_US, window_end
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
 USE = "cpu_cores"

@@ -13,7 +13,7 @@ from features.node_state import Facts, capacities, known_at, node_state
 from features.placement import node_matrix
 from features.residents import Sources, resident_use, residents
 from features.windows import STALE_US, WINDOW_US
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)

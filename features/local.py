@@ -31,8 +31,8 @@ from features.tables import NODE_STATE
 from features.threads import in_threads
 from features.training import training_rows
 from features.usage_chunks import CHUNK_ROWS, Chunk, Range, ranges, usage_chunks
-from ingest.lake import Lake
-from ingest.schema import NODE_USAGE
+from ingest.lake.tables import Lake
+from ingest.schema.tables import NODE_USAGE
 
 KEPT = sorted(
     {"cluster", "node", "container", "app", "team", "qos", "platform", "window_end", "arrived_at", "samples"}

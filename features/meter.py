@@ -6,8 +6,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from features.windows import WINDOW_US
-from ingest.schema import USAGE
-from ingest.selection import microseconds
+from ingest.lake.row_filter import microseconds
+from ingest.schema.tables import USAGE
 
 MICROS = 1_000_000
 MINUTES = 60

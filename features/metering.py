@@ -19,7 +19,7 @@ from features.node_state import LANDED_IN, Facts
 from features.order import joint, ranks, rising
 from features.tables import METERED
 from features.windows import once
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)

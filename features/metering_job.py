@@ -18,8 +18,8 @@ from features.pools import pool_hours
 from features.rates import LOOK_BACK_US, rates
 from features.threads import in_threads
 from features.windows import WINDOW_US
-from ingest.lake import Lake
-from ingest.selection import EPOCH
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
 
 JOB = "metering"
 CHUNK_ROWS = 1_000_000

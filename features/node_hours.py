@@ -11,7 +11,7 @@ from features.minutes import Bools
 from features.node_state import LANDED_IN, known_at
 from features.order import ranks, rising
 from features.windows import WINDOW_US
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 MINUTES = 60
 HOUR_US = MINUTES * WINDOW_US

@@ -19,7 +19,7 @@ from features.grouping import group_codes, group_starts
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
 from features.tables import NODE_STATE
 from features.windows import LATENESS_US, in_time, once
-from ingest.schema import UNKNOWN_NODE
+from ingest.schema.tables import UNKNOWN_NODE
 
 NODE_FACTS = ["platform", "smt", "numa_nodes", *dict.fromkeys(r.capacity for r in RESOURCES)]
 LANDED_IN = ("arrived_at", "topic", "partition", "offset")

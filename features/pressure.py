@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from features.arrow import Floats, Ints, side_by_side
 from features.catalog import NAMES
 from features.contention import core_pressure, neighbour_max, neighbour_sums
-from ingest.cpuset import membership
+from ingest.schema.cpuset import membership
 
 CPU = NAMES.index("cpu")
 LARGEST = 1 << 18

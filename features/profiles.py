@@ -11,7 +11,7 @@ from features.catalog import NAMES, SENSITIVITIES
 from features.grouping import group_codes
 from features.sensitivity import running_sensitivities
 from features.tables import PROFILES
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 MEANS = (*(f"demand_{name}" for name in NAMES), "cpi", "llc_mpki", "qps")
 ORDER = ("arrived_at", "cluster", "node", "window_end", "container")

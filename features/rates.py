@@ -18,9 +18,9 @@ from features.grouping import group_means, group_starts
 from features.node_state import Facts, known_at
 from features.order import dense, joint, ranks, rising
 from features.windows import LATENESS_US, WINDOW_US, in_time, window_end
-from ingest.capacity import Capacities, without_impossible
-from ingest.schema import INGREDIENTS, NODE_USAGE, SIGNALS, TIMESTAMP, USAGE, WHOLE_NODE, Table
-from ingest.selection import microseconds
+from ingest.lake.row_filter import microseconds
+from ingest.pipeline.plausibility import Capacities, without_impossible
+from ingest.schema.tables import INGREDIENTS, NODE_USAGE, SIGNALS, TIMESTAMP, USAGE, WHOLE_NODE, Table
 
 Bools = NDArray[np.bool_]
 MAX_GAP_US = 180 * 1_000_000

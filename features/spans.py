@@ -12,7 +12,7 @@ from features.pressure import PRESSURE_COLUMNS
 from features.residents import newest_profile
 from features.tables import CONTENTION
 from features.windows import LABEL_US, WINDOW_US, window_end
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 AVERAGED = tuple(dict.fromkeys((*PRESSURE_COLUMNS, *COMPOSITION)))
 IDENTITY = ("cluster", "node", "container", "app", "team", "qos", "platform")

@@ -17,7 +17,7 @@ from features.grouping import group_codes, group_starts
 from features.node_state import LANDED_IN
 from features.tables import NODE_STATE
 from features.windows import WINDOW_US
-from ingest.schema import LANDING, LIVE_STATE
+from ingest.schema.tables import LANDING, LIVE_STATE
 
 SLOTS = 8
 """Minutes that survive compaction: those a refresher may still use, with room for late ones."""

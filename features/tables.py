@@ -5,7 +5,7 @@ import pyarrow as pa
 from features.catalog import EXPECTED, NAMES, PRESSURES, RAW, SENSITIVITIES, expected_name
 from features.composition import COMPOSITION
 from features.together import TOGETHER
-from ingest.schema import (
+from ingest.schema.tables import (
     APP,
     CLUSTER,
     CONTAINER,

@@ -10,8 +10,8 @@ from features.job import Stretch
 from features.node_state import Facts
 from features.rates import LOOK_BACK_US, count_within, rates
 from features.windows import LABEL_US, in_time
-from ingest.lake import Lake
-from ingest.selection import within
+from ingest.lake.row_filter import within
+from ingest.lake.tables import Lake
 
 CHUNK_ROWS = 250_000
 """Samples computed at once: small enough to stay in the processor's caches, large enough not to notice the seams."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 from models.errors import UnreadableDrift
 from models.registry import Registry, trained_name
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 from models.bundle import Bundle, read_bundle
 from models.errors import (
     BadBundleName,

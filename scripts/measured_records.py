@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from ingest.files import Message, TopicWriter
+from ingest.kafka_io.stream_files import Message, TopicWriter
 from ingest.traces.measured import records
 
 FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"

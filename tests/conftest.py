@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from ingest.broker import Broker, create_topics, running_broker
-from ingest.topics import Topic
+from ingest.devkafka.broker import Broker, create_topics, running_broker
+from ingest.schema.topics import Topic
 from tests.advisor.postgres_server import NewDatabase, running_postgres
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from cohabit.explaining import explain
 from cohabit.focus_export import export_focus
 from cohabit.statements import write_statement
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 from tests.pricing.billed import START_US

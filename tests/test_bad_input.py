@@ -21,18 +21,18 @@ from features.job import whole_stretch
 from features.labels import Conditions, log_ratio
 from features.tables import TABLES
 from features.windows import LABEL_US, window_end
-from ingest.batch import message_batch
-from ingest.capacity import Capacities
-from ingest.cpuset import membership
-from ingest.dead_letters import MAX_ITEMS, REST
-from ingest.decode.native import decoder
-from ingest.decode.parse import MAX_RECORDS
-from ingest.decode.types import Context
-from ingest.errors import DamagedLake
-from ingest.lake import Lake
-from ingest.landing import Landing, land
-from ingest.origin import Link
-from ingest.schema import PLACEMENTS, TIMESTAMP, USAGE
+from ingest.decode.contract import Context
+from ingest.decode.formats.native import decoder
+from ingest.decode.json_records import MAX_RECORDS
+from ingest.lake.tables import Lake
+from ingest.pipeline.dead_letters import MAX_ITEMS, REST
+from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.transform import Landing, land
+from ingest.schema.batch import message_batch
+from ingest.schema.cpuset import membership
+from ingest.schema.errors import DamagedLake
+from ingest.schema.provenance import Link
+from ingest.schema.tables import PLACEMENTS, TIMESTAMP, USAGE
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOON_S = int(NOON.timestamp())

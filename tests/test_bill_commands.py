@@ -21,10 +21,10 @@ from features.meter import Hours
 from features.metering_job import JOB
 from features.node_hours import pool_names
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.simulate import Plan
 
 PLAN = Plan(nodes=3, apps=4, per_node=4, hours=2.2)
 Run = Callable[..., tuple[int, str]]

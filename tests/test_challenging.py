@@ -10,7 +10,7 @@ from cohabit.challenging import Faced, append_challengers, challenge_rows, chall
 from cohabit.evaluation import Thoroughness
 from cohabit.learn_commands import run_evaluate
 from cohabit.settings import read_settings
-from ingest.simulator.run import Plan
+from ingest.simulator.simulate import Plan
 from models.challengers import BOUNDS, CHALLENGERS
 from models.evaluate import Estimate
 from models.learn import OURS

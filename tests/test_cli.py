@@ -24,13 +24,13 @@ from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka
 from features.tables import TABLES
-from ingest.broker import Broker, running_broker
-from ingest.errors import ChainAhead
-from ingest.files import Message, topics_in
-from ingest.kafka_source import ConsumerSettings
-from ingest.lake import Lake
-from ingest.producer import Sender
-from ingest.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
+from ingest.devkafka.broker import Broker, running_broker
+from ingest.kafka_io.replay import Sender
+from ingest.kafka_io.stream_files import Message, topics_in
+from ingest.lake.tables import Lake
+from ingest.pipeline.kafka_source import ConsumerSettings
+from ingest.schema.errors import ChainAhead
+from ingest.schema.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 from tests.advisor.collecting import full_collections
 
 ROOT = Path(__file__).parent.parent

@@ -26,11 +26,11 @@ from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
 from features.diagnosis import DIAGNOSIS
 from features.pressure import PRESSURE_COLUMNS
 from features.tables import TABLES
-from ingest.checkpoints import Checkpoint
-from ingest.decode import types as decode
-from ingest.lake_layout import Compaction, Horizon, Layout, LinkFacts, Part
-from ingest.schema import Column
-from ingest.topics import TOPICS
+from ingest.decode import contract as decode
+from ingest.lake.checkpoints import Checkpoint
+from ingest.lake.layout import Compaction, Horizon, Layout, LinkFacts, Part
+from ingest.schema.tables import Column
+from ingest.schema.topics import TOPICS
 from models.drift_status import DriftStatus
 from models.history import Event
 from models.manifest import Manifest

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
-from ingest.kube.follow import WatchMetrics
-from ingest.metrics import IngestMetrics
+from ingest.kube.watcher import WatchMetrics
+from ingest.pipeline.metrics import IngestMetrics
 from models.registry import Registry
 
 DEPLOY = Path(__file__).parents[1] / "deploy"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from cohabit.cli import app
-from ingest.decode.formats import FORMATS
-from ingest.exporters import EXPORTERS
-from ingest.mapping import read_mapping
+from ingest.decode.formats.format_registry import FORMATS
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import read_mapping
 
 DOCS = Path(__file__).parent.parent / "docs"
 INGEST = (DOCS / "ingest.md").read_text()

@@ -10,8 +10,8 @@ from e2e.airflow.errors import NeverCame
 from e2e.airflow.killing import differing, killed, measured, models_of, tables_of
 from e2e.airflow.running import Ran, Task
 from e2e.airflow.site import Site, until
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from tests.models.lakes import derived_lake
 
 ROOT = Path(__file__).parent.parent

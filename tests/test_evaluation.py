@@ -18,8 +18,8 @@ from cohabit.learn_commands import LEGEND, run_evaluate
 from cohabit.learning import DEFAULT_EFFORT
 from cohabit.settings import read_settings
 from features.tables import CONTENTION, LABELS
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models import curves
 from models.evaluate import Estimate
 from models.learn import OURS

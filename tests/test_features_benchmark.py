@@ -12,7 +12,7 @@ from features.node_state import node_state
 from features.spans import contention
 from features.tables import PROFILES
 from features.usage_chunks import usage_chunks
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 SIZE = Size(nodes=3, intervals=20)
 MEASURED = [r.name for r in RESOURCES if r.name not in {"gpu", "pcie", "rdma"}]

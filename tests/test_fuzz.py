@@ -18,8 +18,13 @@ from tests.fuzzing.targets import all_targets
 
 EACH = 100
 READERS = {
-    *("ingest.decode.formats", "ingest.decode.native", "ingest.mapping", "ingest.traces.run"),
-    *("ingest.kube.feed", "ingest.kube.follow", "features.bills", "models.bundle", "models.manifest"),
+    *(
+        "ingest.decode.formats.format_registry",
+        "ingest.decode.formats.native",
+        "ingest.decode.metrics.metric_mapping",
+        "ingest.traces.convert",
+    ),
+    *("ingest.kube.list_watch", "ingest.kube.watcher", "features.bills", "models.bundle", "models.manifest"),
     *("models.registry", "models.drift_status", "models.history", "models.signing", "cohabit.drifting"),
     *("advisor.api.app", "advisor.oidc", "advisor.snapshot", "advisor.advised", "advisor.diagnosis.told"),
     *("advisor.remedies.kept", "advisor.pricing.book_text", "advisor.pricing.lines", "advisor.pricing.line_file"),
@@ -27,7 +32,7 @@ READERS = {
     *("cohabit.settings", "cohabit.calendar", "cohabit.foreign", "cohabit.doctor_config", "cohabit.doctor_reply"),
     *("cohabit.kube_api", "cohabit.backing_up", "cohabit.billed_inputs", "cohabit.explaining", "cohabit.skew"),
     *("cohabit.kept_plans", "advisor.table_file", "advisor.pages.forms"),
-    *("ingest.lake_layout", "ingest.checkpoints"),
+    *("ingest.lake.layout", "ingest.lake.checkpoints"),
     *("cohabit.backtest.pair_file", "benchmarks.interference_files"),
     *("benchmarks.reassign.roadef", "benchmarks.reassign.tianchi"),
 }

@@ -12,8 +12,8 @@ from benchmarks.laws import WITH_TREES, World, judged, share, simulated_world, t
 from benchmarks.runner import OURS
 from cohabit.simulation import TRUTH
 from features.catalog import RAW_NAMES
-from ingest.schema import TIMESTAMP
-from ingest.simulator.run import Plan
+from ingest.schema.tables import TIMESTAMP
+from ingest.simulator.simulate import Plan
 from models.train import TrainConfig
 
 PLAN = Plan(nodes=6, apps=6, per_node=8, hours=2.0, seed=2, law="threshold")

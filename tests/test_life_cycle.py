@@ -17,8 +17,8 @@ from cohabit.gating import MARGINS_BACK, Hand, judge, promote, roll_back
 from cohabit.learning import Birth, Effort, train_bundle
 from cohabit.recalibrating import recalibrate
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models.bundle import read_bundle, write_bundle
 from models.drift_status import DriftStatus, read_status, write_status
 from models.errors import (

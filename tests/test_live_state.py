@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry
 from advisor.snapshot import Snapshot
 from cohabit.live_state import LiveState, add
 from features.tables import PROFILES
-from ingest.consumer import Formats, Landers, ingest
-from ingest.file_source import FileCapacities, FileSource
-from ingest.files import Message, TopicWriter
-from ingest.metrics import IngestMetrics
+from ingest.kafka_io.stream_files import Message, TopicWriter
+from ingest.pipeline.consumer_loop import Formats, Landers, ingest
+from ingest.pipeline.file_source import FileCapacities, FileSource
+from ingest.pipeline.metrics import IngestMetrics
 
 START_S = 1_772_366_400
 Record = dict[str, object]

@@ -18,13 +18,13 @@ from cohabit.command_parts import TOPICS
 from cohabit.measured import Configurations, leave_kind_out, read_configurations, said_of_unseen
 from features.tables import TABLES
 from features.windows import LABEL_US
-from ingest.decode.native import decoder
-from ingest.decode.types import Context
-from ingest.files import read_messages, topic_path
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.schema import LANDED, TIMESTAMP
-from ingest.streams import ingest_files
+from ingest.decode.contract import Context
+from ingest.decode.formats.native import decoder
+from ingest.kafka_io.stream_files import read_messages, topic_path
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.schema.tables import LANDED, TIMESTAMP
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "data_samples" / "measured"

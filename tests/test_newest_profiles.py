@@ -9,8 +9,8 @@ import pytest
 from cohabit.refreshing import NewestProfiles
 from features.profiles import newest
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=4, apps=4, per_node=5, hours=3.0, seed=3)

@@ -15,8 +15,8 @@ from cohabit.cli import app
 from cohabit.learning import Effort, train_bundle
 from cohabit.recalibrating import KEPT, recalibrate
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models.bundle import read_bundle
 from models.errors import NothingToFollow
 from models.manifest import EntryMargins, Manifest

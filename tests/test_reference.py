@@ -17,7 +17,7 @@ from cohabit.settings import Settings
 from features.catalog import FEATURE_NAMES
 from features.diagnosis import DIAGNOSIS_NAMES
 from features.tables import TABLES
-from ingest.topics import TOPICS
+from ingest.schema.topics import TOPICS
 
 ROOT = Path(__file__).parent.parent
 CODE = [path for name in ("ingest", "features", "models", "advisor", "cohabit") for path in (ROOT / name).rglob("*.py")]

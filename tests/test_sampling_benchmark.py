@@ -13,8 +13,8 @@ from benchmarks.runner import OURS, json_line
 from benchmarks.sampling import METHODS, ROW, at_random, by_strata, judged, run
 from features.sampling import PROPORTIONAL
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models.train import TrainConfig
 
 pytestmark = pytest.mark.slow

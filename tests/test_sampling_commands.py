@@ -15,8 +15,8 @@ from cohabit.learn_commands import run_evaluate
 from cohabit.learning import diagnosis_of
 from cohabit.sampling import diagnosis_of_sample, sample_of, sample_sheet, sample_words
 from cohabit.settings import read_settings
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models.bundle import read_bundle
 from models.questions import Depth
 from models.registry import Registry
@@ -30,7 +30,7 @@ import sys
 import pyarrow as pa
 from cohabit.sampling import OnSpark, sample_of
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 rows = sample_of(Lake.open(sys.argv[1], TABLES), int(sys.argv[2]), OnSpark("local[1]", "1g")).rows
 with pa.OSFile(sys.argv[3], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
     writer.write_table(rows)

@@ -25,15 +25,15 @@ from cohabit.workers import SERVED
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.capacity import Capacities
-from ingest.consumer import Formats, Landers, ingest
-from ingest.file_source import FileSource
-from ingest.files import TopicWriter, read_messages, topic_path, topics_in
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
+from ingest.kafka_io.stream_files import TopicWriter, read_messages, topic_path, topics_in
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats, Landers, ingest
+from ingest.pipeline.file_source import FileSource
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.runner import ingest_files
 from ingest.simulator.messages import Faults
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.simulator.simulate import Plan
 from tests.features.sampled import placement_messages, sample_messages
 
 PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=7, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))

@@ -9,7 +9,7 @@ from benchmarks import worth
 from benchmarks.worth import judged, met
 from benchmarks.worth_site import HORIZON, RING, STEP_S, Ground, Kept, Lives, Site, Told, experiment
 from features.outcome import Measured, outcomes
-from ingest.simulator.cluster import Container, State, step
+from ingest.simulator.simulated_cluster import Container, State, step
 
 GROUND = Ground(decisions=60)
 

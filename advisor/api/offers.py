@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from advisor.api.groups import group_of
 from advisor.api.pods import Object, newcomer_of
 from advisor.prioritizing import Offer
-from ingest.identity import template_hash
+from ingest.schema.workload_identity import template_hash
 
 
 def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:

@@ -3,7 +3,7 @@
 import msgspec
 
 from advisor.newcomers import Newcomer
-from ingest.identity import Owner, PodFacts, identify
+from ingest.schema.workload_identity import Owner, PodFacts, identify
 
 
 class OwnerReference(msgspec.Struct):

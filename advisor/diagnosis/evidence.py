@@ -24,7 +24,7 @@ from features.labels import SIGNALS, WINDOW_COLUMNS, label_windows
 from features.node_state import Facts, is_best_effort, known_at
 from features.residents import described
 from features.windows import LABEL_US, WINDOW_US
-from ingest.cpuset import membership
+from ingest.schema.cpuset import membership
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,7 +17,7 @@ from features.catalog import NAMES
 from features.node_state import is_best_effort
 from features.tables import SLOWED
 from features.windows import LABEL_US, WINDOW_US
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

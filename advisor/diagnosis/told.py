@@ -8,7 +8,7 @@ import msgspec
 
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 from advisor.errors import TooMuchToTell, UnreadableDiagnoses
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 
 FILE = "diagnosis.json"
 FORMAT = 1

@@ -25,7 +25,7 @@ from advisor.pricing.quantity import HOUR, billed_quantity, gap_quantity
 from features.arrow import micros
 from features.order import joint, ranks
 from features.tables import IDLE
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,7 +1,7 @@
 """Currencies: in how many digits behind the point each is paid. Kernel."""
 
 from advisor.pricing.errors import UnknownCurrency
-from ingest.currencies import BY_DIGITS, MEANT
+from ingest.schema.currencies import BY_DIGITS, MEANT
 
 
 def exponent_of(code: str) -> int:

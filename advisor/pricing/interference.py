@@ -11,7 +11,7 @@ from advisor.pricing.line_rows import rows_of
 from advisor.pricing.lines import Line, Stamp
 from advisor.pricing.settled import transfer_lines
 from advisor.pricing.transfers import Claim, Player, Settled, settle
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 SPENT = pa.schema(
     [

@@ -5,7 +5,7 @@ A row is what advisor.pricing.lines.Line is; what all rows of a file share stand
 
 import pyarrow as pa
 
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 
 FORMAT = 1
 ORDER = ("hour", "kind", "account", "container", "node", "resource")

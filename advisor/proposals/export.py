@@ -40,7 +40,7 @@ class ApprovedMove:
         container: uid of the pod.
         namespace: of the pod.
         name: of the pod.
-        app: as `ingest.identity.identify` tells it.
+        app: as `ingest.schema.workload_identity.identify` tells it.
         source: node where it runs.
         target: node where it belongs.
         proposal: that was approved.

@@ -6,7 +6,7 @@ import msgspec
 
 from advisor.errors import UnreadableLadders
 from advisor.remedies.ladder import Ladder
-from ingest.atomic import replace_atomically
+from ingest.schema.atomic_file import replace_atomically
 
 FILE = "ladders.json"
 FORMAT = 1

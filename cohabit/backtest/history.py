@@ -24,12 +24,12 @@ from cohabit.simulation import truth_rows, write_messages
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.simulator.cluster import Records, State, Truth
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
 from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
-from ingest.simulator.run import InFlight
-from ingest.streams import ingest_files
+from ingest.simulator.simulate import InFlight
+from ingest.simulator.simulated_cluster import Records, State, Truth
 from models.registry import Registry
 
 CLUSTER = "backtest"

@@ -13,8 +13,8 @@ from cohabit.backtest.sight import CAPACITY, REMEMBERED, Measured, Policy, empty
 from cohabit.backtest.trace import Moment, Trace
 from cohabit.backtest.world import World
 from features.catalog import RESOURCES
-from ingest.simulator.cluster import Action, Place, Records, Remove, State, Truth, empty_cluster, step, uid_of
 from ingest.simulator.law import Floats, Ints
+from ingest.simulator.simulated_cluster import Action, Place, Records, Remove, State, Truth, empty_cluster, step, uid_of
 
 START_S = 1_772_409_600.0
 """2 March 2026, 0:00 UTC."""

@@ -5,7 +5,7 @@ import numpy as np
 from cohabit.backtest.loop import VIOLATED
 from cohabit.backtest.sight import Floats, Ints, Policy, Sight
 from cohabit.backtest.world import World
-from ingest.simulator.cluster import load_at
+from ingest.simulator.simulated_cluster import load_at
 
 SLOWDOWN_COUNTS = 0.1
 """What a slowdown of 1 is worth beside a violation: it tells nodes apart on which as many are in violation."""

@@ -28,8 +28,8 @@ from features.arrow import floats
 from features.catalog import NAMES
 from features.errors import FeaturesError
 from features.tables import TABLES
-from ingest.errors import IngestError
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
+from ingest.schema.errors import IngestError
 from ingest.simulator.laws import LAWS
 from models.errors import ModelsError
 from models.optum import fit_by_fullness

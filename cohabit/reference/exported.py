@@ -16,8 +16,8 @@ from advisor.serving import Serving
 from cohabit.lease_reading import LeaseReading
 from cohabit.peers import Peers
 from cohabit.reference.markdown import NONE, code, page, table, told
-from ingest.kube.follow import WatchMetrics
-from ingest.metrics import IngestMetrics
+from ingest.kube.watcher import WatchMetrics
+from ingest.pipeline.metrics import IngestMetrics
 from models.registry import Registry
 
 ABOUT = (

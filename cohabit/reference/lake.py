@@ -6,11 +6,12 @@ import pyarrow as pa
 
 from cohabit.reference.markdown import NONE, code, page, table, told
 from features.tables import DERIVED, TABLES
-from ingest.schema import DEAD_LETTERS, LANDED, Column, Table
-from ingest.topics import TOPICS, Topic
+from ingest.schema.tables import DEAD_LETTERS, LANDED, Column, Table
+from ingest.schema.topics import TOPICS, Topic
 
 ABOUT = (
-    "Every table of the lake and every topic, from `ingest/schema.py`, `features/tables.py` and `ingest/topics.py`. "
+    "Every table of the lake and every topic, from `ingest/schema/tables.py`, `features/tables.py` and "
+    "`ingest/schema/topics.py`. "
     "Rows are unique by key; `time` says in which hour a row lies. A column that may be null is null where nothing was "
     "measured or told: missing is never zero. What is outside its range is set aside in `dead_letters`. A table's "
     "version grows when its columns change, and additions may be null. `make reference` writes this page."

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from e2e.airflow.site import POLL_S, Site
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 Digest = tuple[int, str]
 """Of a table: its rows, and what is in them whatever their order."""

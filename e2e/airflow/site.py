@@ -21,7 +21,7 @@ from cohabit.metering import pools_described
 from cohabit.price_book_file import read_price_book
 from e2e.airflow.errors import CommandFailed, NeverCame
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "sim"

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from e2e.kube.errors import Ended
-from ingest import supervise
+from ingest.devkafka import child_process as supervise
 
 HOST = "127.0.0.1"
 READY_S, GRACE_S = 60.0, 2.0

@@ -26,13 +26,13 @@ from e2e.soak.judging import FEWEST_ROUNDS, MOST_GROWTH, grew, growth, tell
 from e2e.soak.line import Line, stopped
 from e2e.soak.memory import Held, Samples, held_in
 from features.tables import TABLES
-from ingest.broker import create_topics, running_broker
-from ingest.files import Message
-from ingest.lake import Lake
-from ingest.producer import Sender
-from ingest.selection import EPOCH, FOREVER
+from ingest.devkafka.broker import create_topics, running_broker
+from ingest.kafka_io.replay import Sender
+from ingest.kafka_io.stream_files import Message
+from ingest.lake.row_filter import EPOCH, FOREVER
+from ingest.lake.tables import Lake
 from ingest.simulator.messages import Message as Simulated
-from ingest.simulator.run import Plan, built_in, simulate
+from ingest.simulator.simulate import Plan, built_in, simulate
 
 MOST_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""

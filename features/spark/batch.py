@@ -36,10 +36,10 @@ from features.spark.steps import (
 )
 from features.tables import NODE_STATE
 from features.windows import LATENESS_US
-from ingest.brokers import Brokers, for_spark
-from ingest.consumer import Formats
-from ingest.lake import Lake
-from ingest.schema import SAMPLES, USAGE, Table
+from ingest.kafka_io.connection import Brokers, for_spark
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats
+from ingest.schema.tables import SAMPLES, USAGE, Table
 
 MOST_IN_PART = 500_000
 """Samples that one Python worker holds at once: about 400 MB."""

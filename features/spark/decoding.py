@@ -7,12 +7,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from features.spark.steps import spark_schema
-from ingest.batch import MessageBatch
-from ingest.capacity import Capacities
-from ingest.consumer import Formats
-from ingest.landing import land
-from ingest.origin import Link
-from ingest.schema import TIMESTAMP, Table
+from ingest.pipeline.consumer_loop import Formats
+from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.transform import land
+from ingest.schema.batch import MessageBatch
+from ingest.schema.provenance import Link
+from ingest.schema.tables import TIMESTAMP, Table
 
 MESSAGE_COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
 

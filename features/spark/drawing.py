@@ -12,9 +12,9 @@ from features.hashing import label_window_hashes
 from features.sampling import TALLY, draw_of, in_order, total
 from features.spark.steps import of_windows_only, spark_schema, with_sample, with_tally
 from features.tables import CONTENTION, NODE_STATE, TRAINING
-from ingest.lake import Lake
-from ingest.schema import Table
-from ingest.selection import EPOCH, FOREVER, microseconds
+from ingest.lake.row_filter import EPOCH, FOREVER, microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.tables import Table
 
 
 def draw_with_spark(

@@ -16,9 +16,9 @@ from features.rates import LOOK_BACK_US
 from features.spark.batch import groups_of, landed
 from features.spark.steps import by_node, with_all_rates, with_metered
 from features.windows import WINDOW_US
-from ingest.datasets import ds
-from ingest.lake import Lake
-from ingest.schema import SAMPLES, USAGE
+from ingest.lake.arrow_dataset import ds
+from ingest.lake.tables import Lake
+from ingest.schema.tables import SAMPLES, USAGE
 
 
 def run_spark(spark: SparkSession, lake: Lake, hours: Hours, progress: Progress) -> None:

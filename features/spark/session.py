@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from ingest.atomic import replace_atomically
-from ingest.cache import cache_folder
-from ingest.jars import jar_paths
-from ingest.java import quiet_java_home
+from ingest.devkafka.cache import cache_folder
+from ingest.devkafka.jars import jar_paths
+from ingest.devkafka.java import quiet_java_home
+from ingest.schema.atomic_file import replace_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,8 +34,8 @@ from features.streamed import MESSAGE, messages
 from features.tables import ANTAGONISTS, CONTENTION, LABELS, METERED, NODE_STATE, PROFILES, TRAINING
 from features.training import training_rows
 from features.windows import WINDOW_US
-from ingest.schema import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE
-from ingest.selection import within
+from ingest.lake.row_filter import within
+from ingest.schema.tables import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator

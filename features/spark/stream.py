@@ -17,11 +17,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from features.node_state import Facts
 from features.spark.decoding import decoded
 from features.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
-from ingest.brokers import Brokers, for_spark
-from ingest.consumer import Formats
-from ingest.lake import Lake
-from ingest.schema import SAMPLES, USAGE, Table
-from ingest.topics import NODE_STATE
+from ingest.kafka_io.connection import Brokers, for_spark
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats
+from ingest.schema.tables import SAMPLES, USAGE, Table
+from ingest.schema.topics import NODE_STATE
 
 JOB = "follow"
 WATERMARK = "14 minutes"

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingest.cpuset import is_cpuset
-from ingest.decode.types import BAD_TIMESTAMP, FUTURE_TIMESTAMP, NEGATIVE, OUT_OF_RANGE, WRONG_TYPE
-from ingest.schema import KIND_VALUES, PLACEMENT_EVENTS, QOS_VALUES, TIMESTAMP, Column
+from ingest.decode.contract import BAD_TIMESTAMP, FUTURE_TIMESTAMP, NEGATIVE, OUT_OF_RANGE, WRONG_TYPE
+from ingest.schema.cpuset import is_cpuset
+from ingest.schema.tables import KIND_VALUES, PLACEMENT_EVENTS, QOS_VALUES, TIMESTAMP, Column
 
 Values = Sequence[object]
 Micros = NDArray[np.int64]
@@ -61,7 +61,7 @@ def check_column(column: Column, values: Values) -> Checked:
     Returns:
         (n,) array of the column's type, and faults in row order for each reason.
 
-    Source: ours; the reject rules of `ingest.decode.types`.
+    Source: ours; the reject rules of `ingest.decode.contract`.
     """
     return _CHECKS[column.type](column, values)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ingest.decode.types import REJECTS, Context, Decode, Decoded, rows_schema
-from ingest.decode.unknown import OTHERS, bounded_counts
-from ingest.schema import LANDED
+from ingest.decode.contract import REJECTS, Context, Decode, Decoded, rows_schema
+from ingest.schema.tables import LANDED
+from ingest.schema.unknown_fields import OTHERS, bounded_counts
 
 
 def decode_some(decode: Decode, messages: pa.BinaryArray, context: Context, numbers: Sequence[int]) -> Decoded:

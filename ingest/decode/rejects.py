@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ingest.decode.types import REJECTS
+from ingest.decode.contract import REJECTS
 
 
 class Reject(NamedTuple):

@@ -18,12 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingest.decode.clock import Clock
 from ingest.decode.columns import FUTURE_LIMIT_US, ahead
-from ingest.decode.parse import NotFinite
-from ingest.decode.place import Nowhere, Place, place_of
-from ingest.decode.rejects import Reject, rejects_table
-from ingest.decode.types import (
+from ingest.decode.contract import (
     BAD_TIMESTAMP,
     FUTURE_TIMESTAMP,
     MISSING_KEY,
@@ -35,10 +31,14 @@ from ingest.decode.types import (
     Decoded,
     rows_schema,
 )
-from ingest.decode.unknown import bounded_counts
-from ingest.decode.wire import Layout
-from ingest.mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
-from ingest.schema import SAMPLES, TIMESTAMP
+from ingest.decode.json_records import NotFinite
+from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
+from ingest.decode.metrics.owner_labels import Nowhere, Place, place_of
+from ingest.decode.otlp_wire import Layout
+from ingest.decode.rejects import Reject, rejects_table
+from ingest.decode.timestamps import Clock
+from ingest.schema.tables import SAMPLES, TIMESTAMP
+from ingest.schema.unknown_fields import bounded_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import orjson
 
+from ingest.kube.api_types import Node, Pod
 from ingest.kube.nodes import node_facts, told_at
-from ingest.kube.objects import Node, Pod
 from ingest.kube.pods import Record, changed_at, ended_at, placed_at, placement
-from ingest.topics import NODES, PLACEMENTS, Topic
+from ingest.schema.topics import NODES, PLACEMENTS, Topic
 
 ENDED = ("Succeeded", "Failed")
 IDENTITY = ("cluster", "node", "container", "namespace", "name", "owner", "app", "team", "qos")

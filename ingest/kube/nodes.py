@@ -3,8 +3,8 @@
 from datetime import datetime
 from fractions import Fraction
 
+from ingest.kube.api_types import Metadata, Node, Taint
 from ingest.kube.gpus import gpus_in
-from ingest.kube.objects import Metadata, Node, Taint
 
 Record = dict[str, object]
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import orjson
 
-from ingest.cpuset import is_cpuset
-from ingest.identity import Owner, PodFacts, identify, top_owner
+from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Toleration
 from ingest.kube.gpus import gpus_in
-from ingest.kube.objects import ContainerSpec, Metadata, Pod, PodSpec, Toleration
+from ingest.schema.cpuset import is_cpuset
+from ingest.schema.workload_identity import Owner, PodFacts, identify, top_owner
 
 Record = dict[str, object]
 Amounts = Mapping[str, Fraction]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from ingest.simulator.cluster import Records, State
+from ingest.schema.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 from ingest.simulator.law import PLATFORMS, TEAMS, Ints
-from ingest.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
+from ingest.simulator.simulated_cluster import Records, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Source: alibaba/clusterdata, cluster-trace-v2018/schema.txt and trace_2018.md.
 
 import pyarrow as pa
 
-from ingest.topics import NODE_USAGE, NODES, PLACEMENTS, USAGE
+from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, USAGE
 from ingest.traces.cells import Record, Values, numbers, records, texts, times
 from ingest.traces.form import Form, Origin, TraceFile
 

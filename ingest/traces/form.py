@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ingest.topics import Topic
+from ingest.schema.topics import Topic
 from ingest.traces.cells import Record
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from ingest.topics import SAMPLES
+from ingest.schema.topics import SAMPLES
 from ingest.traces.cells import Record, numbers, records, texts, times
 from ingest.traces.form import Form, Origin, TraceFile
 

@@ -9,7 +9,7 @@ Source: alibaba/clusterdata, cluster-trace-gpu-v2023/README.md.
 import orjson
 import pyarrow as pa
 
-from ingest.topics import NODES, PLACEMENTS
+from ingest.schema.topics import NODES, PLACEMENTS
 from ingest.traces.cells import Record, Values, numbers, records, texts, times
 from ingest.traces.form import Form, Origin, TraceFile
 

@@ -14,8 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest.schema.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 from ingest.simulator.messages import Message
-from ingest.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 
 CLUSTER = "measured"
 NODE = "vm-1"

@@ -16,8 +16,8 @@ from time import monotonic, sleep
 
 import psycopg
 
-from ingest import supervise
-from ingest.broker import free_ports
+from ingest.devkafka import child_process as supervise
+from ingest.devkafka.broker import free_ports
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "postgres.sh"
 START_LIMIT_S = 30.0

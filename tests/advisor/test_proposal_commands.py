@@ -27,8 +27,8 @@ from cohabit.drafting import Drafting
 from cohabit.live_state import LiveState
 from cohabit.proposing import PLANS, Sources
 from cohabit.refreshing import Refresh, refresh_from_files
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models.drift_status import STATUS, DriftStatus, write_status
 from models.registry import Registry
 from tests.models.lakes import derived_lake

@@ -21,9 +21,9 @@ from advisor.store import migrate, open_store
 from cohabit.cli import app
 from cohabit.newest_hour import newest_hour
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.origin import BatchId
-from ingest.schema import NODES as NODES_TABLE
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import BatchId
+from ingest.schema.tables import NODES as NODES_TABLE
 from models.registry import Registry
 from tests.advisor.neighbourhood import neighbourhood
 from tests.ledger.bill_offices import NODES

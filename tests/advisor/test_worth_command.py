@@ -28,8 +28,8 @@ from cohabit.worth import Ledger, Rules, labels_since, ledger, looked_up, trial_
 from cohabit.worth_report import effect_rows, sentences
 from features.arrow import micros
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.simulator.run import Plan
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
 from models.errors import NotComparable
 from models.worth import Interval
 from tests.advisor.processes import new_process

@@ -28,13 +28,13 @@ from cohabit.backtest.policies import DEFAULT
 from cohabit.backtest.world import World, platforms_of
 from cohabit.cli import app
 from cohabit.live_state import LiveState
-from ingest.consumer import Formats, Landers, ingest
-from ingest.file_source import FileCapacities, FileSource
-from ingest.files import Message, TopicWriter
-from ingest.metrics import IngestMetrics
-from ingest.simulator.cluster import Records, State, Truth
+from ingest.kafka_io.stream_files import Message, TopicWriter
+from ingest.pipeline.consumer_loop import Formats, Landers, ingest
+from ingest.pipeline.file_source import FileCapacities, FileSource
+from ingest.pipeline.metrics import IngestMetrics
 from ingest.simulator.law import Floats
 from ingest.simulator.messages import NO_FAULTS, describe_events, describe_nodes, describe_usage
+from ingest.simulator.simulated_cluster import Records, State, Truth
 from tests.backtest.small_worlds import STRESSED, threshold_world, trace_of
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from cohabit.backtest.policies import DEFAULT, FAMILIES
 from cohabit.backtest.sight import Floats, Ints, Sight
 from cohabit.backtest.trace import Trace
 from cohabit.backtest.world import NODE_CORES, NODE_MEMORY, World, platforms_of
-from ingest.simulator.cluster import Records, State, Truth
+from ingest.simulator.simulated_cluster import Records, State, Truth
 from tests.backtest.small_worlds import stressed, threshold_world, trace_of
 
 

@@ -85,7 +85,9 @@ def test_jobs_find_the_jars_where_they_were_put() -> None:
 
     assert [rest for word, rest in words if word == "ENV"][1] == "COHABIT_CACHE=/opt/cohabit/cache"
     assert "COHABIT_CACHE=/opt/cohabit/cache" in [rest for word, rest in words if word == "ENV"][-1]
-    assert any(run.startswith("/opt/cohabit/bin/python -m ingest.jars") and "spark_session()" in run for run in runs)
+    assert any(
+        run.startswith("/opt/cohabit/bin/python -m ingest.devkafka.jars") and "spark_session()" in run for run in runs
+    )
 
 
 def test_images_hold_what_is_tested_and_nothing_of_development() -> None:

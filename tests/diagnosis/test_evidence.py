@@ -28,8 +28,8 @@ from features.arrow import micros
 from features.contention import core_pressure
 from features.tables import TABLES
 from features.windows import LABEL_US
-from ingest.cpuset import membership
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
+from ingest.schema.cpuset import membership
 from ingest.simulator.messages import node_name
 
 HOURS = 5

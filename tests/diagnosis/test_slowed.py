@@ -22,9 +22,9 @@ from benchmarks.transfers import truths
 from cohabit.cli import app
 from cohabit.judging import days_to_judge, judge_days, unjudged
 from features.tables import SLOWED, TABLES
-from ingest.lake import Lake
-from ingest.origin import Link
-from ingest.schema import USAGE
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import Link
+from ingest.schema.tables import USAGE
 
 HOURS = 5
 START_US = round(START_S * 1e6)

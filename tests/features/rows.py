@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from ingest.schema import NODES, PLACEMENTS, USAGE, Table
+from ingest.schema.tables import NODES, PLACEMENTS, USAGE, Table
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 

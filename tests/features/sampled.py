@@ -5,8 +5,8 @@ from datetime import timedelta
 import numpy as np
 import orjson
 
-from ingest.files import Message
-from ingest.simulator.run import Plan
+from ingest.kafka_io.stream_files import Message
+from ingest.simulator.simulate import Plan
 
 COUNTERS = {"cpu_cores": 2.0, "net_rx_bytes_s": 1e6, "instructions_s": 1e9, "cycles_s": 1.5e9}
 PODS = 6

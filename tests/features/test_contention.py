@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from features.contention import core_pressure, neighbour_max, neighbour_sum
 from features.errors import LengthMismatch
-from ingest.cpuset import cores_of, membership
-from ingest.errors import BadCpuset
+from ingest.schema.cpuset import cores_of, membership
+from ingest.schema.errors import BadCpuset
 
 ONE_NODE = np.zeros(3, np.int64)
 uses = st.lists(st.one_of(st.just(np.nan), st.floats(0, 64)), min_size=1, max_size=12)

@@ -18,7 +18,7 @@ from features.diagnosis import (
 )
 from features.labels import SIGNALS as LABEL_SIGNALS
 from features.tables import CONTENTION, NODE_STATE, TRAINING
-from ingest.schema import SIGNALS
+from ingest.schema.tables import SIGNALS
 from tests.features.rows import at
 
 KEY = {"cluster": "c", "node": "n", "container": "a"}

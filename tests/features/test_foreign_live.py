@@ -15,15 +15,15 @@ from cohabit.live_state import LiveState
 from features.spark import stream
 from features.spark.stream import Follow
 from features.tables import PROFILES, TABLES
-from ingest.broker import create_topics, running_broker
-from ingest.capacity import Capacities
-from ingest.consumer import NATIVE, Formats, Landers, ingest
-from ingest.decode.formats import decoder_named
-from ingest.exporters import EXPORTERS
-from ingest.kafka_source import ConsumerSettings, KafkaSource
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.topics import Topic
+from ingest.decode.formats.format_registry import decoder_named
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.devkafka.broker import create_topics, running_broker
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import NATIVE, Formats, Landers, ingest
+from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.plausibility import Capacities
+from ingest.schema.topics import Topic
 
 START_S = 1_772_366_400
 UID = "8f0d3c8e-1111-4222-8333-444455556666"

@@ -12,7 +12,7 @@ from features.meter import HOUR_US, MICROS, Hours
 from features.node_state import Facts
 from features.pools import pool_hours
 from features.tables import BILLS, IDLE, METERED
-from ingest.selection import microseconds
+from ingest.lake.row_filter import microseconds
 from tests.features.rows import T0, at, nodes, placements
 
 GIB = 2.0**30

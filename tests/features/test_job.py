@@ -14,10 +14,10 @@ from features.antagonists import LOOK_BACK_US
 from features.job import antagonist_ends, whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.simulate import Plan
 
 
 @pytest.mark.parametrize("minutes", [40, 60])

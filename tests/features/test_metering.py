@@ -12,7 +12,7 @@ from features.meter import GIB, HOUR_US, MICROS, RESOURCES, Hours
 from features.metering import metered, minutes_of, standing_in
 from features.node_state import Facts
 from features.tables import METERED
-from ingest.selection import microseconds
+from ingest.lake.row_filter import microseconds
 from tests.features.rows import T0, at, nodes, placements, usage
 
 NAN = float("nan")

@@ -22,14 +22,14 @@ from features.pools import pool_hours
 from features.rates import rates
 from features.spark.metering import run_spark
 from features.tables import BILLS, METERED, POOL_HOURS, TABLES
-from ingest.files import TopicWriter
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.origin import Link
-from ingest.schema import PLACEMENTS, Table
+from ingest.kafka_io.stream_files import TopicWriter
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.schema.provenance import Link
+from ingest.schema.tables import PLACEMENTS, Table
 from ingest.simulator.messages import Faults
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.simulator.simulate import Plan
 from tests.features.rows import at, rows_of
 from tests.features.sampled import placement_messages, sample_messages
 

@@ -22,7 +22,7 @@ from features.errors import LengthMismatch
 from features.placement import FILLED, complete, node_matrix, profile_matrix, raw_features, training_fills
 from features.pressure import PRESSURE_COLUMNS
 from features.tables import PROFILES
-from ingest.schema import NODES
+from ingest.schema.tables import NODES
 
 WIDTH = len(RAW_NAMES)
 values = st.one_of(st.just(np.nan), st.floats(0, 100))

@@ -10,7 +10,7 @@ from features.meter import HOUR_US, MICROS
 from features.node_hours import pool_names
 from features.pools import pool_hours
 from features.tables import BILLS
-from ingest.selection import microseconds
+from ingest.lake.row_filter import microseconds
 from tests.features.rows import T0, at, nodes
 
 START_US = microseconds(T0)

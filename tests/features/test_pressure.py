@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from features.catalog import NAMES
 from features.pressure import PRESSURE_COLUMNS, Members, pressures
-from ingest.cpuset import cores_of, membership
+from ingest.schema.cpuset import cores_of, membership
 
 CORES = 4
 CAPACITY = np.array([CORES, 1e7, 1e10, 1e9, 1e8, 1e4, 1e9, 8.0, 1e11, 1e10])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from features.node_state import Facts
 from features.rates import LARGEST, MAX_GAP_US, counter_rates, rates
-from ingest.schema import SAMPLES
+from ingest.schema.tables import SAMPLES
 from tests.features.rows import at, nodes, placements, rows_of
 
 Row = dict[str, object]

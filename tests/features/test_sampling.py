@@ -33,7 +33,7 @@ from features.sampling import (
 )
 from features.spark.drawing import draw_with_spark, measured_with_spark
 from features.tables import TABLES, TRAINING
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.features.rows import at
 
 ROWS = 3000

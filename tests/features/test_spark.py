@@ -28,19 +28,19 @@ from features.spark import batch, stream
 from features.spark.stream import Follow, follow, tell
 from features.tables import TABLES
 from features.training import training_rows
-from ingest.broker import Broker, create_topics
-from ingest.capacity import Capacities
-from ingest.consumer import Formats, Landers, Source
-from ingest.consumer import ingest as ingest_loop
-from ingest.file_source import FileCapacities, FileSource
-from ingest.files import TopicWriter, read_messages, topic_path, topics_in
-from ingest.kafka_source import ConsumerSettings, KafkaSource
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.producer import Pace, replay
+from ingest.devkafka.broker import Broker, create_topics
+from ingest.kafka_io.replay import Pace, replay
+from ingest.kafka_io.stream_files import TopicWriter, read_messages, topic_path, topics_in
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats, Landers, Source
+from ingest.pipeline.consumer_loop import ingest as ingest_loop
+from ingest.pipeline.file_source import FileCapacities, FileSource
+from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.runner import ingest_files
 from ingest.simulator.messages import Faults
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.simulator.simulate import Plan
 from tests.features.sampled import PODS, placement_messages, sample_messages
 
 pytestmark = pytest.mark.slow

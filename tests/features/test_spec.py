@@ -9,7 +9,7 @@ from features.arrow import Floats
 from features.labels import label_app
 from features.spec import PERIOD_US, SUPPORT, UNKNOWN, specs, versions
 from features.tables import LABELS
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 from tests.features.rows import at, placements
 from tests.features.test_labels import windows
 

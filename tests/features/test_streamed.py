@@ -5,12 +5,12 @@ import pyarrow as pa
 from features.catalog import RESOURCES
 from features.node_state import Facts, node_state, resource_use
 from features.streamed import MOST_CONTAINERS, SLOTS, messages, minutes_told
-from ingest.batch import MessageBatch, message_batch
-from ingest.capacity import Capacities
-from ingest.consumer import NATIVE
-from ingest.landing import land
-from ingest.origin import Link
-from ingest.schema import LIVE_SIGNALS
+from ingest.pipeline.consumer_loop import NATIVE
+from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.transform import land
+from ingest.schema.batch import MessageBatch, message_batch
+from ingest.schema.provenance import Link
+from ingest.schema.tables import LIVE_SIGNALS
 from tests.features.rows import at, nodes, placements, usage
 
 FACTS = Facts(nodes({}), placements())

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from features.apps import labels_of
 from features.warm_up import starts, warming
-from ingest.schema import TIMESTAMP
+from ingest.schema.tables import TIMESTAMP
 from tests.features.hours import Hour, derived, hour, records
 from tests.features.rows import at, placements
 

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from ingest.checkpointing import checkpoint
-from ingest.compaction import When, compact
-from ingest.errors import DamagedLake
-from ingest.expiry import dead, expire
-from ingest.lake import Lake
-from ingest.lake_check import check
-from ingest.origin import BatchId
-from ingest.selection import microseconds
+from ingest.lake.check import check
+from ingest.lake.checkpoint_writer import checkpoint
+from ingest.lake.compaction import When, compact
+from ingest.lake.retention import dead, expire
+from ingest.lake.row_filter import microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.errors import DamagedLake
+from ingest.schema.provenance import BatchId
 from tests.fuzzing.target import Target, in_folder
-from tests.ingest.test_upkeep import HOUR, LATER, T0, TABLES, land, silent, states
+from tests.ingest.lake.test_upkeep import HOUR, LATER, T0, TABLES, land, silent, states
 
 
 def lake_targets(folder: Path) -> Iterator[Target]:
@@ -27,10 +27,10 @@ def lake_targets(folder: Path) -> Iterator[Target]:
         compact(lake, table, When(LATER), silent)
         expire(lake, table, T0 + timedelta(minutes=1), LATER)
     small = [path.relative_to(lake.root).as_posix() for path in sorted(lake.root.rglob("*.json"))]
-    yield in_folder("lake", "ingest.lake_layout", lake.root, _read, (DamagedLake,), small)
+    yield in_folder("lake", "ingest.lake.layout", lake.root, _read, (DamagedLake,), small)
     checkpoint(lake, LATER)
     last = [path.relative_to(lake.root).as_posix() for path in sorted(lake.layout.checkpoints().iterdir())]
-    yield in_folder("lake checkpoint", "ingest.checkpoints", lake.root, _read, (DamagedLake,), last)
+    yield in_folder("lake checkpoint", "ingest.lake.checkpoints", lake.root, _read, (DamagedLake,), last)
 
 
 def _read(folder: Path) -> object:

@@ -17,11 +17,11 @@ from advisor.pages.forms import KIND, UnreadableForm, fields
 from advisor.prioritizing import Prioritizer
 from cohabit.doctor_reply import Reply, Unreadable, scores_in
 from cohabit.kube_api import _answer as answer_of
-from ingest.decode.formats import FORMATS, decoder_named
-from ingest.files import Message
+from ingest.decode.formats.format_registry import FORMATS, decoder_named
+from ingest.kafka_io.stream_files import Message
 from ingest.kube.events import CLUSTER_NODES, PODS, Kind
-from ingest.kube.feed import Feed
-from ingest.kube.follow import Follower, Surroundings, WatchMetrics
+from ingest.kube.list_watch import Feed
+from ingest.kube.watcher import Follower, Surroundings, WatchMetrics
 from tests.advisor.processes import new_process
 from tests.fuzzing.target import Refused, Target
 from tests.ingest.api_server import a_node, a_pod
@@ -64,7 +64,7 @@ def _format(name: str) -> Target:
     def read(message: bytes) -> None:
         check([message], decode(pa.array([message], pa.binary()), context(1)))
 
-    return Target(f"messages {name}", "ingest.decode.formats", tuple(MESSAGES[name]), read)
+    return Target(f"messages {name}", "ingest.decode.formats.format_registry", tuple(MESSAGES[name]), read)
 
 
 def _native(name: str) -> Target:
@@ -79,7 +79,7 @@ def _native(name: str) -> Target:
 
     good = NATIVE.get(name)
     batch = () if good is None else (orjson.dumps(good), orjson.dumps([good, good]))
-    return Target(f"messages native-{name}", "ingest.decode.native", batch or (b"{}",), read, (Refused,))
+    return Target(f"messages native-{name}", "ingest.decode.formats.native", batch or (b"{}",), read, (Refused,))
 
 
 class _Nowhere:
@@ -130,7 +130,7 @@ def _watched(name: str, kind: Kind, good: dict[str, Any], folder: Path) -> Targe
         state.unlink()
 
     events = tuple(orjson.dumps({"type": of, "object": good}) for of in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
-    return Target(name, "ingest.kube.follow", events, read, _feed_errors())
+    return Target(name, "ingest.kube.watcher", events, read, _feed_errors())
 
 
 class _NeverSet:
@@ -139,7 +139,7 @@ class _NeverSet:
 
 
 def _feed_errors() -> tuple[type[Exception], ...]:
-    from ingest.errors import ClusterRefused, ClusterUnanswered, PositionExpired
+    from ingest.schema.errors import ClusterRefused, ClusterUnanswered, PositionExpired
 
     return PositionExpired, ClusterRefused, ClusterUnanswered
 
@@ -153,7 +153,7 @@ def _listed(folder: Path) -> Target:
         Follower(PODS, feed, folder / "none.json", around)._list()
 
     pages = [{"metadata": {"resourceVersion": "7", "continue": more}, "items": [a_pod("u1")]} for more in ("", "x")]
-    return Target("kube list", "ingest.kube.feed", tuple(map(orjson.dumps, pages)), read, _feed_errors())
+    return Target("kube list", "ingest.kube.list_watch", tuple(map(orjson.dumps, pages)), read, _feed_errors())
 
 
 def _requests(folder: Path) -> Iterator[Target]:

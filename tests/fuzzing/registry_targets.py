@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cohabit.drifting import SKEW, last_skew
-from ingest.errors import NoCluster
-from ingest.kube.feed import core_api
+from ingest.kube.list_watch import core_api
+from ingest.schema.errors import NoCluster
 from models.bundle import SIGNATURE, read_bundle, write_bundle
 from models.drift_status import STATUS, Change, DriftStatus, Signal, read_status
 from models.errors import BadKey, UnreadableDrift, UnreadableVerdict, Unsigned
@@ -78,7 +78,7 @@ def registry_targets(folder: Path) -> Iterator[Target]:
     yield Target("private key", "models.signing", (key,), of_file(folder / "k.key", signer_of), (BadKey,))
     yield Target(
         "kubeconfig",
-        "ingest.kube.feed",
+        "ingest.kube.list_watch",
         (KUBECONFIG,),
         of_file(folder / "kubeconfig", lambda path: core_api(path, None, in_cluster=False)),
         (NoCluster,),

@@ -21,13 +21,13 @@ from cohabit.price_book_file import read_price_book
 from cohabit.settings import read_settings
 from features.bills import FOCUS, PLAIN, Columns, bill_rows
 from features.errors import BadBill
-from ingest.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
-from ingest.exporters import EXPORTERS
-from ingest.mapping import read_mapping
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import read_mapping
+from ingest.schema.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
+from ingest.traces.convert import FORMS, file_messages, trace_files
 from ingest.traces.form import Origin
-from ingest.traces.run import FORMS, file_messages, trace_files
 from tests.fuzzing.target import Refused, Target, in_folder, of_file, of_text, of_utf8
-from tests.ingest import test_traces
+from tests.ingest.traces import test_traces
 from tests.reassign import test_roadef, test_tianchi
 
 SETTINGS = """COHABIT_ENVIRONMENT=production
@@ -115,7 +115,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
     )
     yield Target(
         "metric mapping",
-        "ingest.mapping",
+        "ingest.decode.metrics.metric_mapping",
         (MAPPING,),
         of_file(folder / "mapping.toml", lambda path: read_mapping(path, EXPORTERS)),
         (BadMapping,),
@@ -163,7 +163,9 @@ def _traces(folder: Path) -> Iterator[Target]:
     packed = gzip.compress(test_traces.SLICES["alibaba2018/machine_meta.csv"].encode(), mtime=0)
     (folder / "alibaba2018" / "machine_meta.csv.gz").write_bytes(packed)
     for form in FORMS:
-        yield in_folder(f"trace {form}", "ingest.traces.run", folder / form, _trace(form), (NoTrace, UnreadableTrace))
+        yield in_folder(
+            f"trace {form}", "ingest.traces.convert", folder / form, _trace(form), (NoTrace, UnreadableTrace)
+        )
 
 
 def _trace(form: str) -> Callable[[Path], object]:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from ingest.decode.formats import FORMATS, decoder_named
-from ingest.decode.types import Context, Decoded
-from ingest.exporters import EXPORTERS
-from ingest.mapping import MetricMap
-from ingest.schema import TIMESTAMP
+from ingest.decode.contract import Context, Decoded
+from ingest.decode.formats.format_registry import FORMATS, decoder_named
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.schema.tables import TIMESTAMP
 
 ARRIVED = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TS = int(ARRIVED.timestamp()) - 5

@@ -17,15 +17,15 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry
 
-from ingest.consumer import Formats
-from ingest.decode.native import decoder
-from ingest.kafka_source import ConsumerSettings
-from ingest.lake import Lake
-from ingest.lake_layout import DataFile
-from ingest.metrics import IngestMetrics
-from ingest.origin import Link
-from ingest.schema import DEAD_LETTERS, LANDED, USAGE
-from ingest.streams import ingest_kafka
+from ingest.decode.formats.native import decoder
+from ingest.lake.layout import DataFile
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats
+from ingest.pipeline.kafka_source import ConsumerSettings
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_kafka
+from ingest.schema.provenance import Link
+from ingest.schema.tables import DEAD_LETTERS, LANDED, USAGE
 
 
 @dataclass

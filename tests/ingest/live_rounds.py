@@ -29,14 +29,14 @@ from cohabit.skew import snapshot_as_of
 from features.arrow import micros
 from features.tables import PROFILES, TABLES
 from features.windows import in_time
-from ingest.broker import Broker, create_topics, running_broker
-from ingest.lake import Lake
-from ingest.lake_check import check
-from ingest.metrics import IngestMetrics
-from ingest.selection import EPOCH, FOREVER
+from ingest.devkafka.broker import Broker, create_topics, running_broker
+from ingest.lake.check import check
+from ingest.lake.row_filter import EPOCH, FOREVER
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
 from ingest.simulator.messages import Faults
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.simulator.simulate import Plan
 
 MINUTES = 20
 SPEED = 60.0

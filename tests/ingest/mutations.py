@@ -10,9 +10,9 @@ from collections import Counter
 
 import pyarrow as pa
 
-from ingest.decode.formats import decoder_named
-from ingest.decode.types import REASONS, Decoded, rows_schema
-from ingest.schema import SAMPLES
+from ingest.decode.contract import REASONS, Decoded, rows_schema
+from ingest.decode.formats.format_registry import decoder_named
+from ingest.schema.tables import SAMPLES
 from tests.ingest.foreign import context
 from tests.ingest.mutate import MUTATIONS
 from tests.ingest.samples_of import MESSAGES

@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
-from ingest.checkpointing import checkpoint
-from ingest.compaction import When, compact
-from ingest.expiry import sweep
-from ingest.files import Message
-from ingest.lake import Lake
-from ingest.producer import Sender
-from ingest.schema import DEAD_LETTERS, LANDED
+from ingest.kafka_io.replay import Sender
+from ingest.kafka_io.stream_files import Message
+from ingest.lake.checkpoint_writer import checkpoint
+from ingest.lake.compaction import When, compact
+from ingest.lake.retention import sweep
+from ingest.lake.tables import Lake
+from ingest.schema.tables import DEAD_LETTERS, LANDED
 
 NOON_S = 1_772_366_400
 STEP_S = 17

@@ -24,19 +24,19 @@ from typing import Protocol
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from prometheus_client import CollectorRegistry
 
-from ingest.broker import Broker, create_topics, running_broker
-from ingest.connect import connect
-from ingest.consumer import Formats
-from ingest.decode.native import decoder
-from ingest.errors import IngestError
-from ingest.kafka_source import ConsumerSettings
-from ingest.lake import Lake
-from ingest.lake_check import check
-from ingest.metrics import IngestMetrics
-from ingest.schema import DEAD_LETTERS, LANDED, USAGE
-from ingest.selection import EPOCH, FOREVER
-from ingest.streams import ingest_kafka
-from ingest.topics import Topic
+from ingest.decode.formats.native import decoder
+from ingest.devkafka.broker import Broker, create_topics, running_broker
+from ingest.kafka_io.client import connect
+from ingest.lake.check import check
+from ingest.lake.row_filter import EPOCH, FOREVER
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats
+from ingest.pipeline.kafka_source import ConsumerSettings
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_kafka
+from ingest.schema.errors import IngestError
+from ingest.schema.tables import DEAD_LETTERS, LANDED, USAGE
+from ingest.schema.topics import Topic
 from tests.ingest.round_process import container, to_send
 
 HERE = Path(__file__).parent

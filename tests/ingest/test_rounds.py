@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ingest.broker import running_broker
+from ingest.devkafka.broker import running_broker
 from tests.ingest.rounds import play_rounds, summary
 
 

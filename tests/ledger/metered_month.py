@@ -9,8 +9,8 @@ import pyarrow as pa
 from advisor.pricing.book import PriceBook, Tier
 from advisor.pricing.money import MICROS
 from features.tables import IDLE, METERED, POOL_HOURS, SLOWED, TABLES
-from ingest.lake import Lake
-from ingest.schema import Table
+from ingest.lake.tables import Lake
+from ingest.schema.tables import Table
 from tests.pricing.billed import START_US, book
 
 END = datetime(2026, 12, 1, tzinfo=UTC)

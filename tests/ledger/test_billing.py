@@ -21,8 +21,8 @@ from cohabit.billing import corrections, draft_of, refuse_unmetered
 from cohabit.errors import LostInputs, NoSuchLine, OtherCurrencyOfBill
 from cohabit.explaining import explain
 from features.tables import BILLS, METERED, POOL_HOURS
-from ingest.lake import Lake
-from ingest.origin import BatchId
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import BatchId
 from tests.ledger.metered_month import (
     COST,
     END,

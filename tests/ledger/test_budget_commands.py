@@ -26,7 +26,7 @@ from cohabit import webhook_call
 from cohabit.cli import app
 from cohabit.unkept_billing import unkept_draft
 from features.tables import TABLES
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, NOW_US, PERIOD
 

@@ -14,7 +14,7 @@ from advisor.ledger import book_store
 from advisor.ledger.closing import Closing
 from advisor.ledger.periods import Period
 from cohabit.cli import app
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
 from tests.ledger.months_drawn import NOW_US, PERIOD
 

@@ -20,7 +20,7 @@ from advisor.pricing.errors import BadLineFile
 from advisor.pricing.line_file import read_lines
 from cohabit.billing import corrections, draft_of
 from cohabit.cli import app
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 

@@ -18,8 +18,8 @@ from advisor.ledger.months import bounds
 from cohabit.billing import draft_of
 from cohabit.cli import app
 from cohabit.forgotten import refuse_forgotten
-from ingest.expiry import expire
-from ingest.lake import Lake
+from ingest.lake.retention import expire
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 

@@ -21,7 +21,7 @@ from advisor.pricing.line_file import read_lines
 from cohabit.bill_tables import show_explained
 from cohabit.billing import draft_of
 from cohabit.explaining import explain
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import END, HOURS, lake_of, leave, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 from tests.pricing.billed import POLICY, START_US

@@ -23,7 +23,7 @@ from cohabit.console import console
 from cohabit.errors import OtherCurrency
 from cohabit.preview_tables import show_preview
 from cohabit.previewing import Preview, preview
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.ledger.metered_month import COST, END, HOURS, lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import NOW_US, PERIOD
 from tests.pricing.billed import POLICY, book

@@ -10,10 +10,10 @@ from cohabit.simulation import simulate_into
 from features.job import whole_stretch
 from features.local import run_local
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.simulate import Plan
 
 
 def derived_lake(folder: Path, plan: Plan) -> Lake:

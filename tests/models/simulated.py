@@ -15,10 +15,10 @@ from features.node_state import Facts, node_state
 from features.residents import Sources
 from features.tables import TABLES
 from features.training import training_rows
-from ingest.lake import Lake
-from ingest.metrics import IngestMetrics
-from ingest.simulator.run import Plan
-from ingest.streams import ingest_files
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.simulate import Plan
 from models.table import Rows, read_rows
 from models.train import TrainConfig
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from cohabit.learning import MODEL, Effort, train_bundle
 from features.tables import TABLES
-from ingest.lake import Lake
-from ingest.selection import EPOCH, FOREVER
+from ingest.lake.row_filter import EPOCH, FOREVER
+from ingest.lake.tables import Lake
 from models.bundle import Bundle, read_bundle
 from models.errors import BundleCorrupt, NotExplainable, UnknownModel, WrongFeatures
 from models.explainer import Explainer, explainer_of, open_explainer

@@ -14,7 +14,7 @@ from cohabit.learning import Effort, train_bundle
 from features.catalog import RAW_NAMES, catalogue_hash
 from features.diagnosis import AFTER_DECISION, DIAGNOSIS_NAMES
 from features.spans import contention
-from ingest.schema import SIGNALS
+from ingest.schema.tables import SIGNALS
 from models.bundle import Bundle, load_bundle, read_bundle, write_bundle
 from models.dataset import Dataset
 from models.diagnosis import DiagnosisRows, beside_placement, by_cause, fit_diagnosis, judge_diagnosis, read_diagnosis

@@ -14,7 +14,7 @@ from features.residents import newest_profile
 from features.training import joining_pressure
 from ingest.simulator.law import PLATFORMS, SaturatingLaw
 from ingest.simulator.messages import app_name
-from ingest.simulator.run import hidden_apps
+from ingest.simulator.simulate import hidden_apps
 from models.evaluate import spearman
 from models.learn import OURS, Metrics, Trainer, judge, standard_questions
 from models.link import upper_ratio

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from advisor.proposals.plans import Decided, Proposal
 from cohabit.concluding import heirs_of, seen_of
-from ingest.lake import Lake
+from ingest.lake.tables import Lake
 from tests.proposals.made import NOW_US, plan, step, who
 
 AT = datetime.fromtimestamp(NOW_US / 1e6, UTC)

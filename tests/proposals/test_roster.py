@@ -10,7 +10,7 @@ from advisor.proposals.roster import USED, Roster, roster_of
 from advisor.proposals.rules import HOUR_US
 from advisor.snapshot import Snapshot
 from features.node_state import Facts
-from ingest.schema import LANDED
+from ingest.schema.tables import LANDED
 from tests.advisor.clusters import NOW_US, snapshot
 
 TWO = snapshot(nodes=2, residents=(2, 2), missing=0.0)

@@ -1,0 +1,1 @@
+"""Message formats: one decoder each, and their registry."""

@@ -1,0 +1,125 @@
+"""Format `auto`: each message by its own looks, for topics that several exporters share. Kernel.
+
+Everything lands in `samples`, our own records of samples included. Our own records of other tables are refused, since a
+batch has one table: their topic needs its own format. A format that is told is quicker, and says better what is wrong.
+"""
+
+import re
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ingest.decode.contract import UNDECODABLE, Context, Decode, Decoded, rows_schema
+from ingest.decode.formats import cadvisor, otlp_json, otlp_proto, prometheus_adapter, telegraf
+from ingest.decode.formats import prometheus_text as exposition
+from ingest.decode.formats.native import decoder as native
+from ingest.decode.json_records import complaint, load
+from ingest.decode.merge import decode_some, merged
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.decode.rejects import Reject, rejects_table
+from ingest.schema.tables import MAX_MESSAGE_BYTES, SAMPLES
+
+TELEGRAF, ADAPTER, TEXT, CADVISOR = "telegraf-json", "prom-adapter", "prom-text", "cadvisor"
+OTLP_PROTO, OTLP_JSON, OWN = "otlp-proto", "otlp-json", "native-samples"
+BEGINNINGS = {
+    b'{"resourceMetrics":': OTLP_JSON,
+    b'{"fields":': TELEGRAF,
+    b'{"metrics":': TELEGRAF,
+    b'{"labels":': ADAPTER,
+}
+"""How exporters that sort their keys begin."""
+KEYS = (
+    ({"resourceMetrics"}, OTLP_JSON),
+    ({"container_stats"}, CADVISOR),
+    ({"fields", "tags"}, TELEGRAF),
+    ({"metrics"}, TELEGRAF),
+    ({"labels", "value"}, ADAPTER),
+    ({"metric", "value", "node", "container"}, OWN),
+)
+"""Keys of a JSON object, and the format that has them."""
+OWN_OTHER = ({"node", "interval_s"}, {"node", "event"}, {"node", "cores"})
+"""Keys of our own records of other tables."""
+_METRIC_LINE = re.compile(rb"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*\s*[{ \t])")
+_RESOURCES = 0x0A
+"""Tag of the only field of OTLP's request."""
+
+_OWN = "our own JSON, which auto takes for samples alone: set the topic's format, as in --topic NAME=native-usage"
+
+
+class Looks(NamedTuple):
+    """The format a message looks like, or why it is none."""
+
+    format: str = ""
+    complaint: str = ""
+
+
+def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+    """The decoder that looks at each message, under a mapping."""
+    formats = {
+        TELEGRAF: telegraf.decoder(mapping),
+        ADAPTER: prometheus_adapter.decoder(mapping),
+        TEXT: exposition.decoder(mapping),
+        CADVISOR: cadvisor.decoder(mapping),
+        OTLP_PROTO: otlp_proto.decoder(mapping),
+        OTLP_JSON: otlp_json.decoder(mapping),
+        OWN: native(SAMPLES),
+    }
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        groups: dict[str, list[int]] = {}
+        refused: list[Reject] = []
+        for number, message in enumerate(messages.to_pylist()):
+            looks = sniff(message)
+            groups.setdefault(looks.format, []).append(number)
+            if not looks.format:
+                refused.append(Reject(number, "", UNDECODABLE, looks.complaint))
+        parts = [decode_some(formats[name], messages, context, found) for name, found in groups.items() if name]
+        nothing = rows_schema(SAMPLES).empty_table()
+        return merged(SAMPLES.name, [Decoded(SAMPLES.name, nothing, rejects_table(refused)), *parts])
+
+    return decode
+
+
+def sniff(message: bytes | None) -> Looks:
+    """The format of one message: protobuf by its framing, JSON by its keys, text by its first line."""
+    if message is None or not message or len(message) > MAX_MESSAGE_BYTES:
+        return Looks(complaint="the message is empty" if message == b"" else complaint(message, None))
+    if message[0] == _RESOURCES and is_framed(message):
+        return Looks(OTLP_PROTO)
+    if message.lstrip()[:1] in {b"{", b"["}:
+        return _sniff_json(message)
+    if _METRIC_LINE.match(message):
+        return Looks(TEXT)
+    return Looks(complaint="neither JSON, nor a metric's line, nor OTLP's protobuf: set the topic's format")
+
+
+def is_framed(message: bytes) -> bool:
+    """Whether the bytes are nothing but fields number 1 with their lengths, as OTLP's request is."""
+    at = 0
+    while at < len(message):
+        if message[at] != _RESOURCES:
+            return False
+        at, length, shift = at + 1, 0, 0
+        while at < len(message) and message[at] & 0x80 and shift < 28:
+            length, shift, at = length | (message[at] & 0x7F) << shift, shift + 7, at + 1
+        if at >= len(message):
+            return False
+        at += 1 + (length | message[at] << shift)
+    return at == len(message)
+
+
+def _sniff_json(message: bytes) -> Looks:
+    for beginning, name in BEGINNINGS.items():
+        if message.startswith(beginning):
+            return Looks(name)
+    parsed = load(message)
+    if not isinstance(parsed, dict):
+        own = isinstance(parsed, list) and any(isinstance(entry, dict) for entry in parsed)
+        return Looks(complaint=_OWN if own else complaint(message, parsed))
+    keys = parsed.keys()
+    name = next((name for wanted, name in KEYS if wanted <= keys), "")
+    if name:
+        return Looks(name)
+    ours = any(wanted <= keys for wanted in OWN_OTHER)
+    return Looks(complaint=_OWN if ours else "JSON of no format that is known: set the topic's format")

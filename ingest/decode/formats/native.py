@@ -1,0 +1,131 @@
+"""Cohabit's own JSON: field names are the table's columns; a message is one object or a list of objects. Kernel.
+
+`decoder(USAGE)`, `decoder(NODES)` and `decoder(PLACEMENTS)` are the formats of the topics of those names.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.decode.batch_columns import Alike, Matrix, read_alike
+from ingest.decode.columns import Checked, check_column, check_time
+from ingest.decode.contract import MISSING_KEY, Context, Decode, Decoded, rows_schema
+from ingest.decode.json_records import Records, parse
+from ingest.decode.merge import decode_some, merged
+from ingest.decode.rejects import Reject, rejects_table
+from ingest.schema.tables import LANDING, Column, Table
+from ingest.schema.unknown_fields import bounded_counts
+
+
+def decoder(table: Table) -> Decode:
+    """The decoder of messages whose records are rows of `table`."""
+    schema = rows_schema(table)
+    known = set(schema.names[:-1])
+    landing = {c.name for c in LANDING}
+    columns = [c for c in table.columns if c.name not in landing]
+    required = [c for c in columns if c.required]
+    optional = [c for c in columns if not c.required]
+
+    def decode_alike(alike: Alike, context: Context) -> Decoded:
+        return checked(_Parsed(alike.records, [], alike.matrix, alike.names), context)
+
+    def decode_each(messages: pa.BinaryArray, context: Context) -> Decoded:
+        records, undecodable = parse(messages)
+        names = Counter(chain.from_iterable(records.values))
+        return checked(_Parsed(records, undecodable, None, names), context)
+
+    def checked(parsed: _Parsed, context: Context) -> Decoded:
+        keys = _check_required(required, parsed.records, context, parsed.matrix)
+        records = parsed.records.where(keys.keep)
+        matrix = parsed.matrix and parsed.matrix.where(keys.keep)
+        found, faulty = _check_optional(optional, records, parsed.names, matrix)
+        message = pa.array(records.message, pa.int32())
+        by_name = {**keys.columns, **found, "message": message}
+        rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
+        rejects = rejects_table([*parsed.undecodable, *keys.rejects, *faulty])
+        unknown = bounded_counts({name: count for name, count in parsed.names.items() if name not in known})
+        return Decoded(table.name, rows, rejects, unknown)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        alike, odd = read_alike(messages, columns)
+        if alike is None:
+            return decode_each(messages, context)
+        whole = decode_alike(alike, context)
+        return merged(table.name, [whole, decode_some(decode_each, messages, context, odd)]) if odd else whole
+
+    return decode
+
+
+class _Parsed(NamedTuple):
+    """Records as parsed, rejects of what is none, the records as a matrix if they are alike, and names of fields."""
+
+    records: Records
+    undecodable: list[Reject]
+    matrix: Matrix | None
+    names: Mapping[str, int]
+
+
+class _Keys(NamedTuple):
+    """Required columns of the records that have all of them, which records those are, and rejects of the others."""
+
+    columns: dict[str, pa.Array]
+    keep: list[bool]
+    rejects: list[Reject]
+
+
+def _check_required(columns: Sequence[Column], records: Records, context: Context, matrix: Matrix | None) -> _Keys:
+    checked = {
+        column.name: (matrix and matrix.checked(column)) or _check_key(column, records, context, matrix)
+        for column in columns
+    }
+    first: dict[int, tuple[str, str]] = {}
+    for name, (values, faults) in checked.items():
+        for row, reason, detail in faults:
+            first.setdefault(row, (reason, f"{name}: {detail}"))
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(missing).tolist():
+            first.setdefault(row, (MISSING_KEY, f"{name} is missing"))
+    keep = [row not in first for row in range(len(records.values))]
+    mask = pa.array(keep, pa.bool_())
+    rejects = [Reject(records.message[row], str(records.index[row]), *why) for row, why in first.items()]
+    return _Keys({name: result.values.filter(mask) for name, result in checked.items()}, keep, rejects)
+
+
+def _check_key(column: Column, records: Records, context: Context, matrix: Matrix | None) -> Checked:
+    values = _values(column, records, matrix)
+    if pa.types.is_timestamp(column.type):
+        arrived = context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return check_time(values, arrived[np.array(records.message, dtype=np.int64)])
+    if column.name == "cluster":
+        values = [context.cluster if v is None else v for v in values] if None in values else values
+    if pa.types.is_string(column.type):
+        values = [None if v == "" else v for v in values] if "" in values else values
+    return check_column(column, values)
+
+
+def _values(column: Column, records: Records, matrix: Matrix | None) -> Sequence[object]:
+    if matrix is not None and column.name in matrix.others:
+        return matrix.others[column.name]
+    return [record.get(column.name) for record in records.values]
+
+
+def _check_optional(
+    columns: Sequence[Column], records: Records, names: Mapping[str, int], matrix: Matrix | None
+) -> tuple[dict[str, pa.Array], list[Reject]]:
+    found: dict[str, pa.Array] = {}
+    rejects: list[Reject] = []
+    for column in columns:
+        if column.name not in names:
+            found[column.name] = pa.nulls(len(records.values), column.type)
+            continue
+        checked = matrix and matrix.checked(column)
+        found[column.name], faults = checked or check_column(column, _values(column, records, matrix))
+        rejects += [
+            Reject(records.message[row], f"{records.index[row]}.{column.name}", reason, detail)
+            for row, reason, detail in faults
+        ]
+    return found, rejects

@@ -1,0 +1,162 @@
+"""OTLP as JSON: ExportMetricsServiceRequest, or MetricsData, as the Collector's kafka exporter writes it. Kernel.
+
+Parsed by hand, since google.protobuf.json_format takes twenty times as long, and reads hexadecimal ids as base64.
+int64 are texts; a double may be "NaN", "Infinity" or "-Infinity".
+
+Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto, and its docs/specification.md on JSON.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource
+from ingest.decode.json_records import MAX_RECORDS, complaint, load
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.labels import text_of
+from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.decode.numbers import number_of_text
+from ingest.decode.samples import Rows, Shapes
+
+Record = dict[str, object]
+DELTAS = (1, "AGGREGATION_TEMPORALITY_DELTA")
+NO_VALUE = 1
+"""Flag of a point whose value was not recorded."""
+
+
+def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+    """The decoder of OTLP's JSON, under a mapping."""
+    shapes = Shapes(mapping)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        shapes.begin()
+        rows = Rows()
+        for number, message in enumerate(messages.to_pylist()):
+            parsed = load(message)
+            if isinstance(parsed, dict) and isinstance(parsed.get("resourceMetrics"), list):
+                _add(rows, shapes, number, parsed["resourceMetrics"])
+            else:
+                rows.undecodable(number, "", _complaint(message, parsed))
+        return rows.decoded(shapes, context)
+
+    return decode
+
+
+def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> None:
+    before, room = rows.size, MAX_RECORDS
+    for index, resource in enumerate(resources):
+        if not isinstance(resource, dict):
+            rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")
+            continue
+        found = Found(room)
+        for scope in _objects(resource, "scopeMetrics"):
+            _read_metrics(found, _objects(scope, "metrics"))
+        described = resource.get("resource")
+        shared = _attributes(described.get("attributes")) if isinstance(described, dict) else ()
+        add_resource(rows, shapes, (number, index), shared, found)
+        room -= len(found.points)
+    if rows.size == before:
+        rows.count(NO_POINTS)
+
+
+def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
+    known = found.points
+    for metric in metrics:
+        name, data = metric.get("name"), metric.get("gauge") or metric.get("sum")
+        if type(data) is not dict or type(name) is not str:
+            _read_distribution(found, name, metric)
+            continue
+        points = data.get("dataPoints")
+        if type(points) is not list or (len(known) + len(points) > found.room and not found.has_room(len(points))):
+            continue
+        temporality = data.get("aggregationTemporality")
+        if temporality is not None and temporality in DELTAS:
+            _read_deltas(found, name, points)
+            continue
+        for point in points:
+            if type(point) is dict:
+                value, attributes = point.get("asDouble"), point.get("attributes")
+                if type(value) is not float or "flags" in point:
+                    value = _value(point)
+                told = _attributes(attributes) if attributes else ()
+                known.append((name, told, point.get("timeUnixNano"), value))
+
+
+def _read_deltas(found: Found, name: str, points: Sequence[object]) -> None:
+    for point in points:
+        if isinstance(point, dict):
+            found.add_delta(name, _attributes(point.get("attributes")), _span(point), _value(point))
+
+
+def _read_distribution(found: Found, name: object, metric: Record) -> None:
+    """Sum and count of a histogram or summary; nothing of what has no name."""
+    kinds = ("histogram", "exponentialHistogram", "summary")
+    data = next((d for d in map(metric.get, kinds) if isinstance(d, dict)), {})
+    points = _objects(data, "dataPoints") if type(name) is str else []
+    for point in points if found.has_room(2 * len(points)) else ():
+        told = _attributes(point.get("attributes"))
+        for field in ("sum", "count"):
+            value = None if _flagged(point) else number_of_text(point.get(field))
+            if data.get("aggregationTemporality") in DELTAS:
+                found.add_delta(f"{name}_{field}", told, _span(point), value)
+            else:
+                found.points.append((f"{name}_{field}", told, point.get("timeUnixNano"), value))
+
+
+def _value(point: Record) -> object:
+    if _flagged(point):
+        return None
+    double = point.get("asDouble")
+    return number_of_text(point.get("asInt") if double is None else double)
+
+
+def _flagged(point: Record) -> bool:
+    flags = point.get("flags", 0)
+    return isinstance(flags, int) and bool(flags & NO_VALUE)
+
+
+def _span(point: Record) -> tuple[int, int]:
+    return _nanos(point.get("startTimeUnixNano")), _nanos(point.get("timeUnixNano"))
+
+
+def _nanos(value: object) -> int:
+    """Nanoseconds; 0 where there is no such number."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 20:
+        return int(value)
+    return value if type(value) is int else 0
+
+
+def _attributes(attributes: object) -> Attributes:
+    """Attributes as pairs of texts; what is not in that form is left out."""
+    if not isinstance(attributes, list):
+        return ()
+    return tuple(
+        [(a["key"], _any(a.get("value"))) for a in attributes if type(a) is dict and type(a.get("key")) is str]
+    )
+
+
+def _any(value: object) -> str:
+    """The text of an AnyValue, which is an object with one field; arrays, lists and bytes give empty text."""
+    if type(value) is not dict:
+        return ""
+    text = value.get("stringValue")
+    if type(text) is str:
+        return text
+    return next((text_of(value[kind]) for kind in ("intValue", "doubleValue", "boolValue") if kind in value), "")
+
+
+def _objects(parent: Record, name: str) -> list[Record]:
+    """Objects of a list; nothing where there is none, and without what is no object."""
+    found = parent.get(name)
+    if type(found) is not list:
+        return []
+    if set(map(type, found)) <= {dict}:
+        return found
+    return [entry for entry in found if type(entry) is dict]
+
+
+def _complaint(message: bytes | None, parsed: object) -> str:
+    if isinstance(parsed, dict):
+        return "an object without a list of resourceMetrics: OTLP's request for metrics has one"
+    return complaint(message, parsed)

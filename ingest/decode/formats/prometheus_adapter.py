@@ -1,0 +1,117 @@
+"""prometheus-kafka-adapter's JSON: one sample a message, its value a text. Kernel.
+
+`{"timestamp": RFC 3339, "value": "1.5", "name": "...", "labels": {"__name__": "...", ...}}`; a value may be "NaN",
+which is what Prometheus writes once a series has ended, or "+Inf".
+
+Source: Telefonica/prometheus-kafka-adapter README.md and serializers.go.
+"""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.json_records import Record, complaint, load
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.labels import texts_of
+from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.decode.numbers import number_of_bytes, number_of_text
+from ingest.decode.samples import Plan, Point, Rows, Shapes
+
+TIME, VALUE, END = b',"timestamp":"', b'","value":"', b'"}'
+"""The adapter sorts its keys, hence ends every message so."""
+LONGEST = 1 << 16
+"""Longer beginnings are not remembered."""
+
+
+def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+    """The decoder of the adapter's JSON, under a mapping."""
+    shapes = Shapes(mapping)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        shapes.begin()
+        rows = Rows()
+        add_known = _adder_of_known(rows, shapes)
+        for number, message in enumerate(messages.to_pylist()):
+            if message is not None and add_known(number, message):
+                continue
+            parsed = load(message)
+            if type(parsed) is dict and type(parsed.get("labels")) is dict and "value" in parsed:
+                plan = _add(rows, shapes, number, parsed)
+                _remember_head(shapes, message or b"", parsed, plan)
+            else:
+                rows.undecodable(number, "", _complaint(message, parsed))
+        return rows.decoded(shapes, context)
+
+    return decode
+
+
+def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
+    """Adds a message whose bytes before its time were met before, and says False of one that must be parsed.
+
+    What stands there is whole, so all that may differ is what the time's and the value's quotes hold; both are taken
+    only if nothing in them could end a text.
+    """
+    times, plans, after = shapes.clock.read, shapes.plans, len(TIME)
+
+    def add(number: int, message: bytes) -> bool:
+        cut = message.rfind(TIME)
+        plan = plans.get(message[:cut])
+        if plan is None:
+            return False
+        stamp, _, rest = message[cut + after :].partition(VALUE)
+        micros, value = times.get(stamp), number_of_bytes(rest[:-2])
+        if micros is None or value is None or rest[-2:] != END:
+            return False
+        rows.plans.append(plan)
+        rows.messages.append(number)
+        rows.indexes.append(0)
+        rows.micros.append(micros)
+        if plan.picks:
+            rows.values.append(value)
+        return True
+
+    return add
+
+
+def _remember_head(shapes: Shapes, message: bytes, parsed: Record, plan: Plan | None) -> None:
+    """Keep what stands before the time, if that is name and labels, and the time with it, if it was good."""
+    cut = message.rfind(TIME)
+    head, raw = message[:cut], parsed.get("timestamp")
+    if plan is None or not 0 < cut < LONGEST or type(raw) is not str or raw not in shapes.clock.read:
+        return
+    told = {"labels": parsed["labels"], "name": parsed.get("name")}
+    if load(head + b"}") == told and message[cut + len(TIME) :].startswith(raw.encode() + VALUE):
+        shapes.clock.read[raw.encode()] = shapes.clock.read[raw]
+        shapes.remember(head, plan, cut)
+
+
+def _add(rows: Rows, shapes: Shapes, number: int, sample: Record) -> Plan | None:
+    labels, name, raw, value = sample["labels"], sample.get("name"), sample.get("timestamp"), sample["value"]
+    if not isinstance(labels, dict) or not isinstance(name, str | None):
+        rows.undecodable(number, "", "name is no text")
+        return None
+    values = tuple(labels.values())
+    if set(map(type, values)) - {str}:
+        values = tuple(texts_of(labels).values())
+    key = (name, tuple(labels), values)
+    plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(labels, values, strict=True)))
+    micros = shapes.clock.micros(raw)
+    rows.messages.append(number)
+    rows.indexes.append(0)
+    rows.micros.append(micros if micros >= 0 else rows.bad_time(raw))
+    rows.plans.append(plan)
+    if plan.picks:
+        rows.values.append(number_of_text(value))
+    return plan
+
+
+def _remember(shapes: Shapes, key: tuple[object, ...], name: str | None, labels: dict[str, str]) -> Plan:
+    plan = shapes.plan([Point(name or labels.get("__name__", ""), labels)])
+    return shapes.remember(key, plan, sum(len(word) for word in (name or "", *labels, *labels.values())))
+
+
+def _complaint(message: bytes | None, parsed: object) -> str:
+    if isinstance(parsed, dict):
+        return "an object without labels or value: prometheus-kafka-adapter's has name, labels, timestamp, value"
+    return complaint(message, parsed)

@@ -1,0 +1,161 @@
+"""Prometheus text: `name{label="value"} value [milliseconds]`, a line a sample. Kernel.
+
+A line without a time is as old as its message. Comments are passed over, TYPE included, since the mapping says what is
+a counter; so are exemplars (` # {...}`), which OpenMetrics puts behind a value.
+
+Source: Prometheus, "Exposition formats", text-based format 0.0.4; OpenMetrics 1.0 for exemplars.
+"""
+
+import re
+from reprlib import repr as short
+
+import pyarrow as pa
+
+from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.json_records import MAX_RECORDS, complaint
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.decode.numbers import number_of_text
+from ingest.decode.samples import Point, Rows, Shapes
+from ingest.schema.tables import MAX_MESSAGE_BYTES
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
+_EXEMPLAR = re.compile(r"\s#\s.*$")
+MAX_WORDS = 2
+"""A value, and perhaps a time."""
+NO_LINE = ("", None)
+"""Where the page before had no line that is known."""
+NO_SAMPLE = "comments only"
+"""Under this name messages are counted that hold no sample."""
+
+
+def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+    """The decoder of Prometheus text, under a mapping."""
+    shapes = Shapes(mapping)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        shapes.begin()
+        rows = Rows()
+        arrived = context.arrived_at.cast(pa.int64()).to_pylist()
+        for number, message in enumerate(messages.to_pylist()):
+            text = _text(message)
+            if text is None or not text.strip():
+                rows.undecodable(number, "", _complaint(message))
+            else:
+                _add_lines(rows, shapes, (number, arrived[number]), text)
+        return rows.decoded(shapes, context)
+
+    return decode
+
+
+def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> None:
+    """Add each line's sample.
+
+    What stands before the value was usually met before: at the same line of the page before, which is looked at first,
+    or anywhere, so that it is parsed once.
+    """
+    message, arrived = at
+    plans, times, before = shapes.plans, shapes.clock.read, rows.size
+    add_plan, add_index, add_micros = rows.plans.append, rows.indexes.append, rows.micros.append
+    add_value, page = rows.values.append, shapes.page
+    lines = _lines(rows, message, text)
+    page.extend([NO_LINE] * (len(lines) - len(page)))
+    for number, line in enumerate(lines):
+        head, plan = page[number]
+        if plan is not None and line.startswith(head):
+            words = line[len(head) :].split()
+        else:
+            told, _, tail = line.rpartition("}")
+            plan, words = plans.get(told), tail.split()
+            page[number] = NO_LINE if plan is None else (told + "}", plan)
+        if plan is None or not 0 < len(words) <= MAX_WORDS:
+            rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
+            _add_new(rows, shapes, (message, number, arrived), line)
+            continue
+        micros = arrived if len(words) == 1 else times.get(words[1])
+        add_micros(_time(rows, shapes, words[1]) if micros is None else micros)
+        add_plan(plan)
+        add_index(number)
+        if plan.picks:
+            add_value(number_of_text(words[0]))
+    rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
+    if rows.size == before:
+        rows.count(NO_SAMPLE)
+
+
+def _lines(rows: Rows, message: int, text: str) -> list[str]:
+    lines = text.split("\n")
+    if len(lines) > MAX_RECORDS:
+        rows.undecodable(message, str(MAX_RECORDS), f"{len(lines)} lines; the rest is not read")
+    return lines[:MAX_RECORDS]
+
+
+def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) -> None:
+    """Add the sample of a line whose beginning is new, or that is out of the ordinary."""
+    message, number, arrived = at
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return
+    parsed = _parse(text)
+    if parsed is None:
+        rows.undecodable(message, str(number), f"{short(text)} does not read as name{{labels}} value milliseconds")
+        return
+    point, end, words = parsed
+    plan = shapes.plans.get(text[:end]) or shapes.remember(text[:end], shapes.plan([point]), end)
+    micros = arrived if len(words) == 1 else _time(rows, shapes, words[1])
+    rows.add(plan, (message, number), micros, [number_of_text(words[0])] * len(plan.picks))
+
+
+def _time(rows: Rows, shapes: Shapes, text: str) -> int:
+    micros = shapes.clock.micros(text)
+    return micros if micros >= 0 else rows.bad_time(text)
+
+
+def _parse(text: str) -> tuple[Point, int, list[str]] | None:
+    """A line's name and labels, where they end, and its one or two words behind them; None if it is no sample."""
+    name = _NAME.match(text)
+    labels = None if name is None else _labels(text, name.end())
+    if name is None or labels is None:
+        return None
+    found, end = labels
+    words = _EXEMPLAR.sub("", text[end + 1 :] if found is not None else text[end:]).split()
+    if not 0 < len(words) <= MAX_WORDS:
+        return None
+    return Point(name[0], found or {}), end, words
+
+
+def _labels(text: str, start: int) -> tuple[dict[str, str] | None, int] | None:
+    """Labels from `{` on, and where `}` is; None in their place where no `{` is; None alone if they do not read so."""
+    if not text[start:].lstrip().startswith("{"):
+        return None, start
+    labels, at = {}, text.index("{", start) + 1
+    while label := _LABEL.match(text, at):
+        labels[label[1]] = _ESCAPE.sub(_unescape, label[2])
+        at = label.end()
+        if text[at : at + 1] != ",":
+            break
+        at += 1
+    at += len(text[at:]) - len(text[at:].lstrip())
+    return (labels, at) if text[at : at + 1] == "}" else None
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return _ESCAPED.get(found[1], found[0])
+
+
+def _text(message: bytes | None) -> str | None:
+    if message is None or len(message) > MAX_MESSAGE_BYTES:
+        return None
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _complaint(message: bytes | None) -> str:
+    if message is None or len(message) > MAX_MESSAGE_BYTES:
+        return complaint(message, None)
+    return "no text in UTF-8" if message.strip() else "nothing but white space"

@@ -1,0 +1,139 @@
+"""Telegraf's JSON serializer: one metric a message, or {"metrics": [...]}; its fields become samples. Kernel.
+
+A metric's name in the mapping is measurement.field. Times are numbers of any unit (json_timestamp_units) or RFC 3339.
+
+Source: influxdata/telegraf plugins/serializers/json/README.md.
+"""
+
+from collections.abc import Callable, Sequence
+
+import orjson
+import pyarrow as pa
+
+from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.labels import texts_of
+from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.decode.samples import Plan, Point, Rows, Shapes
+from ingest.schema.tables import MAX_MESSAGE_BYTES
+
+TIME, NAME, FIELDS = b',"timestamp":', b'},"name":"', b'{"fields":{'
+"""Telegraf sorts its keys, hence begins every message with fields and ends it with the time."""
+LONGEST = 1 << 16
+"""Longer messages are always parsed whole."""
+
+
+def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+    """The decoder of Telegraf's JSON, under a mapping."""
+    shapes = Shapes(mapping)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        shapes.begin()
+        rows = Rows()
+        add_known = _adder_of_known(rows, shapes)
+        for number, message in enumerate(messages.to_pylist()):
+            if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message):
+                continue
+            parsed = load(message)
+            if isinstance(parsed, dict) and "fields" in parsed:
+                plan = _add(rows, shapes, (number, 0), parsed)
+                _remember_tail(shapes, message or b"", parsed, plan)
+            elif isinstance(parsed, dict) and isinstance(parsed.get("metrics"), list) and parsed["metrics"]:
+                _add_list(rows, shapes, number, parsed["metrics"])
+            else:
+                rows.undecodable(number, "", _complaint(message, parsed))
+        return rows.decoded(shapes, context)
+
+    return decode
+
+
+def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
+    """Adds a message whose name and tags were met before, byte by byte, and says False of one that must be parsed.
+
+    Its fields are parsed as an object of their own. What stands between them and the time is whole, and the time was
+    met before, so that the parts make up the message.
+    """
+    times, plans, after = shapes.clock.read, shapes.plans, len(TIME)
+    begins = len(FIELDS) - 1
+
+    def add(number: int, message: bytes) -> bool:
+        middle, cut = message.find(NAME), message.rfind(TIME)
+        micros = times.get(message[cut + after : -1])
+        if micros is None or middle < 0 or message[-1:] != b"}" or message[: begins + 1] != FIELDS:
+            return False
+        try:
+            fields = orjson.loads(message[begins : middle + 1])
+        except orjson.JSONDecodeError:
+            return False
+        plan = plans.get((message[middle + 1 : cut], *fields))
+        if plan is None:
+            return False
+        rows.plans.append(plan)
+        rows.messages.append(number)
+        rows.indexes.append(0)
+        rows.micros.append(micros)
+        values = list(fields.values())
+        rows.values.extend([values[pick] for pick in plan.picks])
+        return True
+
+    return add
+
+
+def _remember_tail(shapes: Shapes, message: bytes, parsed: Record, plan: Plan | None) -> None:
+    """Keep what stands between fields and time, if that is name and tags, and the time with it, if it was good."""
+    middle, cut, raw = message.find(NAME), message.rfind(TIME), parsed.get("timestamp")
+    tail, fields = message[middle + 1 : cut], parsed["fields"]
+    if plan is None or not 0 < middle < cut < LONGEST or type(raw) is not int or not isinstance(fields, dict):
+        return
+    told = {"fields": {}, "name": parsed.get("name"), "tags": parsed.get("tags")}
+    timely = raw in shapes.clock.read and message[cut + len(TIME) :] == b"%d}" % raw
+    if timely and load(FIELDS + b"}" + tail + b"}") == told:
+        shapes.clock.read[b"%d" % raw] = shapes.clock.read[raw]
+        shapes.remember((tail, *fields), plan, cut)
+
+
+def _add_list(rows: Rows, shapes: Shapes, number: int, metrics: list[object]) -> None:
+    if len(metrics) > MAX_RECORDS:
+        rows.undecodable(number, str(MAX_RECORDS), f"{len(metrics)} metrics; the rest is not read")
+    for index, metric in enumerate(metrics[:MAX_RECORDS]):
+        if isinstance(metric, dict):
+            _add(rows, shapes, (number, index), metric)
+        else:
+            rows.undecodable(number, str(index), "it is no object")
+
+
+def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> Plan | None:
+    """Add one metric; its tags and the names of its fields are its shape."""
+    name, fields, tags = metric.get("name"), metric.get("fields"), metric.get("tags")
+    if type(fields) is not dict or type(tags) is not dict or type(name) is not str or not fields:
+        rows.undecodable(at[0], str(at[1]), "name is no text, or fields or tags no object, or there are no fields")
+        return None
+    values = tuple(tags.values())
+    if set(map(type, values)) - {str}:
+        values = tuple(texts_of(tags).values())
+    key = (name, tuple(tags), values, tuple(fields))
+    plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(tags, values, strict=True)), list(fields))
+    raw = metric.get("timestamp")
+    micros = shapes.clock.micros(raw)
+    if micros < 0:
+        micros = rows.bad_time(raw)
+    rows.plans.append(plan)
+    rows.messages.append(at[0])
+    rows.indexes.append(at[1])
+    rows.micros.append(micros)
+    read = list(fields.values())
+    rows.values.extend([read[pick] for pick in plan.picks])
+    return plan
+
+
+def _remember(shapes: Shapes, key: tuple[object, ...], name: str, tags: dict[str, str], fields: Sequence[str]) -> Plan:
+    plan = shapes.plan([Point(f"{name}.{field}", tags) for field in fields])
+    size = sum(len(word) for word in (name, *tags, *tags.values(), *fields))
+    return shapes.remember(key, plan, size)
+
+
+def _complaint(message: bytes | None, parsed: object) -> str:
+    if isinstance(parsed, dict):
+        return "an object with neither fields nor a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
+    return complaint(message, parsed)

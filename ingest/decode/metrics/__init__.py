@@ -1,0 +1,1 @@
+"""Metric names of other exporters, and the columns and identities they map to."""

@@ -1,0 +1,313 @@
+"""Exporters: the metrics of others and the columns they become, one row a metric. Facts.
+
+Of several metrics that say the same the one that is on by default and least processed is taken, and only that one:
+two would be added up, or be duplicates of each other. Left out for this reason: DCGM_FI_DEV_GPU_UTIL (it says whether
+any kernel ran; DCGM_FI_PROF_SM_ACTIVE says how many multiprocessors were busy), container.cpu.time and
+k8s.{pod,node}.cpu.time beside *.cpu.usage, docker_container_cpu.usage_percent beside usage_total, and
+kubernetes_pod_container.cpu_usage_core_nanoseconds beside cpu_usage_nanocores. A mapping file can turn them around.
+
+Sources: google/cadvisor metrics/prometheus.go and info/v1/container.go; prometheus/node_exporter collector/;
+koordinator-sh/koordinator pkg/koordlet/metrics; NVIDIA/dcgm-exporter etc/dcp-metrics-included.csv;
+open-telemetry/opentelemetry-collector-contrib receiver/{kubeletstats,hostmetrics,dockerstats}receiver; influxdata/
+telegraf plugins/inputs/{docker,kubernetes,cpu,mem,net,diskio}.
+"""
+
+from functools import partial
+
+from ingest.decode.metrics.metric_mapping import COUNTER, NODE_LEVEL, POD_LEVEL, ForeignMetric, MetricMap
+
+_counter = partial(ForeignMetric, kind=COUNTER)
+_gauge = ForeignMetric
+_node_counter = partial(ForeignMetric, kind=COUNTER, of=NODE_LEVEL)
+_node_gauge = partial(ForeignMetric, of=NODE_LEVEL)
+_pod_counter = partial(ForeignMetric, kind=COUNTER, of=POD_LEVEL)
+
+NANO, MICRO, MILLI, PERCENT = 1e-9, 1e-6, 1e-3, 1e-2
+MEBIBYTE = 1048576.0
+
+VIRTUAL_LINKS = ("lo", "veth*", "docker*", "cni*", "flannel*", "cali*", "cilium*", "lxc*", "br-*", "virbr*", "all")
+"""Interfaces whose traffic never leaves the node, or is counted at another interface too."""
+PARTS_OF_DISKS = (
+    *("dm-*", "md*", "loop*", "ram*", "zram*", "sr*", "fd*"),
+    *("sd[a-z]*[0-9]", "vd[a-z]*[0-9]", "xvd[a-z]*[0-9]", "hd[a-z]*[0-9]", "nvme*n*p[0-9]*", "mmcblk*p[0-9]*"),
+)
+"""Devices whose traffic is counted at the disk below them too."""
+_NOT_VIRTUAL = {"interface": VIRTUAL_LINKS}
+
+KUBELET = (
+    _counter("container_cpu_usage_seconds_total", "cpu_cores", series=("cpu",)),
+    _counter("container_cpu_cfs_throttled_seconds_total", "cpu_throttled_frac"),
+    _counter("container_cpu_schedstat_runqueue_seconds_total", "run_queue_frac", series=("cpu",)),
+    _gauge("container_memory_working_set_bytes", "memory_bytes"),
+    _counter("container_memory_workingset_refault_file_total", "memory_refault_s", part_of="file"),
+    _counter("container_memory_workingset_refault_anon_total", "memory_refault_s", part_of="anon"),
+    _gauge("container_llc_occupancy_bytes", "llc_occupancy_bytes", series=("node_id",)),
+    _counter("container_memory_bandwidth_bytes", "memory_bandwidth_bytes_s", series=("node_id",)),
+    _pod_counter("container_network_receive_bytes_total", "net_rx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL),
+    _pod_counter(
+        "container_network_transmit_bytes_total", "net_tx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL
+    ),
+    _counter("container_fs_reads_bytes_total", "disk_read_bytes_s", series=("device",)),
+    _counter("container_fs_writes_bytes_total", "disk_write_bytes_s", series=("device",)),
+    _counter("container_fs_reads_total", "disk_ios_s", series=("device",), part_of="read"),
+    _counter("container_fs_writes_total", "disk_ios_s", series=("device",), part_of="write"),
+    _counter("container_fs_read_seconds_total", "disk_io_s", series=("device",), part_of="read"),
+    _counter("container_fs_write_seconds_total", "disk_io_s", series=("device",), part_of="write"),
+    _counter("container_pressure_cpu_waiting_seconds_total", "psi_cpu_some_frac"),
+    _counter("container_pressure_cpu_stalled_seconds_total", "psi_cpu_full_frac"),
+    _counter("container_pressure_memory_waiting_seconds_total", "psi_memory_some_frac"),
+    _counter("container_pressure_memory_stalled_seconds_total", "psi_memory_full_frac"),
+    _counter("container_pressure_io_waiting_seconds_total", "psi_io_some_frac"),
+    _counter("container_pressure_io_stalled_seconds_total", "psi_io_full_frac"),
+)
+"""cAdvisor's own endpoint and the kubelet's /metrics/cadvisor."""
+
+EVENTS = {
+    "cycles_s": ("cycles", "cpu-cycles", "CPU_CLK_UNHALTED.THREAD", "CYCLES"),
+    "instructions_s": ("instructions", "INST_RETIRED.ANY", "INSTRUCTIONS", "INSTRUCTIONS_RETIRED"),
+    "llc_misses_s": ("LLC-load-misses", "LLC_MISSES", "cache-misses", "LONGEST_LAT_CACHE.MISS"),
+}
+"""Names of perf events by the ingredient they are; one name of each is configured."""
+PERF = tuple(
+    _counter("container_perf_events_total", target, where={"event": names}, series=("cpu",))
+    for target, names in EVENTS.items()
+)
+"""cAdvisor gives perf events already scaled by the share of time in which they were counted."""
+
+NODE_EXPORTER = (
+    _node_counter(
+        "node_cpu_seconds_total",
+        "cpu_cores",
+        series=("cpu", "mode"),
+        where={"mode": ("user", "nice", "system", "irq", "softirq", "steal")},
+    ),
+    _node_counter("node_schedstat_waiting_seconds_total", "run_queue_frac", series=("cpu",)),
+    _node_counter(
+        "node_network_receive_bytes_total", "net_rx_bytes_s", series=("device",), unless={"device": VIRTUAL_LINKS}
+    ),
+    _node_counter(
+        "node_network_transmit_bytes_total", "net_tx_bytes_s", series=("device",), unless={"device": VIRTUAL_LINKS}
+    ),
+    _node_counter(
+        "node_disk_read_bytes_total", "disk_read_bytes_s", series=("device",), unless={"device": PARTS_OF_DISKS}
+    ),
+    _node_counter(
+        "node_disk_written_bytes_total", "disk_write_bytes_s", series=("device",), unless={"device": PARTS_OF_DISKS}
+    ),
+    _node_counter(
+        "node_disk_reads_completed_total",
+        "disk_ios_s",
+        series=("device",),
+        part_of="read",
+        unless={"device": PARTS_OF_DISKS},
+    ),
+    _node_counter(
+        "node_disk_writes_completed_total",
+        "disk_ios_s",
+        series=("device",),
+        part_of="write",
+        unless={"device": PARTS_OF_DISKS},
+    ),
+    _node_counter(
+        "node_disk_read_time_seconds_total",
+        "disk_io_s",
+        series=("device",),
+        part_of="read",
+        unless={"device": PARTS_OF_DISKS},
+    ),
+    _node_counter(
+        "node_disk_write_time_seconds_total",
+        "disk_io_s",
+        series=("device",),
+        part_of="write",
+        unless={"device": PARTS_OF_DISKS},
+    ),
+    _node_counter("node_vmstat_workingset_refault_file", "memory_refault_s", part_of="file"),
+    _node_counter("node_vmstat_workingset_refault_anon", "memory_refault_s", part_of="anon"),
+    _node_counter("node_pressure_cpu_waiting_seconds_total", "psi_cpu_some_frac"),
+    _node_counter("node_pressure_memory_waiting_seconds_total", "psi_memory_some_frac"),
+    _node_counter("node_pressure_memory_stalled_seconds_total", "psi_memory_full_frac"),
+    _node_counter("node_pressure_io_waiting_seconds_total", "psi_io_some_frac"),
+    _node_counter("node_pressure_io_stalled_seconds_total", "psi_io_full_frac"),
+    _node_counter(
+        "node_infiniband_port_data_received_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="read"
+    ),
+    _node_counter(
+        "node_infiniband_port_data_transmitted_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="write"
+    ),
+)
+"""Guest time is within user time. Memory in use is a difference of two of its metrics, which no single one says."""
+
+KOORDLET_WINDOW_S = 10.0
+"""Seconds over which koordlet counts cycles and instructions by default; their ratio, CPI, does not depend on it."""
+_PSI = [(resource, degree) for resource in ("cpu", "mem", "io") for degree in ("some", "full")]
+KOORDLET = (
+    _gauge("koordlet_container_cpi", "cycles_s", scale=1 / KOORDLET_WINDOW_S, where={"cpi_field": ("cycles",)}),
+    _gauge(
+        "koordlet_container_cpi", "instructions_s", scale=1 / KOORDLET_WINDOW_S, where={"cpi_field": ("instructions",)}
+    ),
+    *(
+        _gauge(
+            name,
+            f"psi_{'memory' if resource == 'mem' else resource}_{degree}_frac",
+            scale=PERCENT,
+            where={"psi_resource_type": (resource,), "psi_degree": (degree,), "psi_precision": ("avg10",)},
+        )
+        for name in ("koordlet_container_psi", "koordlet_pod_psi")
+        for resource, degree in _PSI
+    ),
+)
+"""Pressure is the kernel's average over 10 s, in percent."""
+
+DCGM = (
+    _gauge("DCGM_FI_PROF_SM_ACTIVE", "gpu_sm_frac", series=("gpu", "GPU_I_ID")),
+    _gauge("DCGM_FI_DEV_FB_USED", "gpu_memory_bytes", scale=MEBIBYTE, series=("gpu", "GPU_I_ID")),
+    _gauge("DCGM_FI_PROF_DRAM_ACTIVE", "gpu_dram_frac", series=("gpu", "GPU_I_ID")),
+    _gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "pcie_bytes_s", series=("gpu", "GPU_I_ID"), part_of="tx"),
+    _gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "pcie_bytes_s", series=("gpu", "GPU_I_ID"), part_of="rx"),
+)
+"""Rates, though the exporter declares some of them counters: NVIDIA defines PROF_PCIE_* as bytes per second."""
+
+_READ, _WRITE = {"direction": ("read",)}, {"direction": ("write",)}
+_IN, _OUT = {"direction": ("receive",)}, {"direction": ("transmit",)}
+OPENTELEMETRY = (
+    _gauge("container.cpu.usage", "cpu_cores"),
+    _gauge("container.memory.working_set", "memory_bytes"),
+    _gauge("k8s.pod.cpu.usage", "cpu_cores", of=POD_LEVEL),
+    _gauge("k8s.pod.memory.working_set", "memory_bytes", of=POD_LEVEL),
+    _pod_counter("k8s.pod.network.io", "net_rx_bytes_s", where=_IN, unless=_NOT_VIRTUAL, series=("interface",)),
+    _pod_counter("k8s.pod.network.io", "net_tx_bytes_s", where=_OUT, unless=_NOT_VIRTUAL, series=("interface",)),
+    _node_gauge("k8s.node.cpu.usage", "cpu_cores"),
+    _node_gauge("k8s.node.memory.working_set", "memory_bytes"),
+    _node_counter("k8s.node.network.io", "net_rx_bytes_s", where=_IN, unless=_NOT_VIRTUAL, series=("interface",)),
+    _node_counter("k8s.node.network.io", "net_tx_bytes_s", where=_OUT, unless=_NOT_VIRTUAL, series=("interface",)),
+    _counter("container.cpu.usage.total", "cpu_cores", scale=NANO),
+    _counter("container.cpu.throttling_data.throttled_time", "cpu_throttled_frac", scale=NANO),
+    _gauge("container.memory.usage.total", "memory_bytes"),
+    _pod_counter("container.network.io.usage.rx_bytes", "net_rx_bytes_s", series=("interface",)),
+    _pod_counter("container.network.io.usage.tx_bytes", "net_tx_bytes_s", series=("interface",)),
+    _node_counter(
+        "system.cpu.time",
+        "cpu_cores",
+        series=("cpu", "state"),
+        where={"state": ("user", "nice", "system", "interrupt", "softirq", "steal")},
+    ),
+    _node_gauge("system.memory.usage", "memory_bytes", where={"state": ("used",)}),
+    _node_counter(
+        "system.network.io", "net_rx_bytes_s", where=_IN, unless={"device": VIRTUAL_LINKS}, series=("device",)
+    ),
+    _node_counter(
+        "system.network.io", "net_tx_bytes_s", where=_OUT, unless={"device": VIRTUAL_LINKS}, series=("device",)
+    ),
+    _node_counter(
+        "system.disk.io", "disk_read_bytes_s", where=_READ, unless={"device": PARTS_OF_DISKS}, series=("device",)
+    ),
+    _node_counter(
+        "system.disk.io", "disk_write_bytes_s", where=_WRITE, unless={"device": PARTS_OF_DISKS}, series=("device",)
+    ),
+    _node_counter(
+        "system.disk.operations", "disk_ios_s", unless={"device": PARTS_OF_DISKS}, series=("direction", "device")
+    ),
+    _node_counter(
+        "system.disk.operation_time", "disk_io_s", unless={"device": PARTS_OF_DISKS}, series=("direction", "device")
+    ),
+)
+"""Receivers kubeletstats, docker_stats and hostmetrics."""
+
+_ALL_CORES = {"cpu": ("cpu-total",)}
+TELEGRAF = (
+    _counter("docker_container_cpu.usage_total", "cpu_cores", scale=NANO, where=_ALL_CORES),
+    _counter("docker_container_cpu.throttling_throttled_time", "cpu_throttled_frac", scale=NANO, where=_ALL_CORES),
+    _gauge("docker_container_mem.usage", "memory_bytes"),
+    _pod_counter(
+        "docker_container_net.rx_bytes", "net_rx_bytes_s", unless={"network": ("total",)}, series=("network",)
+    ),
+    _pod_counter(
+        "docker_container_net.tx_bytes", "net_tx_bytes_s", unless={"network": ("total",)}, series=("network",)
+    ),
+    _counter(
+        "docker_container_blkio.io_service_bytes_recursive_read",
+        "disk_read_bytes_s",
+        unless={"device": ("total",)},
+        series=("device",),
+    ),
+    _counter(
+        "docker_container_blkio.io_service_bytes_recursive_write",
+        "disk_write_bytes_s",
+        unless={"device": ("total",)},
+        series=("device",),
+    ),
+    _counter(
+        "docker_container_blkio.io_serviced_recursive_read",
+        "disk_ios_s",
+        unless={"device": ("total",)},
+        series=("device",),
+        part_of="read",
+    ),
+    _counter(
+        "docker_container_blkio.io_serviced_recursive_write",
+        "disk_ios_s",
+        unless={"device": ("total",)},
+        series=("device",),
+        part_of="write",
+    ),
+    _gauge("kubernetes_pod_container.cpu_usage_nanocores", "cpu_cores", scale=NANO),
+    _gauge("kubernetes_pod_container.memory_working_set_bytes", "memory_bytes"),
+    _pod_counter("kubernetes_pod_network.rx_bytes", "net_rx_bytes_s"),
+    _pod_counter("kubernetes_pod_network.tx_bytes", "net_tx_bytes_s"),
+    _node_gauge("kubernetes_node.cpu_usage_nanocores", "cpu_cores", scale=NANO),
+    _node_gauge("kubernetes_node.memory_working_set_bytes", "memory_bytes"),
+    _node_counter("kubernetes_node.network_rx_bytes", "net_rx_bytes_s"),
+    _node_counter("kubernetes_node.network_tx_bytes", "net_tx_bytes_s"),
+    *(
+        _node_counter(f"cpu.time_{state}", "cpu_cores", where=_ALL_CORES, part_of=state)
+        for state in ("user", "nice", "system", "irq", "softirq", "steal")
+    ),
+    _node_gauge("mem.used", "memory_bytes"),
+    _node_counter("net.bytes_recv", "net_rx_bytes_s", unless=_NOT_VIRTUAL, series=("interface",)),
+    _node_counter("net.bytes_sent", "net_tx_bytes_s", unless=_NOT_VIRTUAL, series=("interface",)),
+    _node_counter("diskio.read_bytes", "disk_read_bytes_s", unless={"name": PARTS_OF_DISKS}, series=("name",)),
+    _node_counter("diskio.write_bytes", "disk_write_bytes_s", unless={"name": PARTS_OF_DISKS}, series=("name",)),
+    _node_counter("diskio.reads", "disk_ios_s", unless={"name": PARTS_OF_DISKS}, series=("name",), part_of="read"),
+    _node_counter("diskio.writes", "disk_ios_s", unless={"name": PARTS_OF_DISKS}, series=("name",), part_of="write"),
+    _node_counter(
+        "diskio.read_time", "disk_io_s", scale=MILLI, unless={"name": PARTS_OF_DISKS}, series=("name",), part_of="read"
+    ),
+    _node_counter(
+        "diskio.write_time",
+        "disk_io_s",
+        scale=MILLI,
+        unless={"name": PARTS_OF_DISKS},
+        series=("name",),
+        part_of="write",
+    ),
+)
+"""Inputs docker, kubernetes, cpu, mem, net and diskio; cpu needs collect_cpu_time."""
+
+CADVISOR = (
+    _counter("cpu.usage.total", "cpu_cores", scale=NANO),
+    _counter("cpu.cfs.throttled_time", "cpu_throttled_frac", scale=NANO),
+    _counter("cpu.schedstat.runqueue_time", "run_queue_frac", scale=NANO),
+    _gauge("memory.working_set", "memory_bytes"),
+    _counter("memory.workingset_refault_file", "memory_refault_s", part_of="file"),
+    _counter("memory.workingset_refault_anon", "memory_refault_s", part_of="anon"),
+    *(
+        _counter(f"{place}.psi.{degree}.total", f"psi_{resource}_{degree}_frac", scale=MICRO)
+        for place, resource in (("cpu", "cpu"), ("memory", "memory"), ("diskio", "io"))
+        for degree in ("some", "full")
+    ),
+    _pod_counter("network.rx_bytes", "net_rx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL),
+    _pod_counter("network.tx_bytes", "net_tx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL),
+    _counter("diskio.io_service_bytes.Read", "disk_read_bytes_s", series=("device",)),
+    _counter("diskio.io_service_bytes.Write", "disk_write_bytes_s", series=("device",)),
+    _counter("diskio.io_serviced.Read", "disk_ios_s", series=("device",), part_of="read"),
+    _counter("diskio.io_serviced.Write", "disk_ios_s", series=("device",), part_of="write"),
+    *(_counter("perf_stats", target, where={"event": names}, series=("cpu",)) for target, names in EVENTS.items()),
+    _counter("resctrl.mbm_total_bytes", "memory_bandwidth_bytes_s", series=("node_id",)),
+    _gauge("resctrl.llc_occupancy", "llc_occupancy_bytes", series=("node_id",)),
+)
+"""Fields of cAdvisor's JSON, joined by '.'. Its comment on pressure says nanoseconds; the value is the kernel's, in
+microseconds, as its own Prometheus endpoint reads it."""
+
+EXPORTERS = MetricMap.of((*KUBELET, *PERF, *NODE_EXPORTER, *KOORDLET, *DCGM, *OPENTELEMETRY, *TELEGRAF, *CADVISOR))
+"""Everything that is shipped."""

@@ -1,0 +1,1 @@
+"""A real single-node Kafka for demos and tests: jars, Java, broker."""

@@ -1,0 +1,1 @@
+"""Kafka clients: connection settings, offsets, producers, stream files."""

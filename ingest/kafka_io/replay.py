@@ -1,0 +1,122 @@
+"""Replay: send what lies in stream files to Kafka, with the times and keys it had. An edge."""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+from kafka import KafkaProducer
+
+from ingest.kafka_io.client import connect
+from ingest.kafka_io.connection import Brokers
+from ingest.kafka_io.stream_files import Message, read_messages, topic_path
+from ingest.schema.errors import SendFailed
+
+REPORT_EVERY = 10_000
+Progress = Callable[[int], None]
+"""Called with the number of messages sent so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast to replay.
+
+    Args:
+        speed: 1 keeps the messages' own distances in time, 10 is ten times as fast, 0 does not wait for them.
+        max_per_s: most messages a second; 0 for no limit.
+    """
+
+    speed: float = 0.0
+    max_per_s: float = 0.0
+
+    def due_s(self, sent: int, first_ms: int, arrived_ms: int) -> float:
+        """When to send a message, in seconds after the first: not before its own time, nor above the limit."""
+        by_time = (arrived_ms - first_ms) / 1000 / self.speed if self.speed else 0.0
+        by_rate = sent / self.max_per_s if self.max_per_s else 0.0
+        return max(by_time, by_rate)
+
+
+class Sender:
+    """An idempotent producer: a retry writes nothing twice. Close it when done."""
+
+    def __init__(self, bootstrap: Brokers | str) -> None:
+        self._failures: list[Exception] = []
+        self._producer = connect(
+            KafkaProducer,
+            bootstrap,
+            enable_idempotence=True,
+            acks="all",
+            compression_type="lz4",
+            linger_ms=20,
+            batch_size=256 << 10,
+        )
+
+    def send(self, topic: str, message: Message) -> None:
+        """Queue a message; the queue is bounded, so this waits when the broker is slow."""
+        future = self._producer.send(topic, value=message.value, key=message.key, timestamp_ms=message.arrived_ms)
+        future.add_errback(self._failures.append)
+
+    def flush(self) -> None:
+        """Wait until every message is safe.
+
+        Raises:
+            SendFailed: some were refused.
+        """
+        self._producer.flush()
+        if self._failures:
+            raise SendFailed(len(self._failures), str(self._failures[0]))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._producer.close()
+
+
+def replay(
+    folder: Path,
+    topics: Sequence[str],
+    bootstrap: Brokers | str,
+    *,
+    pace: Pace,
+    progress: Progress,
+    stop: Event,
+) -> int:
+    """Send the messages of stream files in the order in which they first arrived.
+
+    Args:
+        folder: holds `<topic>.log`.
+        topics: which to send.
+        bootstrap: brokers.
+        pace: how fast.
+        progress: told how many were sent.
+        stop: set it to end early.
+
+    Returns:
+        How many messages were sent and are safe.
+    """
+    sent, began_s, first_ms = 0, monotonic(), None
+    with closing(Sender(bootstrap)) as sender:
+        for topic, message in _in_order(folder, topics):
+            first_ms = message.arrived_ms if first_ms is None else first_ms
+            wait_s = began_s + pace.due_s(sent, first_ms, message.arrived_ms) - monotonic()
+            if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
+                break
+            sender.send(topic, message)
+            sent += 1
+            if sent % REPORT_EVERY == 0:
+                progress(sent)
+        sender.flush()
+    progress(sent)
+    return sent
+
+
+def _in_order(folder: Path, topics: Sequence[str]) -> Iterator[tuple[str, Message]]:
+    """Messages of all topics by time; those of one topic stay in their order."""
+    streams = [_named(topic, folder) for topic in topics]
+    return heapq.merge(*streams, key=lambda named: named[1].arrived_ms)
+
+
+def _named(topic: str, folder: Path) -> Iterator[tuple[str, Message]]:
+    return ((topic, message) for message in read_messages(topic_path(folder, topic)))

@@ -1,0 +1,157 @@
+"""The stream as files: a folder with `<topic>.log`, in exactly the form that Kafka's own console consumer prints.
+
+`kafka-console-consumer --property print.timestamp=true --property print.key=true` writes one message a line:
+
+    CreateTime:1772366400000<TAB>key<TAB>the message's bytes
+
+The file's name is the topic, its partition is 0 and the line's number, from 0, is the offset. A last line without its
+line feed is still being written, and is not read yet.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ingest.schema.batch import MessageBatch, message_batch
+from ingest.schema.errors import BadLine, UnwritableMessage
+from ingest.schema.provenance import Link
+
+SUFFIX = ".log"
+STAMPS = (b"CreateTime", b"LogAppendTime")
+NOTHING = b"null"
+"""How a missing key or value is printed."""
+
+
+class Message(NamedTuple):
+    """One line: when the broker received the message, in milliseconds since 1970, its key and its value."""
+
+    arrived_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+def topics_in(folder: Path) -> list[str]:
+    """Names of the topics that a folder holds."""
+    return sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}"))
+
+
+def topic_path(folder: Path, topic: str) -> Path:
+    """File of a topic."""
+    return folder / f"{topic}{SUFFIX}"
+
+
+def parse_line(line: bytes, path: Path, number: int) -> Message:
+    """The message on a line.
+
+    Raises:
+        BadLine: the line is not in the console consumer's form.
+    """
+    stamp, _, rest = line.rstrip(b"\n").partition(b"\t")
+    key, tab, value = rest.partition(b"\t")
+    kind, _, digits = stamp.partition(b":")
+    if not tab or kind not in STAMPS or not _is_time(digits):
+        raise BadLine(path, number, line)
+    return Message(int(digits), None if key == NOTHING else key, None if value == NOTHING else value)
+
+
+def _is_time(digits: bytes) -> bool:
+    return digits.isdigit() and len(digits) <= 14
+
+
+def print_line(message: Message) -> bytes:
+    """The line of a message.
+
+    Raises:
+        UnwritableMessage: the message holds a line feed, or its key a tab.
+    """
+    key = NOTHING if message.key is None else message.key
+    value = NOTHING if message.value is None else message.value
+    if b"\n" in value or b"\n" in key or b"\t" in key:
+        raise UnwritableMessage(key, value)
+    return b"CreateTime:%d\t%b\t%b\n" % (message.arrived_ms, key, value)
+
+
+def read_messages(path: Path) -> Iterator[Message]:
+    """Every whole line of a file, in order."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if line.endswith(b"\n"):
+                yield parse_line(line, path, number)
+
+
+@dataclass(slots=True)
+class TopicReader:
+    """Reads one topic's file from a line on; the file may grow meanwhile."""
+
+    folder: Path
+    topic: str
+    line: int = 0
+    _file: BinaryIO | None = field(default=None, repr=False)
+
+    def seek(self, line: int) -> None:
+        """Go to a line by counting from the first; at most to the end of what is there."""
+        self.close()
+        self.line = 0
+        file = self._open()
+        while file is not None and self.line < line and self._whole_line(file):
+            self.line += 1
+
+    def read(self, max_records: int, max_bytes: int) -> MessageBatch | None:
+        """The next lines, at most so many records and about so many bytes; None when there are none yet."""
+        start, left = self.line, max_bytes
+        messages: list[Message] = []
+        path = topic_path(self.folder, self.topic)
+        while len(messages) < max_records and left > 0 and (line := self._next()):
+            messages.append(parse_line(line, path, self.line))
+            self.line += 1
+            left -= len(line)
+        if not messages:
+            return None
+        link = Link(self.topic, 0, start, self.line)
+        times, values = [m.arrived_ms for m in messages], [m.value for m in messages]
+        return message_batch(link, list(range(start, self.line)), times, values)
+
+    def unfinished(self) -> bool:
+        """Whether the file goes on after the last whole line."""
+        file = self._open()
+        return file is not None and file.tell() < topic_path(self.folder, self.topic).stat().st_size
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def _next(self) -> bytes:
+        file = self._open()
+        return b"" if file is None else self._whole_line(file)
+
+    def _open(self) -> BinaryIO | None:
+        if self._file is None and (path := topic_path(self.folder, self.topic)).exists():
+            self._file = path.open("rb")
+        return self._file
+
+    @staticmethod
+    def _whole_line(file: BinaryIO) -> bytes:
+        before = file.tell()
+        line = file.readline()
+        if line.endswith(b"\n"):
+            return line
+        file.seek(before)
+        return b""
+
+
+@dataclass(slots=True)
+class TopicWriter:
+    """Appends messages to one topic's file."""
+
+    folder: Path
+    topic: str
+
+    def write(self, messages: Sequence[Message]) -> None:
+        """Append messages at once; a reader sees whole lines only."""
+        lines = b"".join(map(print_line, messages))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with topic_path(self.folder, self.topic).open("ab") as file:
+            file.write(lines)

@@ -1,0 +1,297 @@
+"""Watch a Kubernetes cluster: its pods become records of topic `placements`, its nodes of topic `nodes`. An edge.
+
+List once, then watch from the list's version; when the connection ends, go on from the last version heard. When the
+server no longer knows that version (410 Gone) list again; what stands is told, and the end of what is gone.
+
+Position and what was told lie in one file for each kind, replaced at once and only after all records before it are safe
+in Kafka: a crash tells some records twice, and never leaves one out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Literal
+
+import orjson
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+from pydantic import ValidationError
+
+from ingest.kafka_io.sender import Outlet
+from ingest.kafka_io.stream_files import Message
+from ingest.kube.events import Answer, Heard, Kind, Told, metadata_text
+from ingest.kube.list_watch import Feed
+from ingest.schema.atomic_file import replace_atomically
+from ingest.schema.errors import ClusterRefused, ClusterUnanswered, PositionExpired
+from ingest.schema.topics import message_key
+
+log = structlog.get_logger(__name__)
+
+SAVE_EVERY_S = 10.0
+PATIENCE = 3
+"""After so many failures in a row that the server itself answered, a version that it may never serve is given up."""
+Until = Literal["listed", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait after failures in a row: twice as long each time, up to a limit."""
+
+    first_s: float = 0.5
+    most_s: float = 30.0
+
+    def wait_s(self, failures: int) -> float:
+        """Seconds to wait; 0 after none."""
+        return min(self.first_s * 2.0 ** min(failures - 1, 32), self.most_s) if failures else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchMetrics:
+    """What a watcher counts."""
+
+    records: Counter
+    malformed: Counter
+    lists: Counter
+    failures: Counter
+
+    @staticmethod
+    def on(registry: CollectorRegistry) -> "WatchMetrics":
+        """Make the counters on a registry."""
+        return WatchMetrics(
+            Counter("cohabit_watch_records", "Records sent", ["topic"], registry=registry),
+            Counter("cohabit_watch_malformed", "Objects passed over", ["kind", "reason"], registry=registry),
+            Counter("cohabit_watch_lists", "Times everything was listed", ["kind"], registry=registry),
+            Counter("cohabit_watch_failures", "Requests that failed or broke off", ["kind"], registry=registry),
+        )
+
+    def sent(self) -> int:
+        """Records sent so far."""
+        return _total(self.records)
+
+    def passed_over(self) -> int:
+        """Malformed objects so far."""
+        return _total(self.malformed)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a watch is: the version to go on from, None before the first list, and what was told of each object."""
+
+    version: str | None = None
+    told: dict[str, Told] = field(default_factory=dict)
+
+    @staticmethod
+    def load(path: Path, cluster: str) -> "Progress":
+        """What was saved; nothing where nothing was, where it was of another cluster, or where it cannot be read."""
+        if not path.exists():
+            return Progress()
+        try:
+            saved = orjson.loads(path.read_bytes())
+            told = {key: Told(**entry) for key, entry in saved["told"].items()}
+            found = Progress(saved["version"], told)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning("saved progress cannot be read; everything is listed anew", path=str(path), reason=repr(error))
+            return Progress()
+        return found if saved.get("cluster") == cluster else Progress()
+
+    def save(self, path: Path, cluster: str) -> None:
+        """Replace the file at once."""
+        replace_atomically(path, orjson.dumps({"cluster": cluster, "version": self.version, "told": self.told}))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every follower shares.
+
+    Args:
+        cluster: name of the cluster in every record.
+        outlet: where records go.
+        now_ms: the clock, milliseconds since 1970: arrival of messages, and time of what has none of its own.
+        metrics: what is counted.
+        backoff: how long to wait after failures.
+    """
+
+    cluster: str
+    outlet: Outlet
+    now_ms: Callable[[], int]
+    metrics: WatchMetrics
+    backoff: Backoff = Backoff()
+
+
+class Follower:
+    """Follows one kind of object in one place. Call `run` in a thread of its own; `interrupt` wakes it to stop."""
+
+    def __init__(self, kind: Kind, feed: Feed, state: Path, around: Surroundings) -> None:
+        self._kind, self._feed, self._state, self._around = kind, feed, state, around
+        self._progress = Progress.load(state, around.cluster)
+        self._saved_s = monotonic()
+        self._answered = False
+        self._failures = 0
+
+    def run(self, stop: Event, until: Until = "stopped") -> None:
+        """List and watch until told to stop, or only list once.
+
+        Raises:
+            ClusterRefused: the first answer was that we may not read.
+            ClusterUnanswered: only when listing once.
+            SendFailed: the broker refused records; what is saved is older than they are.
+        """
+        if until == "listed":
+            self._progress.version = None
+        while not stop.is_set():
+            if self._try(stop, until) and until == "listed":
+                break
+            stop.wait(self._around.backoff.wait_s(self._failures))
+        self._save()
+
+    def interrupt(self) -> None:
+        """Break off the request at hand; set the stop event first."""
+        self._feed.interrupt()
+
+    def _try(self, stop: Event, until: Until) -> bool:
+        """Take one step; whether it went well. A step in which nothing was heard is followed by a short wait too."""
+        try:
+            heard = self._step(stop)
+        except PositionExpired as expired:
+            log.warning("listing again", kind=self._feed.what, reason=expired.reason)
+            self._progress.version = None
+        except (ClusterUnanswered, ClusterRefused) as failure:
+            if not stop.is_set():  # we broke it off ourselves
+                self._note(failure, until)
+        else:
+            self._failures = 0 if heard else 1
+            return True
+        self._failures += 1
+        return False
+
+    def _note(self, failure: ClusterUnanswered | ClusterRefused, until: Until) -> None:
+        """Count a failure; raise it where trying again is of no use."""
+        if until == "listed" or (isinstance(failure, ClusterRefused) and not self._answered):
+            raise failure
+        self._around.metrics.failures.labels(self._kind.name).inc()
+        log.warning("trying again", kind=self._feed.what, reason=failure.reason, status=failure.status)
+        if self._failures >= PATIENCE and failure.status is not None:
+            self._progress.version = None
+
+    def _step(self, stop: Event) -> bool:
+        """List, or watch until the connection ends; whether anything was heard."""
+        if self._progress.version is None:
+            self._list()
+            self._save()
+            return True
+        heard = False
+        for event in self._feed.events(self._progress.version, stop):
+            heard = self._answered = True
+            self._failures = 0
+            self._take(event)
+            if monotonic() - self._saved_s > SAVE_EVERY_S:
+                self._save()
+        return heard
+
+    def _list(self) -> None:
+        """Tell everything that is there, then the end of what is no longer there."""
+        there: set[str] = set()
+        version = None
+        for page in self._feed.pages():
+            self._answered = True
+            version = page.version
+            for raw in page.items:
+                there.add(self._kind.key_of(raw) or "")
+                self._tell(raw, self._kind.listed)
+        for key in self._progress.told.keys() - there:
+            self._answer(key, self._kind.gone(self._progress.told[key], None, self._heard()))
+        self._progress.version = version
+        self._around.metrics.lists.labels(self._kind.name).inc()
+
+    def _take(self, event: Mapping[str, object]) -> None:
+        """Tell one event of a watch, then stand at its version."""
+        raw, kind = event.get("object"), event.get("type")
+        if kind in ("ADDED", "MODIFIED"):
+            self._tell(raw, self._kind.seen)
+        elif kind == "DELETED":
+            self._tell(raw, self._kind.gone)
+        elif kind != "BOOKMARK":
+            self._count(f"event type {kind!r:.40}", None)
+        self._progress.version = metadata_text(raw, "resourceVersion") or self._progress.version
+
+    def _tell(self, raw: object, how: Callable[[Told | None, object, Heard], Answer]) -> None:
+        key = self._kind.key_of(raw)
+        if key is None:
+            self._count(f"metadata.{self._kind.key}: missing", None)
+            return
+        try:
+            answer = how(self._progress.told.get(key), raw, self._heard())
+        except ValidationError as error:
+            self._count(complaint(error), key)
+            if how is not self._kind.gone:
+                return
+            answer = how(self._progress.told.get(key), None, self._heard())
+        self._answer(key, answer)
+
+    def _answer(self, key: str, answer: Answer) -> None:
+        topic = self._kind.topic
+        for record in answer.records:
+            value = orjson.dumps(record)
+            message = Message(self._around.now_ms(), message_key(topic, record), value)
+            self._around.outlet.send(topic.name, message)
+            self._around.metrics.records.labels(topic.name).inc()
+        if answer.told is None:
+            self._progress.told.pop(key, None)
+        else:
+            self._progress.told[key] = answer.told
+
+    def _count(self, reason: str, key: str | None) -> None:
+        self._around.metrics.malformed.labels(self._kind.name, reason).inc()
+        log.warning("malformed object passed over", kind=self._feed.what, key=key, reason=reason)
+
+    def _heard(self) -> Heard:
+        return Heard(self._around.cluster, self._around.now_ms())
+
+    def _save(self) -> None:
+        """Wait until all that was told is safe, then save how far that is."""
+        self._around.outlet.flush()
+        self._progress.save(self._state, self._around.cluster)
+        self._saved_s = monotonic()
+
+
+def complaint(error: ValidationError) -> str:
+    """The first thing that is wrong with an object, without numbers or values, so that reasons can be counted."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
+    return f"{place}: {first['type']}"
+
+
+def follow_all(followers: Sequence[Follower], stop: Event, until: Until = "stopped") -> None:
+    """Run followers beside each other until told to stop; when one fails, all stop and its error is raised.
+
+    Raises:
+        ClusterRefused: we may not read.
+        ClusterUnanswered: only when listing once.
+        SendFailed: the broker refused records.
+    """
+    if until == "listed":
+        for follower in followers:
+            follower.run(stop, until)
+        return
+    with ThreadPoolExecutor(len(followers)) as pool:
+        runs = [pool.submit(_run_to_stop, follower, stop) for follower in followers]
+        stop.wait()
+        for follower in followers:
+            follower.interrupt()
+    for run in runs:
+        run.result()
+
+
+def _total(counter: Counter) -> int:
+    samples = (sample for metric in counter.collect() for sample in metric.samples)
+    return round(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+
+
+def _run_to_stop(follower: Follower, stop: Event) -> None:
+    try:
+        follower.run(stop)
+    finally:
+        stop.set()

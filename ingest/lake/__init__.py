@@ -1,0 +1,1 @@
+"""The lake: tables as files, committed by a log."""

@@ -1,0 +1,1 @@
+"""The ingest pipeline: sources, transformation, sink, dead letters, metrics."""

@@ -1,0 +1,91 @@
+"""Files as a source: every topic of a folder, read line by line from where the sink's chain ends. An edge."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from ingest.kafka_io.stream_files import TopicReader
+from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.sink import Position
+from ingest.pipeline.transform import DEFAULT_CLUSTER, with_nodes
+from ingest.schema.batch import Gap, MessageBatch
+from ingest.schema.provenance import Link
+from ingest.schema.tables import NODES
+
+MAX_RECORDS = 20_000
+MAX_BYTES = 32 << 20
+
+log = structlog.get_logger(__name__)
+
+
+class FileSource:
+    """Reads `<topic>.log` files of one folder. Close it when done."""
+
+    pause_s = 0.5
+
+    def __init__(
+        self,
+        folder: Path,
+        topics: Sequence[str],
+        position: Position,
+        *,
+        max_records: int = MAX_RECORDS,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._position = position
+        self._limits = max_records, max_bytes
+        self._readers = {topic: TopicReader(folder, topic) for topic in topics}
+        self._stops = False
+        self._idle = False
+        for topic in topics:
+            self.rewind(topic, 0)
+
+    def stop_at_end(self) -> None:
+        """Finish once a look at every file brought nothing new."""
+        self._stops = True
+
+    def poll(self) -> Sequence[MessageBatch | Gap]:
+        """The next lines of each file."""
+        read = [reader.read(*self._limits) for reader in self._readers.values()]
+        batches = [batch for batch in read if batch is not None]
+        self._idle = not batches
+        return batches
+
+    def rewind(self, topic: str, partition: int) -> None:
+        """Count lines up to the chain's end."""
+        self._readers[topic].seek(self._position(topic, partition) or 0)
+
+    def landed(self, _link: Link, /) -> int:
+        """Nobody to tell; what is left of a file is not counted."""
+        return 0
+
+    def finished(self) -> bool:
+        """Whether the files are read, if that is when to stop."""
+        return self._stops and self._idle
+
+    def close(self) -> None:
+        """Close the files, and say which ends in the middle of a line."""
+        for topic, reader in self._readers.items():
+            if reader.unfinished():
+                log.warning("the last line has no end yet and was not read", topic=topic, line=reader.line + 1)
+            reader.close()
+
+
+class FileCapacities:
+    """Reads a folder's `nodes.log`, and whatever is added to it; ask it before every batch. Close it when done."""
+
+    def __init__(self, folder: Path, topic: str = NODES.name, *, cluster: str = DEFAULT_CLUSTER) -> None:
+        self._cluster = cluster
+        self._known = Capacities()
+        self._reader = TopicReader(folder, topic)
+
+    def __call__(self) -> Capacities:
+        """What is known by now."""
+        while batch := self._reader.read(MAX_RECORDS, MAX_BYTES):
+            self._known = with_nodes(self._known, batch, self._cluster)
+        return self._known
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reader.close()

@@ -1,0 +1,270 @@
+"""Kafka as a source: a member of a consumer group that begins every partition where the sink's chain ends. An edge."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+
+import structlog
+from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.errors import IllegalStateError, KafkaError, RetriableError
+
+from ingest.kafka_io.client import connect
+from ingest.kafka_io.connection import Brokers
+from ingest.pipeline.sink import Position
+from ingest.schema.batch import Gap, MessageBatch, message_batch
+from ingest.schema.errors import ChainAhead
+from ingest.schema.provenance import Link
+from ingest.schema.topics import TOPICS
+
+POLL_MS = 500
+RETRY_S = 0.5
+COMMIT_MS = 2000
+"""Longest wait at the end for Kafka to note how far was landed: a courtesy to tools that show lag."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """How to read from Kafka.
+
+    Memory is bounded: what is fetched and not landed yet is at most `max_bytes` from each broker as it came over the
+    wire, hence so much times its compression, and one batch of at most `max_records` is decoded at a time. Nothing is
+    fetched ahead of that: a slow lake slows the polling.
+
+    Args:
+        bootstrap: brokers, `host:port` separated by commas.
+        topics: what to read.
+        group: consumers of one group share the partitions.
+        session_timeout_ms: after so long without a heartbeat others take over.
+        max_records: most messages held at once.
+        max_bytes: most bytes fetched at once, over all partitions.
+        max_wait_ms: longest a message waits at the broker for `min_bytes` of company; fewer, larger files.
+        min_bytes: as above.
+        options: further settings of kafka-python's consumer, as for TLS.
+    """
+
+    bootstrap: Brokers | str
+    topics: tuple[str, ...]
+    group: str = "cohabit-ingest"
+    session_timeout_ms: int = 10_000
+    max_records: int = 20_000
+    max_bytes: int = 32 << 20
+    max_wait_ms: int = 1000
+    min_bytes: int = 1 << 20
+    options: dict[str, object] = field(default_factory=dict)
+
+
+class KafkaSource:
+    """A consumer of a group. Close it when done."""
+
+    def __init__(self, settings: ConsumerSettings, position: Position) -> None:
+        self.pause_s = 0.0
+        self._position = position
+        self._settings = settings
+        self._assigned = _Assigned(self._commit)
+        self._next: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] | None = None
+        self._consumer = _group_member(settings)
+        self._consumer.subscribe(topics=list(settings.topics), listener=self._assigned)
+        for name in settings.topics:
+            if name not in TOPICS and not self._consumer.partitions_for_topic(name):
+                log.warning("there is no such topic on the broker; it is read once there is", topic=name)
+
+    def stop_at_end(self) -> None:
+        """Finish once everything that is on the broker now has been landed, by this consumer or by another."""
+        names = self._settings.topics
+        places = [TopicPartition(name, p) for name in names for p in self._consumer.partitions_for_topic(name)]
+        starts = {place: self._start(place) for place in places}
+        self._ends = self._consumer.end_offsets(places)
+        for place, end in self._ends.items():
+            _refuse_chain_ahead(place, starts[place], end)
+
+    def poll(self) -> Sequence[MessageBatch | Gap]:
+        """One part for each partition that has news; nothing while the broker cannot be reached."""
+        try:
+            parts = self._poll()
+        except RetriableError as error:
+            log.warning("the broker cannot be reached, trying again", error=str(error))
+            self._assigned.add(self._consumer.assignment())  # whatever was polled is not landed: begin anew
+            self.pause_s = RETRY_S
+            return []
+        self.pause_s = 0.0
+        return parts
+
+    def rewind(self, topic: str, partition: int) -> None:
+        """Begin the partition anew at the next poll."""
+        self._assigned.add([TopicPartition(topic, partition)])
+
+    def landed(self, link: Link) -> int:
+        """Tell Kafka, for tools that show lag; a failure to do so harms nobody."""
+        place = TopicPartition(link.topic, link.partition)
+        self._consumer.commit_async(_offsets({place: link.end}))
+        self._assigned.note_landed(place, link.end)
+        try:
+            newest = self._consumer.highwater(place)
+        except IllegalStateError:
+            return 0
+        return max((newest or link.end) - link.end, 0)
+
+    def finished(self) -> bool:
+        """Whether all partitions reached the ends noted by `stop_at_end`."""
+        return self._ends is not None and all(self._reached(place, end) for place, end in self._ends.items())
+
+    def close(self) -> None:
+        """Tell Kafka how far was landed, unless it takes too long, and leave the group."""
+        ends = self._assigned.forget_landed()
+        if ends:
+            with suppress(KafkaError):
+                self._consumer.commit(_offsets(ends), timeout_ms=COMMIT_MS)
+        self._consumer.close(autocommit=False)
+
+    async def _commit(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Tell Kafka before others take over, and wait for its answer; a failure harms nobody."""
+        with suppress(KafkaError):
+            await self._consumer.commit_async(_offsets(ends))
+
+    def _poll(self) -> Sequence[MessageBatch | Gap]:
+        polled = self._consumer.poll(timeout_ms=POLL_MS)
+        fresh = self._assigned.take()
+        parts: list[MessageBatch | Gap | None] = [self._begin(place) for place in sorted(fresh)]
+        parts += [self._part(place, records) for place, records in polled.items() if place not in fresh]
+        return [part for part in parts if part is not None]
+
+    def _begin(self, place: TopicPartition) -> Gap | None:
+        """Go to the chain's end, or give the gap when the broker no longer holds what follows it."""
+        if place not in self._consumer.assignment():
+            return None
+        start = self._start(place)
+        _refuse_chain_ahead(place, start, self._consumer.end_offsets([place])[place])
+        earliest = self._earliest(place)
+        self._go_to(place, max(start, earliest))
+        return _gap(place, start, earliest) if earliest > start else None
+
+    def _part(self, place: TopicPartition, records: Sequence["_Record"]) -> MessageBatch | Gap:
+        start = self._next[place]
+        if records[0].offset > start and (earliest := self._earliest(place)) > start:
+            self._go_to(place, earliest)
+            return _gap(place, start, earliest)
+        end = self._next[place] = self._end(place, records[-1].offset + 1)
+        return message_batch(
+            Link(place.topic, place.partition, start, end),
+            [r.offset for r in records],
+            [r.timestamp for r in records],
+            [r.value for r in records],
+        )
+
+    def _end(self, place: TopicPartition, after_last: int) -> int:
+        """Position after a batch: beyond its last record where offsets have holes, but never beyond a truncation."""
+        position = self._at(place)
+        if position > after_last and self._earliest(place) > after_last:
+            return after_last
+        return max(position, after_last)
+
+    def _at(self, place: TopicPartition) -> int:
+        """Where the consumer stands; 0 when that cannot be said: another owns the partition, or no broker answers."""
+        try:
+            return int(self._consumer.position(place, timeout_ms=POLL_MS) or 0)
+        except (IllegalStateError, RetriableError):
+            return 0
+
+    def _reached(self, place: TopicPartition, end: int) -> bool:
+        landed = max(self._next.get(place, 0), self._start(place))
+        return landed >= end or (place in self._next and self._at(place) >= end)
+
+    def _start(self, place: TopicPartition) -> int:
+        return self._position(place.topic, place.partition) or 0
+
+    def _earliest(self, place: TopicPartition) -> int:
+        return int(self._consumer.beginning_offsets([place])[place])
+
+    def _go_to(self, place: TopicPartition, offset: int) -> None:
+        with suppress(ValueError):  # the partition was taken away meanwhile
+            self._consumer.seek(place, offset)
+        self._next[place] = offset
+
+
+class _Record:
+    """The part of kafka-python's record that is used here."""
+
+    offset: int
+    timestamp: int
+    value: bytes | None
+
+
+class _Assigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Partitions given to this consumer that it has not begun yet, and how far it landed others.
+
+    Called on kafka-python's own thread, which must not be blocked.
+    """
+
+    def __init__(self, commit: Callable[[Mapping[TopicPartition, int]], Awaitable[None]]) -> None:
+        self._lock = Lock()
+        self._fresh: set[TopicPartition] = set()
+        self._landed: dict[TopicPartition, int] = {}
+        self._commit = commit
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self.add(assigned)
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        with self._lock:
+            self._fresh -= set(revoked)
+        if ends := self.forget_landed():
+            await self._commit(ends)
+
+    async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        with self._lock:
+            self._fresh -= set(lost)
+        self.forget_landed()
+
+    def note_landed(self, place: TopicPartition, end: int) -> None:
+        with self._lock:
+            self._landed[place] = end
+
+    def forget_landed(self) -> dict[TopicPartition, int]:
+        with self._lock:
+            landed, self._landed = self._landed, {}
+        return landed
+
+    def add(self, places: Collection[TopicPartition]) -> None:
+        with self._lock:
+            self._fresh |= set(places)
+
+    def take(self) -> set[TopicPartition]:
+        with self._lock:
+            fresh, self._fresh = self._fresh, set()
+        return fresh
+
+
+def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
+    return connect(
+        KafkaConsumer,
+        settings.bootstrap,
+        group_id=settings.group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        allow_auto_create_topics=False,
+        session_timeout_ms=settings.session_timeout_ms,
+        heartbeat_interval_ms=settings.session_timeout_ms // 4,
+        max_poll_records=settings.max_records,
+        fetch_max_bytes=settings.max_bytes,
+        max_partition_fetch_bytes=settings.max_bytes // 4,
+        fetch_max_wait_ms=settings.max_wait_ms,
+        fetch_min_bytes=settings.min_bytes,
+        **settings.options,
+    )
+
+
+def _refuse_chain_ahead(place: TopicPartition, start: int, end: int) -> None:
+    if start > end:
+        raise ChainAhead(place.topic, place.partition, start, end)
+
+
+def _offsets(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {place: OffsetAndMetadata(end, "", -1) for place, end in ends.items()}
+
+
+def _gap(place: TopicPartition, start: int, end: int) -> Gap:
+    return Gap(Link(place.topic, place.partition, start, end))

@@ -1,0 +1,77 @@
+"""What ingestion counts for Prometheus. The registry is passed in; an edge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from ingest.pipeline.transform import Landing
+from ingest.schema.batch import Gap
+
+
+@dataclass(frozen=True, slots=True)
+class IngestMetrics:
+    """Counters of landed batches only: what a lost race dropped is counted by whoever landed it."""
+
+    messages: Counter
+    rows: Counter
+    rejects: Counter
+    unknown_fields: Counter
+    lost_races: Counter
+    gap_offsets: Counter
+    gaps: Counter
+    lag: Gauge
+    newest: Gauge
+    freshness: Gauge
+    letters_sent: Counter
+    letters_unsent: Counter
+    now_s: Callable[[], float] | None = None
+
+    @staticmethod
+    def on(registry: CollectorRegistry, now_s: Callable[[], float] | None = None) -> "IngestMetrics":
+        """Make the counters on a registry.
+
+        Args:
+            registry: where they are read.
+            now_s: the clock that tells how old the newest landed record is, seconds since 1970; None tells nothing.
+        """
+        place = ["topic", "partition"]
+        return IngestMetrics(
+            Counter("cohabit_ingest_messages", "Messages landed", ["topic"], registry=registry),
+            Counter("cohabit_ingest_rows", "Rows landed", ["table"], registry=registry),
+            Counter("cohabit_ingest_rejects", "Records and values set aside", ["topic", "reason"], registry=registry),
+            Counter("cohabit_ingest_unknown_fields", "Values outside the catalogue", ["topic"], registry=registry),
+            Counter("cohabit_ingest_lost_races", "Batches another consumer landed first", ["topic"], registry=registry),
+            Counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, registry=registry),
+            Counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place, registry=registry),
+            Gauge("cohabit_ingest_lag", "Messages not landed yet", place, registry=registry),
+            Gauge("cohabit_ingest_newest_seconds", "Arrival of the newest record landed", ["topic"], registry=registry),
+            Gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", ["topic"], registry=registry),
+            Counter("cohabit_ingest_dead_letters_sent", "Dead letters on their topic", registry=registry),
+            Counter("cohabit_ingest_dead_letters_unsent", "Dead letters in the lake only", registry=registry),
+            now_s,
+        )
+
+    def landed(self, landing: Landing, messages: int) -> None:
+        """Count one landed batch."""
+        topic = landing.link.topic
+        self.messages.labels(topic).inc(messages)
+        self.rows.labels(landing.table).inc(landing.rows.num_rows)
+        self.unknown_fields.labels(topic).inc(sum(landing.unknown_fields.values()))
+        for count in landing.dead_letters["reason"].value_counts().to_pylist():
+            self.rejects.labels(topic, count["values"]).inc(count["counts"])
+        if landing.rows.num_rows:
+            self._arrived(topic, pc.max(landing.rows["arrived_at"]).value / 1e6)
+
+    def _arrived(self, topic: str, newest_s: float) -> None:
+        newest = self.newest.labels(topic)
+        newest.set(newest_s)
+        if self.now_s is not None:
+            now_s = self.now_s
+            self.freshness.labels(topic).set_function(lambda: now_s() - newest_s)
+
+    def lost(self, gap: Gap) -> None:
+        """Count one gap."""
+        self.gaps.labels(gap.link.topic, gap.link.partition).inc()
+        self.gap_offsets.labels(gap.link.topic, gap.link.partition).inc(gap.offsets)

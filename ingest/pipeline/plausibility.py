@@ -1,0 +1,98 @@
+"""Capacity: set aside what a node cannot possibly have done. Kernel; checked after rates, before landing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ingest.decode.contract import OVER_CAPACITY
+from ingest.decode.rejects import Reject
+
+LIMIT_RATIO = 1.5
+"""Above this multiple of the node's capacity a value is an error of measurement, not a burst."""
+
+CAPACITY_OF = {
+    "cpu_cores": "cores",
+    "memory_bytes": "memory_bytes",
+    "memory_bandwidth_bytes_s": "memory_bandwidth_bytes_s",
+    "llc_occupancy_bytes": "llc_bytes",
+    "net_rx_bytes_s": "nic_bytes_s",
+    "net_tx_bytes_s": "nic_bytes_s",
+    "disk_read_bytes_s": "disk_bytes_s",
+    "disk_write_bytes_s": "disk_bytes_s",
+    "disk_ios_s": "disk_ios_s",
+    "gpu_sm_frac": "gpus",
+    "pcie_bytes_s": "pcie_bytes_s",
+    "rdma_bytes_s": "rdma_bytes_s",
+}
+"""Usage column -> the node's column that bounds it, in the same unit."""
+BOUNDS = tuple(dict.fromkeys(CAPACITY_OF.values()))
+
+NodeKey = tuple[str, str]
+"""(cluster, node)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """What each node can do, in the order of BOUNDS; NaN where not known. `ts_us` is when it was said."""
+
+    bounds: Mapping[NodeKey, tuple[float, ...]] = field(default_factory=dict)
+    ts_us: Mapping[NodeKey, int] = field(default_factory=dict)
+
+    def updated(self, nodes: pa.Table) -> "Capacities":
+        """With rows of table `nodes` added; of several rows about one node the latest counts."""
+        bounds, ts_us = dict(self.bounds), dict(self.ts_us)
+        times = nodes["ts"].cast(pa.int64()).to_pylist()
+        columns = [_known(nodes[name]) for name in BOUNDS]
+        keys = zip(nodes["cluster"].to_pylist(), nodes["node"].to_pylist(), strict=True)
+        for key, ts, values in zip(keys, times, zip(*columns, strict=True), strict=True):
+            if ts >= ts_us.get(key, ts):
+                bounds[key], ts_us[key] = values, ts
+        return Capacities(bounds, ts_us)
+
+
+def without_impossible(usage: pa.Table, capacities: Capacities) -> tuple[pa.Table, list[Reject]]:
+    """Put null in the place of every value above 1.5 times its node's capacity.
+
+    Args:
+        usage: (n,) decoded rows, with `message`. Null stays null.
+        capacities: what the nodes can do; a node or bound that is not known checks nothing.
+
+    Returns:
+        The same rows and columns, and one reject for each value taken out; its item is `<container>@<ts>.<column>`,
+        since a row no longer knows its place in the message.
+
+    Source: ours; the limit is `LIMIT_RATIO`.
+    """
+    limits = LIMIT_RATIO * _bounds_by_row(usage, capacities)
+    rejects: list[Reject] = []
+    for name, bound in CAPACITY_OF.items():
+        limit = limits[:, BOUNDS.index(bound)]
+        values = usage[name].to_numpy()
+        over = values > limit
+        if over.any():
+            rejects += [_reject(usage, int(row), name, limit[row]) for row in np.flatnonzero(over)]
+            kept = pc.if_else(pa.array(over), pa.scalar(None, pa.float64()), usage[name])
+            usage = usage.set_column(usage.schema.get_field_index(name), usage.schema.field(name), kept)
+    return usage, rejects
+
+
+def _known(values: pa.ChunkedArray) -> list[float]:
+    """Zero is how an exporter says that it does not know."""
+    return [value if value else float("nan") for value in values.to_pylist()]
+
+
+def _bounds_by_row(usage: pa.Table, capacities: Capacities) -> NDArray[np.float64]:
+    unknown = (float("nan"),) * len(BOUNDS)
+    clusters, nodes = usage["cluster"].to_pylist(), usage["node"].to_pylist()
+    found = [capacities.bounds.get(key, unknown) for key in zip(clusters, nodes, strict=True)]
+    return np.array(found, dtype=np.float64).reshape(len(found), len(BOUNDS))
+
+
+def _reject(usage: pa.Table, row: int, name: str, limit: float) -> Reject:
+    at = {column: usage[column][row].as_py() for column in ("message", "container", "ts", "node", name)}
+    detail = f"{at[name]:g} on node {at['node']}, which allows {limit:g} (1.5 times its {CAPACITY_OF[name]})"
+    return Reject(at["message"], f"{at['container']}@{at['ts']:%Y-%m-%dT%H:%M:%S.%fZ}.{name}", OVER_CAPACITY, detail)

@@ -1,0 +1,1 @@
+"""Tables, topics, identities and errors of what is ingested. Facts."""

@@ -1,0 +1,55 @@
+"""A batch of messages: one stretch of one partition, as read from Kafka or from a file. Facts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.schema.provenance import Link
+from ingest.schema.tables import TIMESTAMP
+
+LATEST_MS = 32_503_680_000_000
+"""The year 3000, in milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBatch:
+    """Messages of one link, in order.
+
+    Args:
+        link: from the position read from to the position read to.
+        offsets: (n,) offset, or line, of each message; int64.
+        arrived_at: (n,) the broker's timestamps.
+        values: (n,) the bytes; null where a message had none.
+    """
+
+    link: Link
+    offsets: pa.Array
+    arrived_at: pa.TimestampArray
+    values: pa.BinaryArray
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch that the broker no longer holds and nobody landed."""
+
+    link: Link
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets were lost; at most so many records."""
+        return self.link.end - self.link.start
+
+
+def message_batch(link: Link, offsets: list[int], times_ms: list[int], values: list[bytes | None]) -> MessageBatch:
+    """A batch from columns of plain values.
+
+    Args:
+        link: the stretch.
+        offsets: (n,) offsets.
+        times_ms: (n,) milliseconds since 1970; a sender may set any, so they are held between 1970 and 3000.
+        values: (n,) bytes.
+    """
+    held = np.clip(np.array(times_ms, dtype=np.int64), 0, LATEST_MS)
+    arrived_at = pa.array(held * 1000).cast(TIMESTAMP)
+    return MessageBatch(link, pa.array(offsets, pa.int64()), arrived_at, pa.array(values, pa.binary()))

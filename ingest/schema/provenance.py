@@ -1,0 +1,44 @@
+"""Where rows in the lake come from: a stretch of a topic, or a numbered batch of a job. Facts."""
+
+import re
+from dataclasses import dataclass
+
+from ingest.schema.errors import BadName
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
+
+
+def checked_name(name: str) -> str:
+    """The name itself, when it can be a Kafka topic or a folder; raises BadName otherwise."""
+    if not _NAME.fullmatch(name):
+        raise BadName(name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One landed stretch of a topic's partition: positions start (read from) to end (read to, exclusive).
+
+    Offsets have holes, so `end` is the consumer's position after the batch, not the last offset plus one.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        checked_name(self.topic)
+        if not 0 <= self.start <= self.end or self.partition < 0:
+            raise BadName(f"{self.topic}[{self.partition}] {self.start}..{self.end}")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchId:
+    """One numbered batch of a job; writing it twice writes it once."""
+
+    job: str
+    batch: int
+
+    def __post_init__(self) -> None:
+        checked_name(self.job)

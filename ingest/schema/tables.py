@@ -1,0 +1,355 @@
+"""Metric catalogue and tables: every column's unit, type, physical range and meaning, and every table's version.
+
+Facts only. A table's version grows when its columns change; additions are nullable, so older files stay readable.
+Missing is never zero: a value that was not measured is null.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+MAX_MESSAGE_BYTES = 1 << 20
+"""Longer messages are rejected undecoded: Kafka's own default limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: what it means, in which unit, and between which values it is physically possible."""
+
+    name: str
+    type: pa.DataType
+    unit: str
+    meaning: str
+    low: float = -inf
+    high: float = inf
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: rows are unique by `key`; `time` places a row in the lake."""
+
+    name: str
+    version: int
+    key: tuple[str, ...]
+    time: str
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the table as it lies in the lake."""
+        return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """Columns by name, in order."""
+        return {c.name: c for c in self.columns}
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether its rows come from streams, and say from where; else they are computed from those of others."""
+        return "offset" in self.by_name
+
+
+def _key(name: str, meaning: str) -> Column:
+    return Column(name, pa.string(), "", meaning, required=True)
+
+
+def _text(name: str, meaning: str) -> Column:
+    return Column(name, pa.string(), "", meaning)
+
+
+def _number(name: str, unit: str, meaning: str, low: float = 0.0, high: float = inf) -> Column:
+    return Column(name, pa.float64(), unit, meaning, low, high)
+
+
+def _count(name: str, unit: str, meaning: str, low: float = 0.0, high: float = inf) -> Column:
+    return Column(name, pa.int64(), unit, meaning, low, high)
+
+
+def _flag(name: str, meaning: str) -> Column:
+    return Column(name, pa.bool_(), "", meaning)
+
+
+def _time(name: str, meaning: str) -> Column:
+    return Column(name, TIMESTAMP, "UTC", meaning, required=True)
+
+
+CLUSTER = _key("cluster", "cluster the node belongs to")
+NODE = _key("node", "node the container runs on")
+CONTAINER = _key("container", "uid of what the scheduler places: on Kubernetes the pod")
+APP = _text("app", "workload the container belongs to")
+TEAM = _text("team", "team that owns the app")
+QOS = _text("qos", "LS (latency sensitive), BE (best effort) or SYSTEM")
+TS = _time("ts", "end of the interval the row describes")
+QOS_VALUES = ("LS", "BE", "SYSTEM")
+
+LANDING = (
+    Column("topic", pa.string(), "", "topic (or file) the row came from", required=True),
+    Column("partition", pa.int32(), "", "partition the row came from", required=True),
+    Column("offset", pa.int64(), "", "offset (or line) the row came from", required=True),
+    _time("arrived_at", "the broker's timestamp of the message, never the consumer's clock"),
+)
+"""Added by the runner to every landed row; duplicates resolve to the lowest (topic, partition, offset)."""
+
+SIGNALS = (
+    _number("cpu_cores", "cores", "CPU time per second of interval", 0, 4096),
+    _number("cpu_throttled_frac", "s/s", "time throttled by the container's own limit", 0, 1),
+    _number(
+        "run_delay_frac", "s/s", "time runnable but waiting, throttled time subtracted; per task, may exceed 1", 0, 4096
+    ),
+    _number("cpu_us_per_request", "us", "CPU time per request", 0, 1e12),
+    _number("memory_bytes", "bytes", "memory in use", 0, 1e15),
+    _number("memory_refault_s", "1/s", "refaults of evicted pages", 0, 1e12),
+    _number("memory_bandwidth_bytes_s", "bytes/s", "memory traffic", 0, 1e14),
+    _number("llc_occupancy_bytes", "bytes", "last-level cache held", 0, 1e12),
+    _number("cpi", "cycles/instruction", "cycles per instruction", 1e-3, 1e3),
+    _number("llc_mpki", "1/1000 instructions", "last-level cache misses per thousand instructions", 0, 1e3),
+    _number("net_rx_bytes_s", "bytes/s", "network received", 0, 1e13),
+    _number("net_tx_bytes_s", "bytes/s", "network sent", 0, 1e13),
+    _number("disk_read_bytes_s", "bytes/s", "read from block devices", 0, 1e13),
+    _number("disk_write_bytes_s", "bytes/s", "written to block devices", 0, 1e13),
+    _number("disk_ios_s", "1/s", "block I/O operations", 0, 1e9),
+    _number("disk_await_ms", "ms", "mean time of a block I/O operation", 0, 1e7),
+    _number("psi_cpu_some_frac", "s/s", "some task waited for CPU", 0, 1),
+    _number("psi_cpu_full_frac", "s/s", "all tasks waited for CPU", 0, 1),
+    _number("psi_memory_some_frac", "s/s", "some task waited for memory", 0, 1),
+    _number("psi_memory_full_frac", "s/s", "all tasks waited for memory", 0, 1),
+    _number("psi_io_some_frac", "s/s", "some task waited for I/O", 0, 1),
+    _number("psi_io_full_frac", "s/s", "all tasks waited for I/O", 0, 1),
+    _number("gpu_sm_frac", "s/s", "GPU multiprocessors busy", 0, 64),
+    _number("gpu_memory_bytes", "bytes", "GPU memory in use", 0, 1e14),
+    _number("gpu_dram_frac", "s/s", "GPU memory interface busy", 0, 64),
+    _number("pcie_bytes_s", "bytes/s", "PCIe traffic", 0, 1e13),
+    _number("rdma_bytes_s", "bytes/s", "RDMA traffic", 0, 1e13),
+    _number("rdma_pause_s", "1/s", "RDMA pause frames", 0, 1e9),
+    _number("qps", "1/s", "requests served", 0, 1e9),
+    _number("rt_mean_ms", "ms", "mean response time", 0, 1e8),
+    _number("rt_p95_ms", "ms", "95th percentile of response time", 0, 1e8),
+    _number("rt_p99_ms", "ms", "99th percentile of response time", 0, 1e8),
+)
+"""What is measured of a container in one interval. All nullable."""
+
+USAGE = Table(
+    "usage",
+    1,
+    ("cluster", "container", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        TS,
+        Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True),
+        NODE,
+        CONTAINER,
+        APP,
+        TEAM,
+        QOS,
+        *SIGNALS,
+        *LANDING,
+    ),
+)
+
+UNKNOWN_NODE = "unknown"
+"""Node of containers of which it is not known where they run, as in traces; they have no neighbours."""
+WHOLE_NODE = "/"
+"""Container of samples that describe the node itself: the name of the root cgroup."""
+
+INGREDIENTS = (
+    _number("cycles_s", "1/s", "CPU cycles; with instructions_s gives cpi"),
+    _number("instructions_s", "1/s", "instructions retired"),
+    _number("llc_misses_s", "1/s", "last-level cache misses; with instructions_s gives llc_mpki"),
+    _number("run_queue_frac", "s/s", "time runnable but waiting, throttled time still in; gives run_delay_frac"),
+    _number("rt_s", "s/s", "response time of all requests together; with qps gives rt_mean_ms"),
+    _number("disk_io_s", "s/s", "time of all block I/O together; with disk_ios_s gives disk_await_ms"),
+)
+"""Metrics of `samples` that are no column of `usage`; `ingest.rates` makes columns of them."""
+
+KIND_VALUES = ("gauge", "counter")
+
+SAMPLES = Table(
+    "samples",
+    2,
+    ("cluster", "node", "container", "part", "metric", "series", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        TS,
+        NODE,
+        Column(
+            "container",
+            pa.string(),
+            "",
+            "uid of the pod; namespace/name where the format does not tell the uid; / for the node itself",
+            required=True,
+        ),
+        _text("part", "container inside the pod; null: the pod's own cgroup"),
+        APP,
+        TEAM,
+        QOS,
+        _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` passes it over"),
+        _text("series", "what else tells series of the metric apart, such as a disk; they are added up; null: nothing"),
+        _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
+        _text("kind", "gauge or counter; a counter's rate per second is the column"),
+        *LANDING,
+    ),
+)
+
+NODES = Table(
+    "nodes",
+    2,
+    ("cluster", "node", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        TS,
+        NODE,
+        _text("platform", "CPU model; slowdown never transfers between platforms untold"),
+        _number("cores", "cores", "hardware threads", 0.1, 4096),
+        _number("frequency_ghz", "GHz", "nominal frequency", 0.1, 10),
+        _number("memory_bytes", "bytes", "memory", 0, 1e15),
+        _number("memory_bandwidth_bytes_s", "bytes/s", "peak memory bandwidth", 0, 1e14),
+        _number("llc_bytes", "bytes", "last-level cache", 0, 1e12),
+        _number("nic_bytes_s", "bytes/s", "network line rate", 0, 1e13),
+        _number("disk_bytes_s", "bytes/s", "disk throughput", 0, 1e13),
+        _number("disk_ios_s", "1/s", "disk operations", 0, 1e9),
+        _number("gpus", "", "GPUs", 0, 1024),
+        _number("pcie_bytes_s", "bytes/s", "PCIe throughput to all devices together", 0, 1e13),
+        _number("rdma_bytes_s", "bytes/s", "RDMA line rate", 0, 1e13),
+        _number("fpgas", "", "FPGAs (allocation only)", 0, 1024),
+        _count("smt", "", "hardware threads per core", 1, 16),
+        _count("numa_nodes", "", "NUMA nodes", 1, 1024),
+        _text("zone", "failure zone"),
+        _text("rack", "rack"),
+        _text("pool", "node pool"),
+        Column("labels", pa.map_(pa.string(), pa.string()), "", "labels as the scheduler sees them"),
+        Column("taints", pa.list_(pa.string()), "", "taints, key=value:effect"),
+        _number("allocatable_cores", "cores", "CPU the scheduler may place", 0, 4096),
+        _number("allocatable_memory_bytes", "bytes", "memory the scheduler may place", 0, 1e15),
+        _text("sku", "what is bought"),
+        _count("cost_micros_per_hour", "10^-6 of the currency", "cost of an hour"),
+        *LANDING,
+    ),
+)
+
+NODE_USAGE = Table(
+    "node_usage",
+    1,
+    ("cluster", "node", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        TS,
+        Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True),
+        NODE,
+        _number("cpu_frac", "share of the node", "CPU in use", 0, 1.5),
+        _number("memory_frac", "share of the node", "memory in use", 0, 1.5),
+        _number("memory_bandwidth_frac", "share of the node", "memory bandwidth in use", 0, 1.5),
+        _number("net_rx_frac", "share of the node", "network line rate received", 0, 1.5),
+        _number("net_tx_frac", "share of the node", "network line rate sent", 0, 1.5),
+        _number("disk_busy_frac", "s/s", "time the disks were busy", 0, 1),
+        *SIGNALS,
+        *LANDING,
+    ),
+)
+"""What is measured of a whole node in one interval, its system's own use included."""
+
+PLACEMENTS = Table(
+    "placements",
+    2,
+    ("cluster", "container", "ts", "event"),
+    "ts",
+    (
+        CLUSTER,
+        TS,
+        _key("event", "add, change or delete"),
+        _text("resource_version", "the orchestrator's version of the object"),
+        NODE,
+        CONTAINER,
+        _text("namespace", "namespace of the container"),
+        _text("name", "name of the pod: how formats without a uid call it, together with its namespace"),
+        _text("owner", "top of the owner chain, kind/name"),
+        APP,
+        TEAM,
+        QOS,
+        _text("image_version", "version of the image; a change is a deploy"),
+        _number("cpu_request_cores", "cores", "CPU requested", 0, 4096),
+        _number("cpu_limit_cores", "cores", "CPU limit", 0, 4096),
+        _number("memory_request_bytes", "bytes", "memory requested", 0, 1e15),
+        _number("memory_limit_bytes", "bytes", "memory limit", 0, 1e15),
+        _number("gpu_request", "GPUs", "GPUs requested, in fractions where they are shared", 0, 1024),
+        _count("priority", "", "scheduling priority", -(2**31), 2**31),
+        _text("cpuset", "cores the container is pinned to, as in 0-3,8; null: the whole node"),
+        _count("numa_node", "", "NUMA node the container is bound to"),
+        _text("gang", "group that is placed together"),
+        _text("disruption_budget", "name of the disruption budget"),
+        _flag("pinned", "may not be moved"),
+        _flag("local_storage", "holds data on the node"),
+        Column("tolerations", pa.list_(pa.string()), "", "tolerated taints"),
+        _text("affinity", "affinity rules as JSON"),
+        *LANDING,
+    ),
+)
+PLACEMENT_EVENTS = ("add", "change", "delete")
+
+LIVE_SIGNALS = (
+    "cpu_cores",
+    "memory_bytes",
+    "memory_bandwidth_bytes_s",
+    "llc_occupancy_bytes",
+    "net_rx_bytes_s",
+    "net_tx_bytes_s",
+    "disk_read_bytes_s",
+    "disk_write_bytes_s",
+    "disk_ios_s",
+    "gpu_sm_frac",
+    "pcie_bytes_s",
+    "rdma_bytes_s",
+)
+"""What a refresher must know of each container: its use of what nodes share."""
+
+LIVE_STATE = Table(
+    "live_state",
+    1,
+    ("cluster", "node", "container", "ts"),
+    "ts",
+    (
+        CLUSTER,
+        _time("ts", "end of the one-minute window, which may still grow"),
+        _time("heard_at", "when the newest sample behind the row had arrived"),
+        NODE,
+        CONTAINER,
+        APP,
+        TEAM,
+        QOS,
+        Column("samples", pa.int64(), "", "samples in the window so far", 1, 1e9, required=True),
+        *(c for c in SIGNALS if c.name in LIVE_SIGNALS),
+        *LANDING,
+    ),
+)
+"""Means of a container's minute so far, as the streaming job tells refreshers on topic node_state."""
+
+DEAD_LETTERS = Table(
+    "dead_letters",
+    1,
+    ("topic", "partition", "offset", "item"),
+    "arrived_at",
+    (
+        Column(
+            "item",
+            pa.string(),
+            "",
+            "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field",
+            required=True,
+        ),
+        _key("reason", "one of ingest.decode.contract.REASONS"),
+        _text("detail", "what was found, and what was expected"),
+        Column("payload", pa.binary(), "", "the message as it came"),
+        *LANDING,
+    ),
+)
+
+LANDED = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, LIVE_STATE)}
+"""Tables that messages turn into."""
