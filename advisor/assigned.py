@@ -17,9 +17,9 @@ from advisor.errors import UnusableProblem
 from advisor.reassign.problem import Harm, Problem
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
-from features.placement import PROFILE_COLUMNS
-from features.pressure import Members
+from features.contention.pressure import Members
+from features.schema.catalog import NAMES
+from features.training.model_input import PROFILE_COLUMNS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from advisor.newcomers import Newcomer
 from advisor.pricing.quoted_transfers import Beside, Neighbour, Slowdown
 from advisor.scoring import Bounded, ModelScorer
 from advisor.snapshot import Snapshot
-from features.pressure import Members, pressures
+from features.contention.pressure import Members, pressures
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.newcomers import NewcomerClass
 from advisor.snapshot import Snapshot
-from features.residents import DEMAND
+from features.training.residents import DEMAND
 
 KEPT_US = 120_000_000
 """Two metric intervals."""

@@ -6,20 +6,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.snapshot import Snapshot
-from features.arrow import micros
-from features.catalog import EXPECTED
-from features.kin import expected
-from features.live import LiveView
-from features.node_state import is_best_effort
-from features.placement import PROFILE_COLUMNS
-from features.residents import described
+from features.columnar.arrow_columns import micros
+from features.contention.node_state import is_best_effort
+from features.profiles.cold_start_prior import expected
+from features.schema.catalog import EXPECTED
+from features.training.model_input import PROFILE_COLUMNS
+from features.training.online_features import LiveView
+from features.training.residents import described
 
 
 def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us: int) -> Snapshot:
     """Pack what is known now.
 
     Args:
-        view: nodes and residents, from features.live.
+        view: nodes and residents, from features.training.online_features.
         profiles: rows of `profiles`; the newest of each app and platform is packed, what is expected standing in for
             what they do not tell.
         version: version of the snapshot.

@@ -7,12 +7,21 @@ from numpy.typing import NDArray
 
 from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
-from features.placement import raw_features
-from features.pressure import Members, pressures
-from features.residents import DEMAND, EXPECTED_THERE
-from features.together import ORDERS, Company, Victims, apart, company_of, joined_sums, power_sums, roots
-from features.training import joining_pressure
+from features.contention.co_runner_effects import (
+    ORDERS,
+    Company,
+    Victims,
+    apart,
+    company_of,
+    joined_sums,
+    power_sums,
+    roots,
+)
+from features.contention.pressure import Members, pressures
+from features.schema.catalog import NAMES
+from features.training.model_input import raw_features
+from features.training.residents import DEMAND, EXPECTED_THERE
+from features.training.rows import joining_pressure
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,11 +32,11 @@ class Crowd:
     """Containers on the candidate nodes, candidate after candidate.
 
     Args:
-        members: k of them, see features.pressure; NaN where a use is not known.
+        members: k of them, see features.contention.pressure; NaN where a use is not known.
         resident: (k,) row in the snapshot, -1 for a newcomer.
         app: (k,) code of their apps: of residents that none is known of one of their own, of newcomers then -1.
-        profile: (k, profile columns) of their apps, see features.placement; NaN where not known.
-        facts: (k, 4) of their nodes, see features.placement.
+        profile: (k, profile columns) of their apps, see features.training.model_input; NaN where not known.
+        facts: (k, 4) of their nodes, see features.training.model_input.
     """
 
     members: Members
@@ -59,7 +68,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Harms:
-    """What neighbours do together to the residents of candidates and to newcomers, see features.together.
+    """What neighbours do together to the residents of candidates and to newcomers, see co_runner_effects.
 
     Args:
         home: the residents.
@@ -82,7 +91,7 @@ class Harms:
         return roots(joined_sums(self.sums, self.home.victims(), self.company, seats.victims()))
 
     def felt(self, seats: Crowd) -> Floats:
-        """(n, orders) to a newcomer on each candidate; the bits that features.training computes for a label."""
+        """(n, orders) to a newcomer on each candidate; the bits that features.training.rows computes for a label."""
         if self.company is None:
             return np.full((len(seats.app), len(ORDERS)), np.nan)
         return roots(power_sums(seats.outsiders(), self.company))

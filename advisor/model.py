@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from advisor.errors import UnusableBundle
-from features.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
-from features.placement import complete
+from features.schema.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
+from features.training.model_input import complete
 from models.bundle import load_bundle
 from models.drift_status import DriftStatus
 from models.load_aware import LoadAware

@@ -21,9 +21,9 @@ from advisor.remedies.moves import without
 from advisor.scoring import ModelScorer
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
-from features.catalog import RESOURCES as SHARED
-from features.meter import RESOURCES
+from features.metering.units import RESOURCES
+from features.schema.catalog import NAMES
+from features.schema.catalog import RESOURCES as SHARED
 
 Floats = NDArray[np.float64]
 

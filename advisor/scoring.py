@@ -11,9 +11,9 @@ from advisor.crowd import Crowd, Harms, felt_by_newcomers, harms_of, home_of, jo
 from advisor.margins import ServedMargins
 from advisor.newcomers import Newcomer
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES, RAW_NAMES
-from features.placement import complete
-from features.pressure import pressures
+from features.contention.pressure import pressures
+from features.schema.catalog import NAMES, RAW_NAMES
+from features.training.model_input import complete
 from models.link import upper_ratio
 from models.load_aware import LoadAware
 from models.predictor import Prediction, Predictor
@@ -231,7 +231,7 @@ class ModelScorer:
         return isinstance(self.predictor, LoadAware)
 
     def newcomer_features(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
-        """(n, raw features) of the newcomer on each node; the bits that features.training computes for a label."""
+        """(n, raw features) of the newcomer on each node; the bits that features.training.rows computes for a label."""
         return newcomer_features(self.snapshot, newcomer, nodes)
 
     def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import NoSnapshot, VersionTaken
-from features.catalog import EXPECTED, RESOURCES
-from features.placement import NODE_COLUMNS, PROFILE_COLUMNS
+from features.schema.catalog import EXPECTED, RESOURCES
+from features.training.model_input import NODE_COLUMNS, PROFILE_COLUMNS
 from ingest.schema.atomic_file import replace_atomically
 
 Floats = NDArray[np.float64]
@@ -80,14 +80,14 @@ class Snapshot:
         cpusets: (m) pinned cores of each resident, None for the whole node.
         node_platform: (n,) platform of each node, -1 where not known.
         node_capacity: (n, resources) what each node has; NaN where not known.
-        node_facts: (n, 4) as features.placement.node_matrix gives them.
+        node_facts: (n, 4) as features.training.model_input.node_matrix gives them.
         node_seen_us: (n,) end of the newest window of each node, 0 where it was never seen.
         node_known: (n,) whether it is known who lives there; a silent node is not taken for an empty one.
         first: (n + 1,) residents of node i are rows first[i] to first[i + 1].
         resident_app: (m,) app of each resident, -1 where not known.
         resident_best_effort: (m,) whether it is BE.
         resident_use: (m, resources) what each uses; NaN where not known.
-        profile: (a, p, k) as features.residents.described gives them; NaN where nothing is known nor expected.
+        profile: (a, p, k) as features.training.residents.described gives them; NaN where nothing is known nor expected.
         profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
         racks: (n) rack of each node, None where none is declared; empty where nobody told.
         teams: (t) names.

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +14,7 @@ def utilisation_percent(snapshot: Snapshot, resource: str) -> Floats:
 
     Args:
         snapshot: the cluster.
-        resource: one of features.catalog.NAMES.
+        resource: one of features.schema.catalog.NAMES.
 
     Returns:
         (n,) percent, 0 for a node that is known to be empty; NaN where it is not known who lives there, what the node

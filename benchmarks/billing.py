@@ -21,11 +21,11 @@ from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import Rule
 from benchmarks.billing_site import DAY_HOURS, START_US, Site, bills, described, placed, used
 from benchmarks.runner import OURS, Benchmark, Result
-from features.idle import idle_hours
-from features.meter import HOUR_US, Hours
-from features.metering import metered
-from features.node_state import Facts
-from features.pools import pool_hours
+from features.contention.node_state import Facts
+from features.metering.idle_capacity import idle_hours
+from features.metering.pools import pool_hours
+from features.metering.units import HOUR_US, Hours
+from features.metering.usage_hours import metered
 
 Ints = NDArray[np.int64]
 BOOK = PriceBook(

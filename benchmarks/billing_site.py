@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.meter import COLUMNS, GIB, Hours
-from features.tables import BILLS
-from features.windows import WINDOW_US
+from features.columnar.windows import WINDOW_US
+from features.metering.units import COLUMNS, GIB, Hours
+from features.schema.tables import BILLS
 from ingest.schema.tables import NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
 
 Ints = NDArray[np.int64]

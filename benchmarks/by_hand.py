@@ -10,8 +10,8 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from features.catalog import RESOURCES, Resource
-from features.tables import SIGNAL_NAMES
+from features.schema.catalog import RESOURCES, Resource
+from features.schema.tables import SIGNAL_NAMES
 
 KEYS = ("cluster", "node", "window_end", "container")
 PLACE = ("cluster", "node", "window_end")

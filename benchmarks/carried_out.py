@@ -20,9 +20,9 @@ from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.refreshing import Refresh, refresh_from_files
 from cohabit.simulation import write_messages
-from features.job import whole_stretch
-from features.local import run_local
-from features.tables import TABLES
+from features.jobs.job_plan import whole_stretch
+from features.jobs.local_job import run_local
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files

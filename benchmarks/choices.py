@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.catalog import NAMES, PRESSURES, RAW_NAMES, RESOURCES, SENSITIVITIES
-from features.kin import expected_of_new
-from features.node_state import capacities
-from features.placement import node_matrix, raw_features
-from features.pressure import Members
-from features.residents import described
-from features.together import Company, Victims, company_of, power_sums, roots
-from features.training import joining_pressure
+from features.contention.co_runner_effects import Company, Victims, company_of, power_sums, roots
+from features.contention.node_state import capacities
+from features.contention.pressure import Members
+from features.profiles.cold_start_prior import expected_of_new
+from features.schema.catalog import NAMES, PRESSURES, RAW_NAMES, RESOURCES, SENSITIVITIES
+from features.training.model_input import node_matrix, raw_features
+from features.training.residents import described
+from features.training.rows import joining_pressure
 from ingest.lake.tables import Lake
 from ingest.simulator.law import PLATFORMS
 from ingest.simulator.messages import app_name, team_name
@@ -31,7 +31,7 @@ all nodes about as crowded, so that nothing but the mix tells them apart."""
 
 @dataclass(frozen=True)
 class Together:
-    """What the residents of candidates do to newcomers, see features.together.
+    """What the residents of candidates do to newcomers, see features.contention.co_runner_effects.
 
     Args:
         company: the residents, app by app.

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from benchmarks.choices import Choices, without_teams
 from benchmarks.runner import HIGH, LOW, OURS
-from features.arrow import micros
-from features.catalog import RAW_NAMES
-from features.kin import expected_of_new
-from features.placement import complete
+from features.columnar.arrow_columns import micros
+from features.profiles.cold_start_prior import expected_of_new
+from features.schema.catalog import RAW_NAMES
+from features.training.model_input import complete
 from ingest.lake.tables import Lake
 from models.learn import Outcome, Question, Trainer, open_fitted
 from models.ranking import candidate_sets, regret_at_1

@@ -20,10 +20,10 @@ from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Sce
 from benchmarks.diagnosis_measured import measured
 from benchmarks.reassign.timed import whole
 from benchmarks.runner import TOP, Benchmark, Result
-from features.arrow import floats, micros
-from features.catalog import NAMES
-from features.node_state import Facts
-from features.windows import LABEL_US
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.windows import LABEL_US
+from features.contention.node_state import Facts
+from features.schema.catalog import NAMES
 from ingest.lake.tables import Lake
 from ingest.simulator.laws import LAWS
 

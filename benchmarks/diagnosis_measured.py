@@ -21,9 +21,9 @@ from advisor.diagnosis.evidence import Evidence, Scene, blamed, scene_of, sensit
 from advisor.diagnosis.signs import ENOUGH
 from advisor.diagnosis.verdicts import Circumstances, verdict_of
 from benchmarks.antagonists import landed
-from features.arrow import micros
-from features.node_state import Facts
-from features.tables import TABLES
+from features.columnar.arrow_columns import micros
+from features.contention.node_state import Facts
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
 FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"

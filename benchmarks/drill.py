@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.learning import DEFAULT_EFFORT, Birth, train_bundle, training_table
 from cohabit.simulation import write_messages
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.laws import LAWS
 from ingest.simulator.simulate import Later, Plan, hidden_apps, simulate

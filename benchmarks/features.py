@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.usage_data import CONTAINERS, Size, write_lake
-from features.tables import PROFILES, TABLES
+from features.schema.tables import PROFILES, TABLES
 from ingest.lake.tables import Lake
 
 Work = Callable[[Lake, Size], None]
@@ -32,11 +32,11 @@ class Cost:
 
 def ours(lake: Lake, size: Size) -> None:
     """Minutes and five-minute windows by the kernels, chunk by chunk."""
-    from features.job import facts_until
-    from features.node_state import node_state
-    from features.spans import contention
-    from features.threads import in_threads
-    from features.usage_chunks import Chunk, usage_chunks
+    from features.columnar.thread_map import in_threads
+    from features.contention.node_state import node_state
+    from features.jobs.job_plan import facts_until
+    from features.jobs.usage_chunks import Chunk, usage_chunks
+    from features.training.five_minute import contention
 
     facts, none = facts_until(lake, size.stretch), PROFILES.schema.empty_table()
 
@@ -48,12 +48,12 @@ def ours(lake: Lake, size: Size) -> None:
 
 def antagonists_by_matrix(lake: Lake, size: Size) -> None:
     """Antagonists of every container and half hour, with the node state they are made of."""
-    from features.antagonists import antagonists
-    from features.job import facts_until
-    from features.local import KEPT
-    from features.node_state import node_state
-    from features.threads import in_threads
-    from features.usage_chunks import Chunk, usage_chunks
+    from features.columnar.thread_map import in_threads
+    from features.contention.correlation import antagonists
+    from features.contention.node_state import node_state
+    from features.jobs.job_plan import facts_until
+    from features.jobs.local_job import KEPT
+    from features.jobs.usage_chunks import Chunk, usage_chunks
 
     facts = facts_until(lake, size.stretch)
 
@@ -99,10 +99,10 @@ def with_spark(folder: Path, size: Size) -> Cost:
 
 
 def _spark_rounds(folder: Path, size: Size) -> Cost:
-    from features.job import facts_until
-    from features.spark.batch import landed_usage
-    from features.spark.session import spark_session
-    from features.spark.steps import by_node, with_contention, with_node_state
+    from features.jobs.job_plan import facts_until
+    from features.jobs.spark.batch_job import landed_usage
+    from features.jobs.spark.session import spark_session
+    from features.jobs.spark.steps import by_node, with_contention, with_node_state
 
     lake, seconds, none = Lake.open(folder, TABLES), 0.0, PROFILES.schema.empty_table()
     facts = facts_until(lake, size.stretch)

@@ -27,8 +27,8 @@ from benchmarks.herd_site import Site
 from benchmarks.laws import CONFIG, World, simulated_world
 from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.learning import Effort, train_bundle
-from features.node_state import capacities
-from features.placement import node_matrix
+from features.contention.node_state import capacities
+from features.training.model_input import node_matrix
 from ingest.simulator.law import PLATFORMS, Law
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import app_name

@@ -19,15 +19,15 @@ from cohabit.command_parts import TOPICS
 from cohabit.evaluation import modelled_share
 from cohabit.learning import training_table
 from cohabit.simulation import simulate_into
-from features.arrow import floats, micros
-from features.asof import key_codes, row_of
-from features.catalog import RAW_NAMES
-from features.grouping import group_codes
-from features.job import whole_stretch
-from features.local import run_local
-from features.placement import complete
-from features.tables import TABLES
-from features.windows import LABEL_US, window_end
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.asof_join import key_codes, row_of
+from features.columnar.group_means import group_codes
+from features.columnar.windows import LABEL_US, window_end
+from features.jobs.job_plan import whole_stretch
+from features.jobs.local_job import run_local
+from features.schema.catalog import RAW_NAMES
+from features.schema.tables import TABLES
+from features.training.model_input import complete
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
 from cohabit.command_parts import TOPICS
 from cohabit.measured import Report, leave_kind_out, read_configurations
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from features.arrow import micros
-from features.drawing import draw_local
-from features.sampling import PROPORTIONAL
-from features.tables import TABLES
+from features.columnar.arrow_columns import micros
+from features.schema.tables import TABLES
+from features.training.sample_reader import draw_local
+from features.training.stratified_sample import PROPORTIONAL
 from ingest.lake.row_filter import EPOCH, FOREVER
 from ingest.lake.tables import Lake
 from ingest.schema.tables import TIMESTAMP

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.laws import CONFIG, DEPTH, simulated_world
 from benchmarks.reading import peaks
 from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
-from features.sampling import BETWEEN, PROPORTIONAL, chosen, draw_of, tally, weighted
+from features.training.stratified_sample import BETWEEN, PROPORTIONAL, chosen, draw_of, tally, weighted
 from ingest.simulator.simulate import Plan
 from models.learn import Outcome, Question, Trainer
 from models.questions import protocol, read_keys

@@ -24,7 +24,7 @@ from advisor.snapshot import load_current
 from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.live_state import BEGIN_US, LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.devkafka.broker import create_topics, running_broker
 from ingest.kafka_io.offsets import last_minutes
 from ingest.lake.tables import Lake
@@ -110,9 +110,9 @@ def describe(bootstrap: str, folder: Path, nodes: int, at_s: float) -> None:
 
 def tell(bootstrap: str, folder: Path, until_end: bool, stop: EventType, done: EventType) -> None:  # noqa: FBT001
     """The streaming job, in a process of its own."""
-    from features.spark.session import spark_session
-    from features.spark.stream import Broker, Follow, from_kafka
-    from features.spark.stream import tell as start
+    from features.jobs.spark.session import spark_session
+    from features.jobs.spark.stream_job import Broker, Follow, from_kafka
+    from features.jobs.spark.stream_job import tell as start
 
     lake = Lake.open(folder / "lake", TABLES)
     how = Follow(folder / "checkpoint", every=None if until_end else "2 seconds")

@@ -10,9 +10,9 @@ from advisor.margins import served_margins
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from cohabit.learning import entry_of, files_of
-from features.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
-from features.placement import PROFILE_COLUMNS
-from features.together import TOGETHER
+from features.contention.co_runner_effects import TOGETHER
+from features.schema.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
+from features.training.model_input import PROFILE_COLUMNS
 from models.bundle import write_bundle
 from models.hindsight import PLACEMENT
 from models.learn import fit, open_fitted

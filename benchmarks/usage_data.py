@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from features.job import Stretch
-from features.tables import SIGNAL_NAMES, TABLES
+from features.jobs.job_plan import Stretch
+from features.schema.tables import SIGNAL_NAMES, TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import Link
 from ingest.schema.tables import NODES, TIMESTAMP, USAGE, Table

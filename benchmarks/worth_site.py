@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from features.outcome import WINDOW_MINUTES, Windows, neighbour_minutes, own_minutes
+from features.labels.violation_minutes import WINDOW_MINUTES, Windows, neighbour_minutes, own_minutes
 from ingest.simulator.law import PLATFORMS, Apps, Law, capacities_of, draw_apps
 from ingest.simulator.laws import LAWS
 from ingest.simulator.simulated_cluster import DAY_S, load_at

@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 
 from advisor.store_dump import dump, load, refuse_filled
 from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from models.registry import LOCK
 

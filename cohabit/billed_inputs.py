@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from advisor.pricing.billed_hours import Known
 from cohabit.errors import LostInputs
-from features.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
+from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 
 SUFFIX = ".inputs"
 LENGTH = 8

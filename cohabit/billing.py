@@ -25,7 +25,7 @@ from advisor.pricing.line_file import write_lines
 from cohabit.billed_inputs import write_inputs
 from cohabit.errors import OtherCurrencyOfBill
 from cohabit.judging import day_of, unjudged
-from features.arrow import micros
+from features.columnar.arrow_columns import micros
 from ingest.lake.tables import Lake
 
 Progress = Callable[[str, int], None]

@@ -13,7 +13,7 @@ from advisor.ledger.closing import Closing
 from advisor.ledger.postings import owed
 from cohabit.billing import Progress
 from cohabit.unkept_billing import unkept_draft
-from features.arrow import micros
+from features.columnar.arrow_columns import micros
 from ingest.lake.tables import Lake
 
 HOURS = 24

@@ -36,7 +36,7 @@ def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         from advisor.errors import AdvisorError
-        from features.errors import FeaturesError
+        from features.schema.errors import FeaturesError
         from ingest.schema.errors import IngestError
         from models.errors import ModelsError
 

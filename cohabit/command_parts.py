@@ -8,7 +8,7 @@ from threading import Event
 from cohabit.console import console
 from cohabit.errors import NoLake, NoStream
 from cohabit.settings import Settings
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.kafka_io.stream_files import topics_in
 from ingest.lake.tables import Lake
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE

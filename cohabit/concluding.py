@@ -14,8 +14,8 @@ from advisor.proposals.plans import Proposal, State, Step
 from advisor.remedies.remedy import MOVES
 from cohabit.diagnosing import newest_window
 from cohabit.errors import NothingMeasured
-from features.arrow import floats, micros
-from features.node_state import is_best_effort
+from features.columnar.arrow_columns import floats, micros
+from features.contention.node_state import is_best_effort
 from ingest.lake.tables import Lake
 
 EXPORTED: tuple[State, ...] = ("exported",)

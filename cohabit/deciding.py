@@ -22,7 +22,7 @@ from cohabit.errors import CohabitError
 from cohabit.newest_hour import NewestHour
 from cohabit.settings import Settings
 from cohabit.store_commands import checked
-from features.errors import FeaturesError
+from features.schema.errors import FeaturesError
 from ingest.schema.errors import IngestError
 from models.errors import ModelsError
 

@@ -24,7 +24,7 @@ from cohabit.learn_commands import LEGEND, show_metrics
 from cohabit.serve_commands import source_of
 from cohabit.settings import read_settings
 from cohabit.stream_commands import show_lake
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 
@@ -127,9 +127,9 @@ def _ingest(demo: Demo) -> None:
 
 
 def _features(demo: Demo) -> None:
-    from features.job import Stretch
-    from features.spark import batch
-    from features.spark.session import spark_session
+    from features.jobs.job_plan import Stretch
+    from features.jobs.spark import batch_job as batch
+    from features.jobs.spark.session import spark_session
 
     lake = demo.lake()
     end = demo.plan.start + timedelta(hours=demo.plan.hours)

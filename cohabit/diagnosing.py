@@ -12,10 +12,10 @@ from advisor.diagnosis.evidence import COLUMNS, USUAL_US, Evidence, diagnose, wo
 from advisor.diagnosis.signs import LOOKED
 from advisor.diagnosis.verdicts import Diagnosis
 from cohabit.errors import MinutesGone, NothingMeasured, NothingThen
-from features.arrow import floats
-from features.labels import NO_SIGNAL
-from features.node_state import Facts, is_best_effort
-from features.windows import LABEL_US
+from features.columnar.arrow_columns import floats
+from features.columnar.windows import LABEL_US
+from features.contention.node_state import Facts, is_best_effort
+from features.labels.slowdown import NO_SIGNAL
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
 

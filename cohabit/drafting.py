@@ -16,7 +16,7 @@ from cohabit.concluding import conclude
 from cohabit.errors import CohabitError
 from cohabit.proposing import Sources, look, propose
 from cohabit.webhook_call import post
-from features.errors import FeaturesError
+from features.schema.errors import FeaturesError
 from ingest.schema.errors import IngestError
 from models.errors import ModelsError
 

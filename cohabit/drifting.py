@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cohabit.gating import labels_since, served_by
-from features.arrow import floats
-from features.catalog import RAW, RAW_NAMES, catalogue_hash
-from features.grouping import group_codes
+from features.columnar.arrow_columns import floats
+from features.columnar.group_means import group_codes
+from features.schema.catalog import RAW, RAW_NAMES, catalogue_hash
 from ingest.lake.tables import Lake
 from ingest.schema.atomic_file import replace_atomically
 from models.bundle import Bundle, load_bundle

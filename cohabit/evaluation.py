@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cohabit.learning import training_table
-from features.arrow import floats, micros
-from features.asof import key_codes, row_of
-from features.catalog import PRESSURES
-from features.grouping import group_codes
-from features.labels import NO_SIGNAL
-from features.windows import LABEL_US
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.asof_join import key_codes, row_of
+from features.columnar.group_means import group_codes
+from features.columnar.windows import LABEL_US
+from features.labels.slowdown import NO_SIGNAL
+from features.schema.catalog import PRESSURES
 from ingest.lake.tables import Lake
 from models.errors import InconsistentDataset
 from models.evaluate import error_of_log, resamples_of

@@ -16,7 +16,7 @@ from advisor.newcomers import NewcomerClass
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from advisor.table import score_columns
-from features.catalog import catalogue_hash
+from features.schema.catalog import catalogue_hash
 from ingest.lake.tables import Lake
 from models.as_served import AsServed, as_served
 from models.bundle import Bundle, fingerprint, load_bundle

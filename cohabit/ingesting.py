@@ -16,7 +16,7 @@ from cohabit.command_parts import stop_on_signals
 from cohabit.memory import give_back_for_good
 from cohabit.scraped import scraped
 from cohabit.settings import Settings
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from advisor.diagnosis.evidence import COLUMNS, Evidence
 from advisor.diagnosis.slowed import BEFORE_US, slowed_hours
 from cohabit.diagnosing import newest_window, node_pieces
 from cohabit.errors import BadOption
-from features.node_state import Facts
-from features.tables import SLOWED
+from features.contention.node_state import Facts
+from features.schema.tables import SLOWED
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 

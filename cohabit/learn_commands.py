@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from cohabit.evaluation import Thoroughness
     from cohabit.sampling import OnSpark
-    from features.drawing import Sample
-    from features.job import Stretch
+    from features.jobs.job_plan import Stretch
+    from features.training.sample_reader import Sample
     from models.learn import Metrics
     from models.registry import Registry
 
@@ -50,8 +50,8 @@ def run_features(
     settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool, spark: bool, tell: bool
 ) -> None:
     """See `cohabit features`."""
-    from features.job import whole_stretch
-    from features.local import MOST_ROWS
+    from features.jobs.job_plan import whole_stretch
+    from features.jobs.local_job import MOST_ROWS
 
     opened = open_lake(settings, lake)
     if tell:
@@ -69,7 +69,7 @@ def run_features(
 
 
 def _compute_here(lake: Lake, stretch: "Stretch") -> None:
-    from features.local import run_local
+    from features.jobs.local_job import run_local
 
     console.print("in this process; --spark or COHABIT_SPARK__MASTER gives it to Spark")
     with console.status("computing features"):
@@ -78,7 +78,7 @@ def _compute_here(lake: Lake, stretch: "Stretch") -> None:
 
 
 def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None", broker: Brokers | None) -> None:
-    from features.spark.session import LOCAL_MASTER, spark_session
+    from features.jobs.spark.session import LOCAL_MASTER, spark_session
 
     master = settings.spark.master or LOCAL_MASTER
     console.print(f"with Spark on {master}")
@@ -90,7 +90,7 @@ def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None
 
 
 def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: Brokers | None, cluster: str) -> None:
-    from features.spark import batch
+    from features.jobs.spark import batch_job as batch
 
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
     with console.status("computing features"):
@@ -108,7 +108,7 @@ def _warn_without_training(lake: Lake) -> None:
 
 
 def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: str) -> None:
-    from features.spark import stream
+    from features.jobs.spark import stream_job as stream
     from ingest.pipeline.consumer_loop import Formats
 
     own = stream.Broker(broker, Formats(cluster=cluster)) if broker else None
@@ -122,8 +122,8 @@ def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: 
 
 def _tell(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     from cohabit.ingesting import ALONE, foreign_in, formats_of
-    from features.spark import stream
-    from features.spark.session import LOCAL_MASTER, spark_session
+    from features.jobs.spark import stream_job as stream
+    from features.jobs.spark.session import LOCAL_MASTER, spark_session
     from ingest.kafka_io.offsets import last_minutes
 
     master, stop = settings.spark.master or LOCAL_MASTER, stop_on_signals()
@@ -214,7 +214,7 @@ def _on_spark(settings: Settings, *, spark: bool) -> "OnSpark | None":
     if not spark and settings.spark.master is None:
         return None
     from cohabit.sampling import OnSpark
-    from features.spark.session import LOCAL_MASTER
+    from features.jobs.spark.session import LOCAL_MASTER
 
     return OnSpark(settings.spark.master or LOCAL_MASTER, settings.spark.driver_memory)
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.catalog import catalogue_hash
-from features.diagnosis import STATE_COLUMNS
-from features.grouping import group_codes
-from features.sampling import Draw
+from features.columnar.group_means import group_codes
+from features.schema.catalog import catalogue_hash
+from features.training.diagnosis_rows import STATE_COLUMNS
+from features.training.stratified_sample import Draw
 from ingest.lake.row_filter import FOREVER
 from ingest.lake.tables import Lake
 from models.bundle import write_bundle

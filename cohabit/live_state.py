@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from advisor.build import build_snapshot
 from advisor.snapshot import Snapshot
-from features.live import live_view, state_by
-from features.node_state import LANDED_IN, Facts
-from features.rates import LOOK_BACK_US, rates
-from features.streamed import minutes_told
-from features.windows import LATENESS_US, STALE_US, WINDOW_US
+from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
+from features.contention.node_state import LANDED_IN, Facts
+from features.contention.stream_state import minutes_told
+from features.contention.usage_rates import LOOK_BACK_US, rates
+from features.training.online_features import live_view, state_by
 from ingest.pipeline.transform import Landing
 from ingest.schema.provenance import Link
 from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from features.apps import profiles_of
-from features.grouping import group_codes
-from features.node_state import Facts, node_state
-from features.residents import Sources
-from features.spans import contention
-from features.tables import LABELS
-from features.training import training_rows
+from features.columnar.group_means import group_codes
+from features.contention.node_state import Facts, node_state
+from features.profiles.per_app import profiles_of
+from features.schema.tables import LABELS
+from features.training.five_minute import contention
+from features.training.residents import Sources
+from features.training.rows import training_rows
 from ingest.lake.tables import Lake
 from ingest.schema.tables import TIMESTAMP
 from ingest.traces import measured

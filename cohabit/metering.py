@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from cohabit.console import Bar, bar
 from cohabit.errors import BadOption, BillTooLarge, EmptyLake, MixedBill, NotOver, NotText, OtherBill, SameBill
 from cohabit.settings import SparkSettings
-from features.bills import FOCUS, MICROS, PLAIN, bill_rows
-from features.meter import HOUR_US, Hours
-from features.metering_job import run_local
-from features.node_hours import pool_names
-from features.tables import BILLS
+from features.jobs.local_metering import run_local
+from features.metering.invoices import FOCUS, MICROS, PLAIN, bill_rows
+from features.metering.node_hours import pool_names
+from features.metering.units import HOUR_US, Hours
+from features.schema.tables import BILLS
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
@@ -109,8 +109,8 @@ class _Days:
 
 
 def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) -> None:
-    from features.spark.metering import run_spark
-    from features.spark.session import LOCAL_MASTER, spark_session
+    from features.jobs.spark.session import LOCAL_MASTER, spark_session
+    from features.jobs.spark.spark_metering import run_spark
 
     with spark_session(settings.master or LOCAL_MASTER, {"spark.driver.memory": settings.driver_memory}) as spark:
         run_spark(spark, lake, hours, days.told)

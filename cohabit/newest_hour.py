@@ -13,8 +13,8 @@ from advisor.pricing.quote_errors import NoLakeToQuote, NothingMetered
 from cohabit.command_parts import existing_lake
 from cohabit.errors import NoLake
 from cohabit.settings import Settings
-from features.arrow import micros
-from features.node_hours import pools_of
+from features.columnar.arrow_columns import micros
+from features.metering.node_hours import pools_of
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
 from ingest.schema.errors import IngestError

@@ -27,7 +27,7 @@ from advisor.snapshot import Snapshot, load_current
 from cohabit.diagnosing import diagnosed, newest_window
 from cohabit.errors import OldSnapshot, OtherCluster, SearchMissing, SnapshotAhead, StaleSnapshot
 from cohabit.kept_plans import Inputs, digest_of, keep, kept
-from features.node_state import Facts
+from features.contention.node_state import Facts
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
 from models.drift_status import status_of

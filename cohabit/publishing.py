@@ -12,7 +12,7 @@ from advisor.ledger import months
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.forecast import forecast
 from cohabit.errors import AlreadyBegun, NothingMetered
-from features.tables import SCARCITY
+from features.schema.tables import SCARCITY
 from ingest.lake.row_filter import microseconds
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId

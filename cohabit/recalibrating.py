@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES, catalogue_hash
+from features.schema.catalog import RAW_NAMES, catalogue_hash
 from ingest.lake.tables import Lake
 from models.bundle import Bundle, load_bundle, write_bundle
 from models.card import CARD, model_card

@@ -16,8 +16,8 @@ from advisor.snapshot import publish
 from cohabit.errors import NoSuchCluster
 from cohabit.live_state import LiveState
 from cohabit.memory import GivingBack
-from features.profiles import newest
-from features.tables import PROFILES
+from features.profiles.app_profile import newest
+from features.schema.tables import PROFILES
 from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats, Landers, ingest
 from ingest.pipeline.file_source import FileCapacities, FileSource

@@ -8,9 +8,9 @@ import numpy as np
 
 from cohabit.evaluation_tables import Sheet
 from cohabit.learning import diagnosis_of, training_table
-from features.diagnosis import STATE_COLUMNS
-from features.drawing import Measured, Sample, draw_local, measured_in, rows_there
-from features.sampling import PRESSURE_EDGES, PROPORTIONAL, SLOWDOWN_EDGES, Draw
+from features.training.diagnosis_rows import STATE_COLUMNS
+from features.training.sample_reader import Measured, Sample, draw_local, measured_in, rows_there
+from features.training.stratified_sample import PRESSURE_EDGES, PROPORTIONAL, SLOWDOWN_EDGES, Draw
 from ingest.lake.row_filter import FOREVER
 from ingest.lake.tables import Lake
 from models.diagnosis import DiagnosisRows, read_diagnosis
@@ -51,8 +51,8 @@ def sample_of(lake: Lake, most_rows: int, spark: OnSpark | None = None, until: d
         return Sample(training_table(lake, end))
     if spark is None:
         return draw_local(lake, most_rows, power=POWER, end=end)
-    from features.spark.drawing import draw_with_spark
-    from features.spark.session import spark_session
+    from features.jobs.spark.session import spark_session
+    from features.jobs.spark.stratified_reader import draw_with_spark
 
     with spark_session(spark.master, spark.settings) as session:
         return draw_with_spark(session, lake, most_rows, power=POWER, end=end)
@@ -69,8 +69,8 @@ def diagnosis_of_sample(lake: Lake, sample: Sample, spark: OnSpark | None = None
 def _measured(lake: Lake, sample: Sample, spark: OnSpark | None) -> Measured:
     if spark is None:
         return measured_in(lake, sample.rows, STATE_COLUMNS)
-    from features.spark.drawing import measured_with_spark
-    from features.spark.session import spark_session
+    from features.jobs.spark.session import spark_session
+    from features.jobs.spark.stratified_reader import measured_with_spark
 
     with spark_session(spark.master, spark.settings) as session:
         return measured_with_spark(session, lake, sample.rows, STATE_COLUMNS)

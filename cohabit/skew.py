@@ -22,11 +22,11 @@ from advisor.scoring import newcomer_features
 from advisor.snapshot import Snapshot
 from cohabit.errors import NothingServed, UnreadableServed
 from cohabit.live_state import BEGIN_US, KEEP_US
-from features.arrow import micros
-from features.catalog import RAW_NAMES
-from features.live import live_view, state_by
-from features.node_state import Facts
-from features.rates import rates
+from features.columnar.arrow_columns import micros
+from features.contention.node_state import Facts
+from features.contention.usage_rates import rates
+from features.schema.catalog import RAW_NAMES
+from features.training.online_features import live_view, state_by
 from ingest.lake.tables import Lake
 from ingest.schema.tables import TIMESTAMP
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from advisor.advised import Advised, read_advised
 from cohabit.errors import NothingAdvised, NothingLabelled, NothingWithheld, UnreadableAdvised
-from features.arrow import floats, micros
-from features.outcome import Measured, Outcomes, outcomes
-from features.windows import LABEL_US
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.windows import LABEL_US
+from features.labels.violation_minutes import Measured, Outcomes, outcomes
 from ingest.lake.tables import Lake
 from models.worth import Trial, Worth, chance_of_difference, worth
 

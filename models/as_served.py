@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES
+from features.schema.catalog import RAW_NAMES
 from models.follow import TIERS, where_stretches_stand
 from models.manifest import ModelEntry
 from models.margins import margins_of

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from math import exp
 
-from features.catalog import FEATURES, Feature
-from features.diagnosis import DIAGNOSIS as DIAGNOSIS_FEATURES
-from features.diagnosis import DURING
+from features.schema.catalog import FEATURES, Feature
+from features.training.diagnosis_rows import DIAGNOSIS as DIAGNOSIS_FEATURES
+from features.training.diagnosis_rows import DURING
 from models.calibrate import Calibration
 from models.evaluate import Estimate
 from models.hindsight import DIAGNOSIS, PLACEMENT

@@ -9,7 +9,7 @@ import numpy as np
 from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES
+from features.schema.catalog import RAW_NAMES
 from models.challengers import BOUNDS, CHALLENGERS, Lesson, Says
 from models.dataset import Dataset
 from models.errors import ModelsError

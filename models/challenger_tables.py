@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.catalog import DEMANDS, NAMES, SENSITIVITIES
+from features.schema.catalog import DEMANDS, NAMES, SENSITIVITIES
 from models.dataset import Dataset
 from models.pairs import Cells, PairConfig, describe, fit_pairs
 from models.train import TrainConfig

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.together import ORDERS
+from features.contention.co_runner_effects import ORDERS
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +19,8 @@ class Choice:
     """What nodes are compared by: the harm of all neighbours together.
 
     Args:
-        order: one of features.together.ORDERS: the higher, the more only the worst neighbour counts.
+        order: one of features.contention.co_runner_effects.ORDERS: the higher, the more only the worst neighbour
+        counts.
         weight: of that harm, ratio, > 0.
         knee: harm at which slowing down begins, >= 0: less of it is borne.
     """

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES
-from features.diagnosis import DIAGNOSIS, SIGNS, cause_of, diagnosis_rows
-from features.placement import training_fills
+from features.schema.catalog import RAW_NAMES
+from features.training.diagnosis_rows import DIAGNOSIS, SIGNS, cause_of, diagnosis_rows
+from features.training.model_input import training_fills
 from models.attribution import Attribution
 from models.baselines import BASELINES
 from models.dataset import Dataset
@@ -152,8 +152,8 @@ def by_cause(explained: Attribution, names: tuple[str, ...]) -> Mapping[str, Flo
         names: (d,) columns of the model.
 
     Returns:
-        By cause, see features.diagnosis.cause_of, (n,) sums of its features' contributions; they add up to the
-        prediction minus what is expected of an undisturbed row.
+        By cause, see features.training.diagnosis_rows.cause_of, (n,) sums of its features' contributions; they add up
+        to the prediction minus what is expected of an undisturbed row.
     """
     causes = [cause_of(name) for name in names]
     return {

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from features.together import ORDERS
+from features.contention.co_runner_effects import ORDERS
 from models.choice import Choice, bent
 from models.fit_base import fit_base
 

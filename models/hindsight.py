@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from features.diagnosis import AFTER_DECISION
+from features.training.diagnosis_rows import AFTER_DECISION
 from models.dataset import Dataset
 from models.errors import KnownTooLate
 

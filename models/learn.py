@@ -7,8 +7,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES
-from features.placement import training_fills
+from features.schema.catalog import RAW_NAMES
+from features.training.model_input import training_fills
 from models.baselines import BASELINES
 from models.dataset import Dataset
 from models.evaluate import Estimate, coverage, evaluate

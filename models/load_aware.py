@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.catalog import FEATURE_NAMES, PRESSURES
+from features.schema.catalog import FEATURE_NAMES, PRESSURES
 from models.choice import Choice
 from models.errors import WrongFeatures
 from models.predictor import Prediction

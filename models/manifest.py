@@ -123,7 +123,7 @@ class ModelEntry(BaseModel):
 
 
 class Sampled(BaseModel):
-    """How the rows were drawn, where not all there were are learnt from; see features.sampling."""
+    """How the rows were drawn, where not all there were are learnt from; see features.training.stratified_sample."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

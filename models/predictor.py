@@ -104,7 +104,8 @@ class Predictor:
         """Log slowdown that nodes are compared by.
 
         Args:
-            together: (n, len(TOGETHER)) what all neighbours do together, see features.together; NaN where not known.
+            together: (n, len(TOGETHER)) what all neighbours do together, see features.contention.co_runner_effects;
+            NaN where not known.
             features: gives the (k, d) raw feature values of the rows that it is asked for.
 
         Returns:

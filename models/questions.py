@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.arrow import Floats, floats, micros
-from features.catalog import DEMANDS, PRESSURES
-from features.grouping import group_codes
-from features.node_state import is_best_effort
+from features.columnar.arrow_columns import Floats, floats, micros
+from features.columnar.group_means import group_codes
+from features.contention.node_state import is_best_effort
+from features.schema.catalog import DEMANDS, PRESSURES
 from models.errors import InconsistentDataset
 from models.learn import Question
 from models.splits import Split, as_many_origins, beyond, held_apart, leave_group_out, random_rows

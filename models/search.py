@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from features.placement import training_fills
+from features.training.model_input import training_fills
 from models.base import base_sum
 from models.dataset import Dataset
 from models.evaluate import Estimate, error_of_log, resamples_of

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from features.catalog import RAW_NAMES
+from features.schema.catalog import RAW_NAMES
 from models.table import Rows
 
 Floats = NDArray[np.float64]

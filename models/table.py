@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.arrow import floats, micros
-from features.catalog import EXPECTED, FEATURES, RAW_NAMES, expected_name
-from features.grouping import group_codes
-from features.placement import FILLED, complete
-from features.together import TOGETHER
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.group_means import group_codes
+from features.contention.co_runner_effects import TOGETHER
+from features.schema.catalog import EXPECTED, FEATURES, RAW_NAMES, expected_name
+from features.training.model_input import FILLED, complete
 from models.dataset import Dataset
 from models.placement import Placement
 
@@ -37,7 +37,8 @@ class Rows:
         time: (n,) end of the label's window, microseconds.
         series: (n,) container and node: windows of one are alike when they are near in time.
         expected: (n, len(EXPECTED)) what would be expected of the app, had it never run; NaN where nothing would.
-        together: (n, len(TOGETHER)) what all neighbours do together, see features.together; NaN where not known.
+        together: (n, len(TOGETHER)) what all neighbours do together, see features.contention.co_runner_effects; NaN
+        where not known.
         together_new: the same, had the app never run.
     """
 
@@ -84,7 +85,7 @@ class Rows:
         return np.asarray(self.group * (kind.max(initial=0) + 1) + kind, np.int64)
 
     def dataset(self, fills: Floats) -> Dataset:
-        """Complete rows; what is missing is filled with (len(RAW),) fills, see features.placement."""
+        """Complete rows; what is missing is filled with (len(RAW),) fills, see features.training.model_input."""
         return Dataset(
             features=complete(self.raw, fills),
             names=tuple(f.name for f in FEATURES),

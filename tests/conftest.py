@@ -59,7 +59,7 @@ def new_topic(kafka: Broker) -> Callable[[str, int], Topic]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """One Spark session for the whole run."""
-    from features.spark.session import spark_session
+    from features.jobs.spark.session import spark_session
 
     with spark_session() as session:
         yield session

@@ -22,7 +22,7 @@ from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotE
 from cohabit.explaining import explain
 from cohabit.focus_export import export_focus
 from cohabit.statements import write_statement
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD

@@ -17,10 +17,10 @@ from cohabit.foreign import foreign_topics
 from cohabit.ingesting import Wishes, foreign_in, formats_of
 from cohabit.settings import Settings
 from cohabit.skew import read_served
-from features.job import whole_stretch
-from features.labels import Conditions, log_ratio
-from features.tables import TABLES
-from features.windows import LABEL_US, window_end
+from features.columnar.windows import LABEL_US, window_end
+from features.jobs.job_plan import whole_stretch
+from features.labels.slowdown import Conditions, log_ratio
+from features.schema.tables import TABLES
 from ingest.decode.contract import Context
 from ingest.decode.formats.native import decoder
 from ingest.decode.json_records import MAX_RECORDS

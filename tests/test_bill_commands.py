@@ -17,10 +17,10 @@ from cohabit.command_parts import TOPICS
 from cohabit.errors import BadOption
 from cohabit.metering import hours_to_meter
 from cohabit.simulation import simulate_into
-from features.meter import Hours
-from features.metering_job import JOB
-from features.node_hours import pool_names
-from features.tables import TABLES
+from features.jobs.local_metering import JOB
+from features.metering.node_hours import pool_names
+from features.metering.units import Hours
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files

@@ -23,7 +23,7 @@ from cohabit.cli import app
 from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.devkafka.broker import Broker, running_broker
 from ingest.kafka_io.replay import Sender
 from ingest.kafka_io.stream_files import Message, topics_in

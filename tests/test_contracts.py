@@ -22,10 +22,10 @@ from advisor.diagnosis.told import FILE, ToldFile
 from advisor.proposals.export import ApprovedMove, document, evictions, migration_jobs
 from advisor.proposals.plans import plan_json
 from advisor.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
-from features.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
-from features.diagnosis import DIAGNOSIS
-from features.pressure import PRESSURE_COLUMNS
-from features.tables import TABLES
+from features.contention.pressure import PRESSURE_COLUMNS
+from features.schema.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
+from features.schema.tables import TABLES
+from features.training.diagnosis_rows import DIAGNOSIS
 from ingest.decode import contract as decode
 from ingest.lake.checkpoints import Checkpoint
 from ingest.lake.layout import Compaction, Horizon, Layout, LinkFacts, Part

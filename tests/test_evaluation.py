@@ -17,7 +17,7 @@ from cohabit.evaluation_tables import beyond_words, narrow_sheets, predictor_she
 from cohabit.learn_commands import LEGEND, run_evaluate
 from cohabit.learning import DEFAULT_EFFORT
 from cohabit.settings import read_settings
-from features.tables import CONTENTION, LABELS
+from features.schema.tables import CONTENTION, LABELS
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models import curves

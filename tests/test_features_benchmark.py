@@ -6,12 +6,12 @@ import pytest
 
 from benchmarks.by_hand import FEATURES, state_with_polars, with_duckdb, with_polars
 from benchmarks.usage_data import CONTAINERS, Size, write_lake
-from features.catalog import RESOURCES
-from features.job import facts_until
-from features.node_state import node_state
-from features.spans import contention
-from features.tables import PROFILES
-from features.usage_chunks import usage_chunks
+from features.contention.node_state import node_state
+from features.jobs.job_plan import facts_until
+from features.jobs.usage_chunks import usage_chunks
+from features.schema.catalog import RESOURCES
+from features.schema.tables import PROFILES
+from features.training.five_minute import contention
 from ingest.lake.tables import Lake
 
 SIZE = Size(nodes=3, intervals=20)

@@ -11,7 +11,7 @@ from benchmarks.cold import ANY, FILLED, less
 from benchmarks.laws import WITH_TREES, World, judged, share, simulated_world, true_of
 from benchmarks.runner import OURS
 from cohabit.simulation import TRUTH
-from features.catalog import RAW_NAMES
+from features.schema.catalog import RAW_NAMES
 from ingest.schema.tables import TIMESTAMP
 from ingest.simulator.simulate import Plan
 from models.train import TrainConfig

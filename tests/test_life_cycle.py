@@ -16,7 +16,7 @@ from cohabit.drifting import Watch, check_drift
 from cohabit.gating import MARGINS_BACK, Hand, judge, promote, roll_back
 from cohabit.learning import Birth, Effort, train_bundle
 from cohabit.recalibrating import recalibrate
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.bundle import read_bundle, write_bundle

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.snapshot import Snapshot
 from cohabit.live_state import LiveState, add
-from features.tables import PROFILES
+from features.schema.tables import PROFILES
 from ingest.kafka_io.stream_files import Message, TopicWriter
 from ingest.pipeline.consumer_loop import Formats, Landers, ingest
 from ingest.pipeline.file_source import FileCapacities, FileSource

@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS
 from cohabit.measured import Configurations, leave_kind_out, read_configurations, said_of_unseen
-from features.tables import TABLES
-from features.windows import LABEL_US
+from features.columnar.windows import LABEL_US
+from features.schema.tables import TABLES
 from ingest.decode.contract import Context
 from ingest.decode.formats.native import decoder
 from ingest.kafka_io.stream_files import read_messages, topic_path

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 from cohabit.refreshing import NewestProfiles
-from features.profiles import newest
-from features.tables import TABLES
+from features.profiles.app_profile import newest
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from tests.models.lakes import derived_lake

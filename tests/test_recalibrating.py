@@ -14,7 +14,7 @@ from advisor.margins import served_margins
 from cohabit.cli import app
 from cohabit.learning import Effort, train_bundle
 from cohabit.recalibrating import KEPT, recalibrate
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.bundle import read_bundle

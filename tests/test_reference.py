@@ -14,9 +14,9 @@ from cohabit.reference.exported import exported
 from cohabit.reference.pages import PAGES
 from cohabit.reference.routes import listeners
 from cohabit.settings import Settings
-from features.catalog import FEATURE_NAMES
-from features.diagnosis import DIAGNOSIS_NAMES
-from features.tables import TABLES
+from features.schema.catalog import FEATURE_NAMES
+from features.schema.tables import TABLES
+from features.training.diagnosis_rows import DIAGNOSIS_NAMES
 from ingest.schema.topics import TOPICS
 
 ROOT = Path(__file__).parent.parent

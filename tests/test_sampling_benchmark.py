@@ -11,8 +11,8 @@ from benchmarks.laws import simulated_world
 from benchmarks.reading import everything, peak_mb, sample, write_many
 from benchmarks.runner import OURS, json_line
 from benchmarks.sampling import METHODS, ROW, at_random, by_strata, judged, run
-from features.sampling import PROPORTIONAL
-from features.tables import TABLES
+from features.schema.tables import TABLES
+from features.training.stratified_sample import PROPORTIONAL
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.train import TrainConfig

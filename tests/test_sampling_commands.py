@@ -29,7 +29,7 @@ SPARK = """
 import sys
 import pyarrow as pa
 from cohabit.sampling import OnSpark, sample_of
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 rows = sample_of(Lake.open(sys.argv[1], TABLES), int(sys.argv[2]), OnSpark("local[1]", "1g")).rows
 with pa.OSFile(sys.argv[3], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:

@@ -22,9 +22,9 @@ from cohabit.live_state import LiveState
 from cohabit.simulation import simulate_into
 from cohabit.skew import LIMIT, comparable, compare, read_served
 from cohabit.workers import SERVED
-from features.job import whole_stretch
-from features.local import run_local
-from features.tables import TABLES
+from features.jobs.job_plan import whole_stretch
+from features.jobs.local_job import run_local
+from features.schema.tables import TABLES
 from ingest.kafka_io.stream_files import TopicWriter, read_messages, topic_path, topics_in
 from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats, Landers, ingest

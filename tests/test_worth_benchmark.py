@@ -8,7 +8,7 @@ import pytest
 from benchmarks import worth
 from benchmarks.worth import judged, met
 from benchmarks.worth_site import HORIZON, RING, STEP_S, Ground, Kept, Lives, Site, Told, experiment
-from features.outcome import Measured, outcomes
+from features.labels.violation_minutes import Measured, outcomes
 from ingest.simulator.simulated_cluster import Container, State, step
 
 GROUND = Ground(decisions=60)

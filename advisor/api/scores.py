@@ -15,7 +15,7 @@ from advisor.newcomers import Newcomer
 from advisor.scoring import Harm
 from advisor.serving import Answer, Scored, Serving
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 MOST_HARMED = 5
 MOST_FEW = 64

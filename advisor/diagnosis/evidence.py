@@ -15,15 +15,15 @@ from advisor.decision import LIMIT_SLOWDOWN
 from advisor.diagnosis.blame import Blame, blame
 from advisor.diagnosis.signs import ENOUGH, LOOKED, Signs, Windows, signs
 from advisor.diagnosis.verdicts import MOST, MOST_SUSPECTS, TWO_SIDED_90, Circumstances, Diagnosis, Suspect, verdict_of
-from features.arrow import floats, micros
-from features.asof import key_codes, row_of
-from features.catalog import NAMES, PRESSURES
-from features.diagnosis import OWN, STATE_COLUMNS, WINDOW_KEY, own_means
-from features.grouping import group_codes
-from features.labels import SIGNALS, WINDOW_COLUMNS, label_windows
-from features.node_state import Facts, is_best_effort, known_at
-from features.residents import described
-from features.windows import LABEL_US, WINDOW_US
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.asof_join import key_codes, row_of
+from features.columnar.group_means import group_codes
+from features.columnar.windows import LABEL_US, WINDOW_US
+from features.contention.node_state import Facts, is_best_effort, known_at
+from features.labels.slowdown import SIGNALS, WINDOW_COLUMNS, label_windows
+from features.schema.catalog import NAMES, PRESSURES
+from features.training.diagnosis_rows import OWN, STATE_COLUMNS, WINDOW_KEY, own_means
+from features.training.residents import described
 from ingest.schema.cpuset import membership
 
 Floats = NDArray[np.float64]
@@ -80,7 +80,7 @@ class Pins:
     cores: Floats
 
     def beside(self, one: int, others: Ints) -> tuple[Floats, Floats]:
-        """Of containers of some rows, how their CPU use counts for that of one row, as features.contention counts it.
+        """Of containers of some rows, how their CPU use counts for that of one row, as neighbour_sums counts it.
 
         Returns:
             (k,) factors from shares of the node to shares of its own cores, and (k,) shares that are on other cores.

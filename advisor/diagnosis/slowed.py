@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from advisor.diagnosis.blame import LEVEL, NOISE, UNKNOWN
 from advisor.diagnosis.evidence import BLAMED, PER_WINDOW, Evidence, Scene, Weighed, scene_of, weighed
 from advisor.diagnosis.signs import Signs, Windows
-from features.catalog import NAMES
-from features.node_state import is_best_effort
-from features.tables import SLOWED
-from features.windows import LABEL_US, WINDOW_US
+from features.columnar.windows import LABEL_US, WINDOW_US
+from features.contention.node_state import is_best_effort
+from features.schema.catalog import NAMES
+from features.schema.tables import SLOWED
 from ingest.schema.tables import TIMESTAMP
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from advisor.diagnosis.told import Told
 from advisor.diagnosis.verdicts import Verdict
 from advisor.snapshot import Snapshot
 from advisor.utilisation import utilisation_percent
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from advisor.pages.looking import Seen, look
 from advisor.pages.rendering import Pages
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 
 @dataclass(frozen=True, slots=True)

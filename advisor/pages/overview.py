@@ -10,7 +10,7 @@ from advisor.diagnosis.told import Told
 from advisor.pages.heat import NONE, VERDICTS, Heat, heat_of, whole
 from advisor.pages.rendering import resource
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 
 class Map(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from advisor.pricing.line_file import in_line_order
 from advisor.pricing.line_table import SCHEMA
 from advisor.pricing.lines import KINDS
 from advisor.pricing.scarcity import scarcity_rows, true_up_rows
-from features.arrow import micros
+from features.columnar.arrow_columns import micros
 
 
 @dataclass(frozen=True)

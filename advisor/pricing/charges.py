@@ -22,9 +22,9 @@ from advisor.pricing.line_table import SCHEMA
 from advisor.pricing.lines import KINDS, UNATTRIBUTED, Kind
 from advisor.pricing.money import MICROS, exact_total, in_order, in_order_64
 from advisor.pricing.quantity import HOUR, billed_quantity, gap_quantity
-from features.arrow import micros
-from features.order import joint, ranks
-from features.tables import IDLE
+from features.columnar.arrow_columns import micros
+from features.columnar.composite_keys import joint, ranks
+from features.schema.tables import IDLE
 from ingest.schema.tables import TIMESTAMP
 
 Ints = NDArray[np.int64]

@@ -18,7 +18,7 @@ from advisor.pricing.book import Policy
 from advisor.pricing.lines import PLATFORM, UNATTRIBUTED, Fact
 from advisor.pricing.money import MICROS
 from advisor.pricing.transfers import Claim, Player, blame_of, eligible, rebates, within_entitlement
-from features.asof import key_codes
+from features.columnar.asof_join import key_codes
 
 Floats = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from advisor.pricing.book import HOUR_US
 from advisor.pricing.scarcity import scarcity_ppm
-from features.arrow import micros, table
-from features.tables import SCARCITY
+from features.columnar.arrow_columns import micros, table
+from features.schema.tables import SCARCITY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

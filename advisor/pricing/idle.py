@@ -9,7 +9,7 @@ import pyarrow as pa
 from advisor.pricing.book import IdleKey, IdleKeys
 from advisor.pricing.lines import PLATFORM, UNATTRIBUTED, Kind
 from advisor.pricing.money import apportion
-from features.arrow import micros
+from features.columnar.arrow_columns import micros
 
 CAUSES: dict[str, Kind] = {"failure": "idle_failure", "lead_time": "idle_lead_time", "stranded": "idle_stranded"}
 """Kind of line by cause in table `idle`; all else is headroom."""

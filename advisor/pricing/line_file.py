@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from advisor.pricing.errors import BadLineFile
 from advisor.pricing.line_table import ORDER, SCHEMA, SHARED
 from advisor.pricing.money import exact_total
-from features.order import joint, ranks
+from features.columnar.composite_keys import joint, ranks
 
 ROWS = 1 << 17
 """Of a row group; like the other options of the writer part of the format, since the same lines make the same bytes."""

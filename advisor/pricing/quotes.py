@@ -23,10 +23,10 @@ from advisor.pricing.quoted_transfers import (
     foreseen_transfers,
 )
 from advisor.pricing.transfers import Player
-from features.arrow import micros
-from features.meter import MINUTES, RESOURCES
-from features.metering import minutes_of
-from features.tables import METERED
+from features.columnar.arrow_columns import micros
+from features.metering.units import MINUTES, RESOURCES
+from features.metering.usage_hours import minutes_of
+from features.schema.tables import METERED
 
 MOST_HOURS = 8784
 """A leap year."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from advisor.pricing.line_table import SCHEMA
 from advisor.pricing.lines import Kind
 from advisor.pricing.money import MICROS, apportion, exact_total
-from features.asof import key_codes, row_of
+from features.columnar.asof_join import key_codes, row_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

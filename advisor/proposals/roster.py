@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from advisor.proposals.plans import Identity
 from advisor.remedies.moves import Room
 from advisor.snapshot import Snapshot
-from features.arrow import floats, micros
-from features.catalog import NAMES
-from features.node_state import Facts, known_at
+from features.columnar.arrow_columns import floats, micros
+from features.contention.node_state import Facts, known_at
+from features.schema.catalog import NAMES
 
 Floats = NDArray[np.float64]
 REQUESTS = ("cpu_request_cores", "memory_request_bytes")

@@ -13,7 +13,7 @@ from advisor.remedies.prices import Prices
 from advisor.remedies.relief import NOTHING, Hurt
 from advisor.remedies.remedy import Field, Remedy, remedy_of
 from advisor.remedies.throttles import CPU_PERIOD_US, Throttled, throttle
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 HOUR_US = 3600 * 1_000_000
 STARTING_HOURS = 0.1

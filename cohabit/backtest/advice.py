@@ -20,9 +20,9 @@ from advisor.snapshot import Snapshot
 from advisor.table import score_columns, with_guests
 from cohabit.backtest.history import CLUSTER, Learnt
 from cohabit.backtest.sight import Floats, Ints, Measured, Sight
-from features.node_state import capacities
-from features.placement import PROFILE_COLUMNS, node_matrix
-from features.residents import described
+from features.contention.node_state import capacities
+from features.training.model_input import PROFILE_COLUMNS, node_matrix
+from features.training.residents import described
 from ingest.simulator.law import PLATFORMS
 from ingest.simulator.messages import app_name, node_name, team_name
 
@@ -37,7 +37,7 @@ class Scorers:
 
     Args:
         empty: a scorer over a snapshot without nodes, with the profiles of all apps.
-        facts: (platforms, 4) of nodes, see features.placement.
+        facts: (platforms, 4) of nodes, see features.training.model_input.
         capacity: (platforms, resources) of nodes.
         best_effort: (a,) class of each app.
     """

@@ -21,9 +21,9 @@ from cohabit.backtest.world import World
 from cohabit.command_parts import TOPICS
 from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
 from cohabit.simulation import truth_rows, write_messages
-from features.job import whole_stretch
-from features.local import run_local
-from features.tables import TABLES
+from features.jobs.job_plan import whole_stretch
+from features.jobs.local_job import run_local
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cohabit.backtest.sight import CAPACITY, REMEMBERED, Measured, Policy, empty_sight
 from cohabit.backtest.trace import Moment, Trace
 from cohabit.backtest.world import World
-from features.catalog import RESOURCES
+from features.schema.catalog import RESOURCES
 from ingest.simulator.law import Floats, Ints
 from ingest.simulator.simulated_cluster import Action, Place, Records, Remove, State, Truth, empty_cluster, step, uid_of
 

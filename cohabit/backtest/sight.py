@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.catalog import RESOURCES
+from features.schema.catalog import RESOURCES
 from ingest.simulator.law import PLATFORMS
 
 Floats = NDArray[np.float64]

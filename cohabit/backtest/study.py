@@ -24,10 +24,10 @@ from cohabit.backtest.trace import Trace, drawn_trace
 from cohabit.backtest.world import World, built_in_world, pair_world
 from cohabit.errors import CohabitError, StudyFailed
 from cohabit.learning import training_table
-from features.arrow import floats
-from features.catalog import NAMES
-from features.errors import FeaturesError
-from features.tables import TABLES
+from features.columnar.arrow_columns import floats
+from features.schema.catalog import NAMES
+from features.schema.errors import FeaturesError
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.errors import IngestError
 from ingest.simulator.laws import LAWS

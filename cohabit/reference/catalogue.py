@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from cohabit.reference.markdown import code, page, table, told
-from features.catalog import FEATURES, Feature
-from features.diagnosis import DIAGNOSIS
+from features.schema.catalog import FEATURES, Feature
+from features.training.diagnosis_rows import DIAGNOSIS
 from models.card import KNOWN, SIGNS, USES, meaning
 from models.hindsight import DIAGNOSIS as DIAGNOSES
 from models.hindsight import PLACEMENT
 
 ABOUT = (
-    "What both models read, in the order of their input, from `features/catalog.py` and `features/diagnosis.py`. More "
+    "What both models read, in the order of their input, from `features/schema/catalog.py` and "
+    "`features/training/diagnosis_rows.py`. More "
     "of a feature raises the predicted slowdown or leaves it as it is, lowers it, or does either: the model is held to "
     "that. Features marked *base* are weighed by the additive base that compares nodes. Where a pressure was not "
     "measured a column says so. `make reference` writes this page."

@@ -5,12 +5,12 @@ from math import inf
 import pyarrow as pa
 
 from cohabit.reference.markdown import NONE, code, page, table, told
-from features.tables import DERIVED, TABLES
+from features.schema.tables import DERIVED, TABLES
 from ingest.schema.tables import DEAD_LETTERS, LANDED, Column, Table
 from ingest.schema.topics import TOPICS, Topic
 
 ABOUT = (
-    "Every table of the lake and every topic, from `ingest/schema/tables.py`, `features/tables.py` and "
+    "Every table of the lake and every topic, from `ingest/schema/tables.py`, `features/schema/tables.py` and "
     "`ingest/schema/topics.py`. "
     "Rows are unique by key; `time` says in which hour a row lies. A column that may be null is null where nothing was "
     "measured or told: missing is never zero. What is outside its range is set aside in `dead_letters`. A table's "

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from e2e.airflow.site import POLL_S, Site
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
 Digest = tuple[int, str]

@@ -20,7 +20,7 @@ from advisor.store import open_store
 from cohabit.metering import pools_described
 from cohabit.price_book_file import read_price_book
 from e2e.airflow.errors import CommandFailed, NeverCame
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
 ROOT = Path(__file__).parents[2]

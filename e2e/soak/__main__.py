@@ -25,7 +25,7 @@ from e2e.soak.errors import SoakFailed
 from e2e.soak.judging import FEWEST_ROUNDS, MOST_GROWTH, grew, growth, tell
 from e2e.soak.line import Line, stopped
 from e2e.soak.memory import Held, Samples, held_in
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.devkafka.broker import create_topics, running_broker
 from ingest.kafka_io.replay import Sender
 from ingest.kafka_io.stream_files import Message

@@ -19,7 +19,7 @@ NODE_USAGE = Topic("node_usage", ("cluster", "node"), 4)
 NODES = Topic("nodes", ("cluster", "node"), 1, compacted=True)
 PLACEMENTS = Topic("placements", ("cluster", "container"), 1)
 NODE_STATE = Topic("node_state", ("cluster", "node", "slot"), 4, compacted=True)
-"""A slot is the minute modulo features.streamed.SLOTS, so that the last minutes of a node survive compaction."""
+"""A slot is the minute modulo stream_state.SLOTS, so that the last minutes of a node survive compaction."""
 DEAD_LETTERS = Topic("dead_letters", ("topic", "partition", "offset"), 1)
 
 TOPICS = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, NODE_STATE, DEAD_LETTERS)}

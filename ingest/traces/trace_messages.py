@@ -10,7 +10,7 @@ from ingest.traces.cells import Record
 
 MOST_RECORDS = 500
 MOST_SPAN_S = 60.0
-"""Records older than their message by more would count as late (features.windows.LATENESS_US)."""
+"""Records older than their message by more would count as late (features.columnar.windows.LATENESS_US)."""
 
 
 def messages(records: list[Record], topic: Topic, epoch_s: float) -> list[Message]:

@@ -9,11 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from advisor.snapshot import Snapshot
-from features.arrow import table
-from features.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name
-from features.placement import PROFILE_COLUMNS, training_fills
-from features.tables import TRAINING
-from features.together import TOGETHER
+from features.columnar.arrow_columns import table
+from features.contention.co_runner_effects import TOGETHER
+from features.schema.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name
+from features.schema.tables import TRAINING
+from features.training.model_input import PROFILE_COLUMNS, training_fills
 from models.bundle import write_bundle
 from models.export import export_placement
 from models.fit_familiar import fit_familiar

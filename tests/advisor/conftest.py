@@ -11,7 +11,7 @@ from advisor.margins import served_margins
 from advisor.prioritizing import Prioritizer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from features.catalog import catalogue_hash
+from features.schema.catalog import catalogue_hash
 from models.bundle import load_bundle
 from models.placement import Placement
 from models.predictor import open_predictor

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
-from features.catalog import EXPECTED
+from features.schema.catalog import EXPECTED
 from models.registry import Registry
 from tests.advisor.clusters import NOW_US, TEAMS, snapshot
 

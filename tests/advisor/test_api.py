@@ -13,7 +13,7 @@ from advisor.api.roles import allowed, roles_of
 from advisor.api.scores import MOST_HARMED
 from advisor.errors import RouteWithoutRole
 from advisor.prioritizing import Prioritizer
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 

@@ -12,7 +12,7 @@ from advisor.beside import Guest, beside
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from features.catalog import EXPECTED, NAMES
+from features.schema.catalog import EXPECTED, NAMES
 from tests.advisor.clusters import NOW_US, TEAMS, emptied, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]

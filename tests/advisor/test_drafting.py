@@ -22,7 +22,7 @@ from advisor.remedies.prices import Prices
 from advisor.remedies.remedy import MOVES
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 from tests.advisor.clusters import NOW_US, snapshot
 from tests.advisor.diagnoses import diagnosis, suspect
 

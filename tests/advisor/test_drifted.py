@@ -13,7 +13,7 @@ from advisor.newcomers import Newcomer, NewcomerClass
 from advisor.prioritizing import Offer, Prioritizer
 from advisor.scoring import Scores
 from cohabit.tabling import Tabling
-from features.catalog import FEATURE_NAMES, PRESSURES
+from features.schema.catalog import FEATURE_NAMES, PRESSURES
 from models.drift_status import STATUS, DriftStatus, State, write_status
 from models.errors import WrongFeatures
 from models.load_aware import HARM, LoadAware

@@ -12,14 +12,14 @@ from advisor.crowd import harms_of, home_of, seats_of
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from features.arrow import floats
-from features.catalog import DEMANDS, RAW_NAMES, SENSITIVITIES
-from features.live import live_view, state_by
-from features.node_state import Facts, node_state
-from features.residents import Sources
-from features.tables import LABELS, PROFILES
-from features.together import TOGETHER
-from features.training import training_rows
+from features.columnar.arrow_columns import floats
+from features.contention.co_runner_effects import TOGETHER
+from features.contention.node_state import Facts, node_state
+from features.schema.catalog import DEMANDS, RAW_NAMES, SENSITIVITIES
+from features.schema.tables import LABELS, PROFILES
+from features.training.online_features import live_view, state_by
+from features.training.residents import Sources
+from features.training.rows import training_rows
 from models.placement import Placement
 from tests.features.rows import at, nodes, placements, usage
 

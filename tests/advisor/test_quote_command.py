@@ -20,7 +20,7 @@ from advisor.snapshot import publish
 from advisor.store import migrate, open_store
 from cohabit.cli import app
 from cohabit.newest_hour import newest_hour
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
 from ingest.schema.tables import NODES as NODES_TABLE

@@ -15,9 +15,9 @@ from advisor.margins import served_margins
 from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer, Scores
 from advisor.snapshot import Snapshot, nothing_expected
-from features.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
-from features.placement import complete
-from features.residents import DEMAND
+from features.schema.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
+from features.training.model_input import complete
+from features.training.residents import DEMAND
 from models.bundle import load_bundle
 from models.choice import Choice
 from models.predictor import Prediction, Predictor

@@ -21,7 +21,7 @@ from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot, nothing_expected
 from advisor.table import ScoreTable, begun, followed, score_columns, widened
 from advisor.table_file import read_table, write_table
-from features.catalog import DEMANDS
+from features.schema.catalog import DEMANDS
 from tests.advisor.clusters import APPS, NOW_US, TEAMS, busier, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]

@@ -16,7 +16,7 @@ from advisor.api.watcher import metrics_of
 from advisor.prioritizing import Prioritizer
 from advisor.snapshot import Snapshot
 from advisor.utilisation import utilisation_percent
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 from tests.advisor.clusters import NOW_US, emptied, snapshot
 from tests.advisor.processes import STATES, Process
 

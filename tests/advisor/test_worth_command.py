@@ -26,8 +26,8 @@ from cohabit.skew import snapshot_as_of
 from cohabit.tabling import Tabling
 from cohabit.worth import Ledger, Rules, labels_since, ledger, looked_up, trial_lines, violating_before
 from cohabit.worth_report import effect_rows, sentences
-from features.arrow import micros
-from features.tables import TABLES
+from features.columnar.arrow_columns import micros
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.errors import NotComparable

@@ -24,10 +24,10 @@ from cohabit.cli import app
 from cohabit.diagnosing import diagnosed
 from cohabit.diagnosis_commands import bars
 from cohabit.errors import MinutesGone
-from features.arrow import micros
-from features.contention import core_pressure
-from features.tables import TABLES
-from features.windows import LABEL_US
+from features.columnar.arrow_columns import micros
+from features.columnar.windows import LABEL_US
+from features.contention.neighbour_sums import core_pressure
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.cpuset import membership
 from ingest.simulator.messages import node_name

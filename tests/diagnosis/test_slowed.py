@@ -21,7 +21,7 @@ from benchmarks.diagnosis import tables_of
 from benchmarks.transfers import truths
 from cohabit.cli import app
 from cohabit.judging import days_to_judge, judge_days, unjudged
-from features.tables import SLOWED, TABLES
+from features.schema.tables import SLOWED, TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import Link
 from ingest.schema.tables import USAGE

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from features.apps import labels_of, profiles_of
-from features.node_state import Facts, node_state
-from features.residents import Sources
-from features.training import training_rows
+from features.contention.node_state import Facts, node_state
+from features.profiles.per_app import labels_of, profiles_of
+from features.training.residents import Sources
+from features.training.rows import training_rows
 from tests.features.rows import at, nodes, placements, usage
 
 MINUTES = 60

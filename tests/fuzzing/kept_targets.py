@@ -59,7 +59,7 @@ from cohabit.explaining import explain
 from cohabit.kept_plans import Inputs, keep, kept
 from cohabit.skew import read_served
 from cohabit.worth import trial_lines
-from features.catalog import RAW_NAMES
+from features.schema.catalog import RAW_NAMES
 from models.bundle import MANIFEST, SEAL, read_bundle, write_bundle
 from models.calibrate import Calibration
 from models.errors import BundleCorrupt, KnownTooLate

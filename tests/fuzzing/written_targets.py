@@ -19,8 +19,8 @@ from cohabit.errors import BadOption, BadPriceBookFile, BadSettings, BadTopic, U
 from cohabit.foreign import foreign_topics
 from cohabit.price_book_file import read_price_book
 from cohabit.settings import read_settings
-from features.bills import FOCUS, PLAIN, Columns, bill_rows
-from features.errors import BadBill
+from features.metering.invoices import FOCUS, PLAIN, Columns, bill_rows
+from features.schema.errors import BadBill
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import read_mapping
 from ingest.schema.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
@@ -151,7 +151,7 @@ def _bill(name: str, good: bytes, columns: Columns) -> Target:
     def read(told: str) -> object:
         return bill_rows(told, "nov", "c", columns)
 
-    return Target(name, "features.bills", (good,), of_utf8(read), (BadBill, Refused))
+    return Target(name, "features.metering.invoices", (good,), of_utf8(read), (BadBill, Refused))
 
 
 def _traces(folder: Path) -> Iterator[Target]:

@@ -26,9 +26,9 @@ from advisor.errors import AdvisorError
 from advisor.snapshot import load_current
 from cohabit.simulation import simulate_into
 from cohabit.skew import snapshot_as_of
-from features.arrow import micros
-from features.tables import PROFILES, TABLES
-from features.windows import in_time
+from features.columnar.arrow_columns import micros
+from features.columnar.windows import in_time
+from features.schema.tables import PROFILES, TABLES
 from ingest.devkafka.broker import Broker, create_topics, running_broker
 from ingest.lake.check import check
 from ingest.lake.row_filter import EPOCH, FOREVER

@@ -13,7 +13,7 @@ from advisor.ledger.closing import Closing
 from advisor.ledger.drafts import Draft
 from advisor.pricing.newest import Newest
 from cohabit.billing import draft_of
-from features.tables import METERED, POOL_HOURS
+from features.schema.tables import METERED, POOL_HOURS
 from tests.ledger.metered_month import HOURS, judge, lake_of, leave, pool_rows, price_book, rows, slowed_row, table_of
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
 

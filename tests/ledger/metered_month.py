@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from advisor.pricing.book import PriceBook, Tier
 from advisor.pricing.money import MICROS
-from features.tables import IDLE, METERED, POOL_HOURS, SLOWED, TABLES
+from features.schema.tables import IDLE, METERED, POOL_HOURS, SLOWED, TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.tables import Table
 from tests.pricing.billed import START_US, book

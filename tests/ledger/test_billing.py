@@ -20,7 +20,7 @@ from advisor.pricing.line_file import read_lines, reference
 from cohabit.billing import corrections, draft_of, refuse_unmetered
 from cohabit.errors import LostInputs, NoSuchLine, OtherCurrencyOfBill
 from cohabit.explaining import explain
-from features.tables import BILLS, METERED, POOL_HOURS
+from features.schema.tables import BILLS, METERED, POOL_HOURS
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
 from tests.ledger.metered_month import (

@@ -25,7 +25,7 @@ from advisor.pricing.money import MICROS
 from cohabit import webhook_call
 from cohabit.cli import app
 from cohabit.unkept_billing import unkept_draft
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, NOW_US, PERIOD

@@ -20,7 +20,7 @@ from advisor.pricing.focus import COLUMNS, Grain
 from advisor.store import migrate, open_store
 from cohabit.billing import draft_of
 from cohabit.focus_export import export_focus
-from features.tables import METERED, POOL_HOURS
+from features.schema.tables import METERED, POOL_HOURS
 from tests.ledger.focus_validator import EXPECTED, failures
 from tests.ledger.metered_month import END, HOURS, lake_of, metered_row, pool_rows, price_book, put, rows, table_of
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD

@@ -23,7 +23,7 @@ from cohabit.cli import app
 from cohabit.errors import AlreadyBegun, NothingMetered
 from cohabit.explaining import explain
 from cohabit.publishing import publish, published
-from features.tables import POOL_HOURS, SCARCITY, TABLES
+from features.schema.tables import POOL_HOURS, SCARCITY, TABLES
 from ingest.lake.tables import Lake
 from tests.ledger.metered_month import END, HOURS, lake_of, pool_rows, price_book, put, rows, table_of
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD

@@ -25,7 +25,7 @@ from advisor.pricing.line_file import in_line_order, read_lines, reference
 from advisor.pricing.money import MICROS
 from cohabit.billing import draft_of, refuse_unjudged, unjudged_days
 from cohabit.explaining import explain
-from features.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
+from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 from ingest.lake.tables import Lake
 from tests.ledger.metered_month import (
     COST,

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from cohabit.command_parts import TOPICS
 from cohabit.simulation import simulate_into
-from features.apps import labels_of, profiles_of
-from features.node_state import Facts, node_state
-from features.residents import Sources
-from features.tables import TABLES
-from features.training import training_rows
+from features.contention.node_state import Facts, node_state
+from features.profiles.per_app import labels_of, profiles_of
+from features.schema.tables import TABLES
+from features.training.residents import Sources
+from features.training.rows import training_rows
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files

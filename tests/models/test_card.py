@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cohabit.learning import Effort, train_bundle
-from features.catalog import FEATURES, catalogue_hash
-from features.diagnosis import DIAGNOSIS as DIAGNOSIS_FEATURES
+from features.schema.catalog import FEATURES, catalogue_hash
+from features.training.diagnosis_rows import DIAGNOSIS as DIAGNOSIS_FEATURES
 from models.bundle import load_bundle
 from models.calibrate import Calibration
 from models.card import CARD, meaning, model_card

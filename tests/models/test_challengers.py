@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.catalog import RAW_NAMES
+from features.schema.catalog import RAW_NAMES
 from models.baselines import fit_constant
 from models.challenge import REFUSALS, Contest, compared, winners
 from models.challenger_tables import Classes, low_rank

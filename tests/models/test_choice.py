@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from features.together import ORDERS
+from features.contention.co_runner_effects import ORDERS
 from models.choice import BELOW, Choice
 from models.fit_choice import fit_choice
 

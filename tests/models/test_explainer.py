@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cohabit.learning import MODEL, Effort, train_bundle
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.row_filter import EPOCH, FOREVER
 from ingest.lake.tables import Lake
 from models.bundle import Bundle, read_bundle

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from cohabit.learning import Effort, train_bundle
-from features.catalog import RAW_NAMES, catalogue_hash
-from features.diagnosis import AFTER_DECISION, DIAGNOSIS_NAMES
-from features.spans import contention
+from features.schema.catalog import RAW_NAMES, catalogue_hash
+from features.training.diagnosis_rows import AFTER_DECISION, DIAGNOSIS_NAMES
+from features.training.five_minute import contention
 from ingest.schema.tables import SIGNALS
 from models.bundle import Bundle, load_bundle, read_bundle, write_bundle
 from models.dataset import Dataset

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cohabit.learning import entry_of, files_of
-from features.catalog import catalogue_hash
+from features.schema.catalog import catalogue_hash
 from models.bundle import Bundle, write_bundle
 from models.equality import compare
 from models.errors import BundleCorrupt, InconsistentDataset

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from features.placement import training_fills
+from features.training.model_input import training_fills
 from models.fit_familiar import look_ahead
 from models.fit_margins import fit_margins, left_out_errors
 from models.impute import impute

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.catalog import FEATURE_NAMES, FEATURES, PRESSURES, RAW, RAW_NAMES, RESOURCES
-from features.node_state import capacities
-from features.placement import FILLED, complete, node_matrix, profile_matrix, raw_features, training_fills
-from features.pressure import Members
-from features.residents import newest_profile
-from features.training import joining_pressure
+from features.contention.node_state import capacities
+from features.contention.pressure import Members
+from features.schema.catalog import FEATURE_NAMES, FEATURES, PRESSURES, RAW, RAW_NAMES, RESOURCES
+from features.training.model_input import FILLED, complete, node_matrix, profile_matrix, raw_features, training_fills
+from features.training.residents import newest_profile
+from features.training.rows import joining_pressure
 from ingest.simulator.law import PLATFORMS, SaturatingLaw
 from ingest.simulator.messages import app_name
 from ingest.simulator.simulate import hidden_apps

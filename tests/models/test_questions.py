@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from features.tables import TRAINING
+from features.schema.tables import TRAINING
 from models.questions import HIGH_PRESSURE, RANDOMISED, Asked, Depth, combinations, protocol, read_keys
 
 HOUR_US = 3_600_000_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.catalog import EXPECTED, RAW_NAMES
+from features.schema.catalog import EXPECTED, RAW_NAMES
 from models.evaluate import Estimate, resamples_of
 from models.learn import OURS, Outcome
 from models.margins import Margins

@@ -15,7 +15,7 @@ from advisor.pages.paging import sheet
 from advisor.pages.rendering import duration, percent, plural, ratio, resource
 from advisor.pages.victims import drawn
 from advisor.utilisation import utilisation_percent
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 from tests.advisor.clusters import snapshot
 from tests.advisor.diagnoses import diagnosis, suspect, told
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from advisor.diagnosis.told import Told
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 from advisor.snapshot import Snapshot
-from features.catalog import NAMES
-from features.placement import PROFILE_COLUMNS
+from features.schema.catalog import NAMES
+from features.training.model_input import PROFILE_COLUMNS
 from tests.advisor.clusters import CAPACITY, FACTS, PLATFORMS
 from tests.advisor.diagnoses import REASONS, WINDOW_US, WINDOWS
 

@@ -13,7 +13,7 @@ from advisor.pricing.book import HOUR_US, Policy, PriceBook, Tier, UnitPrice
 from advisor.pricing.lines import Line, Stamp
 from advisor.pricing.money import MICROS
 from advisor.pricing.quantity import HOUR, Rule
-from features.tables import IDLE, METERED, POOL_HOURS
+from features.schema.tables import IDLE, METERED, POOL_HOURS
 
 START_US = 1_793_491_200_000_000  # 2026-11-01 00:00 UTC
 STAMP = Stamp("2026-11", "standard-a", START_US, "2026-11", "policy-1", "model-7")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from advisor.pricing.quoted_transfers import Beside, Guest, Neighbour, Residents, Slowdown
 from advisor.pricing.quotes import Asked, Need, Sold
 from advisor.pricing.transfers import Player
-from features.tables import METERED
+from features.schema.tables import METERED
 from tests.pricing.billed import RESOURCES, STAMP, TEAMS, TIERS, Pool, book, drawn_pool, drawn_taken, full
 
 NODE = "n"

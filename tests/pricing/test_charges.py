@@ -16,7 +16,7 @@ from advisor.pricing.line_table import ORDER, SCHEMA
 from advisor.pricing.lines import PLATFORM, UNATTRIBUTED
 from advisor.pricing.money import MICROS, apportion
 from advisor.pricing.quantity import HOUR, LARGER, REQUEST_ONLY, USAGE_ONLY, Rule
-from features.tables import METERED
+from features.schema.tables import METERED
 from tests.pricing.billed import HOURS, STAMP, START_US, TEAMS, NotTaken, Pool, book, drawn_pool, taken
 
 RULES = st.sampled_from([LARGER, REQUEST_ONLY, USAGE_ONLY, Rule(0.5, 3.0), Rule(0.123456, 2.7)])

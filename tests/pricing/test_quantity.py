@@ -19,8 +19,8 @@ from advisor.pricing.quantity import (
     gap_quantity,
     rule_for,
 )
-from features.arrow import Floats, Ints
-from features.metering import minutes_of
+from features.columnar.arrow_columns import Floats, Ints
+from features.metering.usage_hours import minutes_of
 
 NAN = float("nan")
 UNITS = st.floats(0, 1e4)

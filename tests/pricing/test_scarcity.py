@@ -23,7 +23,7 @@ from advisor.pricing.scarcity import (
     scarcity_rows,
     true_up_rows,
 )
-from features.tables import SCARCITY
+from features.schema.tables import SCARCITY
 from tests.pricing.billed import HOURS, STAMP, START_US, TEAMS, Pool, taken
 
 PPM = st.integers(0, MICROS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from advisor.decision import LIMIT_SLOWDOWN
 from advisor.remedies.relief import NOTHING, Amount, Hurt, relief, suffered, suffering, sufficient
 from advisor.remedies.throttles import KEPT, THROTTLES, Throttled, throttle
-from features.catalog import NAMES
+from features.schema.catalog import NAMES
 
 hurts = st.builds(
     Hurt,

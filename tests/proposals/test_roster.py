@@ -9,7 +9,7 @@ import pytest
 from advisor.proposals.roster import USED, Roster, roster_of
 from advisor.proposals.rules import HOUR_US
 from advisor.snapshot import Snapshot
-from features.node_state import Facts
+from features.contention.node_state import Facts
 from ingest.schema.tables import LANDED
 from tests.advisor.clusters import NOW_US, snapshot
 

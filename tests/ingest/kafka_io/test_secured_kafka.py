@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import UserScramCredentialUpsertion
 from pyspark.sql import SparkSession
 
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.devkafka.broker import HOST, Broker, free_ports, running_broker
 from ingest.kafka_io.client import connect
 from ingest.kafka_io.connection import Brokers, Protocol, for_python, for_spark

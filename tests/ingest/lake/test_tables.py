@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.tables import TABLES
+from features.schema.tables import TABLES
 from ingest.lake.layout import DataFile, LinkFacts
 from ingest.lake.tables import Lake
 from ingest.schema.errors import BadName, BrokenChain, DamagedLake, LinkTaken, RowsOutsideRange, UnsupportedLake

@@ -27,7 +27,7 @@ def test_a_folder_of_foreign_topics_lands_as_samples(tmp_path: Path) -> None:
 
     run_ingest(settings, tmp_path / "in", lake=None, bootstrap=None, until_end=True, wishes=wishes)
 
-    from features.tables import TABLES
+    from features.schema.tables import TABLES
 
     lake = Lake.open(settings.lake, TABLES)
     rows = lake.read("samples").to_pylist()

@@ -1,0 +1,1 @@
+"""Columnar arithmetic: joins, keys, means, hashing, windows. Kernels."""

@@ -1,0 +1,1 @@
+"""Contention: how hard containers of a node press on each other. Kernels."""

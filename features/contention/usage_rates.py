@@ -1,0 +1,368 @@
+"""Rates: samples of counters and gauges, one value each, to rows of usage, one per pod and minute. Kernel.
+
+Exporters scrape at different seconds, and the containers of one pod at different ones too. So every series becomes one
+value a minute first; then series are added up, then the containers of a pod, then ratios are taken.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.columnar.arrow_columns import Floats, Ints, floats, micros, numbers
+from features.columnar.composite_keys import dense, joint, ranks, rising
+from features.columnar.group_means import group_means, group_starts
+from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
+from features.contention.node_state import Facts, known_at
+from ingest.lake.row_filter import microseconds
+from ingest.pipeline.plausibility import Capacities, without_impossible
+from ingest.schema.tables import INGREDIENTS, NODE_USAGE, SIGNALS, TIMESTAMP, USAGE, WHOLE_NODE, Table
+
+Bools = NDArray[np.bool_]
+MAX_GAP_US = 180 * 1_000_000
+"""A counter's value before that is too old to take a difference with."""
+LOOK_BACK_US = MAX_GAP_US + WINDOW_US
+"""What runners read before the first minute they build: a minute may lean on the one before, and that on a reading."""
+METRICS = tuple(c.name for c in (*SIGNALS, *INGREDIENTS))
+AT = {name: i for i, name in enumerate(METRICS)}
+LIMITS = np.array([[c.low, c.high] for c in (*SIGNALS, *INGREDIENTS)])
+LARGEST = frozenset(
+    {"cpu_throttled_frac", "run_delay_frac", "run_queue_frac", "rt_p95_ms", "rt_p99_ms"}
+    | {m for m in METRICS if m.startswith("psi_")}
+)
+"""Of several containers of a pod the largest counts; the others of METRICS add up, but for WEIGHTED."""
+WEIGHTED = {
+    "cpi": "instructions_s",
+    "llc_mpki": "instructions_s",
+    "rt_mean_ms": "qps",
+    "cpu_us_per_request": "qps",
+    "disk_await_ms": "disk_ios_s",
+}
+"""Means: of several containers weighted by this, and not known where that is not."""
+RATIOS = (
+    ("cpi", 1.0, "cycles_s", "instructions_s"),
+    ("llc_mpki", 1e3, "llc_misses_s", "instructions_s"),
+    ("rt_mean_ms", 1e3, "rt_s", "qps"),
+    ("disk_await_ms", 1e3, "disk_io_s", "disk_ios_s"),
+    ("cpu_us_per_request", 1e6, "cpu_cores", "qps"),
+)
+CLIPPED = tuple(c.name for c in SIGNALS if c.unit == "s/s" and c.high == 1)
+"""Shares of time, that sums over threads and jitter push above 1."""
+ORIGIN = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """What samples amount to.
+
+    Args:
+        usage: rows of table `usage`, one per pod and minute in which it was sampled, at the minute's end.
+        node_usage: rows of table `node_usage`, of samples of nodes themselves.
+        impossible_us: (k,) minute's end of each value outside the catalogue's range or beyond what the node can do;
+            such values are missing in the rows.
+    """
+
+    usage: pa.Table
+    node_usage: pa.Table
+    impossible_us: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Values of many keys by minute: rows sorted by key, then minute.
+
+    Args:
+        row: (n,) a row of the samples that stands for the key.
+        minute: (n,) minutes since the first one.
+        value: (n,) NaN where it was sampled without a value.
+    """
+
+    row: Ints
+    minute: Ints
+    value: Floats
+
+
+def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) -> Rated:
+    """Usage of pods and nodes, from samples.
+
+    Args:
+        samples: rows of `samples`, any order, duplicates allowed; LOOK_BACK_US before the first minute that matters.
+        facts: placements tell the uid of pods that are called namespace/name, without one the name stays; nodes tell
+            what is impossible.
+        lateness_us: samples that arrived later than this after their time are left out.
+
+    Returns:
+        See Rated. The pod's own cgroup counts where it was sampled, else its containers: added up, or the largest, or
+        weighted means. One container without a value makes the sum missing; one that was not sampled in a minute
+        counts with its minute before. A counter that fell gives no rate: it was reset, restarted or wrapped, and what
+        it counted in between is not known.
+
+    Source: ours, docs/decisions/0009-samples.md.
+    """
+    known = in_time(samples, lateness_us)
+    known = known.filter(pc.is_in(known["metric"], pa.array(METRICS)))
+    if not known.num_rows:
+        return Rated(USAGE.schema.empty_table(), NODE_USAGE.schema.empty_table(), np.zeros(0, np.int64))
+    sampled = _Sampled(_with_uids(known, facts.placements))
+    grid = _grid(sampled, _added_up(sampled, _held(sampled, _per_minute(sampled))))
+    values, outside = within_range(with_ratios(pods(grid)))
+    usage, node_usage = _rows(sampled, grid, values)
+    possible, over_us = _within_capacity(usage, facts.nodes)
+    minute = np.repeat(grid.minute[group_starts(grid.pod)], outside)
+    return Rated(possible, node_usage, np.append(sampled.first_end + minute * WINDOW_US, over_us))
+
+
+def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats]:
+    """Rates per second of counters.
+
+    Args:
+        value: (n,) counter values; NaN where not read.
+        ts_us: (n,) times, microseconds.
+        key: (n,) series; rows sorted by series, then time, each time once.
+
+    Returns:
+        (n,) rate since the last reading of the series; NaN for its first, after more than MAX_GAP_US, and where it
+        fell. (n,) seconds each rate stands for, 1.0 where there is none.
+
+    Source: ours; a fall is a reset, a restart or a wrap, and all three hide what was counted before.
+    """
+    index = np.arange(len(value))
+    read = np.isfinite(value)
+    latest = np.maximum.accumulate(np.where(read, index, -1))
+    before = np.append([-1], latest[:-1])
+    usable = (before >= 0) & read
+    usable[usable] = key[before[usable]] == key[usable]
+    gap_us = np.where(usable, ts_us - ts_us[before], 0)
+    grown = np.where(usable, value - value[before], np.nan)
+    good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (grown >= 0)
+    seconds = np.where(good, gap_us / 1e6, 1.0)
+    return np.where(good, grown / seconds, np.nan), seconds
+
+
+def _with_uids(samples: pa.Table, placements: pa.Table) -> pa.Table:
+    """The samples with namespace/name replaced by the uid of the pod that had that name then, where it is known."""
+    container = samples["container"]
+    by_name = np.asarray(pc.and_(pc.match_substring(container, "/"), pc.not_equal(container, WHOLE_NODE)))
+    told = placements.filter(pc.is_valid(placements["name"]))
+    if not by_name.any() or not told.num_rows:
+        return samples
+    rows = samples.filter(pa.array(by_name))
+    called = told.append_column("called", pc.binary_join_element_wise(told["namespace"], told["name"], "/"))
+    asked = pa.table({"cluster": rows["cluster"], "called": rows["container"]})
+    uid = known_at(asked, micros(rows["ts"]), called, ["cluster", "called"])["container"]
+    renamed = pc.replace_with_mask(
+        container.combine_chunks(), pa.array(by_name), pc.coalesce(uid, rows["container"]).combine_chunks()
+    )
+    return samples.set_column(samples.schema.get_field_index("container"), "container", renamed)
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """Samples, and codes of what they belong to."""
+
+    rows: pa.Table
+
+    @cached_property
+    def pod(self) -> Ints:
+        """(n,) code of the pod."""
+        return joint([ranks(self.rows[c]) for c in ("cluster", "node", "container")])
+
+    @cached_property
+    def container(self) -> Ints:
+        """(n,) code of the container in the pod; the pod's own cgroup is one too."""
+        return dense(joint([self.pod, ranks(self.rows["part"])]))
+
+    @cached_property
+    def metric(self) -> Ints:
+        """(n,) place of the metric in METRICS."""
+        return np.asarray(pc.index_in(self.rows["metric"], pa.array(METRICS)).to_numpy(), np.int64)
+
+    @cached_property
+    def series(self) -> Ints:
+        """(n,) code of the series."""
+        return dense(joint([self.container, self.metric, ranks(self.rows["series"])]))
+
+    @cached_property
+    def minute(self) -> Ints:
+        """(n,) minutes since the first one."""
+        ends = window_end(micros(self.rows["ts"]), WINDOW_US)
+        return np.asarray((ends - ends.min()) // WINDOW_US, np.int64)
+
+    @cached_property
+    def first_end(self) -> int:
+        """End of the first minute, microseconds."""
+        return int(window_end(micros(self.rows["ts"]), WINDOW_US).min())
+
+
+def _per_minute(sampled: _Sampled) -> _Cells:
+    """Mean of each series in each minute, of counters their rate; duplicates counted once, by lowest origin."""
+    rows, ts = sampled.rows, micros(sampled.rows["ts"])
+    order = rising(sampled.series, ts, *(ranks(rows[name]) for name in ORIGIN))
+    order = order[np.append([True], (np.diff(sampled.series[order]) != 0) | (np.diff(ts[order]) != 0))]
+    series, ts, minute = sampled.series[order], ts[order], sampled.minute[order]
+    value = floats(rows["value"])[order]
+    counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
+    rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
+    starts = group_starts(joint([series, minute]))
+    return _Cells(order[starts], minute[starts], group_means(np.where(counter, rate, value), seconds, starts))
+
+
+def _held(sampled: _Sampled, cells: _Cells) -> _Cells:
+    """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not."""
+    series, pod = sampled.series[cells.row], sampled.pod[cells.row]
+    span = int(cells.minute.max()) + 2
+    followed = np.append((np.diff(series) == 0) & (np.diff(cells.minute) == 1), [False])
+    last = np.flatnonzero(~followed)
+    held = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
+    return _Cells(
+        np.append(cells.row, cells.row[held]),
+        np.append(cells.minute, cells.minute[held] + 1),
+        np.append(cells.value, cells.value[held]),
+    )
+
+
+def _added_up(sampled: _Sampled, cells: _Cells) -> _Cells:
+    """Series of the same metric, container and minute added up, or the largest taken; NaN where one of them is."""
+    metric = joint([sampled.container, sampled.metric])[cells.row]
+    order = rising(metric, cells.minute, sampled.series[cells.row])
+    starts = group_starts(joint([metric[order], cells.minute[order]]))
+    row, value = cells.row[order][starts], cells.value[order]
+    largest = np.isin(sampled.metric[row], [AT[name] for name in LARGEST])
+    together = np.where(largest, np.maximum.reduceat(value, starts), np.add.reduceat(value, starts))
+    return _Cells(row, cells.minute[order][starts], together)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Containers by minute, metrics side by side; rows sorted by pod and minute.
+
+    Args:
+        row: (n,) a row of the samples that stands for the container.
+        minute: (n,) minutes since the first one.
+        pod: (n,) code of pod and minute, 0..p-1, rising.
+        own: (n,) whether the row is the pod's own cgroup.
+        value: (n, metrics) NaN where not known.
+        sampled: (n, metrics) whether there was a sample, be it without a value.
+    """
+
+    row: Ints
+    minute: Ints
+    pod: Ints
+    own: Bools
+    value: Floats
+    sampled: Bools
+
+
+def _grid(sampled: _Sampled, cells: _Cells) -> Grid:
+    """Metrics of each container and minute side by side."""
+    pod_minute = joint([sampled.pod[cells.row], cells.minute])
+    container = sampled.container[cells.row]
+    order = rising(pod_minute, container)
+    starts = group_starts(joint([pod_minute, container])[order])
+    line = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    metric = sampled.metric[cells.row[order]]
+    value, known = np.full((len(starts), len(METRICS)), np.nan), np.zeros((len(starts), len(METRICS)), np.bool_)
+    value[line, metric], known[line, metric] = cells.value[order], True
+    row = cells.row[order][starts]
+    pod = np.cumsum(np.diff(pod_minute[order][starts], prepend=-1) != 0) - 1
+    own = np.asarray(sampled.rows["part"].take(pa.array(row)).is_null())
+    return Grid(row, cells.minute[order][starts], pod, own, value, known)
+
+
+def pods(grid: Grid) -> Floats:
+    """(p, metrics) values of pods: their own cgroup's where it was sampled, else their containers' together."""
+    starts = group_starts(grid.pod)
+    own = grid.sampled & grid.own[:, None]
+    of_pod = np.add.reduceat(np.where(own, grid.value, 0.0), starts)
+    counted = grid.sampled & ~grid.own[:, None]
+    of_parts = _together(counted, np.where(counted, grid.value, 0.0), starts)
+    return np.where(np.logical_or.reduceat(own, starts), of_pod, of_parts)
+
+
+def _together(counted: Bools, value: Floats, starts: Ints) -> Floats:
+    """(p, metrics) of the containers that count, 0.0 elsewhere: sums, the largest, or weighted means."""
+    together = np.add.reduceat(value, starts)
+    for name in LARGEST:
+        together[:, AT[name]] = np.maximum.reduceat(value[:, AT[name]], starts)
+    count = np.add.reduceat(counted.astype(np.int64), starts)
+    for name, by in WEIGHTED.items():
+        weight = np.where(counted[:, AT[by]], value[:, AT[by]], np.nan)
+        weighed = np.add.reduceat(np.where(counted[:, AT[name]], value[:, AT[name]] * weight, 0.0), starts)
+        total = np.add.reduceat(np.where(counted[:, AT[name]], weight, 0.0), starts)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(total > 0, weighed / total, np.nan)
+        together[:, AT[name]] = np.where(count[:, AT[name]] > 1, mean, together[:, AT[name]])
+    return np.where(count > 0, together, np.nan)
+
+
+def with_ratios(values: Floats) -> Floats:
+    """(n, metrics) with CPI and the like from their ingredients where they were not measured as such.
+
+    A ratio to zero is missing. Run delay is the time in the run queue less the time throttled, none without a limit.
+    """
+    result = values.copy()
+    for name, scale, above, below in RATIOS:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(values[:, AT[below]] > 0, scale * values[:, AT[above]] / values[:, AT[below]], np.nan)
+        result[:, AT[name]] = np.where(np.isnan(values[:, AT[name]]), ratio, values[:, AT[name]])
+    waited = np.maximum(values[:, AT["run_queue_frac"]] - np.nan_to_num(values[:, AT["cpu_throttled_frac"]]), 0.0)
+    delay = values[:, AT["run_delay_frac"]]
+    result[:, AT["run_delay_frac"]] = np.where(np.isnan(delay), waited, delay)
+    return result
+
+
+def within_range(values: Floats) -> tuple[Floats, Ints]:
+    """Values within the catalogue's range, NaN elsewhere, and (n,) how many those were; shares of time end at 1."""
+    clipped = values.copy()
+    columns = [AT[name] for name in CLIPPED]
+    clipped[:, columns] = np.minimum(clipped[:, columns], 1.0)
+    outside = (clipped < LIMITS[:, 0]) | (clipped > LIMITS[:, 1])
+    return np.where(outside, np.nan, clipped), outside.sum(axis=1)
+
+
+def _rows(sampled: _Sampled, grid: Grid, values: Floats) -> tuple[pa.Table, pa.Table]:
+    """Rows of `usage` and of `node_usage`."""
+    starts = group_starts(grid.pod)
+    row, minute = grid.row[starts], grid.minute[starts]
+    first = sampled.rows.take(pa.array(row))
+    columns = {c: first[c] for c in ("cluster", "node", "container", "app", "team", "qos", *ORIGIN)}
+    columns |= {
+        "ts": pa.array(sampled.first_end + minute * WINDOW_US, TIMESTAMP),
+        "arrived_at": pa.array(_arrivals(sampled, row, minute), TIMESTAMP),
+        "interval_s": pa.array(np.full(len(starts), WINDOW_US / 1e6)),
+    }
+    columns |= {c.name: numbers(values[:, AT[c.name]]) for c in SIGNALS}
+    whole = np.asarray(pc.equal(first["container"], WHOLE_NODE))
+    return _select(columns, USAGE, ~whole), _select(columns, NODE_USAGE, whole)
+
+
+def _within_capacity(usage: pa.Table, nodes: pa.Table) -> tuple[pa.Table, Ints]:
+    """The rows without what their node cannot have done, and (k,) the time of each such value."""
+    numbered = usage.append_column("message", pa.array(np.arange(usage.num_rows, dtype=np.int32)))
+    possible, rejects = without_impossible(numbered, Capacities().updated(nodes))
+    return possible.drop_columns(["message"]), micros(usage["ts"])[[reject.message for reject in rejects]]
+
+
+def count_within(rated: Rated, start: datetime, end: datetime) -> int:
+    """How many values in [start, end) were impossible."""
+    first, last = microseconds(start), microseconds(end)
+    return int(((rated.impossible_us >= first) & (rated.impossible_us < last)).sum())
+
+
+def _select(columns: dict[str, pa.Array], kind: Table, rows: Bools) -> pa.Table:
+    """The rows in a table's schema; a column that is not given is null."""
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(len(rows), f.type) for f in kind.schema]
+    return pa.table(arrays, schema=kind.schema).filter(pa.array(rows))
+
+
+def _arrivals(sampled: _Sampled, row: Ints, minute: Ints) -> Ints:
+    """(p,) when the last sample of each pod in each minute had arrived."""
+    pods, minutes = np.append(sampled.pod, sampled.pod[row]), np.append(sampled.minute, minute)
+    code = dense(joint([pods, minutes]))
+    latest = np.zeros(int(code.max()) + 1, np.int64)
+    np.maximum.at(latest, code[: len(sampled.pod)], micros(sampled.rows["arrived_at"]))
+    return latest[code[len(sampled.pod) :]]

@@ -1,0 +1,1 @@
+"""Feature jobs: which hours to compute, and the local runner."""

@@ -1,0 +1,127 @@
+"""The metering job in one process, without Java: hours of the lake, an hour and some nodes at a time. An edge."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from features.columnar.asof_join import NEVER
+from features.columnar.thread_map import in_threads
+from features.columnar.windows import WINDOW_US
+from features.contention.node_state import Facts
+from features.contention.usage_rates import LOOK_BACK_US, rates
+from features.jobs.job_plan import Progress
+from features.metering.idle_capacity import TAKEN, TOUCHED, idle_hours
+from features.metering.pools import pool_hours
+from features.metering.units import COLUMNS, HOUR_US, Hours
+from features.metering.usage_hours import metered, nodes_in, standing_in
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
+
+JOB = "metering"
+CHUNK_ROWS = 1_000_000
+"""Rows of usage that are metered at once: about 400 MB."""
+LONGEST = timedelta(hours=1)
+"""Interval of a usage row; rows that end so long after an hour may still be about it."""
+DAY = 24
+TICK = timedelta(microseconds=1)
+
+
+def run_local(lake: Lake, hours: Hours, progress: Progress, *, chunk_rows: int = CHUNK_ROWS) -> None:
+    """Meter hours; doing it again puts the same rows in their place, with what has arrived since.
+
+    Args:
+        lake: where usage, samples, nodes, placements and bills lie, and where `metered`, `idle` and `pool_hours` go.
+        hours: which; they are written a day at a time.
+        progress: told of each table and its rows, day by day.
+        chunk_rows: usage rows at once; makes no difference to what is written.
+    """
+    for day in days(hours):
+        staged = lake.stage("metered", JOB)
+        staged.mkdir(parents=True, exist_ok=True)
+        nodes, placements = facts_until(lake, day)
+        parts = _parts(lake, day, nodes, placements, chunk_rows)
+        for number, rows in enumerate(in_threads(lambda part: _metered(lake, *part), parts)):
+            pq.write_table(rows, staged / f"{number:06d}.parquet", compression="zstd")
+        progress("metered", lake.replace("metered", *times(day), JOB, staged))
+        write_pools(lake, day, nodes, progress)
+
+
+def days(hours: Hours) -> Iterator[Hours]:
+    """The hours, 24 at a time."""
+    for first in range(0, hours.count, DAY):
+        yield Hours(hours.start_us + first * HOUR_US, min(DAY, hours.count - first))
+
+
+def times(hours: Hours) -> tuple[datetime, datetime]:
+    """Start and end."""
+    return EPOCH + timedelta(microseconds=hours.start_us), EPOCH + timedelta(microseconds=hours.end_us)
+
+
+def facts_until(lake: Lake, hours: Hours) -> tuple[pa.Table, pa.Table]:
+    """Nodes as told until the hours end, and placements that stand in them."""
+    end = times(hours)[1]
+    return lake.read("nodes", end=end), standing_in(lake.read("placements", end=end), hours)
+
+
+def write_pools(lake: Lake, hours: Hours, nodes: pa.Table, progress: Progress) -> None:
+    """Put what there was of pools, what of it nobody took, and its cost, in the place of what was told of these hours.
+
+    Args:
+        lake: where the hours were metered.
+        hours: which.
+        nodes: as told until they end.
+        progress: told of each table and its rows.
+    """
+    facts = Facts(nodes, lake.read("placements", end=times(hours)[1], columns=TOUCHED))
+    idle = pa.concat_tables(_idle(lake, facts, hour) for hour in singly(hours))
+    progress("idle", lake.replace("idle", *times(hours), JOB, idle))
+    found = pool_hours(nodes, lake.read("bills", *times(hours)), hours.start_us, hours.count)
+    progress("pool_hours", lake.replace("pool_hours", *times(hours), JOB, found))
+
+
+def _idle(lake: Lake, facts: Facts, hour: Hours) -> pa.Table:
+    return idle_hours(facts, lake.read("metered", *times(hour), TAKEN), hour)
+
+
+def singly(hours: Hours) -> Iterator[Hours]:
+    """The hours one by one."""
+    return (Hours(hours.start_us + number * HOUR_US, 1) for number in range(hours.count))
+
+
+_Part = tuple[Hours, Facts, pa.Table]
+
+
+def _parts(lake: Lake, day: Hours, nodes: pa.Table, placements: pa.Table, chunk_rows: int) -> Iterator[_Part]:
+    """Hours, and nodes that have about so many rows of usage in them."""
+    for hour in singly(day):
+        standing = standing_in(placements, hour)
+        counted = _rows_of_nodes(lake, hour)
+        where = nodes_in(counted, standing)
+        chunks = max(1, -(-(pc.sum(counted["rows"]).as_py() or 0) // chunk_rows))
+        for part in np.array_split(np.arange(where.num_rows), min(chunks, max(1, where.num_rows))):
+            yield hour, Facts(nodes, standing), where.take(pa.array(part))
+
+
+def _rows_of_nodes(lake: Lake, hour: Hours) -> pa.Table:
+    """Nodes that usage or samples of an hour are about: cluster, node, rows."""
+    start, end = times(hour)
+    parts = [
+        lake.rows("usage", start + TICK, end + LONGEST + TICK, ["cluster", "node"]),
+        lake.rows("samples", start, end + TICK, ["cluster", "node"]),
+    ]
+    counted = pa.concat_tables(parts).group_by(["cluster", "node"]).aggregate([([], "count_all")])
+    return counted.rename_columns({"count_all": "rows"})
+
+
+def _metered(lake: Lake, hour: Hours, facts: Facts, where: pa.Table) -> pa.Table:
+    start, end = times(hour)
+    names = pc.unique(where["node"]).to_pylist()
+    usage = lake.rows("usage", start + TICK, end + LONGEST + TICK, COLUMNS, nodes=names)
+    before, after = timedelta(microseconds=LOOK_BACK_US), timedelta(microseconds=WINDOW_US)
+    samples = lake.rows("samples", start - before, end + after, nodes=names)
+    made = rates(samples, facts, lateness_us=NEVER).usage.select(COLUMNS)
+    return metered(pa.concat_tables([usage, made]), facts, hour, where)

@@ -1,0 +1,1 @@
+"""The same jobs on Spark, the only place that imports it."""

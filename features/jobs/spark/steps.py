@@ -1,0 +1,316 @@
+"""Steps: DataFrame in, DataFrame out, each a thin wrapper that hands whole nodes or apps to a kernel.
+
+No reads, no actions.
+
+Batches put whole nodes (or apps) into one partition each and hand the kernel everything in it at once: one call for
+thousands of groups costs what one for a single group does. Streams collect the samples of each node and minute.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from features.columnar.arrow_columns import Ints
+from features.columnar.asof_join import NEVER
+from features.columnar.hashing import Hashes, of_windows
+from features.columnar.windows import WINDOW_US
+from features.contention.correlation import antagonists
+from features.contention.node_state import Facts, node_state
+from features.contention.stream_state import MESSAGE, messages
+from features.contention.usage_rates import LOOK_BACK_US, count_within, rates
+from features.jobs.job_plan import Stretch
+from features.metering.units import COLUMNS, READ, Hours
+from features.metering.usage_hours import metered, nodes_in
+from features.profiles.per_app import labels_of, profiles_of
+from features.schema.tables import ANTAGONISTS, CONTENTION, LABELS, METERED, NODE_STATE, PROFILES, TRAINING
+from features.training.five_minute import contention
+from features.training.residents import Sources
+from features.training.rows import training_rows
+from features.training.stratified_sample import COUNTED, TALLY, Draw, chosen, chosen_of, tally, total, weighted
+from ingest.lake.row_filter import within
+from ingest.schema.tables import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE
+
+if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+
+Batches = Iterator[pa.RecordBatch]
+Kernel = Callable[[pa.Table], pa.Table]
+APP_KEYS = ["cluster", "app"]
+NODE_KEYS = ["cluster", "node"]
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of a table."""
+    return from_arrow_schema(schema)
+
+
+def whole_partitions(kernel: Kernel, schema: pa.Schema) -> Callable[[Batches], Batches]:
+    """A function for mapInArrow that hands a partition to a kernel in one piece.
+
+    Args:
+        kernel: table in, table out; not called for an empty partition.
+        schema: of the tables that come in.
+    """
+
+    def run(batches: Batches) -> Batches:
+        if held := [batch for batch in batches if batch.num_rows]:
+            yield from kernel(pa.Table.from_batches(held).select(schema.names).cast(schema)).to_batches()
+
+    return run
+
+
+def by_node(rows: DataFrame, partitions: int) -> DataFrame:
+    """The same rows, all of a node in one partition."""
+    return rows.repartition(partitions, *NODE_KEYS)
+
+
+def by_app(state: DataFrame, partitions: int) -> DataFrame:
+    """The rows whose app and platform have a name, all of an app in one partition."""
+    named = state.where("app is not null and platform is not null")
+    return named.repartition(partitions, *APP_KEYS)
+
+
+def with_rates(samples: DataFrame, facts: Facts, stretch: Stretch) -> DataFrame:
+    """Usage of pods, made of samples.
+
+    In:  rows of table samples, from by_node, features.contention.usage_rates.LOOK_BACK_US more than what is wanted.
+    Out: rows of table usage.
+    """
+    inside = within("ts", *stretch.samples())
+    kernel = whole_partitions(lambda rows: rates(rows, facts).usage.filter(inside), SAMPLES.schema)
+    return samples.mapInArrow(kernel, spark_schema(USAGE.schema))
+
+
+def with_all_rates(samples: DataFrame, facts: Facts) -> DataFrame:
+    """Usage of pods, made of samples however late they arrived, with what metering reads of it.
+
+    In:  rows of table samples, from by_node, features.contention.usage_rates.LOOK_BACK_US more than what is wanted.
+    Out: features.metering.usage_hours.COLUMNS.
+    """
+    kernel = whole_partitions(lambda rows: rates(rows, facts, lateness_us=NEVER).usage.select(COLUMNS), SAMPLES.schema)
+    return samples.mapInArrow(kernel, spark_schema(READ))
+
+
+def with_metered(usage: DataFrame, facts: Facts, hours: Hours) -> DataFrame:
+    """What containers on nodes with any usage reserved and used, hour by hour.
+
+    In:  features.metering.usage_hours.COLUMNS of table usage, from by_node; an hour more than what is wanted.
+    Out: rows of table metered.
+    """
+    kernel = whole_partitions(lambda rows: metered(rows, facts, hours, nodes_in(rows)), READ)
+    return usage.mapInArrow(kernel, spark_schema(METERED.schema))
+
+
+def with_node_usage(samples: DataFrame, facts: Facts, stretch: Stretch, impossible: "Accumulator[int]") -> DataFrame:
+    """Usage of nodes, made of samples; impossible values of the stretch, of pods too, are added to a counter.
+
+    In:  rows of table samples, from by_node.
+    Out: rows of table node_usage.
+    """
+
+    def kernel(rows: pa.Table) -> pa.Table:
+        rated = rates(rows, facts)
+        start, end = stretch.samples()
+        impossible.add(count_within(rated, start, end))
+        return rated.node_usage.filter(within("ts", start, end))
+
+    return samples.mapInArrow(whole_partitions(kernel, SAMPLES.schema), spark_schema(NODE_USAGE.schema))
+
+
+def with_node_state(usage: DataFrame, facts: Facts) -> DataFrame:
+    """Node state of whole nodes.
+
+    In:  rows of table usage, from by_node.
+    Out: rows of table node_state; partitions still hold whole nodes.
+    """
+    kernel = whole_partitions(lambda rows: node_state(rows, facts), USAGE.schema)
+    return usage.mapInArrow(kernel, spark_schema(NODE_STATE.schema))
+
+
+def with_contention(state: DataFrame, profiles: pa.Table) -> DataFrame:
+    """Five-minute windows.
+
+    In:  rows of table node_state, from with_node_state.
+    Out: rows of table contention.
+    """
+    kernel = whole_partitions(lambda rows: contention(rows, profiles), NODE_STATE.schema)
+    return state.mapInArrow(kernel, spark_schema(CONTENTION.schema))
+
+
+def with_antagonists(state: DataFrame) -> DataFrame:
+    """Neighbours that go along with a container's suffering.
+
+    In:  rows of table node_state, from with_node_state.
+    Out: rows of table antagonists.
+    """
+    return state.mapInArrow(whole_partitions(antagonists, NODE_STATE.schema), spark_schema(ANTAGONISTS.schema))
+
+
+def with_labels(state: DataFrame, placements: pa.Table) -> DataFrame:
+    """Labels of every app on every platform.
+
+    In:  rows of table node_state, from by_app, and of table placements.
+    Out: rows of table labels.
+    """
+    kernel = whole_partitions(lambda rows: labels_of(rows, placements), NODE_STATE.schema)
+    return state.mapInArrow(kernel, spark_schema(LABELS.schema))
+
+
+def with_profiles(state: DataFrame, as_of_us: Ints) -> DataFrame:
+    """Profiles of every app on every platform, as of each time.
+
+    In:  rows of table node_state, from by_app.
+    Out: rows of table profiles.
+    """
+    kernel = whole_partitions(lambda rows: profiles_of(rows, as_of_us), NODE_STATE.schema)
+    return state.mapInArrow(kernel, spark_schema(PROFILES.schema))
+
+
+def with_training(labels: DataFrame, state: DataFrame, sources: Sources, groups: int) -> DataFrame:
+    """Training rows, many whole nodes at a time.
+
+    In:  rows of labels and of node_state.
+    Out: rows of table training. `sources` lends nodes, placements and profiles; its state is not used.
+    """
+
+    def kernel(left: pa.Table, right: pa.Table) -> pa.Table:
+        own_labels, own_state = left.select(LABELS.schema.names), right.select(NODE_STATE.schema.names)
+        return training_rows(own_labels.cast(LABELS.schema), replace(sources, state=own_state.cast(NODE_STATE.schema)))
+
+    bucket = F.pmod(F.hash(*NODE_KEYS), F.lit(groups)).alias("bucket")
+    both = labels.groupBy(bucket).cogroup(state.groupBy(bucket))
+    return both.applyInArrow(kernel, spark_schema(TRAINING.schema))
+
+
+def with_tally(training: DataFrame) -> DataFrame:
+    """How many rows lie in each stratum.
+
+    In:  rows of table training.
+    Out: features.training.stratified_sample.TALLY, a stratum once for every partition it lies in.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        yield from total(map(tally, tables(batches))).to_batches()
+
+    return training.select(*COUNTED).mapInArrow(kernel, spark_schema(TALLY))
+
+
+def with_sample(training: DataFrame, draw: Draw, partitions: int) -> DataFrame:
+    """The rows that a draw keeps, weighted; partitions first let go what cannot be among them.
+
+    In:  rows of table training, and a draw of all of them.
+    Out: rows of table training.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        yield from chosen_of((part.cast(TRAINING.schema) for part in tables(batches)), draw).to_batches()
+
+    candidates = training.select(*TRAINING.schema.names).mapInArrow(kernel, spark_schema(TRAINING.schema))
+    keep = whole_partitions(lambda rows: weighted(chosen(rows, draw), draw), TRAINING.schema)
+    return candidates.repartition(partitions, *APP_KEYS).mapInArrow(keep, spark_schema(TRAINING.schema))
+
+
+def of_windows_only(rows: DataFrame, wanted: Hashes) -> DataFrame:
+    """Those rows that lie in wanted five-minute windows.
+
+    In:  rows with features.columnar.hashing.WINDOW; hashes of windows.
+    Out: some of the same rows.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        for part in of_windows(tables(batches), wanted):
+            yield from part.to_batches()
+
+    return rows.mapInArrow(kernel, rows.schema)
+
+
+def tables(batches: Batches) -> Iterator[pa.Table]:
+    """Batches that hold any rows, a table each."""
+    return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+
+
+def node_minutes(usage: DataFrame, samples: DataFrame) -> DataFrame:
+    """Tag usage with the minute it lies in, and samples with every minute whose rates may need them.
+
+    In:  rows of table usage, and of table samples.
+    Out: cluster, node, window_end, and either `usage` or `sample` (a whole row; the other is null).
+    """
+    minute = f"timestamp_micros((unix_micros(ts) - 1000) div {WINDOW_US} * {WINDOW_US} + {WINDOW_US})"
+    row, sample = F.struct(*USAGE.schema.names).alias("usage"), F.struct(*SAMPLES.schema.names).alias("sample")
+    no_row = F.lit(None).cast(spark_schema(USAGE.schema)).alias("usage")
+    no_sample = F.lit(None).cast(spark_schema(SAMPLES.schema)).alias("sample")
+    later = F.explode(F.array(*(F.lit(k) for k in range(LOOK_BACK_US // WINDOW_US + 1)))).alias("later")
+    of_usage = usage.select(*NODE_KEYS, F.expr(minute).alias("window_end"), row, no_sample)
+    of_samples = samples.select(*NODE_KEYS, F.expr(minute).alias("own"), no_row, sample, later)
+    leant_on = F.expr("own + make_interval(0, 0, 0, 0, 0, later)").alias("window_end")
+    return of_usage.unionByName(of_samples.select(*NODE_KEYS, leant_on, "usage", "sample"))
+
+
+def node_windows(minutes: DataFrame) -> DataFrame:
+    """Collect what belongs to each node and minute into one row, as streams need it.
+
+    In:  node_minutes.
+    Out: cluster, node, window_end, usage and samples (arrays of whole rows).
+    """
+    rows = F.collect_list("usage").alias("usage"), F.collect_list("sample").alias("samples")
+    return minutes.groupBy(*NODE_KEYS, "window_end").agg(*rows)
+
+
+def with_windows_state(windows: DataFrame, facts: Facts) -> DataFrame:
+    """Node state of collected windows.
+
+    In:  node_windows.
+    Out: rows of table node_state.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        for batch in batches:
+            yield from windows_state(batch, facts).to_batches()
+
+    return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(NODE_STATE.schema))
+
+
+def with_messages(windows: DataFrame, facts: Facts) -> DataFrame:
+    """What refreshers are told of collected windows.
+
+    In:  node_windows.
+    Out: key and value of messages for topic node_state.
+    """
+
+    def kernel(batches: Batches) -> Batches:
+        for batch in batches:
+            yield from messages(windows_state(batch, facts)).to_batches()
+
+    return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(MESSAGE))
+
+
+def windows_state(batch: pa.RecordBatch, facts: Facts) -> pa.Table:
+    """Node state of a batch of collected windows: usage, and usage made of samples minute by minute."""
+    made = [rated_in(batch.filter(pc.equal(batch.column("window_end"), end)), end, facts) for end in _ends(batch)]
+    usage = pa.concat_tables([flattened(batch, "usage", USAGE.schema), *made])
+    return node_state(usage, facts)
+
+
+def rated_in(batch: pa.RecordBatch, end: pa.Scalar, facts: Facts) -> pa.Table:
+    """Usage made of the samples of many nodes, in the one minute they were collected for."""
+    made = rates(flattened(batch, "samples", SAMPLES.schema), facts).usage
+    return made.filter(pc.equal(made["ts"], end.cast(TIMESTAMP)))
+
+
+def flattened(batch: pa.RecordBatch, column: str, schema: pa.Schema) -> pa.Table:
+    """The rows of all windows of a batch."""
+    rows = pa.RecordBatch.from_struct_array(batch.column(column).flatten())
+    return pa.Table.from_batches([rows]).cast(schema)
+
+
+def _ends(batch: pa.RecordBatch) -> pa.Array:
+    """Minutes in which there are samples."""
+    sampled = batch.filter(pc.greater(pc.list_value_length(batch.column("samples")), 0))
+    return sampled.column("window_end").unique()

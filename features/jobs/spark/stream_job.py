@@ -1,0 +1,173 @@
+"""The streaming job: usage as it lands, or straight from Kafka, to finished node windows in the lake. An edge.
+
+Whole node-windows are collected by Spark and handed to the kernel in foreachBatch, so stream and batch share one
+arithmetic. Spark's watermark is wider than the rule for late samples and never decides: a sample counts when it
+arrived within the limit after its time, whatever the watermark says.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from features.contention.node_state import Facts
+from features.jobs.spark.decoding import decoded
+from features.jobs.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
+from ingest.kafka_io.connection import Brokers, for_spark
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats
+from ingest.schema.tables import SAMPLES, USAGE, Table
+from ingest.schema.topics import NODE_STATE
+
+JOB = "follow"
+WATERMARK = "14 minutes"
+"""Lateness limit, plus clocks up to five minutes ahead, plus minutes that samples are kept for, plus partitions read
+unevenly."""
+AHEAD = "5 minutes"
+"""What a producer dates later than that is left out: it would carry the watermark past everything else."""
+LIVE_WATERMARK = "7 minutes"
+LIVE_AHEAD = "1 minute"
+"""Refreshers need the last minutes only, and no clock that runs ahead may take them away."""
+MAX_FILES = 200
+MAX_MESSAGES = 200_000
+"""In one micro-batch: back-pressure after a standstill."""
+
+Progress = Callable[[int, int], None]
+"""Called with a batch's number and its rows when it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """How to follow.
+
+    Args:
+        checkpoint: folder in which Spark remembers what it has read.
+        every: interval between micro-batches, such as "5 seconds"; None reads what is there and ends.
+    """
+
+    checkpoint: Path
+    every: str | None = "5 seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What is followed: streams of rows of usage and of samples."""
+
+    usage: DataFrame
+    samples: DataFrame
+
+
+def landed(spark: SparkSession, lake: Lake) -> Streams:
+    """Rows as they land in the lake."""
+    return Streams(*(_landed(spark, lake, table) for table in (USAGE, SAMPLES)))
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker to read from.
+
+    Args:
+        bootstrap: host:port.
+        formats: of our own topics and of foreign ones.
+        foreign: topics that turn into samples, besides our own.
+        begin: where to begin each (topic, partition) when there is no checkpoint; None: with the oldest messages.
+    """
+
+    bootstrap: Brokers | str
+    formats: Formats
+    foreign: tuple[str, ...] = ()
+    begin: Mapping[tuple[str, int], int] | None = None
+
+
+def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
+    """Rows straight from topics, through the decoders that ingest uses."""
+    nodes = lake.read("nodes")
+    usage = _messages(spark, broker, (USAGE.name,))
+    samples = _messages(spark, broker, (SAMPLES.name, *broker.foreign))
+    return Streams(decoded(usage, USAGE, broker.formats, nodes), decoded(samples, SAMPLES, broker.formats, nodes))
+
+
+def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
+    stream = spark.readStream.schema(spark_schema(table.schema)).option("maxFilesPerTrigger", MAX_FILES)
+    return stream.parquet(str(lake.landed_folder(table.name))).select(*table.schema.names)
+
+
+def _messages(spark: SparkSession, broker: Broker, topics: Sequence[str]) -> DataFrame:
+    options = {**for_spark(broker.bootstrap), "subscribe": ",".join(topics)}
+    begin: dict[str, dict[str, int]] = {}
+    for (name, partition), offset in (broker.begin or {}).items():
+        if name in topics:
+            begin.setdefault(name, {})[str(partition)] = offset
+    options |= {
+        "startingOffsets": json.dumps(begin) if begin else "earliest",
+        "maxOffsetsPerTrigger": str(MAX_MESSAGES),
+    }
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> StreamingQuery:
+    """Start writing node state of finished windows to the lake.
+
+    Args:
+        streams: what is followed.
+        lake: where facts are read and node state goes, exactly once for each batch.
+        how: see Follow.
+        progress: told of each batch written.
+
+    Returns:
+        The running query; await or stop it.
+    """
+
+    def write(windows: DataFrame, batch: int) -> None:
+        facts = Facts(lake.read("nodes"), lake.read("placements"))
+        target = lake.batch_path("node_state", JOB, batch)
+        windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
+        progress(batch, lake.batch_rows("node_state", JOB, batch))
+
+    return _start(streams, _Mode("append", WATERMARK), how, write)
+
+
+def tell(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str) -> StreamingQuery:
+    """Start telling refreshers of every minute on topic node_state, again and again while it grows.
+
+    Args:
+        streams: what is followed.
+        lake: where facts are read.
+        how: see Follow.
+        bootstrap: broker to tell.
+
+    Returns:
+        The running query; await or stop it. A minute may be told twice after a crash; the last word counts.
+    """
+
+    def send(windows: DataFrame, _batch: int) -> None:
+        facts = Facts(lake.read("nodes"), lake.read("placements"))
+        target = {**for_spark(bootstrap), "topic": NODE_STATE.name}
+        windows.transform(with_messages, facts).write.format("kafka").options(**target).save()
+
+    sane = Streams(
+        *(rows.where(f"ts <= arrived_at + interval {LIVE_AHEAD}") for rows in (streams.usage, streams.samples))
+    )
+    return _start(sane, _Mode("update", LIVE_WATERMARK), how, send)
+
+
+class _Mode(NamedTuple):
+    """How Spark puts windows out, and how long it waits for late rows."""
+
+    output: str
+    watermark: str
+
+
+def _start(streams: Streams, mode: _Mode, how: Follow, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    dated = (
+        rows.where(f"arrived_at <= current_timestamp() + interval {AHEAD}") for rows in (streams.usage, streams.samples)
+    )
+    windows = node_minutes(*dated).withWatermark("window_end", mode.watermark).transform(node_windows)
+    writer = windows.writeStream.outputMode(mode.output).foreachBatch(write)
+    kept = writer.option("checkpointLocation", str(how.checkpoint))
+    timed = kept.trigger(processingTime=how.every) if how.every else kept.trigger(availableNow=True)
+    return timed.start()

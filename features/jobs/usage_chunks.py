@@ -1,0 +1,69 @@
+"""Usage chunk by chunk, as landed and made of samples: what the job in one process computes from. An edge."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from features.columnar.windows import LABEL_US, in_time
+from features.contention.node_state import Facts
+from features.contention.usage_rates import LOOK_BACK_US, count_within, rates
+from features.jobs.job_plan import Stretch
+from ingest.lake.row_filter import within
+from ingest.lake.tables import Lake
+
+CHUNK_ROWS = 250_000
+"""Samples computed at once: small enough to stay in the processor's caches, large enough not to notice the seams."""
+BLOCK_ROWS = 1_000_000
+"""Samples read at once: files hold up to an hour, and are not to be read again for every chunk."""
+KINDS = ("usage", "samples")
+Range = tuple[datetime, datetime]
+"""Half-open."""
+
+
+class Chunk(NamedTuple):
+    """Usage of a while, as landed and made of samples, duplicates and late rows still in; and what was counted."""
+
+    usage: pa.Table
+    node_usage: pa.Table
+    late: int
+    impossible: int
+
+
+def usage_chunks(lake: Lake, stretch: Stretch, facts: Facts, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+    """A stretch in chunks of about so many rows, whole label windows each, in the order of time."""
+    first, last = stretch.samples()
+    there = sum(lake.count(table, first, last) for table in KINDS)
+    for start, end in ranges(max(rows, BLOCK_ROWS), there, first, last):
+        block = _block(lake, facts, start, end)
+        counted = block
+        for part in ranges(rows, block.usage.num_rows, start, end):
+            yield counted._replace(usage=block.usage.filter(within("ts", *part)))
+            counted = Chunk(block.usage, block.node_usage.slice(0, 0), late=0, impossible=0)
+
+
+def _block(lake: Lake, facts: Facts, start: datetime, end: datetime) -> Chunk:
+    """All that happened in a range."""
+    look_back = timedelta(microseconds=LOOK_BACK_US)
+    usage, samples = lake.rows("usage", start, end), lake.rows("samples", start - look_back, end)
+    rated, inside = rates(samples, facts), within("ts", start, end)
+    return Chunk(
+        usage=pa.concat_tables([usage, rated.usage.filter(inside)]),
+        node_usage=rated.node_usage.filter(inside),
+        late=_late(usage) + _late(samples.filter(inside)),
+        impossible=count_within(rated, start, end),
+    )
+
+
+def _late(rows: pa.Table) -> int:
+    return int(rows.num_rows - in_time(rows).num_rows)
+
+
+def ranges(rows: int, there: int, first: datetime, last: datetime) -> Iterator[Range]:
+    """Parts of a range, whole label windows each, of about so many of the rows that are there."""
+    window = timedelta(microseconds=LABEL_US)
+    step = window * max(1, round((last - first) / window * rows / max(there, 1)))
+    while first < last:
+        yield first, min(first + step, last)
+        first += step

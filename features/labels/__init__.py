@@ -1,0 +1,1 @@
+"""Labels: slowdown against the app's own baseline. Kernels."""

@@ -1,0 +1,206 @@
+"""Labels: how much slower than its own normal each container ran, in five-minute windows. Kernel.
+
+The signal is chosen per app and platform: CPI where it tracks the app's latency, else latency at matched load, else
+CPU time per request, else the app is not modelled. Where no load is told, own use stands for it
+(features.labels.load_proxy); what replicas share at one time is no interference (features.labels.replica_contrast).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from features.columnar.arrow_columns import Floats, Ints, floats, micros, table
+from features.columnar.group_means import group_codes, group_means, group_starts
+from features.columnar.windows import LABEL_US, window_end
+from features.labels.app_version import specs
+from features.labels.baseline import calm_rows, fit_curve, normal_at
+from features.labels.interference_adjust import harm
+from features.labels.load_proxy import fit_use, normal_by_use
+from features.labels.replica_contrast import shared_drift, use_at_rest
+from features.schema.catalog import PRESSURES
+from features.schema.tables import LABELS
+from ingest.schema.tables import TIMESTAMP
+
+SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
+USE = "cpu_cores"
+IDENTITY = ("cluster", "node", "container", "app", "team", "qos", "platform")
+MEANS = (*SIGNALS.values(), "qps", USE, "cpu_throttled_frac", *PRESSURES)
+WINDOW_COLUMNS = (*IDENTITY, "window_end", "arrived_at", "samples", *MEANS)
+"""Of node state, that windows are made of."""
+PER_REQUEST = "cpu_time"
+"""The kind that needs no load: it is of one request already."""
+Flags = NDArray[np.bool_]
+NO_SIGNAL = "none"
+"""Kind of an app that no signal stands for."""
+CPI_GATE = 0.6
+MIN_GATE_ROWS = 20
+MIN_SHARE = 0.5
+PASSES = 3
+"""How often the normal and the harm are fitted in turn; further passes move labels by thousandths."""
+MOST_LOG = 7.0
+"""A signal a thousand times its normal, or less than a thousandth, is an error of measurement."""
+MAX_THROTTLED = 0.02
+"""Windows throttled longer than this by the container's own limit say nothing about its neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under what the n windows of one app were measured.
+
+    Args:
+        load: (n,) offered load, 1/s; NaN where not known.
+        use: (n,) CPU of the container itself, cores; NaN where not known, or where the signal does not depend on it.
+        time_us: (n,) ends of the windows, microseconds: those of one time are replicas.
+        pressure: (n, p) pressures, to tell the calm rows and what is left to take off them.
+    """
+
+    load: Floats
+    use: Floats
+    time_us: Ints
+    pressure: Floats
+
+    def of(self, rows: Flags) -> "Conditions":
+        """Those of some windows."""
+        return Conditions(self.load[rows], self.use[rows], self.time_us[rows], self.pressure[rows])
+
+
+def label_windows(state: pa.Table) -> pa.Table:
+    """Means of signals and pressures over five minutes.
+
+    Args:
+        state: rows of `node_state`, any order.
+
+    Returns:
+        One row per cluster, node, container and five-minute window: identity, `window_start`, `window_end`,
+        `arrived_at`, `weight` (samples), and means of signals and pressures weighted by samples; missing left out.
+
+    Source: ours; five minutes even out noise that a minute would show as interference.
+    """
+    ends = window_end(micros(state["window_end"]), LABEL_US)
+    keyed = state.append_column("label_end", pa.array(ends, TIMESTAMP))
+    keys = ["cluster", "node", "container", "label_end"]
+    rows = keyed.sort_by([(c, "ascending") for c in (*keys, "window_end")]).combine_chunks()
+    starts = group_starts(group_codes(rows, keys))
+    weight = floats(rows["samples"])
+    last = rows.take(pa.array(np.append(starts[1:], rows.num_rows) - 1))
+    columns = {c: last[c] for c in IDENTITY}
+    label_ends = micros(last["label_end"])
+    times = {
+        "window_start": pa.array(label_ends - LABEL_US, TIMESTAMP),
+        "window_end": pa.array(label_ends, TIMESTAMP),
+        "arrived_at": pa.array(np.maximum.reduceat(micros(rows["arrived_at"]), starts), TIMESTAMP),
+    }
+    means = {c: pa.array(group_means(floats(rows[c]), weight, starts), from_pandas=True) for c in MEANS}
+    return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
+
+
+def label_app(windows: pa.Table, warming: NDArray[np.bool_], version: Ints) -> pa.Table:
+    """Labels of one app on one platform.
+
+    Args:
+        windows: `label_windows` of that app and platform.
+        warming: (n,) windows that follow a start or deploy too closely: they count for nothing.
+        version: (n,) image version of each, see features.labels.app_version: each version has its own normal.
+
+    Returns:
+        Table `labels`, one row per window. `log_slowdown` is null, and the kind `none`, where the app has no usable
+        signal; null alone where the load lies outside what was seen in calm windows, or the own limit throttled, or
+        the container was warming up, or its version has too few windows.
+
+    Source: ours; the gate at a correlation of 0.6 follows CPI2 practice (Zhang et al., EuroSys 2013).
+    """
+    settled = windows.filter(pa.array(~warming))
+    parts = specs(version[~warming], micros(settled["window_end"]))
+    ratios = {
+        kind: _by_spec(floats(settled[column]), conditions(settled, kind), parts) for kind, column in SIGNALS.items()
+    }
+    kind = choose_signal(ratios)
+    throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
+    label = np.full(windows.num_rows, np.nan)
+    label[~warming] = np.where(throttled, np.nan, ratios.get(kind, np.nan))
+    columns: dict[str, object] = {c: windows[c] for c in windows.column_names}
+    columns |= {"kind": pa.array([kind] * windows.num_rows), "log_slowdown": label}
+    return table(columns, LABELS.schema)
+
+
+def pressure_of(rows: pa.Table) -> Floats:
+    """(n, pressures) pressure columns of a table."""
+    return np.column_stack([floats(rows[c]) for c in PRESSURES])
+
+
+def conditions(settled: pa.Table, kind: str) -> Conditions:
+    """Under what windows were measured, as far as the kind of signal depends on it."""
+    use = np.full(settled.num_rows, np.nan) if kind == PER_REQUEST else floats(settled[USE])
+    return Conditions(floats(settled["qps"]), use, micros(settled["window_end"]), pressure_of(settled))
+
+
+def log_ratio(signal: Floats, under: Conditions) -> Floats:
+    """Log of a signal over its normal at the same load, at the same time and without neighbours.
+
+    Args:
+        signal: (n,) values > 0; NaN where not measured.
+        under: load, use, time and pressures of the same rows.
+
+    Returns:
+        (n,) log ratios; NaN where the signal is missing, not positive or absurd, where the load lies outside the calm
+        windows' loads, and everywhere when there are too few calm windows.
+
+    Source: ours, docs/decisions/0006-profiles.md and 0025-contrast.md; matched load, so that busy hours are not taken
+    for interference, and what replicas share at one time is none either.
+    """
+    positive, calm = np.where(signal > 0, signal, np.nan), calm_rows(under.pressure)
+    excess, drift = np.ones(len(signal)), np.ones(len(signal))
+    ratio = positive / _normal(positive, under, calm)
+    for _ in range(PASSES):
+        excess = harm(ratio, under.pressure, excess)
+        rest = replace(under, use=use_at_rest(under.use, excess, under.time_us))
+        ratio = positive / _normal(positive / (excess * drift), rest, calm)
+        drift = np.exp(shared_drift(_log(ratio / excess), under.pressure, under.time_us))
+        ratio = positive / drift / _normal(positive / (excess * drift), rest, calm)
+    log = _log(ratio)
+    return np.where(np.abs(log) <= MOST_LOG, log, np.nan)
+
+
+def _log(ratio: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(ratio)
+
+
+def _by_spec(signal: Floats, under: Conditions, parts: list[tuple[Flags, Flags]]) -> Floats:
+    """(n,) `log_ratio` of each window against the normal of its spec; NaN where it is of none."""
+    found = np.full(len(signal), np.nan)
+    for told, fitted in parts:
+        ratio = np.full(len(signal), np.nan)
+        ratio[fitted] = log_ratio(signal[fitted], under.of(fitted))
+        found[told] = ratio[told]
+    return found
+
+
+def _normal(signal: Floats, under: Conditions, calm: Flags) -> Floats:
+    """(n,) what the signal reads at each load, or without any at each use, in calm rows; NaN with too few of them."""
+    curve = fit_curve(under.load[calm], signal[calm])
+    if curve is None:
+        return np.full(len(signal), np.nan)
+    if len(curve.load):
+        return normal_at(curve, under.load)
+    whole = float(curve.value[0])
+    return normal_by_use(fit_use(under.use[calm], signal[calm], whole), under.use, whole)
+
+
+def choose_signal(ratios: dict[str, Floats]) -> str:
+    """Which signal stands for the app's slowdown: cpi, latency, cpu_time or none."""
+    cpi, latency = ratios["cpi"], ratios["latency"]
+    both = np.isfinite(cpi) & np.isfinite(latency)
+    if both.sum() >= MIN_GATE_ROWS and _correlation(cpi[both], latency[both]) >= CPI_GATE:
+        return "cpi"
+    for kind in ("latency", "cpu_time"):
+        if len(ratios[kind]) and np.isfinite(ratios[kind]).mean() >= MIN_SHARE:
+            return kind
+    return NO_SIGNAL
+
+
+def _correlation(a: Floats, b: Floats) -> float:
+    spread = a.std() * b.std()
+    return float(((a - a.mean()) * (b - b.mean())).mean() / spread) if spread > 0 else 0.0

@@ -1,0 +1,1 @@
+"""Usage metering: what each container reserves and uses by the hour. Kernels."""

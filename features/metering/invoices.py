@@ -1,0 +1,206 @@
+"""Bills: what pools cost as somebody outside billed it, from CSV to whole micro-units by the hour. Kernel.
+
+Costs are decimal numbers and stay exact. What is finer than a micro-unit is carried from row to row of a pool, so that
+its total is right to the last one.
+"""
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from io import StringIO
+
+import pyarrow as pa
+
+from features.schema.errors import BadBill
+from features.schema.tables import BILLS
+from ingest.schema.currencies import CURRENCIES, MEANT
+
+MICROS = 1_000_000
+HOUR = timedelta(hours=1)
+MOST_ROWS = 5_000_000
+"""Rows by the hour of one bill: a year of 500 pools."""
+LONGEST = timedelta(days=3653)
+"""Of one row: what is reserved for longer is not sold."""
+MOST_COST = Decimal(10**12)
+MOST_TOTAL = 9 * Decimal(10**12)
+"""Of all rows without their signs: 64 bits hold as many micro-units."""
+TAGS = "Tags"
+POOL_TAG = "x_pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How a form of bill calls what is read of it.
+
+    Args:
+        pool: column of the pool; where it is empty, key POOL_TAG of column Tags tells it.
+        start: first hour, ISO 8601.
+        end: first hour that is not in it any more.
+        cost: decimal number, in units of the currency; negative is a credit.
+        currency: ISO 4217.
+    """
+
+    pool: str
+    start: str
+    end: str
+    cost: str
+    currency: str
+
+
+PLAIN = Columns("pool", "start", "end", "cost", "currency")
+FOCUS = Columns("ResourceName", "ChargePeriodStart", "ChargePeriodEnd", "BilledCost", "BillingCurrency")
+"""FOCUS 1.x, cost and usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One row of a bill."""
+
+    line: int
+    pool: str
+    start: datetime
+    hours: int
+    cost: Decimal
+    currency: str
+
+
+def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Table:
+    """A bill by the hour.
+
+    Args:
+        content: CSV with a header.
+        name: of the bill.
+        cluster: whose pools it names.
+        columns: what they are called in it; others are passed over.
+
+    Returns:
+        Rows of table `bills`. A row of the bill is spread over its hours evenly, by largest remainder, the first hours
+        first; all of a pool are its cost to the micro-unit.
+
+    Raises:
+        BadBill: with the line, the column and what to do.
+
+    Source: ours, docs/decisions/0049-billing.md.
+    """
+    items = list(_items(content, name, columns))
+    if not items:
+        raise BadBill(name, 1, columns.cost, "there are no rows below the header: export the bill again")
+    if (spent := sum((abs(item.cost) for item in items), Decimal())) > MOST_TOTAL:
+        raise BadBill(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MOST_TOTAL:,}): cut it up")
+    total = sum(item.hours for item in items)
+    if total > MOST_ROWS:
+        raise BadBill(name, 1, columns.start, f"it is {total:,} hours of pools (limit {MOST_ROWS:,}): cut it up")
+    found: dict[str, list[object]] = {field: [] for field in BILLS.schema.names}
+    for item, micros in _whole(items):
+        for number, amount in enumerate(_evenly(micros, item.hours)):
+            hour = item.start + number * HOUR
+            row = (hour, item.pool, f"{item.line}/{hour:%Y-%m-%dT%H}", amount, item.currency)
+            for field, value in zip(("hour", "pool", "item", "cost_micros", "currency"), row, strict=True):
+                found[field].append(value)
+    found["cluster"], found["bill"] = [cluster] * total, [name] * total
+    return pa.table(found, schema=BILLS.schema).sort_by([(key, "ascending") for key in ("hour", *BILLS.key)])
+
+
+def _items(content: str, name: str, columns: Columns) -> Iterator[_Item]:
+    reader = csv.DictReader(StringIO(content.removeprefix("\ufeff"), newline=""))
+    told = _head(reader, name)
+    needed = [columns.start, columns.end, columns.cost, columns.currency]
+    needed += [] if TAGS in told else [columns.pool]
+    for column in needed:
+        if column not in told:
+            raise BadBill(name, 1, column, f"the header does not have it, only {', '.join(told)[:200] or 'nothing'}")
+        if told.count(column) > 1:
+            raise BadBill(name, 1, column, "the header has it twice: leave one")
+    for row in _rows(reader, name):
+        if None in row:
+            raise BadBill(name, reader.line_num, told[-1], "there are more cells than the header has: quote commas")
+        yield _item(row, reader.line_num, name, columns)
+
+
+def _head(reader: "csv.DictReader[str]", name: str) -> Sequence[str]:
+    try:
+        return reader.fieldnames or ()
+    except csv.Error as error:
+        raise BadBill(name, 1, "header", f"it is no CSV ({error}): export the bill again") from error
+
+
+def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[dict[str, str | None]]:
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise BadBill(name, reader.line_num + 1, "any", f"it is no CSV ({error}): export the bill again") from error
+        if row is None:
+            return
+        yield dict(row)
+
+
+def _item(row: Mapping[str, str | None], line: int, name: str, columns: Columns) -> _Item:
+    start, end = (_hour(row, line, name, column) for column in (columns.start, columns.end))
+    if end <= start:
+        raise BadBill(name, line, columns.end, "it is not after the start: give the first hour that is not billed")
+    if end - start > LONGEST:
+        raise BadBill(name, line, columns.end, f"it is {(end - start).days:,} days after the start: look at the years")
+    currency = (row[columns.currency] or "").strip()
+    if currency not in CURRENCIES:
+        instead = MEANT.get(currency.upper(), "three capital letters such as USD, EUR or CNY")
+        raise BadBill(name, line, columns.currency, f"{currency[:20]!r} is no currency of ISO 4217: write {instead}")
+    pool = (row.get(columns.pool) or "").strip() or _tagged(row.get(TAGS))
+    if not pool:
+        raise BadBill(name, line, columns.pool, f"it is empty, and {TAGS} has no {POOL_TAG}: name the pool, class@site")
+    return _Item(line, pool, start, (end - start) // HOUR, _cost(row, line, name, columns.cost), currency)
+
+
+def _hour(row: Mapping[str, str | None], line: int, name: str, column: str) -> datetime:
+    text = (row[column] or "").strip()
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise BadBill(name, line, column, f"{text[:40]!r} is no time: write 2026-11-01T00:00:00Z") from error
+    if moment.minute or moment.second or moment.microsecond:
+        raise BadBill(name, line, column, f"{text[:40]} is within an hour: bill whole hours, UTC")
+    return moment
+
+
+def _cost(row: Mapping[str, str | None], line: int, name: str, column: str) -> Decimal:
+    text = (row[column] or "").strip()
+    try:
+        cost = Decimal(text)
+    except InvalidOperation as error:
+        raise BadBill(name, line, column, f"{text[:40]!r} is no decimal number: write 1234.56") from error
+    if not cost.is_finite() or cost.copy_abs() > MOST_COST:  # abs() would overflow
+        raise BadBill(name, line, column, f"{text[:40]} is beyond {MOST_COST:,}: look at its unit")
+    return cost
+
+
+def _tagged(tags: str | None) -> str:
+    try:
+        told = json.loads(tags or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    pool = told.get(POOL_TAG) if isinstance(told, dict) else None
+    return pool.strip() if isinstance(pool, str) else ""
+
+
+def _whole(items: list[_Item]) -> Iterator[tuple[_Item, int]]:
+    """Micro-units of each row: what its pool's total rises by, so that fractions are carried and none is lost."""
+    exact: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    told: dict[tuple[str, str], int] = defaultdict(int)
+    for item in items:
+        key = item.pool, item.currency
+        exact[key] += item.cost * MICROS
+        micros = int(exact[key].to_integral_value(ROUND_HALF_EVEN)) - told[key]
+        told[key] += micros
+        yield item, micros
+
+
+def _evenly(micros: int, hours: int) -> list[int]:
+    """An amount in equal parts, what cannot be parted in the first ones."""
+    each, more = divmod(abs(micros), hours)
+    sign = -1 if micros < 0 else 1
+    return [sign * (each + (number < more)) for number in range(hours)]

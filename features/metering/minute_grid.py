@@ -1,0 +1,172 @@
+"""Minutes: when each container was on each node, and what it requested and used meanwhile. Kernel."""
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.columnar.arrow_columns import Floats, Ints, floats, micros
+from features.columnar.asof_join import key_codes, newest_known
+from features.columnar.composite_keys import rising
+from features.columnar.windows import SECOND_US, WINDOW_US
+from features.metering.units import HOUR_US, IDENTITY, KEYS, MINUTES, Hours, Resource
+
+Bools = NDArray[np.bool_]
+
+
+class Grid:
+    """Minutes of containers on nodes: a row of 60 for each container, node and hour in which it may have been there.
+
+    Args:
+        usage: rows that overlap the hours, each once.
+        events: placements, container by container in their order.
+        hours: which.
+        where: nodes.
+    """
+
+    def __init__(self, usage: pa.Table, events: pa.Table, hours: Hours, where: pa.Table) -> None:
+        self.hours = hours
+        own, self._pod = key_codes(usage, events, KEYS)
+        order = rising(own, micros(usage["ts"]))
+        self._own, self.usage, self.events = own[order], usage.take(pa.array(order)), events
+        self._who, self._whose = key_codes(self.usage, events, ["cluster", "container"])
+        self._cover()
+        self._place(where)
+        pods = max(self._own.max(initial=-1), self._pod.max(initial=-1)) + 1
+        flags = np.zeros(pods * hours.count, np.bool_)
+        self._used = self._own[self._row] * hours.count + self._minute // MINUTES
+        self._held = self._pod[self._event] * hours.count + self._event_minute // MINUTES
+        flags[self._used] = flags[self._held] = True
+        self._entity = np.cumsum(flags) - 1
+        self.entities: Ints = np.flatnonzero(flags)
+
+    def _cover(self) -> None:
+        """Minutes that each usage row overlaps, and by how much."""
+        start = self.hours.start_us
+        ts = micros(self.usage["ts"]) - start
+        first = np.maximum(ts - interval_us(self.usage), 0)
+        last = np.minimum(ts, self.hours.end_us - start)
+        count = np.maximum((last - 1) // WINDOW_US - first // WINDOW_US + 1, 0)
+        self._row, step = _steps(count)
+        self._minute: Ints = first[self._row] // WINDOW_US + step
+        begin = self._minute * WINDOW_US
+        low, high = np.maximum(first[self._row], begin), np.minimum(last[self._row], begin + WINDOW_US)
+        self._overlap: Floats = (high - low).astype(np.float64)
+
+    def _place(self, where: pa.Table) -> None:
+        """Minutes at whose end each event was its container's newest, where it says that it is on one of the nodes."""
+        minute = (micros(self.events["ts"]) - self.hours.start_us) // WINDOW_US
+        since = np.clip(minute, 0, self.hours.minutes)
+        same = np.append(np.diff(self._whose) == 0, [False]) if len(since) else np.zeros(0, np.bool_)
+        until = np.where(same, np.append(since[1:], [0])[: len(since)], self.hours.minutes)
+        alive = np.asarray(pc.not_equal(self.events["event"], "delete").to_numpy(), np.bool_)
+        node, wanted = key_codes(self.events, where, ["cluster", "node"])
+        counts = np.where(alive & np.isin(node, wanted), until - since, 0)
+        self._event, step = _steps(counts)
+        self._event_minute: Ints = since[self._event] + step
+        containers = max(self._who.max(initial=-1), self._whose.max(initial=-1)) + 1
+        self._first: Ints = np.full(containers, self.hours.minutes)
+        np.minimum.at(self._first, self._whose, since)
+
+    @cached_property
+    def _used_cell(self) -> Ints:
+        cells: Ints = self._entity[self._used] * MINUTES + self._minute % MINUTES
+        return cells
+
+    @cached_property
+    def _held_cell(self) -> Ints:
+        cells: Ints = self._entity[self._held] * MINUTES + self._event_minute % MINUTES
+        return cells
+
+    @cached_property
+    def _last_row(self) -> Ints:
+        """(e,) the last usage row of each container's hour; -1 where there is none."""
+        last = np.full(len(self.entities), -1)
+        last[self._entity[self._used]] = self._row  # of equal places the last one stays
+        return last
+
+    @cached_property
+    def _last_event(self) -> Ints:
+        """(e,) an event of each container's hour; -1 where there is none."""
+        last = np.full(len(self.entities), -1)
+        last[self._entity[self._held]] = self._event
+        return last
+
+    @cached_property
+    def container(self) -> Ints:
+        """(e,) code of the container, whatever the node."""
+        if not self.usage.num_rows or not self.events.num_rows:
+            return self._who[self._last_row] if self.usage.num_rows else self._whose[self._last_event]
+        return np.where(self._last_row >= 0, self._who[self._last_row], self._whose[self._last_event])
+
+    @cached_property
+    def hour(self) -> Ints:
+        """(e,) which hour, from 0."""
+        return self.entities % max(self.hours.count, 1)
+
+    @cached_property
+    def there(self) -> Bools:
+        """(e, 60) minutes in which it was there."""
+        cells = len(self.entities) * MINUTES
+        touched, there = np.zeros((2, cells), np.bool_)
+        touched[self._used_cell] = there[self._used_cell] = there[self._held_cell] = True
+        rows = touched.reshape(-1, MINUTES)
+        since = np.maximum.accumulate(rows, axis=1)
+        until = np.maximum.accumulate(rows[:, ::-1], axis=1)[:, ::-1]
+        minute = self.hour[:, None] * MINUTES + np.arange(MINUTES)
+        untold = minute < self._first[self.container][:, None]
+        found: Bools = there.reshape(-1, MINUTES) | (since & until & untold)
+        return found
+
+    def use(self, resource: Resource) -> Floats:
+        """(e, 60) mean use of a resource, its units; NaN where it was not measured."""
+        cells = len(self.entities) * MINUTES
+        if any(self.usage[name].null_count == self.usage.num_rows for name in resource.usage):
+            return np.full((len(self.entities), MINUTES), np.nan)
+        value = (np.sum([floats(self.usage[name]) for name in resource.usage], axis=0) * resource.scale)[self._row]
+        known = np.isfinite(value)
+        total = np.bincount(self._used_cell[known], value[known] * self._overlap[known], cells)
+        support = np.bincount(self._used_cell[known], self._overlap[known], cells)
+        mean: Floats = np.divide(total, support, out=np.full(cells, np.nan), where=support > 0)
+        return mean.reshape(-1, MINUTES)
+
+    def request(self, resource: Resource) -> Floats:
+        """(e, 60) request, units; NaN where nobody told."""
+        found = np.full(len(self.entities) * MINUTES, np.nan)
+        if resource.request is not None and len(self._event):
+            found[self._held_cell] = (floats(self.events[resource.request]) * resource.scale)[self._event]
+        return found.reshape(-1, MINUTES)
+
+    def identity(self) -> dict[str, pa.Array]:
+        """App, team and class of each container's hour: as usage told last, else placements until the hour's end."""
+        told = self.usage.select(IDENTITY).take(_taken(self._last_row))
+        alive = np.flatnonzero(np.asarray(pc.not_equal(self.events["event"], "delete").to_numpy(), np.bool_))
+        ends = self.hours.start_us + (self.hour + 1) * HOUR_US - 1
+        ts = micros(self.events["ts"])[alive]
+        found = np.append(alive, -1)[newest_known(self.container, ends, self._whose[alive], ts)]
+        placed = self.events.select(IDENTITY).take(_taken(found))
+        return {name: pc.coalesce(told[name], placed[name]) for name in IDENTITY}
+
+    def names(self) -> dict[str, pa.Array]:
+        """Cluster, node and container of each row."""
+        seen = self.usage.select(KEYS).take(_taken(self._last_row))
+        held = self.events.select(KEYS).take(_taken(self._last_event))
+        return {name: pc.coalesce(seen[name], held[name]) for name in KEYS}
+
+
+def _steps(counts: Ints) -> tuple[Ints, Ints]:
+    """Each row as often as its count says, and 0, 1, 2, ... within each."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    step = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, step
+
+
+def _taken(rows: Ints) -> pa.Array:
+    return pa.array(rows, mask=rows < 0)
+
+
+def interval_us(usage: pa.Table) -> Ints:
+    """(n,) length of the interval that each row describes, microseconds."""
+    return np.rint(floats(usage["interval_s"]) * SECOND_US).astype(np.int64)

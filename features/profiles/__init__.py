@@ -1,0 +1,1 @@
+"""App profiles: usage, sensitivity, priors for new apps. Kernels."""

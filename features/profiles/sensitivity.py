@@ -1,0 +1,108 @@
+"""Sensitivity: how an app suffers from each resource, on each platform and on all together. Kernel."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from features.columnar.arrow_columns import Floats, Ints, floats, micros
+from features.columnar.nonneg_ridge import non_negative_ridge
+from features.labels.app_version import UNKNOWN
+from features.labels.interference_adjust import MIN_HARM_ROWS, bent
+from features.labels.slowdown import label_app, label_windows, pressure_of
+from features.schema.catalog import NAMES
+
+TYPICAL = 0.5
+"""Pressure at which harm is read off, a share of the node: a sensitivity is the harm there over it."""
+MIN_WINDOWS = MIN_HARM_ROWS
+"""Label windows behind a sensitivity; fewer leave it unknown, and the harm in their normal too."""
+RIDGE = 0.005
+"""Penalty, of a column's mean square."""
+DOUBT = 2.0
+"""How many windows' worth of evidence speak for no sensitivity at all, so that few windows claim little."""
+BORROWED = 250.0
+"""Windows of a platform by which its own word counts as much as that of all platforms."""
+
+
+def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> list[Floats]:
+    """How an app suffers from each resource on each platform, as could be told at each time.
+
+    Args:
+        states: rows of `node_state` of one app, one table a platform, any order.
+        as_of_us: (t,) times, rising.
+
+    Returns:
+        (t, resources) for each platform, as `sensitivities` of the label windows that had ended and arrived by each
+        time. The app's normal is fitted anew for each time: labels of the whole stretch would let the future into the
+        past.
+
+    Source: ours, docs/decisions/0006-profiles.md.
+    """
+    told = [_Told(state) for state in states]
+    found = [sensitivities([platform.by(int(time)) for platform in told]) for time in as_of_us]
+    whole = np.array(found).reshape(len(as_of_us), len(states), len(NAMES))
+    return list(whole.transpose(1, 0, 2))
+
+
+def sensitivities(labels: Sequence[pa.Table]) -> Floats:
+    """How an app suffers from each resource on each of its platforms.
+
+    Args:
+        labels: rows of `labels`, one table a platform.
+
+    Returns:
+        (platforms, resources) slowdown - 1 at half a node's pressure per share of the node, >= 0: a mean of what the
+        platform alone says and what all say, by the number of windows. NaN with fewer than MIN_WINDOWS labels, and for
+        a resource that nobody ever pressed on or whose pressure was never measured.
+
+    Source: ours, docs/decisions/0006-profiles.md; non-negative ridge regression of slowdown - 1 on bent pressures.
+    """
+    rows = [_measured(part) for part in labels]
+    shared = _harm_at_typical(np.vstack([x for x, _ in rows]), np.concatenate([y for _, y in rows]))
+    own = np.array([_harm_at_typical(x, y) for x, y in rows])
+    count = np.array([len(y) for _, y in rows])[:, None]
+    both = (count * own + BORROWED * shared) / (count + BORROWED)
+    found: Floats = np.where(np.isnan(own), shared, np.where(np.isnan(shared), own, both))
+    return found
+
+
+class _Told:
+    """Labels of one platform, made anew only when there are more of them."""
+
+    def __init__(self, state: pa.Table) -> None:
+        self._windows = label_windows(state)
+        self._since = np.maximum(micros(self._windows["arrived_at"]), micros(self._windows["window_end"]))
+        self._count, self._labels = 0, _labels(self._windows.slice(0, 0))
+
+    def by(self, time_us: int) -> pa.Table:
+        """Labels of the windows known by a time; none where they are too few."""
+        known = self._since <= time_us
+        count = int(np.count_nonzero(known))
+        if count >= MIN_WINDOWS and count != self._count:
+            self._count, self._labels = count, _labels(self._windows.filter(pa.array(known)))
+        return self._labels
+
+
+def _labels(windows: pa.Table) -> pa.Table:
+    count = windows.num_rows
+    return label_app(windows, np.zeros(count, np.bool_), np.full(count, UNKNOWN))
+
+
+def _measured(labels: pa.Table) -> tuple[Floats, Floats]:
+    """(n, resources) pressures and (n,) slowdown - 1 of the rows that have a label."""
+    y = np.expm1(floats(labels["log_slowdown"]))
+    known = np.isfinite(y)
+    return pressure_of(labels)[known, : len(NAMES)], y[known]
+
+
+def _harm_at_typical(x: Floats, y: Floats) -> Floats:
+    """(resources,) harm at the typical pressure over it; NaN where it cannot be told."""
+    found = np.full(len(NAMES), np.nan)
+    pressed = (x > 0).any(axis=0)
+    usable = np.isfinite(x[:, pressed]).all(axis=1)
+    count = np.count_nonzero(usable)
+    if count >= MIN_WINDOWS and pressed.any():
+        slopes = non_negative_ridge(bent(x[np.ix_(usable, pressed)]), y[usable], RIDGE + DOUBT / count)
+        at_typical = bent(np.full((1, np.count_nonzero(pressed)), TYPICAL))[0]
+        found[pressed] = (slopes * at_typical).reshape(-1, np.count_nonzero(pressed)).sum(axis=0) / TYPICAL
+    return found

@@ -1,0 +1,1 @@
+"""Feature tables, the feature catalogue and errors. Facts."""

@@ -1,0 +1,1 @@
+"""Training rows, as of each decision, and the same features online. Kernels."""
