@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.follow import TIERS, where_stretches_stand
-from models.manifest import ModelEntry
-from models.margins import margins_of
+from models.bundle.manifest import ModelEntry
+from models.bundle.margin_updates import TIERS, where_stretches_stand
+from models.bundle.margins import margins_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ class ServedMargins:
         profiled: (a + 1,) by app where it has a profile; the last is that of an app that is not known.
         cold: (a + 1,) by app where it has none.
         own: (a + 1,) whether the app has an own margin: its rows are predicted as those of an app learnt from.
-        tier: (2, a + 1) by app how much is known of it without and with a profile, see models.margins.
+        tier: (2, a + 1) by app how much is known of it without and with a profile, see models.bundle.margins.
         stretch: (p + 1, tiers) by platform and tier the factor of followed labels; the last platform is not known.
     """
 

@@ -8,12 +8,12 @@ import numpy as np
 from advisor.errors import UnusableBundle
 from features.schema.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
 from features.training.model_input import complete
-from models.bundle import load_bundle
-from models.drift_status import DriftStatus
-from models.load_aware import LoadAware
-from models.manifest import ModelEntry
-from models.predictor import Predictor, open_predictor
-from models.signing import ANYBODY, Trust
+from models.bundle.bundle import load_bundle
+from models.bundle.manifest import ModelEntry
+from models.bundle.signing import ANYBODY, Trust
+from models.drift.drift_status import DriftStatus
+from models.estimator.load_fallback import LoadAware
+from models.estimator.predictor import Predictor, open_predictor
 
 MODEL = "placement"
 

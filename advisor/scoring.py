@@ -14,9 +14,9 @@ from advisor.snapshot import Snapshot
 from features.contention.pressure import pressures
 from features.schema.catalog import NAMES, RAW_NAMES
 from features.training.model_input import complete
-from models.link import upper_ratio
-from models.load_aware import LoadAware
-from models.predictor import Prediction, Predictor
+from models.calibration.log_link import upper_ratio
+from models.estimator.load_fallback import LoadAware
+from models.estimator.predictor import Prediction, Predictor
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,7 +54,7 @@ class Scores:
 
     Args:
         mean: (n,) expected slowdown of the newcomer, ratio to its own normal.
-        choice: (n,) the same as nodes are compared by, see models.predictor.
+        choice: (n,) the same as nodes are compared by, see models.estimator.predictor.
         upper: (n,) bound it stays below nine times in ten.
         node_bound: (n,) bound that everybody on the node stays below nine times in ten.
         harm: what happens to the residents.

@@ -19,9 +19,9 @@ from advisor.newcomers import Newcomer
 from advisor.scoring import ModelScorer, Scores
 from advisor.served import ServedLog
 from advisor.snapshot import Snapshot, current_version, directory_name, load_current
-from models.drift_status import STATES, DriftStatus, status_of
+from models.drift.drift_status import STATES, DriftStatus, status_of
 from models.errors import ModelsError
-from models.registry import Registry
+from models.registry.registry import Registry
 
 log = structlog.get_logger()
 

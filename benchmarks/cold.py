@@ -14,10 +14,10 @@ from features.profiles.cold_start_prior import expected_of_new
 from features.schema.catalog import RAW_NAMES
 from features.training.model_input import complete
 from ingest.lake.tables import Lake
-from models.learn import Outcome, Question, Trainer, open_fitted
-from models.ranking import candidate_sets, regret_at_1
-from models.splits import Split
-from models.table import KIN, PROFILE
+from models.data.splits import Split
+from models.estimator.feature_matrix import KIN, PROFILE
+from models.metrics.ranking import candidate_sets, regret_at_1
+from models.training.trainer import Outcome, Question, Trainer, open_fitted
 
 Floats = NDArray[np.float64]
 FILLED, ANY = "training_mean", "any_team"

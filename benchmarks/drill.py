@@ -28,7 +28,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.laws import LAWS
 from ingest.simulator.simulate import Later, Plan, hidden_apps, simulate
-from models.registry import Registry, trained_name
+from models.registry.registry import Registry, trained_name
 
 FIRST, BAD, AGAIN = "first", "inverted", "again"
 ORDER = ("alarm", "widened", "fallen back", "retrained", "passed", "promoted")

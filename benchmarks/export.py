@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.runner import OURS, Benchmark, Result
-from models.attribution import path_attribution, tree_shap
-from models.base import BaseTerms
-from models.equality import awkward, on_thresholds
-from models.export import TREE_RAW, export_mean
-from models.paths import paths_of
-from models.runtime import Graph, load_graph
-from models.train import raw_score
-from models.trees import parse_forest
+from models.estimator.onnx_session import Graph, load_graph
+from models.evaluation.onnx_parity import awkward, on_thresholds
+from models.explain.shap import path_attribution, tree_shap
+from models.explain.tree_paths import paths_of
+from models.forms.pressure_base import BaseTerms
+from models.forms.tree_arrays import parse_forest
+from models.onnx_export.exporter import TREE_RAW, export_mean
+from models.training.fit import raw_score
 
 Floats = NDArray[np.float64]
 Answer = Callable[[Floats], object]

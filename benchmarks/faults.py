@@ -26,8 +26,8 @@ from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.serving import CLASSES, request_body
 from ingest.schema.atomic_file import replace_atomically
-from models.bundle import read_bundle, write_bundle
-from models.registry import Registry
+from models.bundle.bundle import read_bundle, write_bundle
+from models.registry.registry import Registry
 
 CLIENTS, OVERLOAD = 4, 40
 OFFERED = 500

@@ -34,7 +34,7 @@ from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import app_name
 from ingest.simulator.simulate import Plan, built_in
 from ingest.simulator.simulated_cluster import load_at
-from models.registry import Registry
+from models.registry.registry import Registry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,15 +23,15 @@ from benchmarks.interference_files import (
 )
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.pair_baselines import PAIR_BASELINES, Predict, Seen
+from benchmarks.pair_blend import fit_pair_blend
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.window_baselines import WINDOW_BASELINES, Regressor
-from models.calibrate import conformal_quantile
-from models.dataset import Dataset
-from models.learn import open_fitted
-from models.pair_blend import fit_pair_blend
-from models.pairs import Cells, PairConfig, describe
-from models.splits import Split, held_apart, leave_group_out, random_rows
-from models.train import TrainConfig, fit_placement
+from models.calibration.conformal import conformal_quantile
+from models.challengers.pair_model import Cells, PairConfig, describe
+from models.data.dataset import Dataset
+from models.data.splits import Split, held_apart, leave_group_out, random_rows
+from models.training.fit import TrainConfig, fit_placement
+from models.training.trainer import open_fitted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

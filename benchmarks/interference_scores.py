@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.runner import HIGH, LOW, OURS, Result
-from models.evaluate import Estimate, Resamples, error_of_log, error_of_ratio, resamples_of, spearman
-from models.ranking import CandidateSets, candidate_sets, regret_at_1
+from models.metrics.errors_and_ranks import Estimate, Resamples, error_of_log, error_of_ratio, resamples_of, spearman
+from models.metrics.ranking import CandidateSets, candidate_sets, regret_at_1
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -34,16 +34,16 @@ from ingest.pipeline.runner import ingest_files
 from ingest.schema.tables import TIMESTAMP
 from ingest.simulator.laws import LAWS
 from ingest.simulator.simulate import Plan
-from models.evaluate import resamples_of
-from models.learn import Outcome, Trainer, open_fitted
-from models.margins import Margins
-from models.prequential import adapted_metrics
-from models.questions import Depth, protocol, read_keys
-from models.ranking import candidate_sets, regret_at_1
-from models.scorecard import bound_metrics, selected_coverage
-from models.splits import Split
-from models.table import Rows, read_rows
-from models.train import TrainConfig
+from models.bundle.margins import Margins
+from models.data.splits import Split
+from models.estimator.feature_matrix import Rows, read_rows
+from models.evaluation.prequential import adapted_metrics
+from models.evaluation.protocols import Depth, protocol, read_keys
+from models.evaluation.scorecard import bound_metrics, selected_coverage
+from models.metrics.errors_and_ranks import resamples_of
+from models.metrics.ranking import candidate_sets, regret_at_1
+from models.training.fit import TrainConfig
+from models.training.trainer import Outcome, Trainer, open_fitted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

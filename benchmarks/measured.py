@@ -15,7 +15,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from models.evaluate import Estimate
+from models.metrics.errors_and_ranks import Estimate
 
 FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"
 

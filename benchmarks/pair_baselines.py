@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.pair_product import fit_product
-from models.pairs import Cells
+from benchmarks.pair_product import fit_product
+from models.challengers.pair_model import Cells
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

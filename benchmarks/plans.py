@@ -31,7 +31,7 @@ from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
 from cohabit.proposing import Sources, propose
 from ingest.simulator.law import HIDDEN
 from ingest.simulator.laws import LAWS
-from models.registry import Registry
+from models.registry.registry import Registry
 
 LOUD_PER_NODE, CALM_PER_NODE = 4, 1
 LEARNT_S = 5 * 3600.0

@@ -14,12 +14,12 @@ import numpy as np
 from benchmarks.interference import ROLES, described_of, entities_of, splits_of_pairs, standard_of
 from benchmarks.interference_files import PairTable, UnusableFile, read_pairs
 from benchmarks.pair_baselines import Seen
+from benchmarks.pair_blend import FOR_PRICES
 from benchmarks.pricing_methods import foretell
 from benchmarks.pricing_scores import Priced, nodes_of, scores, shapley_deviation
 from benchmarks.runner import Benchmark, Result
-from models.pair_blend import FOR_PRICES
-from models.pairs import PairConfig
-from models.splits import Split, random_rows
+from models.challengers.pair_model import PairConfig
+from models.data.splits import Split, random_rows
 
 FOLDS = 5
 REPEATS = 2

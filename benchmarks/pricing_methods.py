@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from benchmarks.interference import cell_errors
 from benchmarks.pair_baselines import PAIR_BASELINES, Seen
+from benchmarks.pair_blend import fit_pair_blend
 from benchmarks.runner import OURS
-from models.calibrate import conformal_quantile
-from models.pair_blend import fit_pair_blend
-from models.pairs import Cells, PairConfig
+from models.calibration.conformal import conformal_quantile
+from models.challengers.pair_model import Cells, PairConfig
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -39,7 +39,7 @@ def foretell(
 
     Args:
         seen: pairs to learn from, and numbers measured alone.
-        described: (e, q) from models.pairs.describe, for ours.
+        described: (e, q) from models.challengers.pair_model.describe, for ours.
         asked: (m,) pairs; their slowdowns are not looked at.
         config: how long ours samples, and which share of measurements all bounds must hold for.
         rng: of everything drawn.

@@ -11,7 +11,7 @@ from advisor.pricing.shapley import exact
 from advisor.pricing.transfers import alone_price, eligible, rebates
 from benchmarks.pricing_methods import UNADJUSTED, Foretold
 from benchmarks.runner import Result
-from models.pairs import Cells
+from models.challengers.pair_model import Cells
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

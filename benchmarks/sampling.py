@@ -16,12 +16,12 @@ from benchmarks.reading import peaks
 from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
 from features.training.stratified_sample import BETWEEN, PROPORTIONAL, chosen, draw_of, tally, weighted
 from ingest.simulator.simulate import Plan
-from models.learn import Outcome, Question, Trainer
-from models.questions import protocol, read_keys
-from models.scorecard import HIGH_SLOWDOWN
-from models.splits import Split
-from models.table import Rows, read_rows
-from models.train import TrainConfig
+from models.data.splits import Split
+from models.estimator.feature_matrix import Rows, read_rows
+from models.evaluation.protocols import protocol, read_keys
+from models.evaluation.scorecard import HIGH_SLOWDOWN
+from models.training.fit import TrainConfig
+from models.training.trainer import Outcome, Question, Trainer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

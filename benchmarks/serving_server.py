@@ -31,7 +31,7 @@ from cohabit.bounded_protocol import BoundedProtocol
 from cohabit.listening import free_socket
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import Asking, TableProcess
-from models.registry import Registry
+from models.registry.registry import Registry
 
 Answer = Callable[[bytes], Awaitable[bytes] | bytes]
 

@@ -13,15 +13,15 @@ from cohabit.learning import entry_of, files_of
 from features.contention.co_runner_effects import TOGETHER
 from features.schema.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
 from features.training.model_input import PROFILE_COLUMNS
-from models.bundle import write_bundle
-from models.hindsight import PLACEMENT
-from models.learn import fit, open_fitted
-from models.manifest import Manifest, ModelEntry
-from models.margins import margins_entry
-from models.placement import Placement
-from models.registry import Registry
-from models.table import Rows
-from models.train import TrainConfig
+from models.bundle.bundle import write_bundle
+from models.bundle.leakage_guard import PLACEMENT
+from models.bundle.manifest import Manifest, ModelEntry
+from models.bundle.margins import margins_entry
+from models.estimator.feature_matrix import Rows
+from models.estimator.fitted_model import Placement
+from models.registry.registry import Registry
+from models.training.fit import TrainConfig
+from models.training.trainer import fit, open_fitted
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from rich.progress import track
 
 from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
 from benchmarks.worth_site import HORIZON, STEP_S, Ground, Told, experiment
-from models.worth import Interval, Trial, worth
+from models.impact.ab_estimate import Interval, Trial, worth
 
 Floats = NDArray[np.float64]
 COVERED, MOST_BIAS = (0.85, 0.95), 0.02

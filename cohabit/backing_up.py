@@ -22,7 +22,7 @@ from advisor.store_dump import dump, load, refuse_filled
 from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
-from models.registry import LOCK
+from models.registry.registry import LOCK
 
 FORMAT = 1
 MANIFEST = "backup.json"

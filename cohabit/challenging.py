@@ -11,13 +11,13 @@ from cohabit.evaluation import Thoroughness
 from cohabit.evaluation_tables import Sheet, told
 from cohabit.learning import training_table
 from ingest.lake.tables import Lake
-from models.challenge import Contest, compared, winners
-from models.challengers import BOUNDS, WORDS
+from models.challengers.catalogue import BOUNDS, WORDS
+from models.challengers.comparison import Contest, compared, winners
 from models.errors import InconsistentDataset
-from models.evaluate import resamples_of
-from models.learn import OURS, Metrics, Trainer
-from models.questions import Asked, protocol, read_keys
-from models.table import Rows, read_rows
+from models.estimator.feature_matrix import Rows, read_rows
+from models.evaluation.protocols import Asked, protocol, read_keys
+from models.metrics.errors_and_ranks import resamples_of
+from models.training.trainer import OURS, Metrics, Trainer
 
 Progress = Callable[[str], None]
 ASKED = ("S1", "S2", "SC", "S6")

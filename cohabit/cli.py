@@ -440,7 +440,7 @@ def search(
     The error by which settings are chosen is too small for whoever is chosen. So outer folds of apps judge, and inside
     each the settings are chosen anew on inner folds of the other apps: all on one inner fold, the better third on all.
     The last line compares the default with choosing, on the same rows, with a paired 95 % interval over apps; only an
-    interval above zero says that the default loses. Nothing is changed: settings are in models/train.py and
+    interval above zero says that the default loses. Nothing is changed: settings are in models/training/fit.py and
     cohabit/learning.py. 13,000 rows take some ten minutes of one core with the values given here.
     """
     from cohabit.learn_commands import run_search

@@ -12,8 +12,8 @@ from features.schema.tables import TABLES
 from ingest.kafka_io.stream_files import topics_in
 from ingest.lake.tables import Lake
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
-from models.registry import Registry
-from models.signing import signer_of, trust_of
+from models.bundle.signing import signer_of, trust_of
+from models.registry.registry import Registry
 
 TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name, SAMPLES.name, NODE_USAGE.name)
 """What is landed, in this order where it matters."""

@@ -18,8 +18,8 @@ from ingest.decode.metrics.metric_mapping import read_mapping
 from ingest.kafka_io.connection import context_of
 from ingest.lake.layout import local_folder
 from ingest.schema.errors import IngestError
+from models.bundle.signing import signer_of
 from models.errors import ModelsError
-from models.signing import signer_of
 
 WAIT_S, MOST_PORT = 2.0, 65535
 IN_THE_CLEAR = "PLAINTEXT: whoever is on the way reads and changes records; brokers that can do better take SASL_SSL"

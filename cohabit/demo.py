@@ -145,9 +145,9 @@ def _features(demo: Demo) -> None:
 
 def _learn(demo: Demo) -> None:
     from cohabit.learning import DEFAULT_EFFORT, diagnosis_of, evaluate_rows, train_bundle, training_table
-    from models.equality import BATCHES, compare
-    from models.registry import Registry
-    from models.table import read_rows
+    from models.estimator.feature_matrix import read_rows
+    from models.evaluation.onnx_parity import BATCHES, compare
+    from models.registry.registry import Registry
 
     table = training_table(demo.lake())
     rows, measured = read_rows(table), diagnosis_of(demo.lake(), table)

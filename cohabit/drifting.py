@@ -14,17 +14,17 @@ from features.columnar.group_means import group_codes
 from features.schema.catalog import RAW, RAW_NAMES, catalogue_hash
 from ingest.lake.tables import Lake
 from ingest.schema.atomic_file import replace_atomically
-from models.bundle import Bundle, load_bundle
-from models.drift import Labels, Told, evidence, next_status, with_change
-from models.drift_status import DriftStatus, read_status, write_status
+from models.bundle.bundle import Bundle, load_bundle
+from models.bundle.leakage_guard import PLACEMENT
+from models.drift.detector import Labels, Told, evidence, next_status, with_change
+from models.drift.drift_status import DriftStatus, read_status, write_status
+from models.drift.feature_shift import REFERENCE, Reference, stability_index
 from models.errors import BundleCorrupt, NothingToWatch
-from models.hindsight import PLACEMENT
-from models.load_aware import LoadAware
-from models.predictor import medians_of
-from models.questions import read_keys
-from models.registry import Registry, trained_name
-from models.stability import REFERENCE, Reference, stability_index
-from models.table import read_rows
+from models.estimator.feature_matrix import read_rows
+from models.estimator.load_fallback import LoadAware
+from models.estimator.predictor import medians_of
+from models.evaluation.protocols import read_keys
+from models.registry.registry import Registry, trained_name
 
 SKEW = ".skew.json"
 """Of the registry: what the last `cohabit skew` found."""

@@ -16,15 +16,15 @@ from features.labels.slowdown import NO_SIGNAL
 from features.schema.catalog import PRESSURES
 from ingest.lake.tables import Lake
 from models.errors import InconsistentDataset
-from models.evaluate import error_of_log, resamples_of
-from models.learn import OURS, Metrics, Outcome, Trainer
-from models.noise import NoiseFloor, noise_floor, replicates
-from models.prequential import adapted_metrics
-from models.questions import Asked, Depth, Keys, protocol, read_keys
-from models.ranking import CandidateSets, candidate_sets
-from models.scorecard import scorecard
-from models.table import Rows, read_rows
-from models.train import TrainConfig
+from models.estimator.feature_matrix import Rows, read_rows
+from models.evaluation.prequential import adapted_metrics
+from models.evaluation.protocols import Asked, Depth, Keys, protocol, read_keys
+from models.evaluation.scorecard import scorecard
+from models.metrics.errors_and_ranks import error_of_log, resamples_of
+from models.metrics.noise_floor import NoiseFloor, noise_floor, replicates
+from models.metrics.ranking import CandidateSets, candidate_sets
+from models.training.fit import TrainConfig
+from models.training.trainer import OURS, Metrics, Outcome, Trainer
 
 Progress = Callable[[str], None]
 """Told which split of which question is being learnt."""
@@ -49,7 +49,7 @@ class Answer:
     Args:
         asked: the question.
         outcome: the judged rows; None where there is no answer.
-        metrics: see models.scorecard; empty where there is no answer.
+        metrics: see models.evaluation.scorecard; empty where there is no answer.
         sets: candidates among the judged rows.
         reason: why there is no answer.
     """
@@ -172,7 +172,7 @@ def floor_of(labels: pa.Table, contention: pa.Table) -> NoiseFloor | None:
         contention: the key of a window and load_of_peak.
 
     Returns:
-        See models.noise.
+        See models.metrics.noise_floor.
     """
     known = labels.filter(pc.is_valid(labels["log_slowdown"])).combine_chunks()
     if not known.num_rows:

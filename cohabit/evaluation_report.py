@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from cohabit.charts import Axis, Series, chart
 from cohabit.evaluation import Answer, Findings, Thoroughness
 from cohabit.evaluation_tables import Sheet, predictor_sheets, sentences, sheets
-from models.curves import Curve, curve, deciles_of
-from models.evaluate import Resamples, error_of_log, resamples_of
-from models.learn import OURS, Outcome
-from models.questions import HIGH_PRESSURE
-from models.scorecard import APP_COVERAGE, LEVEL, app_coverage, best_baseline
+from models.evaluation.protocols import HIGH_PRESSURE
+from models.evaluation.scorecard import APP_COVERAGE, LEVEL, app_coverage, best_baseline
+from models.metrics.curves import Curve, curve, deciles_of
+from models.metrics.errors_and_ranks import Resamples, error_of_log, resamples_of
+from models.training.trainer import OURS, Outcome
 
 Floats = NDArray[np.float64]
 SLOWDOWNS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from cohabit.command_line import FOLDS_DIFFER
 from cohabit.evaluation import Answer, Findings, leak_words, mae
-from models.evaluate import Estimate
-from models.learn import OURS
-from models.scorecard import APP_COVERAGE, HIGH_SLOWDOWN, best_baseline
+from models.evaluation.scorecard import APP_COVERAGE, HIGH_SLOWDOWN, best_baseline
+from models.metrics.errors_and_ranks import Estimate
+from models.training.trainer import OURS
 
 
 @dataclass(frozen=True, slots=True)

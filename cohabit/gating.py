@@ -18,18 +18,18 @@ from advisor.snapshot import Snapshot
 from advisor.table import score_columns
 from features.schema.catalog import catalogue_hash
 from ingest.lake.tables import Lake
-from models.as_served import AsServed, as_served
-from models.bundle import Bundle, fingerprint, load_bundle
+from models.bundle.bundle import Bundle, fingerprint, load_bundle
+from models.bundle.leakage_guard import PLACEMENT
+from models.bundle.manifest import Manifest
 from models.errors import GateRefused, NotJudged
-from models.gate import FEWEST_GROUPS, FEWEST_LABELS, Judged, check_all
-from models.hindsight import PLACEMENT
-from models.history import Event, note
-from models.manifest import Manifest
-from models.predictor import open_predictor
-from models.questions import read_keys
-from models.registry import Registry, trained_name
-from models.scorecard import best_baseline
-from models.verdict import Verdict
+from models.estimator.predictor import open_predictor
+from models.evaluation.promotion_gate import FEWEST_GROUPS, FEWEST_LABELS, Judged, check_all
+from models.evaluation.protocols import read_keys
+from models.evaluation.scorecard import best_baseline
+from models.evaluation.served_replay import AsServed, as_served
+from models.registry.gate_result import Verdict
+from models.registry.registry import Registry, trained_name
+from models.registry.registry_log import Event, note
 
 MOST_LABELS = 200_000
 """The newest labels are judged, so that a long absence costs no memory."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from cohabit.sampling import OnSpark
     from features.jobs.job_plan import Stretch
     from features.training.sample_reader import Sample
-    from models.learn import Metrics
-    from models.registry import Registry
+    from models.registry.registry import Registry
+    from models.training.trainer import Metrics
 
 TELL_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
@@ -269,8 +269,8 @@ def run_train(settings: Settings, asked: Training) -> None:
     """See `cohabit train`."""
     from cohabit.learning import DEFAULT_EFFORT, Birth, evaluate_rows, name_at, train_bundle
     from cohabit.sampling import diagnosis_of_sample
-    from models.registry import checked_name
-    from models.table import read_rows
+    from models.estimator.feature_matrix import read_rows
+    from models.registry.registry import checked_name
 
     opened, spark = open_lake(settings, asked.lake), asked.spark
     shelf, now = registry_of(settings, asked.registry), datetime.now(UTC)
@@ -338,8 +338,8 @@ def run_search(
     """See `cohabit search`."""
     from cohabit.learning import DEFAULT_EFFORT, training_table
     from cohabit.searching import candidate_sheet, verdict, write_found
-    from models.search import Effort, search
-    from models.table import read_rows
+    from models.estimator.feature_matrix import read_rows
+    from models.training.tuning import Effort, search
 
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)  # before minutes are spent

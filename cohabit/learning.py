@@ -16,23 +16,29 @@ from features.training.diagnosis_rows import STATE_COLUMNS
 from features.training.stratified_sample import Draw
 from ingest.lake.row_filter import FOREVER
 from ingest.lake.tables import Lake
-from models.bundle import write_bundle
-from models.card import CARD, model_card
-from models.diagnosis import DiagnosisRows, beside_placement, fit_diagnosis, judge_diagnosis, read_diagnosis
+from models.bundle.bundle import write_bundle
+from models.bundle.leakage_guard import DIAGNOSIS, PLACEMENT
+from models.bundle.manifest import EntryChoice, Manifest, ModelEntry, Provenance, Sampled
+from models.bundle.margins import margins_entry
+from models.bundle.tree_file import FAMILIAR_ROLE, ROLE, write_trees
+from models.drift.feature_shift import REFERENCE, reference_of
 from models.errors import InconsistentDataset
-from models.evaluate import Estimate
-from models.export import export_placement
-from models.hindsight import DIAGNOSIS, PLACEMENT
-from models.learn import Metrics, Trainer, fit, standard_questions
-from models.manifest import EntryChoice, Manifest, ModelEntry, Provenance, Sampled
-from models.margins import margins_entry
-from models.placement import Placement
-from models.predictor import FAMILIAR
-from models.registry import Registry
-from models.stability import REFERENCE, reference_of
-from models.table import Rows, read_rows
-from models.train import TrainConfig
-from models.tree_file import FAMILIAR_ROLE, ROLE, write_trees
+from models.estimator.feature_matrix import Rows, read_rows
+from models.estimator.fitted_model import Placement
+from models.estimator.predictor import FAMILIAR
+from models.metrics.errors_and_ranks import Estimate
+from models.onnx_export.exporter import export_placement
+from models.registry.model_card import CARD, model_card
+from models.registry.registry import Registry
+from models.training.diagnosis_model import (
+    DiagnosisRows,
+    beside_placement,
+    fit_diagnosis,
+    judge_diagnosis,
+    read_diagnosis,
+)
+from models.training.fit import TrainConfig
+from models.training.trainer import Metrics, Trainer, fit, standard_questions
 
 MODEL = PLACEMENT
 EXPLAINING = ("time_forward", "leave_app_out")

@@ -24,13 +24,13 @@ from features.training.rows import training_rows
 from ingest.lake.tables import Lake
 from ingest.schema.tables import TIMESTAMP
 from ingest.traces import measured
-from models.baselines import BASELINES
-from models.diagnosis import DiagnosisRows, fit_diagnosis, read_diagnosis
-from models.evaluate import evaluate, spearman
-from models.hindsight import DIAGNOSIS
-from models.learn import OURS, Metrics, fit, open_fitted
-from models.table import Rows, read_rows
-from models.train import TrainConfig
+from models.bundle.leakage_guard import DIAGNOSIS
+from models.estimator.feature_matrix import Rows, read_rows
+from models.metrics.baselines import BASELINES
+from models.metrics.errors_and_ranks import evaluate, spearman
+from models.training.diagnosis_model import DiagnosisRows, fit_diagnosis, read_diagnosis
+from models.training.fit import TrainConfig
+from models.training.trainer import OURS, Metrics, fit, open_fitted
 
 Floats = NDArray[np.float64]
 TEXT = csv.ConvertOptions(

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from advisor.snapshot import Snapshot
     from cohabit.gating import Hand
     from cohabit.settings import Settings
-    from models.drift_status import DriftStatus
-    from models.verdict import Verdict
+    from models.drift.drift_status import DriftStatus
+    from models.registry.gate_result import Verdict
 
 models_app = typer.Typer(no_args_is_help=True, help="Which models there are, which may become current, and back.")
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
@@ -50,8 +50,8 @@ def list_command(registry: RegistryOption = None) -> None:
     """Every bundle: until when it learnt, from how much, its verdict, which one is current, and how it became so."""
     from cohabit.command_parts import registry_of
     from models.errors import ModelsError
-    from models.history import events
-    from models.registry import trained_name
+    from models.registry.registry import trained_name
+    from models.registry.registry_log import events
 
     shelf = registry_of(settings(), registry)
     promoted = shelf.promoted()
@@ -165,7 +165,7 @@ def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it 
     Set COHABIT_SIGNING__KEY to the private one where `cohabit train` and `cohabit recalibrate` run, and
     COHABIT_SIGNING__TRUSTED to the public one where bundles are promoted and served.
     """
-    from models.signing import make_keys
+    from models.bundle.signing import make_keys
 
     private, public = make_keys(folder)
     console.print(f"private: {private}\npublic: {public}")

@@ -30,8 +30,8 @@ from cohabit.kept_plans import Inputs, digest_of, keep, kept
 from features.contention.node_state import Facts
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
-from models.drift_status import status_of
-from models.registry import Registry
+from models.drift.drift_status import status_of
+from models.registry.registry import Registry
 
 PLANS = "plans"
 """Folder beside the registry in which is kept what plans were made from."""

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from features.schema.catalog import RAW_NAMES, catalogue_hash
 from ingest.lake.tables import Lake
-from models.bundle import Bundle, load_bundle, write_bundle
-from models.card import CARD, model_card
+from models.bundle.bundle import Bundle, load_bundle, write_bundle
+from models.bundle.leakage_guard import PLACEMENT
+from models.bundle.manifest import EntryMargins, Followed
+from models.bundle.margin_updates import follow, needed, tracking_key
+from models.bundle.margins import margins_of
 from models.errors import NothingNewer, NothingToFollow
-from models.follow import follow, needed, tracking_key
-from models.hindsight import PLACEMENT
-from models.manifest import EntryMargins, Followed
-from models.margins import margins_of
-from models.predictor import Predictor, open_predictor
-from models.registry import FOLLOWED, Registry, trained_name
-from models.table import read_rows
+from models.estimator.feature_matrix import read_rows
+from models.estimator.predictor import Predictor, open_predictor
+from models.registry.model_card import CARD, model_card
+from models.registry.registry import FOLLOWED, Registry, trained_name
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from features.training.sample_reader import Measured, Sample, draw_local, measur
 from features.training.stratified_sample import PRESSURE_EDGES, PROPORTIONAL, SLOWDOWN_EDGES, Draw
 from ingest.lake.row_filter import FOREVER
 from ingest.lake.tables import Lake
-from models.diagnosis import DiagnosisRows, read_diagnosis
+from models.training.diagnosis_model import DiagnosisRows, read_diagnosis
 
 MICROSECOND = timedelta(microseconds=1)
 POWER = PROPORTIONAL

@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 
 from cohabit.evaluation_tables import Sheet, told
-from models.search import SPACE, Candidate, Found
+from models.training.tuning import SPACE, Candidate, Found
 
 
 def candidate_sheet(found: Found) -> Sheet:

@@ -25,7 +25,7 @@ from advisor.table import ScoreTable, begun, followed, widened
 from advisor.table_file import read_table, write_table
 from cohabit.logs import set_up_logs
 from cohabit.memory import give_back_for_good
-from models.registry import Registry
+from models.registry.registry import Registry
 
 log = structlog.get_logger()
 CONTEXT = multiprocessing.get_context("spawn")

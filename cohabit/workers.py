@@ -36,7 +36,7 @@ from cohabit.peers import Peers
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import CONTEXT, Asking
 from cohabit.worker_metrics import Leaving
-from models.registry import Registry
+from models.registry.registry import Registry
 
 log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from features.columnar.arrow_columns import floats, micros
 from features.columnar.windows import LABEL_US
 from features.labels.violation_minutes import Measured, Outcomes, outcomes
 from ingest.lake.tables import Lake
-from models.worth import Trial, Worth, chance_of_difference, worth
+from models.impact.ab_estimate import Trial, Worth, chance_of_difference, worth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

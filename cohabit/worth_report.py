@@ -13,7 +13,7 @@ from cohabit.settings import Settings
 
 if TYPE_CHECKING:
     from cohabit.worth import Ledger
-    from models.worth import Interval
+    from models.impact.ab_estimate import Interval
 
 UNEVEN = 0.05
 """Arms of which so much or less is the chance to miss outcomes so differently."""

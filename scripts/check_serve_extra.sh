@@ -24,7 +24,7 @@ from pathlib import Path
 from time import time_ns
 
 from advisor.snapshot import publish
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
 
 work = Path(sys.argv[1])

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from advisor.api.app import create_app
 from advisor.api.roles import roles_of
 from advisor.serving import Serving
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.commands import BIN, environment, run
 from tests.advisor.running import fill
 

@@ -11,12 +11,12 @@ from cohabit.evaluation import Thoroughness
 from cohabit.learn_commands import run_evaluate
 from cohabit.settings import read_settings
 from ingest.simulator.simulate import Plan
-from models.challengers import BOUNDS, CHALLENGERS
-from models.evaluate import Estimate
-from models.learn import OURS
-from models.questions import Asked, Depth, protocol, read_keys
-from models.table import read_rows
-from models.train import TrainConfig
+from models.challengers.catalogue import BOUNDS, CHALLENGERS
+from models.estimator.feature_matrix import read_rows
+from models.evaluation.protocols import Asked, Depth, protocol, read_keys
+from models.metrics.errors_and_ranks import Estimate
+from models.training.fit import TrainConfig
+from models.training.trainer import OURS
 
 QUICK = Thoroughness(TrainConfig(rounds=20, learning_rate=0.2, spread_rounds=5, folds=2), Depth(2, 2, 1), resamples=20)
 

@@ -31,11 +31,11 @@ from ingest.lake.checkpoints import Checkpoint
 from ingest.lake.layout import Compaction, Horizon, Layout, LinkFacts, Part
 from ingest.schema.tables import Column
 from ingest.schema.topics import TOPICS
-from models.drift_status import DriftStatus
-from models.history import Event
-from models.manifest import Manifest
-from models.stability import Reference
-from models.verdict import Verdict
+from models.bundle.manifest import Manifest
+from models.drift.drift_status import DriftStatus
+from models.drift.feature_shift import Reference
+from models.registry.gate_result import Verdict
+from models.registry.registry_log import Event
 from tests.proposals.made import plan, step
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -14,7 +14,7 @@ from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from ingest.kube.watcher import WatchMetrics
 from ingest.pipeline.metrics import IngestMetrics
-from models.registry import Registry
+from models.registry.registry import Registry
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 

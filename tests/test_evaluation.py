@@ -20,11 +20,11 @@ from cohabit.settings import read_settings
 from features.schema.tables import CONTENTION, LABELS
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models import curves
-from models.evaluate import Estimate
-from models.learn import OURS
-from models.questions import Depth
-from models.train import TrainConfig
+from models.evaluation.protocols import Depth
+from models.metrics import curves
+from models.metrics.errors_and_ranks import Estimate
+from models.training.fit import TrainConfig
+from models.training.trainer import OURS
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=9, per_node=8, hours=2.0, seed=4, law="queueing")

@@ -13,8 +13,8 @@ from benchmarks.interference import BENCHMARK, splits_of, splits_of_pairs
 from benchmarks.interference_files import UnusableFile, UnwritableFile, read_pairs, read_windows
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.runner import main
-from models.fit_novelty import fit_novelty
-from models.novelty import distance
+from models.forms.novelty import distance
+from models.training.fit_novelty import fit_novelty
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from cohabit.simulation import TRUTH
 from features.schema.catalog import RAW_NAMES
 from ingest.schema.tables import TIMESTAMP
 from ingest.simulator.simulate import Plan
-from models.train import TrainConfig
+from models.training.fit import TrainConfig
 
 PLAN = Plan(nodes=6, apps=6, per_node=8, hours=2.0, seed=2, law="threshold")
 MINUTE_US = 60_000_000

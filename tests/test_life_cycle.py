@@ -19,8 +19,9 @@ from cohabit.recalibrating import recalibrate
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models.bundle import read_bundle, write_bundle
-from models.drift_status import DriftStatus, read_status, write_status
+from models.bundle.bundle import read_bundle, write_bundle
+from models.bundle.signing import make_keys
+from models.drift.drift_status import DriftStatus, read_status, write_status
 from models.errors import (
     GateRefused,
     GraphUnreadable,
@@ -31,10 +32,9 @@ from models.errors import (
     UnknownBundle,
     UnreadableDrift,
 )
-from models.history import HISTORY, events
-from models.registry import Registry, trained_name
-from models.signing import make_keys
-from models.train import TrainConfig
+from models.registry.registry import Registry, trained_name
+from models.registry.registry_log import HISTORY, events
+from models.training.fit import TrainConfig
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=4.0, seed=4, law="queueing")

@@ -14,7 +14,7 @@ from benchmarks.pricing import BENCHMARK, judge
 from benchmarks.pricing_methods import Foretold
 from benchmarks.pricing_scores import PROPORTIONAL, Priced, nodes_of, scores, shapley_deviation, shares_of
 from benchmarks.runner import Result, main
-from models.pairs import Cells, PairConfig
+from models.challengers.pair_model import Cells, PairConfig
 
 SIZE = 5
 QUICK = PairConfig(warm_up=30, draws=40)

@@ -17,11 +17,11 @@ from cohabit.recalibrating import KEPT, recalibrate
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models.bundle import read_bundle
+from models.bundle.bundle import read_bundle
+from models.bundle.manifest import EntryMargins, Manifest
 from models.errors import NothingToFollow
-from models.manifest import EntryMargins, Manifest
-from models.registry import Registry
-from models.train import TrainConfig
+from models.registry.registry import Registry
+from models.training.fit import TrainConfig
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=2.0, seed=4, law="queueing")

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.reloading import keep_fresh
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.collecting import full_collections
 from tests.advisor.running import fill
 

@@ -15,7 +15,7 @@ from features.schema.tables import TABLES
 from features.training.stratified_sample import PROPORTIONAL
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models.train import TrainConfig
+from models.training.fit import TrainConfig
 
 pytestmark = pytest.mark.slow
 

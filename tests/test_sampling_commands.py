@@ -17,10 +17,10 @@ from cohabit.sampling import diagnosis_of_sample, sample_of, sample_sheet, sampl
 from cohabit.settings import read_settings
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models.bundle import read_bundle
-from models.questions import Depth
-from models.registry import Registry
-from models.train import TrainConfig
+from models.bundle.bundle import read_bundle
+from models.evaluation.protocols import Depth
+from models.registry.registry import Registry
+from models.training.fit import TrainConfig
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=9, apps=6, per_node=8, hours=2.0, seed=4, law="queueing")

@@ -22,7 +22,7 @@ from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.doctor_config import configured
 from cohabit.doctor_scheduler import REMEDIES
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.running import fill, served, until_ready
 
 ROOT = Path(__file__).parent.parent

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from cohabit.cli import app
 from cohabit.searching import candidate_sheet, verdict, write_found
-from models.evaluate import Estimate
-from models.search import Candidate, Found
-from models.train import TrainConfig
+from models.metrics.errors_and_ranks import Estimate
+from models.training.fit import TrainConfig
+from models.training.tuning import Candidate, Found
 
 DEFAULT = TrainConfig()
 FOUND = Found(

@@ -19,7 +19,7 @@ import pytest
 from advisor.snapshot import publish
 from cohabit.errors import NoFreePort
 from cohabit.listening import HOST, LAST_PORT, PORTS_TRIED, free_socket
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
 
 ROOT = Path(__file__).parent.parent

@@ -45,7 +45,7 @@ def test_it_describes_itself_and_nothing_else(contents: set[str]) -> None:
 
 def test_every_package_is_there_with_its_subpackages(contents: set[str]) -> None:
     assert {
-        "models/bundle.py",
+        "models/bundle/bundle.py",
         "features/jobs/spark/batch_job.py",
         "ingest/decode/formats/native.py",
         "advisor/api/app.py",

@@ -30,7 +30,7 @@ from ingest.pipeline.runner import ingest_files
 from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulate import InFlight
 from ingest.simulator.simulated_cluster import Records, State, Truth
-from models.registry import Registry
+from models.registry.registry import Registry
 
 CLUSTER = "backtest"
 PROFILE_EVERY_US = 2 * 3600 * 1_000_000

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import beta as beta_distribution
 
 from cohabit.backtest.sight import CPU, LLC, MEMBW, MEMORY, Floats, Ints, Policy, Sight
-from models.optum import ByFullness
+from models.challengers.optum import ByFullness
 
 Family = Mapping[str, Policy]
 """Settings of one policy by what they are called; all of them are tried."""

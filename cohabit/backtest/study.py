@@ -31,9 +31,9 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.errors import IngestError
 from ingest.simulator.laws import LAWS
+from models.challengers.optum import fit_by_fullness
 from models.errors import ModelsError
-from models.optum import fit_by_fullness
-from models.registry import Registry
+from models.registry.registry import Registry
 
 OURS, BLIND, ORACLE = "ours", "ours_unguarded", "oracle"
 OPTUM = "optum"

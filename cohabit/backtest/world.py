@@ -9,7 +9,7 @@ from cohabit.backtest.pair_file import Pairs
 from ingest.simulator.law import PLATFORMS, Apps, Floats, Ints, Law, capacities_of, draw_apps
 from ingest.simulator.laws import LAWS
 from ingest.simulator.pair_law import WHOLE_MACHINE, PairLaw, scale_of
-from models.factors import factors
+from models.challengers.nmf_factors import factors
 
 Flags = NDArray[np.bool_]
 GB = 1e9

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from cohabit.reference.markdown import code, page, table, told
 from features.schema.catalog import FEATURES, Feature
 from features.training.diagnosis_rows import DIAGNOSIS
-from models.card import KNOWN, SIGNS, USES, meaning
-from models.hindsight import DIAGNOSIS as DIAGNOSES
-from models.hindsight import PLACEMENT
+from models.bundle.leakage_guard import DIAGNOSIS as DIAGNOSES
+from models.bundle.leakage_guard import PLACEMENT
+from models.registry.model_card import KNOWN, SIGNS, USES, meaning
 
 ABOUT = (
     "What both models read, in the order of their input, from `features/schema/catalog.py` and "

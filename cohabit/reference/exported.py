@@ -18,7 +18,7 @@ from cohabit.peers import Peers
 from cohabit.reference.markdown import NONE, code, page, table, told
 from ingest.kube.watcher import WatchMetrics
 from ingest.pipeline.metrics import IngestMetrics
-from models.registry import Registry
+from models.registry.registry import Registry
 
 ABOUT = (
     "Every metric, from the code that counts it. A counter's series end in `_total`, those of a histogram in "

@@ -13,7 +13,7 @@ from advisor.api.roles import roles_of
 from advisor.prioritizing import Prioritizer
 from advisor.serving import Serving
 from cohabit.reference.markdown import NONE, code, page, table, told
-from models.registry import Registry
+from models.registry.registry import Registry
 
 Json = Mapping[str, Any]
 ABOUT = (

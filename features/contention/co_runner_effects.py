@@ -2,7 +2,7 @@
 
 Each app there harms a container by the container's sensitivity times what the app's containers use. How the harm of
 several adds up is not known beforehand: of order 1 they add up, the higher the order the more only the worst counts.
-Which order holds is learnt, see models.fit_choice.
+Which order holds is learnt, see models.training.fit_choice.
 """
 
 from dataclasses import dataclass

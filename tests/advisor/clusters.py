@@ -14,14 +14,14 @@ from features.contention.co_runner_effects import TOGETHER
 from features.schema.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name
 from features.schema.tables import TRAINING
 from features.training.model_input import PROFILE_COLUMNS, training_fills
-from models.bundle import write_bundle
-from models.export import export_placement
-from models.fit_familiar import fit_familiar
-from models.manifest import AppMargin, EntryMargins, Manifest, ModelEntry
-from models.placement import Placement
-from models.table import read_rows, with_fills
-from models.train import TrainConfig, train
-from models.tree_file import ROLE, write_trees
+from models.bundle.bundle import write_bundle
+from models.bundle.manifest import AppMargin, EntryMargins, Manifest, ModelEntry
+from models.bundle.tree_file import ROLE, write_trees
+from models.estimator.feature_matrix import read_rows, with_fills
+from models.estimator.fitted_model import Placement
+from models.onnx_export.exporter import export_placement
+from models.training.fit import TrainConfig, train
+from models.training.fit_known_apps import fit_familiar
 
 Floats = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from advisor.prioritizing import Prioritizer
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
 from features.schema.catalog import catalogue_hash
-from models.bundle import load_bundle
-from models.placement import Placement
-from models.predictor import open_predictor
+from models.bundle.bundle import load_bundle
+from models.estimator.fitted_model import Placement
+from models.estimator.predictor import open_predictor
 from tests.advisor.clusters import trained, write
 from tests.advisor.processes import STATES, Process, new_process, process_in
 

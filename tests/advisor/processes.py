@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
 from features.schema.catalog import EXPECTED
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.clusters import NOW_US, TEAMS, snapshot
 
 STATES = ("nothing", "no_bundle", "no_snapshot", "stale", "model", "last_good")

@@ -12,7 +12,7 @@ from time import monotonic, time_ns
 from urllib.request import urlopen
 
 from advisor.snapshot import publish
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
 
 

@@ -14,9 +14,9 @@ from advisor.prioritizing import Offer, Prioritizer
 from advisor.scoring import Scores
 from cohabit.tabling import Tabling
 from features.schema.catalog import FEATURE_NAMES, PRESSURES
-from models.drift_status import STATUS, DriftStatus, State, write_status
+from models.drift.drift_status import STATUS, DriftStatus, State, write_status
 from models.errors import WrongFeatures
-from models.load_aware import HARM, LoadAware
+from models.estimator.load_fallback import HARM, LoadAware
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 

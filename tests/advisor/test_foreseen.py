@@ -20,7 +20,7 @@ from advisor.reassign.search import search
 from advisor.reassign.tuning import MIXES, Tuning, counted
 from advisor.scoring import ModelScorer
 from advisor.snapshot import Snapshot
-from models.choice import Choice
+from models.forms.co_runner_choice import Choice
 from tests.advisor.clusters import PLATFORMS, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]

@@ -35,7 +35,7 @@ from advisor.serving import Serving
 from advisor.store import migrate, open_store
 from advisor.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
 from advisor.tokens import ROLES, Shown, TokenRole, new_token
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.diagnoses import FOUND, diagnosis
 from tests.advisor.processes import Process
 

@@ -20,7 +20,7 @@ from features.schema.tables import LABELS, PROFILES
 from features.training.online_features import live_view, state_by
 from features.training.residents import Sources
 from features.training.rows import training_rows
-from models.placement import Placement
+from models.estimator.fitted_model import Placement
 from tests.features.rows import at, nodes, placements, usage
 
 DECISION_S = 600

@@ -29,8 +29,8 @@ from cohabit.proposing import PLANS, Sources
 from cohabit.refreshing import Refresh, refresh_from_files
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models.drift_status import STATUS, DriftStatus, write_status
-from models.registry import Registry
+from models.drift.drift_status import STATUS, DriftStatus, write_status
+from models.registry.registry import Registry
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=6, apps=12, per_node=14, hours=1.5, seed=5)

@@ -24,7 +24,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
 from ingest.schema.tables import NODES as NODES_TABLE
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.neighbourhood import neighbourhood
 from tests.ledger.bill_offices import NODES
 from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, rows

@@ -17,7 +17,7 @@ from advisor.pricing.book import HOUR_US
 from advisor.pricing.quote_errors import NothingMetered
 from advisor.store import migrate, open_store
 from advisor.tokens import ROLES, TokenRole
-from models.drift_status import DriftStatus, write_status
+from models.drift.drift_status import DriftStatus, write_status
 from tests.advisor.neighbourhood import neighbourhood
 from tests.advisor.processes import Process
 from tests.advisor.test_gate import Guarded

@@ -18,9 +18,9 @@ from advisor.snapshot import Snapshot, nothing_expected
 from features.schema.catalog import EXPECTED, NAMES, RAW_NAMES, catalogue_hash
 from features.training.model_input import complete
 from features.training.residents import DEMAND
-from models.bundle import load_bundle
-from models.choice import Choice
-from models.predictor import Prediction, Predictor
+from models.bundle.bundle import load_bundle
+from models.estimator.predictor import Prediction, Predictor
+from models.forms.co_runner_choice import Choice
 from tests.advisor.clusters import APPS, MARGINS, NOW_US, busier, emptied, snapshot
 
 Floats = NDArray[np.float64]

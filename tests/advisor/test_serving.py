@@ -15,9 +15,9 @@ from advisor.newcomers import Newcomer
 from advisor.served import ServedLog
 from advisor.serving import Answer
 from advisor.snapshot import directory_name
-from models.bundle import write_bundle
-from models.export import export_placement
-from models.placement import Placement
+from models.bundle.bundle import write_bundle
+from models.estimator.fitted_model import Placement
+from models.onnx_export.exporter import export_placement
 from tests.advisor.clusters import NOW_US, manifest_of, snapshot, write
 from tests.advisor.processes import Process
 

@@ -31,7 +31,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.errors import NotComparable
-from models.worth import Interval
+from models.impact.ab_estimate import Interval
 from tests.advisor.processes import new_process
 from tests.models.lakes import derived_lake
 

@@ -18,7 +18,7 @@ from advisor.serving import Serving
 from cohabit.cli import app
 from cohabit.errors import CohabitError
 from cohabit.settings import Settings, read_settings
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.deploying.manifests import (
     DEFAULT_ACCOUNT,
     DEPLOY,

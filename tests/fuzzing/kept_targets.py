@@ -60,18 +60,18 @@ from cohabit.kept_plans import Inputs, keep, kept
 from cohabit.skew import read_served
 from cohabit.worth import trial_lines
 from features.schema.catalog import RAW_NAMES
-from models.bundle import MANIFEST, SEAL, read_bundle, write_bundle
-from models.calibrate import Calibration
+from models.bundle.bundle import MANIFEST, SEAL, read_bundle, write_bundle
+from models.bundle.manifest import Manifest, ModelEntry
+from models.calibration.conformal import Calibration
 from models.errors import BundleCorrupt, KnownTooLate
-from models.evaluate import Estimate
-from models.manifest import Manifest, ModelEntry
+from models.metrics.errors_and_ranks import Estimate
 from tests.advisor.clusters import snapshot
 from tests.advisor.diagnoses import diagnosis, told
 from tests.advisor.issuers import coded, ec_key, ed_key, public_jwk, rsa_key, token
 from tests.fuzzing.target import Refused, Target, in_folder, of_text
 from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
 from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, batch
-from tests.models.test_bundle import FILES, T0
+from tests.models.bundle.test_bundle import FILES, T0
 from tests.pricing.billed import START_US
 from tests.pricing.test_lines import lines
 from tests.proposals.made import plan
@@ -210,8 +210,8 @@ def _bundle(folder: Path) -> Iterator[Target]:
     refuses = BundleCorrupt, KnownTooLate
     write_bundle(folder / "one", manifest, FILES)
     write_bundle(folder / "sealed", manifest, FILES)
-    yield in_folder("bundle", "models.bundle", folder / "one", read_bundle, refuses)
-    yield in_folder("sealed bundle", "models.manifest", folder / "sealed", _sealed, refuses, (MANIFEST,))
+    yield in_folder("bundle", "models.bundle.bundle", folder / "one", read_bundle, refuses)
+    yield in_folder("sealed bundle", "models.bundle.manifest", folder / "sealed", _sealed, refuses, (MANIFEST,))
 
 
 def _sealed(folder: Path) -> object:

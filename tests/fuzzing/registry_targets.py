@@ -7,14 +7,14 @@ from pathlib import Path
 from cohabit.drifting import SKEW, last_skew
 from ingest.kube.list_watch import core_api
 from ingest.schema.errors import NoCluster
-from models.bundle import SIGNATURE, read_bundle, write_bundle
-from models.drift_status import STATUS, Change, DriftStatus, Signal, read_status
+from models.bundle.bundle import SIGNATURE, read_bundle, write_bundle
+from models.bundle.manifest import Manifest
+from models.bundle.signing import make_keys, signer_of, trust_of
+from models.drift.drift_status import STATUS, Change, DriftStatus, Signal, read_status
 from models.errors import BadKey, UnreadableDrift, UnreadableVerdict, Unsigned
-from models.history import HISTORY, Event, events
-from models.manifest import Manifest
-from models.registry import VERDICTS, Registry
-from models.signing import make_keys, signer_of, trust_of
-from models.verdict import Check, Range, Verdict
+from models.registry.gate_result import Check, Range, Verdict
+from models.registry.registry import VERDICTS, Registry
+from models.registry.registry_log import HISTORY, Event, events
 from tests.fuzzing.target import Target, of_file
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
@@ -44,14 +44,14 @@ def registry_targets(folder: Path) -> Iterator[Target]:
     trust = trust_of([public])
     yield Target(
         "verdict",
-        "models.registry",
+        "models.registry.registry",
         (VERDICT.model_dump_json().encode(),),
         of_file(shelf.root / VERDICTS / "one.json", lambda _: shelf.verdict("one")),
         (UnreadableVerdict,),
     )
     yield Target(
         "drift status",
-        "models.drift_status",
+        "models.drift.drift_status",
         (DRIFT.model_dump_json().encode(),),
         of_file(shelf.root / STATUS, lambda _: read_status(shelf)),
         (UnreadableDrift,),
@@ -59,7 +59,7 @@ def registry_targets(folder: Path) -> Iterator[Target]:
     event = Event(at=T0, what="forced", bundle="one", before=None, by="ann", why="a drill")
     yield Target(
         "history",
-        "models.history",
+        "models.registry.registry_log",
         (event.model_dump_json().encode() + b"\n",),
         of_file(shelf.root / HISTORY, lambda _: events(shelf)),
     )
@@ -67,15 +67,17 @@ def registry_targets(folder: Path) -> Iterator[Target]:
     yield Target("skew found", "cohabit.drifting", (kept,), of_file(shelf.root / SKEW, lambda _: last_skew(shelf)))
     yield Target(
         "signature",
-        "models.signing",
+        "models.bundle.signing",
         ((bundle / SIGNATURE).read_bytes(),),
         of_file(bundle / SIGNATURE, lambda path: read_bundle(path.parent, trust)),
         (Unsigned,),
     )
     key = public.read_bytes()
-    yield Target("public key", "models.signing", (key,), of_file(folder / "k.pub", lambda p: trust_of([p])), (BadKey,))
+    yield Target(
+        "public key", "models.bundle.signing", (key,), of_file(folder / "k.pub", lambda p: trust_of([p])), (BadKey,)
+    )
     key = private.read_bytes()
-    yield Target("private key", "models.signing", (key,), of_file(folder / "k.key", signer_of), (BadKey,))
+    yield Target("private key", "models.bundle.signing", (key,), of_file(folder / "k.key", signer_of), (BadKey,))
     yield Target(
         "kubeconfig",
         "ingest.kube.list_watch",

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.dataset import Dataset
-from models.learn import fit, open_fitted
-from models.placement import Placement
-from models.predictor import Predictor
-from models.trees import ZERO_BAND, Forest
+from models.data.dataset import Dataset
+from models.estimator.fitted_model import Placement
+from models.estimator.predictor import Predictor
+from models.forms.tree_arrays import ZERO_BAND, Forest
+from models.training.trainer import fit, open_fitted
 from tests.models.simulated import CONFIG, Simulated, simulated
 
 Floats = NDArray[np.float64]

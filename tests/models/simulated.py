@@ -19,8 +19,8 @@ from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
 from ingest.simulator.simulate import Plan
-from models.table import Rows, read_rows
-from models.train import TrainConfig
+from models.estimator.feature_matrix import Rows, read_rows
+from models.training.fit import TrainConfig
 
 PLAN = Plan(nodes=16, apps=16, per_node=12, hours=3.0, seed=1)
 CONFIG = TrainConfig(rounds=100, spread_rounds=30, folds=3)

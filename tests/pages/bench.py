@@ -27,7 +27,7 @@ from advisor.remedies.remedy import Field, Kind
 from advisor.serving import Serving
 from advisor.snapshot import Snapshot, publish
 from advisor.store import migrate, open_store
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.ledger.bill_offices import bill_office
 from tests.pages.page_site import Site
 from tests.pages.town import sick, town

@@ -24,7 +24,7 @@ from advisor.serving import Serving
 from advisor.session_store import SESSION_US
 from advisor.store import SESSIONS, migrate, open_store, reading
 from advisor.tokens import ROLES, TokenRole
-from models.registry import Registry
+from models.registry.registry import Registry
 from tests.advisor.diagnoses import AT_US, diagnosis, told
 from tests.advisor.postgres_server import NewDatabase
 from tests.advisor.processes import Process

@@ -1,0 +1,1 @@
+"""Bundles: model files, manifest, margins, signatures."""

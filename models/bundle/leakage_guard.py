@@ -1,0 +1,31 @@
+"""Hindsight: a placement model may read only what is known when the decision is taken."""
+
+from collections.abc import Iterable
+
+from features.training.diagnosis_rows import AFTER_DECISION
+from models.data.dataset import Dataset
+from models.errors import KnownTooLate
+
+PLACEMENT, DIAGNOSIS = "placement", "diagnosis"
+"""The models of a bundle."""
+
+
+def refuse_hindsight(names: Iterable[str]) -> None:
+    """Refuse columns of a placement model that the catalogue declares as known only while the container runs.
+
+    Raises:
+        KnownTooLate: some are.
+    """
+    late = tuple(sorted(AFTER_DECISION & set(names)))
+    if late:
+        raise KnownTooLate(late)
+
+
+def known_at_decision(data: Dataset) -> Dataset:
+    """The same rows, which describe decisions.
+
+    Raises:
+        KnownTooLate: a column is known only after the decision.
+    """
+    refuse_hindsight(data.names)
+    return data

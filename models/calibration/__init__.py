@@ -1,0 +1,1 @@
+"""Calibration: conformal margins and the link function. Kernels."""

@@ -1,0 +1,1 @@
+"""Challenger models and their comparison."""

@@ -1,0 +1,1 @@
+"""Data sets, imputation and splits."""

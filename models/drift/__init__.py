@@ -1,0 +1,1 @@
+"""Drift: detectors, feature shift, serving status."""

@@ -1,0 +1,1 @@
+"""Estimators that predict: feature matrix, fitted model, ONNX session, fallback."""

@@ -1,0 +1,1 @@
+"""Evaluation protocols, scorecard, parity and promotion gate."""

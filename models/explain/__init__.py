@@ -1,0 +1,1 @@
+"""Explanations: SHAP values of trees, for people."""

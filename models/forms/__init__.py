@@ -1,0 +1,1 @@
+"""Model forms: arithmetic of each part of a prediction. Kernels."""

@@ -1,0 +1,78 @@
+"""Novelty: how far a row lies from all rows learnt from, measured where groups differ and not where they vary.
+
+Counters that jump about within every group say little when they jump again; a counter that tells groups apart and is
+steady within each says much.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.forms.power_law import signed_log
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CHUNK = 256
+"""Rows at a time, so that distances stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """The limit of what was learnt.
+
+    Args:
+        columns: (k,) which features are looked at.
+        scales: (k,) > 0, of their signed logs.
+        fills: (k,) what stands in for a missing value.
+        axes: (k, r) discriminants: one unit is one standard deviation within a group.
+        points: (m, r) rows learnt from, on these axes.
+        limit: distance to the nearest point, in those units, that hardly any row learnt from exceeds, > 0.
+    """
+
+    columns: Ints
+    scales: Floats
+    fills: Floats
+    axes: Floats
+    points: Floats
+    limit: float
+
+
+def distance(features: Floats, novelty: Novelty) -> Floats:
+    """How far rows lie from what was learnt.
+
+    Args:
+        features: (n, d) raw values; NaN is missing and counts as the median learnt from.
+        novelty: k columns below d.
+
+    Returns:
+        (n,) distance to the nearest row learnt from over the limit, >= 0: above 1 a row is like none of them. Each
+        row's value does not depend on the rows beside it, to the bit. An infinite feature counts as missing.
+
+    Raises:
+        IndexError: a column lies outside features.
+
+    Source: ours, docs/decisions/0021-novelty.md; discriminants: Fisher, Annals of Eugenics 1936.
+    """
+    placed = on_axes(features, novelty)
+    found = np.empty(len(placed))
+    for i in range(0, len(placed), CHUNK):
+        apart = ((placed[i : i + CHUNK, None] - novelty.points) ** 2).sum(axis=2)
+        found[i : i + CHUNK] = apart.min(axis=1)
+    return np.sqrt(found) / novelty.limit
+
+
+def on_axes(features: Floats, novelty: Novelty) -> Floats:
+    """(n, d) rows on the discriminants, (n, r); added up one column at a time, in one order for any n."""
+    values = features[:, novelty.columns]
+    logs = signed_log(np.where(np.isfinite(values), values, novelty.fills), novelty.scales)
+    placed = np.zeros((len(logs), novelty.axes.shape[1]))
+    for column, axis in zip(logs.T, novelty.axes, strict=True):
+        placed += column[:, None] * axis
+    return placed
+
+
+def widening(apart: Floats) -> Floats:
+    """(n,) distances -> (n,) what a bound's margin is multiplied with: 1 up to the limit, the distance beyond it."""
+    return np.maximum(apart, 1.0)

@@ -1,0 +1,1 @@
+"""Impact of advice, estimated from a randomised holdout."""

@@ -1,0 +1,1 @@
+"""Metrics: errors, ranks, curves, noise floor, baselines."""

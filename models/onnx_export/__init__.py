@@ -1,0 +1,1 @@
+"""Export to ONNX, equal to the bit."""

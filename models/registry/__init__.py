@@ -1,0 +1,1 @@
+"""The model registry: versions, gate results, promotion, model cards."""

@@ -1,0 +1,1 @@
+"""Training: fits each part of a model."""
