@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.pricing.book import Policy, PriceBook, Tier, UnitPrice
-from advisor.pricing.charges import bill_pool_hours
-from advisor.pricing.line_file import write_lines
-from advisor.pricing.line_table import SHARED
-from advisor.pricing.money import MICROS
-from advisor.pricing.quantity import Rule
+from advisor.billing.lines.money import MICROS
+from advisor.billing.lines.parquet import write_lines
+from advisor.billing.lines.schema import SHARED
+from advisor.billing.pricing.billed_quantity import Rule
+from advisor.billing.pricing.charges import bill_pool_hours
+from advisor.billing.pricing.price_book import Policy, PriceBook, Tier, UnitPrice
 from benchmarks.billing_site import DAY_HOURS, START_US, Site, bills, described, placed, used
 from benchmarks.runner import OURS, Benchmark, Result
 from features.contention.node_state import Facts

@@ -12,9 +12,9 @@ from threading import Event as Word
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from advisor.decision import BE_WEIGHT
-from advisor.remedies.relief import suffering
-from advisor.remedies.remedy import Kind
+from advisor.remediation.action import Kind
+from advisor.remediation.benefit import suffering
+from advisor.scoring.score_scale import BE_WEIGHT
 from benchmarks.antagonists import ARRIVE_S, CLUSTER, DECOYS, EVERY_S, LOUD, LOUD_SHARE, Cast
 from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState

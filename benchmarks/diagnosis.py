@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.decision import LIMIT_SLOWDOWN
-from advisor.diagnosis.evidence import Evidence, diagnose
-from advisor.diagnosis.signs import LOOKED
+from advisor.diagnosis.analyse import Evidence, diagnose
+from advisor.diagnosis.slow_windows import LOOKED
 from advisor.diagnosis.verdicts import Diagnosis
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played, truly_added
 from benchmarks.diagnosis_measured import measured
 from benchmarks.reassign.timed import whole

@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from advisor.decision import LIMIT_SLOWDOWN
-from advisor.diagnosis.evidence import Evidence, Scene, blamed, scene_of, sensitivities
-from advisor.diagnosis.signs import ENOUGH
+from advisor.diagnosis.analyse import Evidence, Scene, blamed, scene_of, sensitivities
+from advisor.diagnosis.slow_windows import ENOUGH
 from advisor.diagnosis.verdicts import Circumstances, verdict_of
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from benchmarks.antagonists import landed
 from features.columnar.arrow_columns import micros
 from features.contention.node_state import Facts

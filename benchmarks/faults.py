@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from advisor.snapshot import Snapshot, directory_name, next_version, publish
+from advisor.cluster.snapshot import Snapshot, directory_name, next_version, publish
 from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
 from benchmarks.serving import CLASSES, request_body

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
-from advisor.booking import Booked, crowded
-from advisor.newcomers import NewcomerClass
-from advisor.prioritizing import Offer, Prioritizer
-from advisor.replies import Replies, spell
-from advisor.scoring import ModelScorer
-from advisor.serving import Serving
-from advisor.snapshot import Snapshot, publish
-from advisor.table import ScoreTable, begun, score_columns
+from advisor.cluster.assumed_pod import Booked, crowded
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.snapshot import Snapshot, publish
+from advisor.placement.encoded_scores import Replies, spell
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.scoring.score_table import ScoreTable, begun, score_columns
+from advisor.scoring.scorer import ModelScorer
 from benchmarks.choices import members_of, nodes_of, profiles_of
 from benchmarks.herd_site import Site
 from benchmarks.laws import CONFIG, World, simulated_world

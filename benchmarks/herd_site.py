@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.newcomers import NewcomerClass
+from advisor.cluster.pending_pod import NewcomerClass
 from cohabit.listening import free_socket
 from cohabit.reloading import RELOAD_EVERY_S
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import Engine
 
-from advisor.decision import LIMIT_SLOWDOWN
-from advisor.proposals import proposal_store
-from advisor.proposals.desk import Actor, Desk
-from advisor.proposals.drafting import Draft
-from advisor.proposals.plans import Step, expected
-from advisor.proposals.rules import Rules
-from advisor.remedies.ladder import Ladder
-from advisor.remedies.remedy import MOVES, Remedy
-from advisor.store import migrate, open_store
+from advisor.database.engine import migrate, open_store
+from advisor.plans import store as proposal_store
+from advisor.plans.approvals import Actor, Desk
+from advisor.plans.planner import Draft
+from advisor.plans.rules.plan_record import Step, expected
+from advisor.plans.rules.policy import Rules
+from advisor.remediation.action import MOVES, Remedy
+from advisor.remediation.ranked_options import Ladder
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from benchmarks.antagonists import CLUSTER, cast_of
 from benchmarks.carried_out import HELD_BY, START_S, Moment, Played, Undone, saved, slowdowns
 from benchmarks.reassign.timed import whole

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.pricing.book import Policy
-from advisor.pricing.shapley import exact
-from advisor.pricing.transfers import alone_price, eligible, rebates
+from advisor.billing.interference.transfers import alone_price, eligible, rebates
+from advisor.billing.pricing.price_book import Policy
 from benchmarks.pricing_methods import UNADJUSTED, Foretold
+from benchmarks.pricing_shapley import exact
 from benchmarks.runner import Result
 from models.challengers.pair_model import Cells
 

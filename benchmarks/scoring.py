@@ -8,8 +8,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.newcomers import Newcomer
-from advisor.snapshot import Snapshot
+from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.snapshot import Snapshot
 from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
 

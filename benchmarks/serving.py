@@ -19,11 +19,11 @@ from time import perf_counter, sleep, time_ns
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.newcomers import NewcomerClass
-from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot, load_current, publish
-from advisor.table import score_columns
-from advisor.table_file import read_table
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.snapshot import Snapshot, load_current, publish
+from advisor.scoring.score_table import score_columns
+from advisor.scoring.score_table_file import read_table
+from advisor.scoring.scorer import ModelScorer
 from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
 

@@ -22,11 +22,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.api.app import create_scheduler_app
-from advisor.api.raw import whole_body
-from advisor.newcomers import NewcomerClass
-from advisor.prioritizing import Prioritizer
-from advisor.served import ServedLog
-from advisor.serving import Serving
+from advisor.api.scheduler.raw_http import whole_body
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.placement.feature_log import ServedLog
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.bounded_protocol import BoundedProtocol
 from cohabit.listening import free_socket
 from cohabit.reloading import keep_fresh

@@ -20,7 +20,7 @@ import orjson
 from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 
-from advisor.snapshot import load_current
+from advisor.cluster.snapshot import load_current
 from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.live_state import BEGIN_US, LiveState
 from cohabit.refreshing import Refresh, refresh_from_kafka

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.margins import served_margins
-from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
 from cohabit.learning import entry_of, files_of
 from features.contention.co_runner_effects import TOGETHER
 from features.schema.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash

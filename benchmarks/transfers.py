@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.diagnosis.slowed import HOUR_US, slowed_hours
-from advisor.pricing.book import Policy
-from advisor.pricing.claims import Victim, hour_bound, victims_of
-from advisor.pricing.transfers import eligible
+from advisor.billing.interference.claims import Victim, hour_bound, victims_of
+from advisor.billing.interference.transfers import eligible
+from advisor.billing.pricing.price_book import Policy
+from advisor.diagnosis.slowed_hours import HOUR_US, slowed_hours
 from benchmarks.antagonists import START_S, Cast, Scene, cast_of, played, truly_added
 from benchmarks.diagnosis import LEARNT_H, LOUD_PER_NODE, tables_of
 from benchmarks.reassign.timed import whole

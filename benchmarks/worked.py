@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.decision import BE_WEIGHT
+from advisor.scoring.score_scale import BE_WEIGHT
 from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, capacities_of
 
 EVEN = 4.0
@@ -43,7 +43,7 @@ def work_of(apps: Apps, seed: int) -> Work:
 
 
 def cost_of_throttle(work: Work, app: int, resource: str, kept: float, hours: float) -> float:
-    """What a container costs that is held to a share of a resource for so long, as advisor.decision counts it."""
+    """What a container costs that is held to a share of a resource for so long, as score_scale counts it."""
     longer = float(work.time[app, HIDDEN.index(resource)]) * (1.0 / kept - 1.0)
     return BE_WEIGHT * longer * hours
 

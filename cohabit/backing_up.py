@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Engine
 
-from advisor.store_dump import dump, load, refuse_filled
+from advisor.database.dump import dump, load, refuse_filled
 from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake

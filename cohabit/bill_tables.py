@@ -8,12 +8,12 @@ from typing import cast
 
 from rich.table import Table
 
-from advisor.ledger.books import Kept, in_force, summary
-from advisor.ledger.drafts import Draft, digest_of
-from advisor.ledger.periods import Period
-from advisor.ledger.postings import POOL, Payables, payables
-from advisor.pricing.currencies import exponent_of
-from advisor.pricing.money import MICROS, in_coins, written
+from advisor.billing.ledger.drafts import Draft, digest_of
+from advisor.billing.ledger.periods import Period
+from advisor.billing.ledger.postings import POOL, Payables, payables
+from advisor.billing.ledger.price_book_versions import Kept, in_force, summary
+from advisor.billing.lines.currencies import exponent_of
+from advisor.billing.lines.money import MICROS, in_coins, written
 from cohabit.console import console, printable, show_amounts
 from cohabit.explaining import Explained
 

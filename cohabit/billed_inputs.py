@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from advisor.pricing.billed_hours import Known
+from advisor.billing.interference.billed_hours import Known
 from cohabit.errors import LostInputs
 from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 
@@ -24,7 +24,7 @@ def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:
 
     Args:
         known: what is known of a pool.
-        spent: rows of advisor.pricing.interference.SPENT.
+        spent: rows of advisor.billing.interference.adjustment.SPENT.
         folder: gets the file.
 
     Returns:
@@ -51,7 +51,7 @@ def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:
 
 
 def read_inputs(folder: Path, digest: str) -> tuple[Known, pa.Table]:
-    """What lines were made of as it was kept, and rows of advisor.pricing.interference.SPENT.
+    """What lines were made of as it was kept, and rows of advisor.billing.interference.adjustment.SPENT.
 
     Raises:
         LostInputs: the file is not there, or not what its name says.

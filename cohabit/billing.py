@@ -13,15 +13,15 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.ledger import months
-from advisor.ledger.drafts import FORMAT, Batch, Draft
-from advisor.ledger.errors import NotReady
-from advisor.ledger.ledger_store import Posted
-from advisor.ledger.postings import postings_of, reversed_of
-from advisor.pricing import line_table
-from advisor.pricing.billed_hours import Known, bill_hours
-from advisor.pricing.book import HOUR_US, PriceBook, book_at
-from advisor.pricing.line_file import write_lines
+from advisor.billing.interference.billed_hours import Known, bill_hours
+from advisor.billing.ledger import months
+from advisor.billing.ledger.drafts import FORMAT, Batch, Draft
+from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.postings import postings_of, reversed_of
+from advisor.billing.ledger.store import Posted
+from advisor.billing.lines import schema as line_table
+from advisor.billing.lines.parquet import write_lines
+from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from cohabit.billed_inputs import write_inputs
 from cohabit.errors import OtherCurrencyOfBill
 from cohabit.judging import day_of, unjudged
@@ -107,7 +107,7 @@ def corrections(now: Sequence[Batch], standing: Sequence[Posted]) -> list[Batch]
 
     Args:
         now: what its hours come to, from batches_of.
-        standing: what is billed of it, from advisor.ledger.ledger_store.standing.
+        standing: what is billed of it, from advisor.billing.ledger.store.standing.
 
     Returns:
         For each file that changed the old one with other signs, and the new one; nothing where nothing changed. They

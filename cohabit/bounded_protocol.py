@@ -1,7 +1,7 @@
 """Bounded protocol: uvicorn's HTTP, with an end to how long and how large the head of a request may be. An edge.
 
 uvicorn waits for ever for a request that was begun, and keeps as many headers as come. Bodies are counted by
-`advisor.api.limits`; here ends what never gets that far, and who goes on sending after the answer.
+`advisor.api.http.body_limits`; here ends what never gets that far, and who goes on sending after the answer.
 """
 
 import asyncio

@@ -8,9 +8,9 @@ from http.client import HTTPException
 
 from sqlalchemy import Engine
 
-from advisor.audit import Entry
-from advisor.ledger import budget_store
-from advisor.ledger.budgets import Standing, due
+from advisor.auth.audit_log import Entry
+from advisor.billing.budgets import store as budget_store
+from advisor.billing.budgets.budget_status import Standing, due
 from cohabit.budget_tables import told_of
 from cohabit.errors import UntoldAlerts
 from cohabit.webhook_call import post

@@ -10,8 +10,8 @@ from cohabit.console import console
 from cohabit.ledger_commands import Till, till
 
 if TYPE_CHECKING:
-    from advisor.audit import Entry
-    from advisor.ledger.budgets import Standing
+    from advisor.auth.audit_log import Entry
+    from advisor.billing.budgets.budget_status import Standing
 
 budget_app = typer.Typer()
 
@@ -34,8 +34,9 @@ def budget_command(
     Budgets stop nobody: `cohabit bill budgets` tells how teams stand, and with --alert a webhook. Of several that begin
     in the same month the newest counts, and none is ever changed.
     """
-    from advisor.ledger import book_store, budget_store
-    from advisor.ledger.budgets import Budget, amount_of, currency_in, warn_of
+    from advisor.billing.budgets import store as budget_store
+    from advisor.billing.budgets.budget_status import Budget, amount_of, currency_in, warn_of
+    from advisor.billing.ledger import price_book_store as book_store
     from cohabit.budget_tables import money, told_set
 
     with till() as of:
@@ -91,7 +92,7 @@ def _standings(of: Till, period: str, lake: str | None) -> "tuple[Standing, ...]
 
 
 def _alert(of: Till, period: str, found: "tuple[Standing, ...]") -> None:
-    from advisor.ledger.budget_store import ALERT
+    from advisor.billing.budgets.store import ALERT
     from cohabit import budget_alerts
     from cohabit.budget_tables import told_of
 
@@ -109,12 +110,12 @@ def _alert(of: Till, period: str, found: "tuple[Standing, ...]") -> None:
 
 
 def _entry(of: Till, action: str, subject: str, outcome: str) -> "Entry":
-    from advisor.audit import Entry
+    from advisor.auth.audit_log import Entry
 
     return Entry(of.closing.now_us(), of.actor.who, of.actor.role, action, subject, outcome, of.actor.request_id)
 
 
 def _this_month(of: Till) -> str:
-    from advisor.ledger.months import month_of
+    from advisor.billing.ledger.months import month_of
 
     return month_of(datetime.fromtimestamp(of.closing.now_us() / 1e6, UTC))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from advisor.ledger.budgets import Budget, Standing
-from advisor.pricing.money import MICROS
+from advisor.billing.budgets.budget_status import Budget, Standing
+from advisor.billing.lines.money import MICROS
 from cohabit.console import console, show_amounts
 
 CELLS = 20

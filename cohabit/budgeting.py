@@ -6,11 +6,13 @@ from datetime import UTC, date, datetime
 
 import pyarrow.compute as pc
 
-from advisor.ledger import book_store, budget_store, months
-from advisor.ledger.budget_forecast import daily, forecast_of
-from advisor.ledger.budgets import Standing, currency_in, settled_standings, standings
-from advisor.ledger.closing import Closing
-from advisor.ledger.postings import owed
+from advisor.billing.budgets import store as budget_store
+from advisor.billing.budgets.budget_status import Standing, currency_in, settled_standings, standings
+from advisor.billing.budgets.forecast import daily, forecast_of
+from advisor.billing.ledger import months
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.postings import owed
 from cohabit.billing import Progress
 from cohabit.unkept_billing import unkept_draft
 from features.columnar.arrow_columns import micros

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from advisor.proposals.rules import DAY_MINUTES, DAYS, Freeze, Window
+from advisor.plans.rules.policy import DAY_MINUTES, DAYS, Freeze, Window
 
 _WINDOW = re.compile(r"([a-z]{3})(?:-([a-z]{3}))? (\d{2}):(\d{2})-(\d{2}):(\d{2})")
 

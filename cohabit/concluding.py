@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.proposals.desk import Actor, Desk
-from advisor.proposals.guards import REMEMBERED_US
-from advisor.proposals.outcome import AFTER_US, BEFORE_US, Seen, Trial, outcome
-from advisor.proposals.plans import Proposal, State, Step
-from advisor.remedies.remedy import MOVES
+from advisor.plans.approvals import Actor, Desk
+from advisor.plans.rules.cooldowns import REMEMBERED_US
+from advisor.plans.rules.did_estimate import AFTER_US, BEFORE_US, Seen, Trial, outcome
+from advisor.plans.rules.plan_record import Proposal, State, Step
+from advisor.remediation.action import MOVES
 from cohabit.diagnosing import newest_window
 from cohabit.errors import NothingMeasured
 from features.columnar.arrow_columns import floats, micros

@@ -5,9 +5,9 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from advisor.database.engine import check, open_store
 from advisor.errors import AdvisorError
-from advisor.model import open_model
-from advisor.store import check, open_store
+from advisor.scoring.loaded_model import open_model
 from cohabit.command_parts import registry_of
 from cohabit.doctor import Finding, ok, problem, warning
 from cohabit.errors import BadSettings

@@ -10,14 +10,14 @@ from threading import Lock
 
 from sqlalchemy import Engine
 
-from advisor.callers import Caller
+from advisor.auth.principal import Caller
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.quotes.dependencies import BillOffice
 from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
-from advisor.ledger.bill_office import BillOffice
-from advisor.ledger.closing import Closing
-from advisor.proposals.desk import Desk, Stale
-from advisor.proposals.errors import CannotTry
-from advisor.proposals.office import Office
-from advisor.proposals.plans import Proposal
+from advisor.plans.approvals import Desk, Stale
+from advisor.plans.office import Office
+from advisor.plans.rules.errors import CannotTry
+from advisor.plans.rules.plan_record import Proposal
 from cohabit.errors import CohabitError
 from cohabit.newest_hour import NewestHour
 from cohabit.settings import Settings

@@ -199,8 +199,8 @@ def _refresh(demo: Demo) -> None:
 
 
 def _serve(demo: Demo, *, leave: bool) -> None:
-    from advisor.pages.entrance import OpenEntrance
-    from advisor.snapshot import load_current
+    from advisor.cluster.snapshot import load_current
+    from advisor.ui.site.identity import OpenEntrance
     from cohabit.listening import PORTS_TRIED
     from cohabit.serve_commands import new_id
     from cohabit.serving import Front, SchedulerListener, run

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.decision import LIMIT_SLOWDOWN
-from advisor.diagnosis.evidence import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
-from advisor.diagnosis.signs import LOOKED
+from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
+from advisor.diagnosis.slow_windows import LOOKED
 from advisor.diagnosis.verdicts import Diagnosis
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from cohabit.errors import MinutesGone, NothingMeasured, NothingThen
 from features.columnar.arrow_columns import floats
 from features.columnar.windows import LABEL_US
@@ -54,7 +54,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         at: until when is looked; with a zone.
 
     Returns:
-        See advisor.diagnosis.evidence.diagnose. Where minutes do not fit into memory, only nodes are looked at on which
+        See advisor.diagnosis.analyse.diagnose. Where minutes do not fit into memory, only nodes are looked at on which
         somebody is slow, so many at a time, and only these tell what is usual of an app.
 
     Raises:

@@ -53,7 +53,7 @@ def run_victims(
 
 def show_ladder(folder: Path, container: str) -> None:
     """What can be done for a container, as `cohabit propose` found last."""
-    from advisor.remedies.kept import kept_ladder
+    from advisor.remediation.options_file import kept_ladder
 
     found = kept_ladder(folder, container)
     if found is None:
@@ -75,7 +75,7 @@ def show_ladder(folder: Path, container: str) -> None:
 
 def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:
     """Tell whoever serves from the folder what was found of their cluster."""
-    from advisor.diagnosis.told import Told, write_told
+    from advisor.diagnosis.report_file import Told, write_told
 
     here = tuple(one for one in found if one.cluster == cluster)
     path = write_told(folder, Told(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))

@@ -7,11 +7,11 @@ from threading import Event, Thread
 
 import structlog
 
-from advisor.diagnosis.told import write_told
+from advisor.diagnosis.report_file import write_told
 from advisor.errors import AdvisorError
-from advisor.proposals.desk import Actor, Desk
-from advisor.proposals.drafting import Draft
-from advisor.proposals.plans import Plan, expected
+from advisor.plans.approvals import Actor, Desk
+from advisor.plans.planner import Draft
+from advisor.plans.rules.plan_record import Plan, expected
 from cohabit.concluding import conclude
 from cohabit.errors import CohabitError
 from cohabit.proposing import Sources, look, propose

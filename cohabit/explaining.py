@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import Engine
 
-from advisor.ledger import book_store, ledger_store
-from advisor.ledger.ledger_store import Posted
-from advisor.pricing.billed_hours import Known, bill_hours
-from advisor.pricing.book import PriceBook
-from advisor.pricing.idle import CAUSES
-from advisor.pricing.line_file import read_lines
+from advisor.billing.interference.billed_hours import Known, bill_hours
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.store import Posted
+from advisor.billing.lines.parquet import read_lines
+from advisor.billing.pricing.idle_charges import CAUSES
+from advisor.billing.pricing.price_book import PriceBook
 from cohabit.billed_inputs import read_inputs
 from cohabit.errors import NoSuchLine
 
@@ -57,7 +58,7 @@ def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
     Args:
         engine: the store.
         cluster: whose.
-        told: what the line is called, see advisor.pricing.line_file.reference.
+        told: what the line is called, see advisor.billing.lines.parquet.reference.
         folder: of lines and what they are made of.
 
     Raises:

@@ -6,15 +6,16 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from advisor.ledger import book_store, ledger_store
-from advisor.ledger.errors import PeriodState
-from advisor.ledger.ledger_store import Posted
-from advisor.ledger.months import bounds
-from advisor.ledger.postings import ROUNDING
-from advisor.pricing.book import PriceBook
-from advisor.pricing.currencies import exponent_of
-from advisor.pricing.focus import COLUMNS, Grain, Invoice, Row, focus_rows, rounding_rows
-from advisor.pricing.line_file import read_lines
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.errors import PeriodState
+from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.postings import ROUNDING
+from advisor.billing.ledger.store import Posted
+from advisor.billing.lines.currencies import exponent_of
+from advisor.billing.lines.focus import COLUMNS, Grain, Invoice, Row, focus_rows, rounding_rows
+from advisor.billing.lines.parquet import read_lines
+from advisor.billing.pricing.price_book import PriceBook
 from ingest.schema.atomic_file import written_whole
 
 Progress = Callable[[str, int], None]

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from advisor.ledger.errors import NotReady
-from advisor.ledger.months import bounds
+from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.months import bounds
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 

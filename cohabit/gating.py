@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.margins import served_margins
-from advisor.model import open_model
-from advisor.newcomers import NewcomerClass
-from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot
-from advisor.table import score_columns
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.snapshot import Snapshot
+from advisor.scoring.loaded_model import open_model
+from advisor.scoring.score_table import score_columns
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
 from features.schema.catalog import catalogue_hash
 from ingest.lake.tables import Lake
 from models.bundle.bundle import Bundle, fingerprint, load_bundle

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from advisor.diagnosis.evidence import COLUMNS, Evidence
-from advisor.diagnosis.slowed import BEFORE_US, slowed_hours
+from advisor.diagnosis.analyse import COLUMNS, Evidence
+from advisor.diagnosis.slowed_hours import BEFORE_US, slowed_hours
 from cohabit.diagnosing import newest_window, node_pieces
 from cohabit.errors import BadOption
 from features.contention.node_state import Facts

@@ -14,10 +14,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from advisor.cluster.snapshot import Snapshot, load_current, publish
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.proposals.guards import Past
-from advisor.proposals.rules import Rules
-from advisor.snapshot import Snapshot, load_current, publish
+from advisor.plans.rules.cooldowns import Past
+from advisor.plans.rules.policy import Rules
 from cohabit.errors import NothingKept
 
 MOST_KEPT = 200

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
-from advisor.proposals.export import Eviction
+from advisor.plans.export import Eviction
 from cohabit.errors import UnusableApiServer
 
 CONNECT_S = 5.0

@@ -14,7 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
-from advisor.steering import Lease
+from advisor.placement.reservation_match import Lease
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -29,7 +29,7 @@ class LeaseReading:
     """Reads the open leases of a cluster again and again, until it is closed.
 
     Args:
-        address: of the store, as `advisor.store.open_store` takes it; empty for none.
+        address: of the store, as `advisor.database.engine.open_store` takes it; empty for none.
         cluster: whose; empty while that is not known.
         now_us: the clock.
         take: told of all open leases when they have changed.
@@ -67,7 +67,7 @@ class LeaseReading:
             self._read_us = self.now_us()
             if self._ended.wait(EVERY_S):
                 return
-        from advisor.store import open_store  # many never have a store: a process without is smaller
+        from advisor.database.engine import open_store  # many never have a store: a process without is smaller
 
         try:
             with open_store(self.address) as engine:
@@ -97,8 +97,8 @@ class LeaseReading:
             self.take(leases)
 
     def _open_ones(self, engine: "Engine") -> list[Lease]:
-        from advisor.lease_store import open_leases
-        from advisor.store import check
+        from advisor.database.engine import check
+        from advisor.placement.reservation_store import open_leases
 
         if not self._checked:
             check(engine)

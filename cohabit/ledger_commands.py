@@ -17,12 +17,12 @@ from cohabit.store_commands import checked
 from cohabit.token_commands import local_name
 
 if TYPE_CHECKING:
-    from advisor.audit import Entry
-    from advisor.ledger.closing import Closing
-    from advisor.ledger.drafts import Draft
-    from advisor.ledger.periods import Period
-    from advisor.pricing.book import PriceBook
-    from advisor.proposals.desk import Actor
+    from advisor.auth.audit_log import Entry
+    from advisor.billing.ledger.closing import Closing
+    from advisor.billing.ledger.drafts import Draft
+    from advisor.billing.ledger.periods import Period
+    from advisor.billing.pricing.price_book import PriceBook
+    from advisor.plans.approvals import Actor
 
 ledger_app = typer.Typer()
 NOT_CLOSED = 3
@@ -47,7 +47,7 @@ class Till:
 
     def entry(self, action: str, subject: str) -> "Entry":
         """For the audit: something that was done now."""
-        from advisor.audit import Entry
+        from advisor.auth.audit_log import Entry
 
         by = self.actor
         return Entry(self.closing.now_us(), by.who, by.role, action, subject, "done", by.request_id)
@@ -56,8 +56,8 @@ class Till:
 @contextmanager
 def till() -> Iterator[Till]:
     """Where the settings say that bills are kept."""
-    from advisor.ledger.closing import Closing
-    from advisor.proposals.desk import Actor
+    from advisor.billing.ledger.closing import Closing
+    from advisor.plans.approvals import Actor
 
     own = settings()
     with checked(own) as engine:
@@ -69,7 +69,7 @@ def till() -> Iterator[Till]:
 @told_plainly
 def books_command() -> None:
     """List all versions of the price book that were ever proposed, by when they begin."""
-    from advisor.ledger import book_store
+    from advisor.billing.ledger import price_book_store as book_store
     from cohabit.bill_tables import show_books
 
     with till() as of:
@@ -93,9 +93,9 @@ def propose_book_command(
     With --preview nothing is proposed: that month is billed again from the lake, by the versions in force and by this
     one as if it had begun with the month, and what accounts owe by either is shown; nothing is kept.
     """
-    from advisor.ledger import book_store
-    from advisor.ledger.books import summary
-    from advisor.pricing.book_text import EXAMPLE
+    from advisor.billing.ledger import price_book_store as book_store
+    from advisor.billing.ledger.price_book_versions import summary
+    from advisor.billing.pricing.price_book_toml import EXAMPLE
     from cohabit.price_book_file import read_price_book
 
     if file is None:
@@ -114,8 +114,8 @@ def propose_book_command(
 @told_plainly
 def approve_book_command(version: Version) -> None:
     """Agree to a version of the price book that somebody else proposed; it has to begin in an hour to come."""
-    from advisor.ledger import book_store
-    from advisor.ledger.books import summary
+    from advisor.billing.ledger import price_book_store as book_store
+    from advisor.billing.ledger.price_book_versions import summary
 
     with till() as of:
         entry = of.entry("approve price book", version)
@@ -127,7 +127,7 @@ def approve_book_command(version: Version) -> None:
 @told_plainly
 def withdraw_book_command(version: Version) -> None:
     """Take back a version of the price book that has not begun."""
-    from advisor.ledger import book_store
+    from advisor.billing.ledger import price_book_store as book_store
 
     with till() as of:
         entry = of.entry("withdraw price book", version)
@@ -139,7 +139,7 @@ def withdraw_book_command(version: Version) -> None:
 @told_plainly
 def months_command() -> None:
     """List months that somebody began to close, and whether all that was ever billed sums to zero."""
-    from advisor.ledger import ledger_store
+    from advisor.billing.ledger import store as ledger_store
     from cohabit.bill_tables import show_months
 
     with till() as of:
@@ -185,8 +185,8 @@ def close_command(
     With --renew it can be run again: a draft that comes to the same stays as it is, another one takes its place, and a
     month that is closed stays closed.
     """
-    from advisor.ledger import book_store
-    from advisor.ledger.drilling import Drilling
+    from advisor.billing.ledger import price_book_store as book_store
+    from advisor.billing.ledger.breakdown_reader import Drilling
     from cohabit.bill_tables import show_draft, show_payables
     from cohabit.billing import refuse_unjudged, refuse_unmetered
     from cohabit.command_parts import existing_lake
@@ -295,7 +295,7 @@ def focus_command(
 
 def _renewed(of: Till, before: "Period", draft: "Draft") -> "Period":
     """A month that is being closed with a draft; with the one that was there, where that comes to the same."""
-    from advisor.ledger.drafts import digest_of
+    from advisor.billing.ledger.drafts import digest_of
 
     if before.state == "closing":
         if before.digest == digest_of(draft):
@@ -305,7 +305,8 @@ def _renewed(of: Till, before: "Period", draft: "Draft") -> "Period":
 
 
 def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "Draft":
-    from advisor.ledger import book_store, ledger_store
+    from advisor.billing.ledger import price_book_store as book_store
+    from advisor.billing.ledger import store as ledger_store
     from cohabit.billing import draft_of
     from cohabit.command_parts import existing_lake
     from cohabit.forgotten import refuse_forgotten
@@ -323,7 +324,7 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
 
 
 def _preview(of: Till, book: "PriceBook", month: str, lake: str | None) -> None:
-    from advisor.ledger import book_store
+    from advisor.billing.ledger import price_book_store as book_store
     from cohabit.command_parts import existing_lake
     from cohabit.preview_tables import show_preview
     from cohabit.previewing import preview
@@ -339,7 +340,7 @@ def _preview(of: Till, book: "PriceBook", month: str, lake: str | None) -> None:
 
 
 def _tell_unjudged(of: Till, month: str, lake: str | None) -> None:
-    from advisor.ledger import book_store
+    from advisor.billing.ledger import price_book_store as book_store
     from cohabit.billing import unjudged_days
     from cohabit.command_parts import existing_lake
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.build import build_snapshot
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
+from advisor.cluster.snapshot_builder import build_snapshot
 from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
 from features.contention.node_state import LANDED_IN, Facts
 from features.contention.stream_state import minutes_told

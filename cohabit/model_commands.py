@@ -10,7 +10,7 @@ from cohabit.command_line import LakeOption, settings, told_plainly
 from cohabit.console import console, show_names, show_table
 
 if TYPE_CHECKING:
-    from advisor.snapshot import Snapshot
+    from advisor.cluster.snapshot import Snapshot
     from cohabit.gating import Hand
     from cohabit.settings import Settings
     from models.drift.drift_status import DriftStatus
@@ -209,8 +209,8 @@ def _said(verdict: "Verdict | None") -> str:
 
 def _snapshot(folder: Path) -> "Snapshot | None":
     """The newest one; None where there is none."""
+    from advisor.cluster.snapshot import load_current
     from advisor.errors import AdvisorError
-    from advisor.snapshot import load_current
 
     try:
         return load_current(folder)

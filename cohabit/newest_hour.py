@@ -8,8 +8,8 @@ from threading import Lock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.pricing.newest import Newest
-from advisor.pricing.quote_errors import NoLakeToQuote, NothingMetered
+from advisor.billing.quotes.errors import NoLakeToQuote, NothingMetered
+from advisor.billing.quotes.hourly_inputs import Newest
 from cohabit.command_parts import existing_lake
 from cohabit.errors import NoLake
 from cohabit.settings import Settings

@@ -16,8 +16,8 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from advisor.api.bookings import MOST_AT_ONCE, told_of
-from advisor.booking import Booked
+from advisor.api.scheduler.peers import MOST_AT_ONCE, told_of
+from advisor.cluster.assumed_pod import Booked
 
 log = structlog.get_logger()
 

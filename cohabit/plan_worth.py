@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from advisor.errors import StoreOutdated
-from advisor.proposals import proposal_store
-from advisor.proposals.plans import State
+from advisor.plans import store as proposal_store
+from advisor.plans.rules.plan_record import State
 from cohabit.settings import Settings
 from cohabit.store_commands import checked
 

@@ -1,6 +1,6 @@
 """Preview tables: a month by two price books, as people read it in a terminal."""
 
-from advisor.pricing.money import written
+from advisor.billing.lines.money import written
 from cohabit.budget_tables import money
 from cohabit.console import console, show_amounts
 from cohabit.previewing import Changed, Preview

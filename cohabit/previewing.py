@@ -6,9 +6,9 @@ Both sides are billed from the lake as it is now, so that only the price books t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from advisor.ledger.months import bounds
-from advisor.ledger.postings import owed
-from advisor.pricing.book import PriceBook, refuse_wrong
+from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.postings import owed
+from advisor.billing.pricing.price_book import PriceBook, refuse_wrong
 from cohabit.billing import Progress
 from cohabit.errors import OtherCurrency
 from cohabit.unkept_billing import unkept_draft

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from advisor.pricing.book import PriceBook
-from advisor.pricing.book_text import price_book_from
-from advisor.pricing.errors import BadBookText
+from advisor.billing.lines.errors import BadBookText
+from advisor.billing.pricing.price_book import PriceBook
+from advisor.billing.pricing.price_book_toml import price_book_from
 from cohabit.errors import BadPriceBookFile
 
 MOST_BYTES = 1 << 20
@@ -14,7 +14,7 @@ def read_price_book(path: Path, proposed_by: str) -> PriceBook:
     """A version of the price book from a file.
 
     Args:
-        path: TOML, see advisor.pricing.book_text.EXAMPLE.
+        path: TOML, see advisor.billing.pricing.price_book_toml.EXAMPLE.
         proposed_by: whoever wants it.
 
     Raises:

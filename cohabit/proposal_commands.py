@@ -16,8 +16,8 @@ from cohabit.store_commands import checked
 from cohabit.token_commands import local_name
 
 if TYPE_CHECKING:
-    from advisor.proposals.desk import Actor, Desk
-    from advisor.proposals.export import As
+    from advisor.plans.approvals import Actor, Desk
+    from advisor.plans.export import As
     from cohabit.proposing import Sources
 
 proposals_app = typer.Typer()
@@ -39,7 +39,7 @@ class Opened:
 @contextmanager
 def opened() -> Iterator[Opened]:
     """Where the settings say that plans are decided on; no lake is needed for that, least of all to halt."""
-    from advisor.proposals.desk import Actor, Desk
+    from advisor.plans.approvals import Actor, Desk
 
     own = settings()
     with checked(own) as engine:
@@ -162,8 +162,8 @@ def export_command(
     Koordinator, which reserve room first. plain: the steps as they are. A plan that was given out is given out again,
     the same to the byte.
     """
-    from advisor.proposals.export import evictions
-    from advisor.proposals.giving import approved_moves, given_as, must_be
+    from advisor.plans.export import evictions
+    from advisor.plans.issue import approved_moves, given_as, must_be
     from cohabit.kube_api import ApiServer
     from cohabit.kube_api import dry_run as ask
     from cohabit.proposal_tables import show_answers
@@ -219,7 +219,7 @@ def why_command(
     What it was made from is kept beside the registry for the newest plans: the snapshot, placements, diagnoses, rules
     and the name of the bundle.
     """
-    from advisor.proposals.plans import plan_json
+    from advisor.plans.rules.plan_record import plan_json
     from cohabit.proposal_tables import show_passed_over
     from cohabit.proposing import drafted_again
 

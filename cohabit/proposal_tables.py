@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from advisor.audit import Entry
-from advisor.proposals.drafting import PassedOver
-from advisor.proposals.plans import Proposal, Step, expected
-from advisor.proposals.shown import on_nodes
+from advisor.auth.audit_log import Entry
+from advisor.plans.listing import on_nodes
+from advisor.plans.planner import PassedOver
+from advisor.plans.rules.plan_record import Proposal, Step, expected
 from cohabit.console import console, printable, show_table
 from cohabit.kube_api import Answer
 

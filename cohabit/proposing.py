@@ -7,23 +7,24 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from advisor.diagnosis.told import Told
+from advisor.cluster.snapshot import Snapshot, load_current
+from advisor.diagnosis.report_file import Told
 from advisor.diagnosis.verdicts import Diagnosis
 from advisor.errors import NoBundle, NotBelieved
-from advisor.margins import served_margins
-from advisor.model import open_model
-from advisor.proposals import proposal_store, states
-from advisor.proposals.desk import Actor, Desk, Stale
-from advisor.proposals.drafting import Draft, Search, Situation, draft, under_way
-from advisor.proposals.outcome import factor_of
-from advisor.proposals.plans import Proposal
-from advisor.proposals.roster import roster_of
-from advisor.proposals.rules import HOUR_US, Rules
-from advisor.proposals.validity import stale_steps
-from advisor.remedies.kept import keep_ladders
-from advisor.remedies.moves import Scene
-from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot, load_current
+from advisor.plans import store as proposal_store
+from advisor.plans.approvals import Actor, Desk, Stale
+from advisor.plans.planner import Draft, Search, Situation, draft, under_way
+from advisor.plans.recheck import stale_steps
+from advisor.plans.rules import state_machine as states
+from advisor.plans.rules.did_estimate import factor_of
+from advisor.plans.rules.eligible import roster_of
+from advisor.plans.rules.plan_record import Proposal
+from advisor.plans.rules.policy import HOUR_US, Rules
+from advisor.remediation.migration_options import Scene
+from advisor.remediation.options_file import keep_ladders
+from advisor.scoring.loaded_model import open_model
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
 from cohabit.diagnosing import diagnosed, newest_window
 from cohabit.errors import OldSnapshot, OtherCluster, SearchMissing, SnapshotAhead, StaleSnapshot
 from cohabit.kept_plans import Inputs, digest_of, keep, kept
@@ -177,7 +178,7 @@ def _search(rules: Rules) -> Search | None:
         return None
     if not searchable():
         raise SearchMissing
-    from advisor.proposals.rearranging import better_elsewhere  # compiled, and not there everywhere
+    from advisor.plans.optimizer_moves import better_elsewhere  # compiled, and not there everywhere
 
     return partial(better_elsewhere, tried=rules.searched)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.ledger import months
-from advisor.pricing.book import HOUR_US
-from advisor.pricing.forecast import forecast
+from advisor.billing.ledger import months
+from advisor.billing.pricing.price_book import HOUR_US
+from advisor.billing.pricing.scarcity_forecast import forecast
 from cohabit.errors import AlreadyBegun, NothingMetered
 from features.schema.tables import SCARCITY
 from ingest.lake.row_filter import microseconds

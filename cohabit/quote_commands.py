@@ -15,8 +15,8 @@ from cohabit.logs import set_up_logs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from advisor.pricing.quotes import Need
-    from advisor.quoting import Answer, Ask
+    from advisor.billing.quotes.cost_estimate import Need
+    from advisor.billing.quotes.service import Answer, Ask
 
 quote_app = typer.Typer()
 
@@ -57,7 +57,7 @@ def quote_command(
     being slowed down, and pay for slowing down others, is what the promoted model expects on that node, with an
     interval; while the price book is in shadow mode nobody pays it.
     """
-    from advisor.quoting import Ask
+    from advisor.billing.quotes.service import Ask
     from cohabit.quote_tables import show_answer
 
     new = {"--team": team, "--app": app, "--tier": tier, "--node": node, "--pool": pool}
@@ -69,8 +69,8 @@ def quote_command(
 
 def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
     """By the store, the lake, the newest snapshot and the promoted model."""
-    from advisor.ledger.bill_office import BillOffice
-    from advisor.quoting import answered, grounds_of
+    from advisor.billing.quotes.dependencies import BillOffice
+    from advisor.billing.quotes.service import answered, grounds_of
     from cohabit.newest_hour import NewestHour
     from cohabit.serve_commands import source_of
 
@@ -93,7 +93,7 @@ def _refuse_mixed(container: str | None, move_to: str | None, new: "Sequence[str
 
 
 def _needs(request: "Sequence[str]", use: "Sequence[str]") -> "tuple[Need, ...]":
-    from advisor.pricing.quotes import Need
+    from advisor.billing.quotes.cost_estimate import Need
 
     asked, used = _amounts("--request", request), _amounts("--use", use)
     return tuple(Need(name, asked.get(name), used.get(name)) for name in dict.fromkeys([*asked, *used]))
@@ -105,7 +105,7 @@ def _amounts(option: str, told: "Sequence[str]") -> dict[str, float]:
     Raises:
         BadOption: one is no such text, names what is not metered, or names it twice.
     """
-    from advisor.pricing.quotes import METERED_NAMES
+    from advisor.billing.quotes.cost_estimate import METERED_NAMES
 
     found = dict[str, float]()
     for text in told:

@@ -1,11 +1,11 @@
 """Quote tables: what a container would cost, as people read it in a terminal."""
 
-from advisor.pricing.book import told
-from advisor.pricing.money import written
-from advisor.pricing.quote_changes import Change
-from advisor.pricing.quoted_transfers import Amounts, Named, Transfers
-from advisor.pricing.quotes import Quote
-from advisor.quoting import Answer
+from advisor.billing.interference.expected_adjustment import Amounts, Named, Transfers
+from advisor.billing.lines.money import written
+from advisor.billing.pricing.price_book import told
+from advisor.billing.quotes.cost_estimate import Quote
+from advisor.billing.quotes.quote_diff import Change
+from advisor.billing.quotes.service import Answer
 from cohabit.console import console, show_table
 
 HOUR_MICROS = 60_000_000

@@ -12,7 +12,7 @@ import pyarrow as pa
 import structlog
 from prometheus_client import CollectorRegistry
 
-from advisor.snapshot import publish
+from advisor.cluster.snapshot import publish
 from cohabit.errors import NoSuchCluster
 from cohabit.live_state import LiveState
 from cohabit.memory import GivingBack

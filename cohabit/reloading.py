@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from advisor.prioritizing import Prioritizer
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.memory import GivingBack
 
 log = structlog.get_logger(__name__)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from threading import Event
 
-    from advisor.api.gate import Guard
-    from advisor.issuer import Issuer
-    from advisor.pages.entrance import Entrance
-    from advisor.serving import Serving
+    from advisor.api.http.auth_middleware import Guard
+    from advisor.auth.jwks import Issuer
+    from advisor.placement.model_state import Serving
+    from advisor.ui.site.identity import Entrance
     from cohabit.listening import Certificates
     from cohabit.workers import Source
     from ingest.lake.tables import Lake
@@ -49,7 +49,7 @@ def run_refresh(
     told: bool,
 ) -> None:
     """See `cohabit refresh`."""
-    from advisor.snapshot import next_version
+    from advisor.cluster.snapshot import next_version
     from cohabit.ingesting import ALONE, foreign_in, formats_of
     from cohabit.live_state import BEGIN_US, LiveState
     from cohabit.refreshing import Refresh, refresh_from_files, refresh_from_kafka
@@ -87,7 +87,7 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     if not own.every_s:
         yield
         return
-    from advisor.proposals.desk import Desk
+    from advisor.plans.approvals import Desk
     from cohabit.drafting import Drafting
     from cohabit.proposing import PLANS, Sources
     from cohabit.store_commands import checked
@@ -121,7 +121,7 @@ def new_id() -> str:
 
 def source_of(settings: Settings, registry: Path | None = None, snapshots: Path | None = None) -> "Source":
     """What the listeners answer from."""
-    from advisor.advised import Shares
+    from advisor.placement.decision_log import Shares
     from cohabit.store_commands import address_of
     from cohabit.workers import Source
 
@@ -222,12 +222,12 @@ def _guarding(settings: Settings, serving: "Serving") -> "Iterator[tuple[Guard |
         StoreUnavailable: it does not answer.
         BadIssuer: the address of the issuer is none to trust.
     """
-    from advisor.access import Access
-    from advisor.api.gate import Guard
-    from advisor.pages.entrance import OpenEntrance
-    from advisor.pages.sessions import SessionEntrance
-    from advisor.rates import Rates
-    from advisor.refusals import Refusals
+    from advisor.api.http.auth_middleware import Guard
+    from advisor.auth.authenticator import Access
+    from advisor.auth.denials import Refusals
+    from advisor.auth.rate_limit import Rates
+    from advisor.ui.site.identity import OpenEntrance
+    from advisor.ui.site.sessions import SessionEntrance
     from cohabit.store_commands import checked
     from cohabit.token_commands import local_name
 
@@ -250,8 +250,8 @@ def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":
     """
     if own.oidc_issuer is None or own.oidc_audience is None:
         return None
-    from advisor.issuer import Issuer, checked_address
-    from advisor.oidc import Rules
+    from advisor.auth.jwks import Issuer, checked_address
+    from advisor.auth.oidc import Rules
 
     rules = Rules(checked_address(own.oidc_issuer), own.oidc_audience, own.oidc_role_claim, own.oidc_roles)
     issuer = Issuer(rules, now_us)

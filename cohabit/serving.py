@@ -11,14 +11,14 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_app, create_scheduler_app
-from advisor.api.gate import Guard
-from advisor.api.own_site import OwnSite
-from advisor.ledger.bill_office import BillOffice
-from advisor.pages.app import Beside, create_pages
-from advisor.pages.entrance import Entrance
-from advisor.prioritizing import Prioritizer
-from advisor.proposals.office import Office
-from advisor.serving import Serving
+from advisor.api.http.auth_middleware import Guard
+from advisor.api.http.csrf import OwnSite
+from advisor.billing.quotes.dependencies import BillOffice
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
+from advisor.plans.office import Office
+from advisor.ui.app import Beside, create_pages
+from advisor.ui.site.identity import Entrance
 from cohabit.listening import HOST, App, Certificates, address, free_socket, listen, secured_by
 from cohabit.reloading import keep_fresh
 from cohabit.tabling import TableProcess

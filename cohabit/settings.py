@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from advisor.auth.api_tokens import TokenRole, checked_role
 from advisor.errors import UnknownRole
-from advisor.proposals.rules import HOUR_US, Freeze, Rules, Window
-from advisor.remedies.prices import Prices
-from advisor.tokens import TokenRole, checked_role
+from advisor.plans.rules.policy import HOUR_US, Freeze, Rules, Window
+from advisor.remediation.action_costs import Prices
 from cohabit.calendar import freezes_of, windows_of
 from cohabit.errors import BadSettings
 from cohabit.webhook import checked_webhook

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from advisor.build import build_snapshot
-from advisor.kept_lines import SUFFIX
-from advisor.newcomers import Newcomer
-from advisor.scoring import newcomer_features
-from advisor.snapshot import Snapshot
+from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.snapshot import Snapshot
+from advisor.cluster.snapshot_builder import build_snapshot
+from advisor.placement.rotating_log import SUFFIX
+from advisor.scoring.scorer import newcomer_features
 from cohabit.errors import NothingServed, UnreadableServed
 from cohabit.live_state import BEGIN_US, KEEP_US
 from features.columnar.arrow_columns import micros

@@ -12,15 +12,16 @@ import pyarrow.parquet as pq
 from jinja2 import Environment, PackageLoader, select_autoescape
 from sqlalchemy import Engine
 
-from advisor.ledger import book_store, ledger_store
-from advisor.ledger.cells import as_text
-from advisor.ledger.drilling import Drilling
-from advisor.ledger.errors import PeriodState
-from advisor.ledger.ledger_store import Posted
-from advisor.ledger.months import bounds
-from advisor.pricing.currencies import exponent_of
-from advisor.pricing.money import MICROS, in_coins
-from advisor.store import reading
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.breakdown_reader import Drilling
+from advisor.billing.ledger.errors import PeriodState
+from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.spreadsheet_safe import as_text
+from advisor.billing.ledger.store import Posted
+from advisor.billing.lines.currencies import exponent_of
+from advisor.billing.lines.money import MICROS, in_coins
+from advisor.database.engine import reading
 from cohabit.errors import NoSuchAccount, UnknownForm
 from ingest.schema.atomic_file import written_whole
 

@@ -37,7 +37,7 @@ def migrate_command() -> None:
     COHABIT_STORE names it: a file (SQLite), or postgresql://user:password@host/database, which must exist and be the
     user's own. Without, it is store.sqlite beside the registry. Make a backup before an upgrade.
     """
-    from advisor.store import migrate, named
+    from advisor.database.engine import migrate, named
 
     with opened(settings()) as engine:
         before, now = migrate(engine)
@@ -48,7 +48,7 @@ def migrate_command() -> None:
 
 def opened(settings: "Settings") -> "AbstractContextManager[Engine]":
     """The store that the settings name, as it is."""
-    from advisor.store import open_store
+    from advisor.database.engine import open_store
 
     return open_store(address_of(settings))
 
@@ -67,7 +67,7 @@ def checked(settings: "Settings") -> "Iterator[Engine]":
         StoreAhead: a newer Cohabit has migrated it.
         StoreUnavailable: it does not answer.
     """
-    from advisor.store import check
+    from advisor.database.engine import check
 
     with opened(settings) as engine:
         check(engine)

@@ -17,12 +17,12 @@ from time import monotonic, time_ns
 import structlog
 from prometheus_client import CollectorRegistry
 
+from advisor.cluster.pending_pod import NewcomerClass
 from advisor.errors import NoTable
-from advisor.newcomers import NewcomerClass
-from advisor.scoring import ModelScorer
-from advisor.serving import Serving
-from advisor.table import ScoreTable, begun, followed, widened
-from advisor.table_file import read_table, write_table
+from advisor.placement.model_state import Serving
+from advisor.scoring.score_table import ScoreTable, begun, followed, widened
+from advisor.scoring.score_table_file import read_table, write_table
+from advisor.scoring.scorer import ModelScorer
 from cohabit.logs import set_up_logs
 from cohabit.memory import give_back_for_good
 from models.registry.registry import Registry

@@ -15,7 +15,7 @@ from cohabit.settings import Settings
 from cohabit.store_commands import checked
 
 if TYPE_CHECKING:
-    from advisor.token_store import Doer
+    from advisor.auth.token_store import Doer
 
 DAY_US = 24 * 3600 * 10**6
 MOST_DAYS = 3650
@@ -42,8 +42,8 @@ def create_command(
     It goes into the header of each request, `Authorization: Bearer TOKEN`. Only a hash of it is kept. It counts where
     `cohabit serve` runs with COHABIT_ADVISOR__ACCESS=tokens on the same store.
     """
-    from advisor.token_store import create_token
-    from advisor.tokens import checked_role
+    from advisor.auth.api_tokens import checked_role
+    from advisor.auth.token_store import create_token
 
     known, doer = checked_role(role), _doer()
     with checked(settings()) as engine:
@@ -57,7 +57,7 @@ def create_command(
 @told_plainly
 def list_command() -> None:
     """List all tokens there ever were, by name; the tokens themselves are nowhere."""
-    from advisor.token_store import all_tokens
+    from advisor.auth.token_store import all_tokens
 
     now_us = _now_us()
     with checked(settings()) as engine:
@@ -80,7 +80,7 @@ def list_command() -> None:
 @told_plainly
 def revoke_command(name: Name) -> None:
     """Take a token back; servers that run refuse it within seconds."""
-    from advisor.token_store import revoke_token
+    from advisor.auth.token_store import revoke_token
 
     with checked(settings()) as engine:
         taken = revoke_token(engine, name, _doer())
@@ -89,7 +89,7 @@ def revoke_command(name: Name) -> None:
 
 def run_audit(settings: Settings, since: datetime | None) -> None:
     """See `cohabit audit`."""
-    from advisor.audit import entries
+    from advisor.auth.audit_log import entries
 
     since_us = 0 if since is None else int(since.replace(tzinfo=UTC).timestamp()) * 10**6
     with checked(settings) as engine:
@@ -100,7 +100,7 @@ def run_audit(settings: Settings, since: datetime | None) -> None:
 
 
 def _doer() -> "Doer":
-    from advisor.token_store import Doer
+    from advisor.auth.token_store import Doer
 
     return Doer(local_name(), _now_us(), token_hex(8))
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from advisor.ledger.drafts import Draft
-from advisor.pricing.book import PriceBook
+from advisor.billing.ledger.drafts import Draft
+from advisor.billing.pricing.price_book import PriceBook
 from cohabit.billing import Progress, draft_of
 from ingest.lake.tables import Lake
 

@@ -22,12 +22,12 @@ import uvloop
 from numpy.random import default_rng
 from prometheus_client import CollectorRegistry
 
-from advisor.advised import Shares, explorer_in
 from advisor.api.app import create_scheduler_app
-from advisor.journal import Journal
-from advisor.prioritizing import Prioritizer
-from advisor.served import ServedLog
-from advisor.serving import Serving
+from advisor.cluster.worker_bus import Journal
+from advisor.placement.decision_log import Shares, explorer_in
+from advisor.placement.feature_log import ServedLog
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.lease_reading import LeaseReading
 from cohabit.listening import DRAIN_S, Certificates, listen, secured_by, shown_by
 from cohabit.logs import set_up_logs

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.advised import Advised, read_advised
+from advisor.placement.decision_log import Advised, read_advised
 from cohabit.errors import NothingAdvised, NothingLabelled, NothingWithheld, UnreadableAdvised
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.windows import LABEL_US

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 
-from advisor.snapshot import publish
+from advisor.cluster.snapshot import publish
 from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
 

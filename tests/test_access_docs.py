@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_app
-from advisor.api.roles import roles_of
-from advisor.serving import Serving
+from advisor.api.http.roles import roles_of
+from advisor.placement.model_state import Serving
 from models.registry.registry import Registry
 from tests.advisor.commands import BIN, environment, run
 from tests.advisor.running import fill

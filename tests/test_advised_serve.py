@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from advisor.advised import read_advised
+from advisor.placement.decision_log import read_advised
 from tests.advisor.commands import BIN, environment
 from tests.advisor.running import ASKED, fill, until_ready
 

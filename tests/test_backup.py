@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from advisor.audit import Entry
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.pricing.price_book import HOUR_US
+from advisor.database.dump import refuse_filled
+from advisor.database.engine import METADATA, SESSIONS, migrate, open_store, reading, writing
 from advisor.errors import IncompleteDump, StoreAhead, StoreNotEmpty
-from advisor.ledger import book_store, ledger_store
-from advisor.ledger.closing import Closing
-from advisor.pricing.book import HOUR_US
-from advisor.store import METADATA, SESSIONS, migrate, open_store, reading, writing
-from advisor.store_dump import refuse_filled
 from cohabit.backing_up import MANIFEST, Places, back_up, back_up_once, restore, verify
 from cohabit.billing import draft_of
 from cohabit.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
@@ -24,10 +25,10 @@ from cohabit.focus_export import export_focus
 from cohabit.statements import write_statement
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
-from tests.pricing.billed import START_US
-from tests.proposals.offices import Bureau, mixed
+from tests.advisor.billing.billed import START_US
+from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.advisor.plans.offices import Bureau, mixed
 
 ENTRY = Entry(0, "ann", "finance", "x", "y", "done", "r")
 FOLDERS = ("lines", "plans", "registry", "lake")

@@ -18,7 +18,7 @@ import structlog
 from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
-from advisor.snapshot import Snapshot, current_version, load_current
+from advisor.cluster.snapshot import Snapshot, current_version, load_current
 from cohabit.cli import app
 from cohabit.command_parts import TOPICS
 from cohabit.live_state import LiveState

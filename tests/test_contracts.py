@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from advisor import newcomers, scoring
-from advisor.api.scores import ScoreReply, ScoreRequest
-from advisor.diagnosis.told import FILE, ToldFile
-from advisor.proposals.export import ApprovedMove, document, evictions, migration_jobs
-from advisor.proposals.plans import plan_json
-from advisor.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
+from advisor.api.v1.scores import ScoreReply, ScoreRequest
+from advisor.cluster import pending_pod as newcomers
+from advisor.cluster.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
+from advisor.diagnosis.report_file import FILE, ToldFile
+from advisor.plans.export import ApprovedMove, document, evictions, migration_jobs
+from advisor.plans.rules.plan_record import plan_json
+from advisor.scoring import scorer as scoring
 from features.contention.pressure import PRESSURE_COLUMNS
 from features.schema.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_hash
 from features.schema.tables import TABLES
@@ -36,7 +37,7 @@ from models.drift.drift_status import DriftStatus
 from models.drift.feature_shift import Reference
 from models.registry.gate_result import Verdict
 from models.registry.registry_log import Event
-from tests.proposals.made import plan, step
+from tests.advisor.plans.made import plan, step
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from advisor.prioritizing import Prioritizer
-from advisor.serving import Serving
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
 from ingest.kube.watcher import WatchMetrics
 from ingest.pipeline.metrics import IngestMetrics
 from models.registry.registry import Registry

@@ -27,9 +27,9 @@ MODULES = [
     "cohabit.cli",
     "cohabit.serving",
     "advisor.api.app",
-    "advisor.serving",
-    "advisor.model",
-    "advisor.store",
+    "advisor.placement.model_state",
+    "advisor.scoring.loaded_model",
+    "advisor.database.engine",
 ]
 HELP = """
 import runpy, sys

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 import trustme
 
-from advisor.proposals.export import ApprovedMove, Eviction, evictions
+from advisor.plans.export import ApprovedMove, Eviction, evictions
 from cohabit import kube_api
 from cohabit.errors import UnusableApiServer
 from cohabit.kube_api import MOST_BYTES, Answer, ApiServer, dry_run

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
 from cohabit.live_state import LiveState, add
 from features.schema.tables import PROFILES
 from ingest.kafka_io.stream_files import Message, TopicWriter

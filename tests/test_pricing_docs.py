@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from advisor.pricing.book import Policy
-from advisor.pricing.money import MICROS
-from advisor.pricing.quantity import Rule, best_quantile
+from advisor.billing.lines.money import MICROS
+from advisor.billing.pricing.billed_quantity import Rule, best_quantile
+from advisor.billing.pricing.price_book import Policy
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "pricing.md").read_text()

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from advisor.margins import served_margins
+from advisor.scoring.served_margins import served_margins
 from cohabit.cli import app
 from cohabit.learning import Effort, train_bundle
 from cohabit.recalibrating import KEPT, recalibrate

@@ -7,7 +7,7 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from advisor.api.roles import roles_of
+from advisor.api.http.roles import roles_of
 from cohabit.cli import app
 from cohabit.reference.commands import commands
 from cohabit.reference.exported import exported

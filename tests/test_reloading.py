@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from prometheus_client import CollectorRegistry
 
-from advisor.prioritizing import Prioritizer
-from advisor.serving import Serving
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.reloading import keep_fresh
 from models.registry.registry import Registry
 from tests.advisor.collecting import full_collections

@@ -16,10 +16,10 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
-from advisor.api.roles import roles_of
-from advisor.decision import points
-from advisor.prioritizing import Prioritizer
-from advisor.serving import Serving
+from advisor.api.http.roles import roles_of
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
+from advisor.scoring.score_scale import points
 from cohabit.doctor_config import configured
 from cohabit.doctor_scheduler import REMEDIES
 from models.registry.registry import Registry
@@ -100,7 +100,9 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
     told = {(reason, source) for reason, of, _ in rows("| reason | of |") for source in of.split(", ")}
     assert {reason for reason, source in told if source == "neutral"} == neutral | others
     assert {reason for reason, source in told if source == "nearest"} == nearest
-    names = code + "".join((ROOT / name).read_text() for name in ("advisor/leases.py", "cohabit/lease_reading.py"))
+    names = code + "".join(
+        (ROOT / name).read_text() for name in ("advisor/placement/reservations.py", "cohabit/lease_reading.py")
+    )
     assert all(f'"{name.removesuffix("_total")}"' in names for name in re.findall(r"`(cohabit_\w+)`", PAGE))
     assert set(REMEDIES) <= neutral | others | {"no_drift"}
     assert {source for source, _ in rows("| source | what it is |")} == {

@@ -16,7 +16,7 @@ from time import monotonic, time_ns
 import orjson
 import pytest
 
-from advisor.snapshot import publish
+from advisor.cluster.snapshot import publish
 from cohabit.errors import NoFreePort
 from cohabit.listening import HOST, LAST_PORT, PORTS_TRIED, free_socket
 from models.registry.registry import Registry

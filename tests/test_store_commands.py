@@ -7,7 +7,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from advisor.store import newest_version
+from advisor.database.engine import newest_version
 from cohabit.cli import app
 
 

@@ -18,11 +18,11 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry
 
-from advisor.api.bookings import LONGEST_US, told_of
-from advisor.booking import Booked
-from advisor.lease_store import add_leases
-from advisor.newcomers import NewcomerClass
-from advisor.store import migrate, open_store, writing
+from advisor.api.scheduler.peers import LONGEST_US, told_of
+from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.database.engine import migrate, open_store, writing
+from advisor.placement.reservation_store import add_leases
 from cohabit.errors import BadSettings
 from cohabit.listening import free_socket
 from cohabit.peers import Peers, others

@@ -8,36 +8,22 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
-from advisor.api.bills import bill_routes
-from advisor.api.bookings import booking_routes
-from advisor.api.described import described
-from advisor.api.extender import extender_routes
-from advisor.api.filtering import filter_routes
-from advisor.api.gate import Door, Gate, Guard, doors_of
-from advisor.api.limits import BodyLimit
-from advisor.api.ops import ops_routes
-from advisor.api.proposals import proposal_routes
-from advisor.api.quotes import quote_routes
-from advisor.api.roles import allowed, roles_of
-from advisor.api.scores import score_routes
-from advisor.api.victims import victim_routes
-from advisor.api.volcano import volcano_routes
-from advisor.api.watcher import watcher_routes
-from advisor.errors import (
-    AdvisorError,
-    BadMove,
-    BadRequest,
-    CallerGone,
-    NothingDiagnosed,
-    NoVictim,
-    StoreUnavailable,
-    TooBusy,
-    UnknownNode,
-    UnreadableDiagnoses,
-    UnreadableLadders,
-)
-from advisor.ledger.bill_office import BillOffice
-from advisor.ledger.errors import (
+from advisor.api.http.auth_middleware import Door, Gate, Guard, doors_of
+from advisor.api.http.body_limits import BodyLimit
+from advisor.api.http.health import ops_routes
+from advisor.api.http.openapi import described
+from advisor.api.http.roles import allowed, roles_of
+from advisor.api.scheduler.extender import extender_routes
+from advisor.api.scheduler.extender_filter import filter_routes
+from advisor.api.scheduler.load_watcher import watcher_routes
+from advisor.api.scheduler.peers import booking_routes
+from advisor.api.scheduler.volcano import volcano_routes
+from advisor.api.v1.bills import bill_routes
+from advisor.api.v1.plans import proposal_routes
+from advisor.api.v1.quotes import quote_routes
+from advisor.api.v1.scores import score_routes
+from advisor.api.v1.victims import victim_routes
+from advisor.billing.ledger.errors import (
     AlreadyDecided,
     BadPeriod,
     NameTaken,
@@ -52,7 +38,7 @@ from advisor.ledger.errors import (
     TakenBack,
     UnreadableDraft,
 )
-from advisor.pricing.errors import (
+from advisor.billing.lines.errors import (
     AlreadyStarted,
     BadBookText,
     BadLineFile,
@@ -63,7 +49,8 @@ from advisor.pricing.errors import (
     NotApproved,
     Overlap,
 )
-from advisor.pricing.quote_errors import (
+from advisor.billing.quotes.dependencies import BillOffice
+from advisor.billing.quotes.errors import (
     BadAsk,
     NoLakeToQuote,
     NothingMetered,
@@ -73,8 +60,23 @@ from advisor.pricing.quote_errors import (
     UnknownPool,
     UnknownTier,
 )
-from advisor.prioritizing import Prioritizer
-from advisor.proposals.errors import (
+from advisor.errors import (
+    AdvisorError,
+    BadMove,
+    BadRequest,
+    CallerGone,
+    NothingDiagnosed,
+    NoVictim,
+    StoreUnavailable,
+    TooBusy,
+    UnknownNode,
+    UnreadableDiagnoses,
+    UnreadableLadders,
+)
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
+from advisor.plans.office import Office
+from advisor.plans.rules.errors import (
     CannotTry,
     ChangedMeanwhile,
     GivenOutOtherwise,
@@ -90,8 +92,6 @@ from advisor.proposals.errors import (
     UnreadablePlan,
     WrongState,
 )
-from advisor.proposals.office import Office
-from advisor.serving import Serving
 
 STATUS: dict[type[AdvisorError], int] = {
     BadRequest: 400,

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.diagnosis.blame import Blame
+from advisor.diagnosis.attribution import Blame
 
 Verdict = Literal["culprit", "self-inflicted", "host", "downstream", "no offender", "not enough data"]
 SURE = 0.7

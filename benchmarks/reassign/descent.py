@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.reassign.problem import NOWHERE, Floats
+from advisor.optimizer.problem import NOWHERE, Floats
 from benchmarks.reassign.tianchi import KNEE, ROUNDS, TIMES, Contest
 from benchmarks.reassign.tianchi_plan import HOMELESS, STEEPEST, Machines, Step
 

@@ -8,12 +8,12 @@ from time import monotonic
 
 import numpy as np
 
-from advisor.reassign.feasible import wrongs
-from advisor.reassign.objective import cost
-from advisor.reassign.ordering import Pace, Plan, ordered
-from advisor.reassign.problem import Excess, Limits, Moves, Problem
-from advisor.reassign.search import compile_kernels, search
-from advisor.reassign.tuning import Tuning
+from advisor.optimizer.constraints import wrongs
+from advisor.optimizer.objective import cost
+from advisor.optimizer.problem import Excess, Limits, Moves, Problem
+from advisor.optimizer.search.parameters import Tuning
+from advisor.optimizer.search.search import compile_kernels, search
+from benchmarks.reassign.ordering import Pace, Plan, ordered
 from benchmarks.reassign.timed import seed, whole
 from benchmarks.runner import OURS, Benchmark, Result
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.reassign.problem import Balance, Excess, Ints, Limits, Moves, Problem
+from advisor.optimizer.problem import Balance, Excess, Ints, Limits, Moves, Problem
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.lines import lines_of
 

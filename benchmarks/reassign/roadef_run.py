@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from advisor.errors import UnusableProblem
-from advisor.reassign.feasible import wrongs
-from advisor.reassign.objective import cost
-from advisor.reassign.problem import Problem
-from advisor.reassign.tuning import Tuning
+from advisor.optimizer.constraints import wrongs
+from advisor.optimizer.objective import cost
+from advisor.optimizer.problem import Problem
+from advisor.optimizer.search.parameters import Tuning
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.roadef import read_assignment, read_model, write_assignment
 from benchmarks.reassign.timed import keep, seconds, seed, timed, writable

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.reassign.problem import NOWHERE, Curve, Floats, Ints, Limits, Problem
+from advisor.optimizer.problem import NOWHERE, Curve, Floats, Ints, Limits, Problem
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.lines import lines_of
 

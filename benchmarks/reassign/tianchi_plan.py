@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.reassign.problem import NOWHERE, Floats, Ints
+from advisor.optimizer.problem import NOWHERE, Floats, Ints
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.tianchi import KNEE, ROUNDS, TIMES, Contest, Row, rows_of
 

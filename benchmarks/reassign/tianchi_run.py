@@ -9,14 +9,14 @@ from time import monotonic
 import numpy as np
 
 from advisor.errors import UnusableProblem
-from advisor.reassign.bound import bound
-from advisor.reassign.cluster import Move
-from advisor.reassign.ordering import Pace, in_order, ordered
-from advisor.reassign.problem import NOWHERE, Ints
-from advisor.reassign.search import compile_kernels
-from advisor.reassign.tuning import Tuning, housed
+from advisor.optimizer.problem import NOWHERE, Ints
+from advisor.optimizer.search.parameters import Tuning, housed
+from advisor.optimizer.search.search import compile_kernels
+from benchmarks.reassign.bound import bound
+from benchmarks.reassign.cluster import Move
 from benchmarks.reassign.descent import best_gain, first_improvement
 from benchmarks.reassign.errors import UnusableFile
+from benchmarks.reassign.ordering import Pace, in_order, ordered
 from benchmarks.reassign.tianchi import ROUNDS, Contest, read_contest
 from benchmarks.reassign.tianchi_plan import Machines, Step, carried_out, cost_of, read_plan, write_plan
 from benchmarks.reassign.timed import Timed, keep, seconds, seed, timed, whole, writable

@@ -9,11 +9,11 @@ from math import inf
 from pathlib import Path
 from time import monotonic
 
-from advisor.reassign.bound import bound
-from advisor.reassign.objective import cost
-from advisor.reassign.problem import Ints, Problem
-from advisor.reassign.search import compile_kernels, search
-from advisor.reassign.tuning import Tuning
+from advisor.optimizer.objective import cost
+from advisor.optimizer.problem import Ints, Problem
+from advisor.optimizer.search.parameters import Tuning
+from advisor.optimizer.search.search import compile_kernels, search
+from benchmarks.reassign.bound import bound
 
 DIGITS = 40
 """Of a number, and letters of a word, that are looked at."""

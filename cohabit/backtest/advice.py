@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.booking import Booked
-from advisor.margins import served_margins
-from advisor.model import open_model
-from advisor.newcomers import NewcomerClass
-from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot
-from advisor.table import score_columns, with_guests
+from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.snapshot import Snapshot
+from advisor.scoring.loaded_model import open_model
+from advisor.scoring.score_table import score_columns, with_guests
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
 from cohabit.backtest.history import CLUSTER, Learnt
 from cohabit.backtest.sight import Floats, Ints, Measured, Sight
 from features.contention.node_state import capacities

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 from sqlalchemy import create_engine
 
-from advisor.advised import Shares, explorer_in
-from advisor.prioritizing import Prioritizer
-from advisor.refusals import Refusals
-from advisor.serving import Serving
+from advisor.auth.denials import Refusals
+from advisor.placement.decision_log import Shares, explorer_in
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.lease_reading import LeaseReading
 from cohabit.peers import Peers
 from cohabit.reference.markdown import NONE, code, page, table, told

@@ -8,10 +8,10 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_app, create_scheduler_app
-from advisor.api.described import described
-from advisor.api.roles import roles_of
-from advisor.prioritizing import Prioritizer
-from advisor.serving import Serving
+from advisor.api.http.openapi import described
+from advisor.api.http.roles import roles_of
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.reference.markdown import NONE, code, page, table, told
 from models.registry.registry import Registry
 

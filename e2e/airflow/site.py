@@ -13,10 +13,10 @@ from threading import Event
 from time import monotonic, sleep
 from urllib.request import Request, urlopen
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.pricing.book_text import EXAMPLE
-from advisor.store import open_store
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.pricing.price_book_toml import EXAMPLE
+from advisor.database.engine import open_store
 from cohabit.metering import pools_described
 from cohabit.price_book_file import read_price_book
 from e2e.airflow.errors import CommandFailed, NeverCame

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from advisor.proposals.export import ApprovedMove, Eviction, evictions
+from advisor.plans.export import ApprovedMove, Eviction, evictions
 from cohabit.kube_api import ApiServer, Verdict, dry_run
 from e2e.kube.control_plane import ControlPlane
 from e2e.kube.processes import HOST

@@ -19,9 +19,9 @@ from urllib.request import urlopen
 import numpy as np
 from sqlalchemy import Engine
 
-from advisor.lease_store import add_leases, withdraw
-from advisor.proposals.export import ApprovedMove, Eviction, evictions
-from advisor.store import migrate, open_store, writing
+from advisor.database.engine import migrate, open_store, writing
+from advisor.placement.reservation_store import add_leases, withdraw
+from advisor.plans.export import ApprovedMove, Eviction, evictions
 from benchmarks.serving import CLASSES
 from e2e.kube.advisor import Advisor, advisor
 from e2e.kube.api import THREADS, Api

@@ -341,7 +341,7 @@ SLOWED = Table(
             "neighbours",
             pa.list_(NEIGHBOUR),
             "",
-            "who stood beside it in these windows, what each added and used, see advisor.diagnosis.slowed",
+            "who stood beside it in these windows, what each added and used, see advisor.diagnosis.slowed_hours",
             required=True,
         ),
         Column("method", pa.string(), "", "by which rules that was told", required=True),

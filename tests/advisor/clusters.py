@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
 from features.columnar.arrow_columns import table
 from features.contention.co_runner_effects import TOGETHER
 from features.schema.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name

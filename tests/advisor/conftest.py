@@ -7,10 +7,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from advisor.api.app import create_scheduler_app
-from advisor.margins import served_margins
-from advisor.prioritizing import Prioritizer
-from advisor.scoring import ModelScorer
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
+from advisor.placement.prioritizer import Prioritizer
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
 from features.schema.catalog import catalogue_hash
 from models.bundle.bundle import load_bundle
 from models.estimator.fitted_model import Placement

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.diagnosis.told import Told
+from advisor.cluster.snapshot import Snapshot
+from advisor.diagnosis.report_file import Told
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
-from advisor.snapshot import Snapshot
 
 WINDOW_US = 300 * 10**6
 WINDOWS = 24

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
+from tests.advisor.billing.bill_offices import NODES
 from tests.advisor.clusters import snapshot
-from tests.ledger.bill_offices import NODES
 
 
 def neighbourhood(as_of_us: int | None = None) -> Snapshot:

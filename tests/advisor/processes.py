@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from advisor.serving import Serving
-from advisor.snapshot import Snapshot, publish
+from advisor.cluster.snapshot import Snapshot, publish
+from advisor.placement.model_state import Serving
 from features.schema.catalog import EXPECTED
 from models.registry.registry import Registry
 from tests.advisor.clusters import NOW_US, TEAMS, snapshot

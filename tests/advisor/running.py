@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, time_ns
 from urllib.request import urlopen
 
-from advisor.snapshot import publish
+from advisor.cluster.snapshot import publish
 from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
 

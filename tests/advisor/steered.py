@@ -1,6 +1,6 @@
 """Steering leases as tests want them."""
 
-from advisor.steering import Lease
+from advisor.placement.reservation_match import Lease
 
 FAR_US = 10**18
 

@@ -15,11 +15,11 @@ import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from advisor.diagnosis.told import read_told
-from advisor.proposals.desk import Actor, Desk
-from advisor.proposals.outcome import Outcome
-from advisor.proposals.rules import Rules
-from advisor.store import migrate, open_store, writing
+from advisor.database.engine import migrate, open_store, writing
+from advisor.diagnosis.report_file import read_told
+from advisor.plans.approvals import Actor, Desk
+from advisor.plans.rules.did_estimate import Outcome
+from advisor.plans.rules.policy import Rules
 from cohabit.cli import app
 from cohabit.command_parts import TOPICS
 from cohabit.diagnosing import newest_window

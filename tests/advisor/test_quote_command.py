@@ -12,12 +12,12 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.pricing.book import HOUR_US
-from advisor.proposals.desk import Actor
-from advisor.snapshot import publish
-from advisor.store import migrate, open_store
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.pricing.price_book import HOUR_US
+from advisor.cluster.snapshot import publish
+from advisor.database.engine import migrate, open_store
+from advisor.plans.approvals import Actor
 from cohabit.cli import app
 from cohabit.newest_hour import newest_hour
 from features.schema.tables import TABLES
@@ -25,10 +25,10 @@ from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
 from ingest.schema.tables import NODES as NODES_TABLE
 from models.registry.registry import Registry
+from tests.advisor.billing.bill_offices import NODES
+from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, BOB
 from tests.advisor.neighbourhood import neighbourhood
-from tests.ledger.bill_offices import NODES
-from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, BOB
 
 
 def entry_of(actor: Actor, action: str) -> Entry:

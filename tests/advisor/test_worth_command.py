@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from advisor.advised import Advised, Explorer, read_advised
-from advisor.kept_lines import KeptLines
-from advisor.newcomers import Newcomer, NewcomerClass
-from advisor.prioritizing import Offer, Prioritizer
-from advisor.snapshot import publish
+from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.snapshot import publish
+from advisor.placement.decision_log import Advised, Explorer, read_advised
+from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.rotating_log import KeptLines
 from cohabit.cli import app
 from cohabit.errors import NothingAdvised, NothingLabelled, NothingWithheld, UnreadableAdvised
 from cohabit.skew import snapshot_as_of

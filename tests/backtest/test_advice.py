@@ -20,7 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
-from advisor.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot
 from cohabit.backtest.advice import Advisor, Scorers, scorers_of
 from cohabit.backtest.history import CLUSTER, Learnt, Past, learnt_from, write_history
 from cohabit.backtest.loop import Tally, measured_in, run

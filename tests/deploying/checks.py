@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from advisor.api.ops import ops_routes
-from advisor.serving import Serving
+from advisor.api.http.health import ops_routes
+from advisor.placement.model_state import Serving
 from cohabit.cli import app
 from cohabit.errors import CohabitError
 from cohabit.settings import Settings, read_settings

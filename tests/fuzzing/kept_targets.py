@@ -14,32 +14,32 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Engine
 
-from advisor.advised import Advised
-from advisor.audit import Entry
-from advisor.diagnosis.told import read_told, write_told
+from advisor.auth.api_tokens import signed
+from advisor.auth.audit_log import Entry
+from advisor.auth.oidc import Rules, judge, read_keys
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.drafts import FORMAT, Draft, draft_from, draft_json, refuse_wrong
+from advisor.billing.ledger.errors import NotReady, Unbalanced, UnreadableDraft
+from advisor.billing.ledger.price_book_versions import book_from, book_json
+from advisor.billing.lines.errors import BadLineFile, UnreadableLine
+from advisor.billing.lines.line import line_from, line_json
+from advisor.billing.lines.parquet import read_lines
+from advisor.billing.pricing.price_book import HOUR_US
+from advisor.billing.pricing.price_book_toml import EXAMPLE, price_book_from
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.snapshot import load_current, publish
+from advisor.database.engine import migrate, open_store
+from advisor.diagnosis.report_file import read_told, write_told
 from advisor.errors import NoSnapshot, NoTable, UnreadableDiagnoses, UnreadableLadders
-from advisor.ledger import book_store
-from advisor.ledger.books import book_from, book_json
-from advisor.ledger.closing import Closing
-from advisor.ledger.drafts import FORMAT, Draft, draft_from, draft_json, refuse_wrong
-from advisor.ledger.errors import NotReady, Unbalanced, UnreadableDraft
-from advisor.newcomers import NewcomerClass
-from advisor.oidc import Rules, judge, read_keys
-from advisor.pricing.book import HOUR_US
-from advisor.pricing.book_text import EXAMPLE, price_book_from
-from advisor.pricing.errors import BadLineFile, UnreadableLine
-from advisor.pricing.line_file import read_lines
-from advisor.pricing.lines import line_from, line_json
-from advisor.proposals.errors import UnreadablePlan
-from advisor.proposals.plans import plan_from, plan_json
-from advisor.proposals.rules import Rules as PlanRules
-from advisor.remedies.kept import keep_ladders, kept_ladder
-from advisor.remedies.ladder import Ladder
-from advisor.snapshot import load_current, publish
-from advisor.store import migrate, open_store
-from advisor.table import ScoreTable
-from advisor.table_file import read_table, write_table
-from advisor.tokens import signed
+from advisor.placement.decision_log import Advised
+from advisor.plans.rules.errors import UnreadablePlan
+from advisor.plans.rules.plan_record import plan_from, plan_json
+from advisor.plans.rules.policy import Rules as PlanRules
+from advisor.remediation.options_file import keep_ladders, kept_ladder
+from advisor.remediation.ranked_options import Ladder
+from advisor.scoring.score_table import ScoreTable
+from advisor.scoring.score_table_file import read_table, write_table
 from cohabit.backing_up import Places, back_up, verify
 from cohabit.billed_inputs import SUFFIX, read_inputs
 from cohabit.billing import draft_of
@@ -65,16 +65,16 @@ from models.bundle.manifest import Manifest, ModelEntry
 from models.calibration.conformal import Calibration
 from models.errors import BundleCorrupt, KnownTooLate
 from models.metrics.errors_and_ranks import Estimate
+from tests.advisor.billing.billed import START_US
+from tests.advisor.billing.lines.test_line import lines
+from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD, batch
 from tests.advisor.clusters import snapshot
 from tests.advisor.diagnoses import diagnosis, told
 from tests.advisor.issuers import coded, ec_key, ed_key, public_jwk, rsa_key, token
+from tests.advisor.plans.made import plan
 from tests.fuzzing.target import Refused, Target, in_folder, of_text
-from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, batch
 from tests.models.bundle.test_bundle import FILES, T0
-from tests.pricing.billed import START_US
-from tests.pricing.test_lines import lines
-from tests.proposals.made import plan
 
 NOW_S = 10**9
 RULES = Rules("https://issuer.example", "cohabit", "realm.groups", {"platform-team": "sre"})
@@ -95,13 +95,21 @@ def kept_targets(folder: Path) -> Iterator[Target]:
 def _records() -> Iterator[Target]:
     draft = Draft(FORMAT, "c", PERIOD, "EUR", (batch("std@a", ("shop", "base", 7), ("ads", "base", 5)),))
     book = price_book_from(EXAMPLE, "ann")
-    yield Target("line", "advisor.pricing.lines", tuple(map(line_json, lines())), line_from, (UnreadableLine,))
-    yield Target("kept price book", "advisor.ledger.books", (book_json(book),), book_from, (UnreadableDraft,))
+    yield Target("line", "advisor.billing.lines.line", tuple(map(line_json, lines())), line_from, (UnreadableLine,))
+    yield Target(
+        "kept price book",
+        "advisor.billing.ledger.price_book_versions",
+        (book_json(book),),
+        book_from,
+        (UnreadableDraft,),
+    )
     refuses = UnreadableDraft, NotReady, Unbalanced
     yield Target(
-        "draft", "advisor.ledger.drafts", (draft_json(draft),), lambda of: refuse_wrong(draft_from(of)), refuses
+        "draft", "advisor.billing.ledger.drafts", (draft_json(draft),), lambda of: refuse_wrong(draft_from(of)), refuses
     )
-    yield Target("plan", "advisor.proposals.plans", (plan_json(plan(held_back=(3,))),), plan_from, (UnreadablePlan,))
+    yield Target(
+        "plan", "advisor.plans.rules.plan_record", (plan_json(plan(held_back=(3,))),), plan_from, (UnreadablePlan,)
+    )
 
 
 def _tokens() -> Iterator[Target]:
@@ -120,7 +128,7 @@ def _tokens() -> Iterator[Target]:
     def published(document: bytes) -> None:
         try:
             told = json.loads(document)
-        except (ValueError, RecursionError) as error:  # as advisor.issuer does
+        except (ValueError, RecursionError) as error:  # as advisor.auth.jwks does
             raise Refused("no JSON") from error
         found = read_keys(told) if isinstance(told, dict) else ()
         for text in good:
@@ -130,28 +138,28 @@ def _tokens() -> Iterator[Target]:
             raise Refused("no keys")
 
     texts = tuple(text.encode() for text in good)
-    yield Target("token", "advisor.oidc", texts, of_text(shown), (Refused,))
-    yield Target("signed claims", "advisor.oidc", (json.dumps(CLAIMS).encode(),), claimed, (Refused,))
-    yield Target("JWKS", "advisor.oidc", (json.dumps(KEYS).encode(),), published, (Refused,))
+    yield Target("token", "advisor.auth.oidc", texts, of_text(shown), (Refused,))
+    yield Target("signed claims", "advisor.auth.oidc", (json.dumps(CLAIMS).encode(),), claimed, (Refused,))
+    yield Target("JWKS", "advisor.auth.oidc", (json.dumps(KEYS).encode(),), published, (Refused,))
 
 
 def _beside_snapshots(folder: Path) -> Iterator[Target]:
     publish(folder / "snapshots", snapshot(11, pinned=0.5))
-    yield in_folder("snapshot", "advisor.snapshot", folder / "snapshots", load_current, (NoSnapshot,))
+    yield in_folder("snapshot", "advisor.cluster.snapshot", folder / "snapshots", load_current, (NoSnapshot,))
     write_told(folder / "told", told(diagnosis(), diagnosis("web-2")))
-    yield in_folder("diagnoses", "advisor.diagnosis.told", folder / "told", read_told, (UnreadableDiagnoses,))
+    yield in_folder("diagnoses", "advisor.diagnosis.report_file", folder / "told", read_told, (UnreadableDiagnoses,))
     keep_ladders(folder / "ladders", "c", 1, (Ladder("web-1", (), "look at it"),))
-    yield in_folder("ladders", "advisor.remedies.kept", folder / "ladders", _ladder, (UnreadableLadders,))
+    yield in_folder("ladders", "advisor.remediation.options_file", folder / "ladders", _ladder, (UnreadableLadders,))
     inputs = Inputs(snapshot(11), _NAMES, _NAMES, (diagnosis(),), (), PlanRules(), (0.5, 0.0), "b", 1)
     keep(folder / "plans" / "p1", inputs)
     yield in_folder("kept plan", "cohabit.kept_plans", folder / "plans" / "p1", kept, (NothingKept, NoSnapshot))
     write_table(folder / "table" / "scores", _scores())
-    yield in_folder("score table", "advisor.table_file", folder / "table", _table, (NoTable,))
+    yield in_folder("score table", "advisor.scoring.score_table_file", folder / "table", _table, (NoTable,))
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     arms = [msgspec.structs.replace(line, withheld=arm, withheld_share=0.5) for arm in (True, False)]
     _put(folder / "advised" / "1.jsonl", b"".join(msgspec.json.encode(arm) + b"\n" for arm in arms))
     refuses = UnreadableAdvised, NothingAdvised, NothingWithheld
-    yield in_folder("advised lines", "advisor.advised", folder / "advised", trial_lines, refuses)
+    yield in_folder("advised lines", "advisor.placement.decision_log", folder / "advised", trial_lines, refuses)
     served = {"cluster": "c", "as_of_us": 5, "profiles_us": 0, "node": "n0", "app": "web", "team": None}
     features = [None, *(0.5 for _ in RAW_NAMES[1:])]
     _put(folder / "served" / "1.jsonl", msgspec.json.encode({**served, "best_effort": False, "features": features}))
@@ -233,7 +241,7 @@ def _site(folder: Path) -> Iterator[Target]:
     yield in_folder("billed inputs", "cohabit.billed_inputs", billed_lines, _inputs, (LostInputs,), files[:1])
     yield in_folder(
         "line file",
-        "advisor.pricing.line_file",
+        "advisor.billing.lines.parquet",
         billed_lines,
         lambda of: read_lines(of / files[1]),
         (BadLineFile,),

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers
 
 from advisor.api.app import create_app, create_scheduler_app
-from advisor.pages.forms import KIND, UnreadableForm, fields
-from advisor.prioritizing import Prioritizer
+from advisor.placement.prioritizer import Prioritizer
+from advisor.ui.site.forms import KIND, UnreadableForm, fields
 from cohabit.doctor_reply import Reply, Unreadable, scores_in
 from cohabit.kube_api import _answer as answer_of
 from ingest.decode.formats.format_registry import FORMATS, decoder_named
@@ -51,7 +51,7 @@ def message_targets(folder: Path) -> Iterator[Target]:
     yield _listed(folder)
     yield from _requests(folder)
     form = b"version=1&steps=1&steps=2&reason=it+is+late&text=%C3%A9%0A"
-    yield Target("form", "advisor.pages.forms", (form,), _form, (UnreadableForm,))
+    yield Target("form", "advisor.ui.site.forms", (form,), _form, (UnreadableForm,))
     reply = json.dumps([{"Host": "n0", "Score": 7}, {"Host": "n1", "Score": 0}]).encode()
     yield Target("scheduler reply", "cohabit.doctor_reply", (reply,), _scores, (Unreadable,))
     status = {"kind": "Status", "message": "no", "details": {"causes": [{"reason": "DisruptionBudget"}]}, "code": 429}

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
-from advisor.pricing.book_text import EXAMPLE
+from advisor.billing.pricing.price_book_toml import EXAMPLE
 from benchmarks import interference_files
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.roadef import read_model
@@ -108,7 +108,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
     )
     yield Target(
         "price book",
-        "advisor.pricing.book_text",
+        "advisor.billing.pricing.price_book_toml",
         (EXAMPLE.encode(),),
         of_file(folder / "book.toml", lambda path: read_price_book(path, "ann")),
         (BadPriceBookFile,),

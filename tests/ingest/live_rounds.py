@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from advisor.cluster.snapshot import load_current
 from advisor.errors import AdvisorError
-from advisor.snapshot import load_current
 from cohabit.simulation import simulate_into
 from cohabit.skew import snapshot_as_of
 from features.columnar.arrow_columns import micros

@@ -1,22 +1,6 @@
-"""A migrated store on each database, for tests of the ledger."""
+"""Fixtures of the ledger and of the advisor, for the commands over them."""
 
-from collections.abc import Iterator
+from tests.advisor.billing.conftest import closing, store
+from tests.advisor.conftest import bundle, placement
 
-import pytest
-from sqlalchemy import Engine
-
-from advisor.ledger.closing import Closing
-from advisor.store import migrate, open_store
-from tests.ledger.months_drawn import NOW_US
-
-
-@pytest.fixture
-def store(store_address: str) -> Iterator[Engine]:
-    with open_store(store_address) as engine:
-        migrate(engine)
-        yield engine
-
-
-@pytest.fixture
-def closing(store: Engine) -> Closing:
-    return Closing(store, "c", lambda: NOW_US)
+__all__ = ["bundle", "closing", "placement", "store"]

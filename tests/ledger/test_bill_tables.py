@@ -5,12 +5,12 @@ from decimal import Decimal
 
 import pytest
 
-from advisor.ledger.books import Kept
-from advisor.ledger.postings import payables
+from advisor.billing.ledger.postings import payables
+from advisor.billing.ledger.price_book_versions import Kept
 from cohabit.bill_tables import show_books, show_draft, show_payables
 from cohabit.console import console
-from tests.ledger.metered_month import price_book
-from tests.ledger.months_drawn import NOW_US, SMALL, batch, draft
+from tests.advisor.billing.metered_month import price_book
+from tests.advisor.billing.months_drawn import NOW_US, SMALL, batch, draft
 
 
 def cells(told: str, account: str) -> list[str]:

@@ -8,22 +8,24 @@ from random import Random
 import pytest
 from sqlalchemy import Engine
 
-from advisor.audit import Entry
-from advisor.ledger import book_store, ledger_store
-from advisor.ledger.closing import Closing
-from advisor.ledger.drafts import Draft, digest_of
-from advisor.ledger.errors import BadPeriod, NotReady, TakenBack
-from advisor.ledger.postings import owed
-from advisor.pricing.book import HOUR_US
-from advisor.pricing.errors import BadLineFile, NoPrice
-from advisor.pricing.line_file import read_lines, reference
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.drafts import Draft, digest_of
+from advisor.billing.ledger.errors import BadPeriod, NotReady, TakenBack
+from advisor.billing.ledger.postings import owed
+from advisor.billing.lines.errors import BadLineFile, NoPrice
+from advisor.billing.lines.parquet import read_lines, reference
+from advisor.billing.pricing.price_book import HOUR_US
 from cohabit.billing import corrections, draft_of, refuse_unmetered
 from cohabit.errors import LostInputs, NoSuchLine, OtherCurrencyOfBill
 from cohabit.explaining import explain
 from features.schema.tables import BILLS, METERED, POOL_HOURS
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
-from tests.ledger.metered_month import (
+from tests.advisor.billing.billed import START_US
+from tests.advisor.billing.metered_month import (
     COST,
     END,
     HOURS,
@@ -35,9 +37,8 @@ from tests.ledger.metered_month import (
     rows,
     table_of,
 )
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, draft
-from tests.ledger.months_drawn import batch as drawn
-from tests.pricing.billed import START_US
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD, draft
+from tests.advisor.billing.months_drawn import batch as drawn
 
 LATER_US = round((END - timedelta(hours=5)).timestamp() * 1e6)
 TWO_BOOKS = [replace(price_book(), end_us=LATER_US), price_book("2026-11b", LATER_US)]

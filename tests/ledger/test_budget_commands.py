@@ -15,20 +15,20 @@ import structlog
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from advisor.audit import Entry, entries
-from advisor.ledger import book_store
-from advisor.ledger.budget_forecast import Day, daily, forecast_of
-from advisor.ledger.closing import Closing
-from advisor.ledger.drafts import Draft
-from advisor.ledger.postings import owed
-from advisor.pricing.money import MICROS
+from advisor.auth.audit_log import Entry, entries
+from advisor.billing.budgets.forecast import Day, daily, forecast_of
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.drafts import Draft
+from advisor.billing.ledger.postings import owed
+from advisor.billing.lines.money import MICROS
 from cohabit import webhook_call
 from cohabit.cli import app
 from cohabit.unkept_billing import unkept_draft
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, NOW_US, PERIOD
+from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, NOW_US, PERIOD
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 HOURS = [FIRST + timedelta(hours=n) for n in range(3 * 24 + 5)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.ledger.budgets import Budget, Standing
+from advisor.billing.budgets.budget_status import Budget, Standing
 from cohabit.budget_tables import show_standings
 from cohabit.console import console
 

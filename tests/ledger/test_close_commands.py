@@ -9,14 +9,14 @@ import structlog
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.ledger.closing import Closing
-from advisor.ledger.periods import Period
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.periods import Period
 from cohabit.cli import app
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
-from tests.ledger.months_drawn import NOW_US, PERIOD
+from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
+from tests.advisor.billing.months_drawn import NOW_US, PERIOD
 
 Run = Callable[..., str]
 

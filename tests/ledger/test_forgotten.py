@@ -10,18 +10,18 @@ import structlog
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.ledger.closing import Closing
-from advisor.ledger.errors import NotReady
-from advisor.ledger.months import bounds
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.months import bounds
 from cohabit.billing import draft_of
 from cohabit.cli import app
 from cohabit.forgotten import refuse_forgotten
 from ingest.lake.retention import expire
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import HOURS, lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 Run = Callable[..., tuple[int, str]]

@@ -10,21 +10,21 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import Engine
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.ledger.closing import Closing
-from advisor.ledger.drafts import Draft
-from advisor.ledger.drill import accounts_of, idle_by_cause
-from advisor.pricing.book import HOUR_US, IdleKeys, PriceBook
-from advisor.pricing.focus import Invoice, focus_rows
-from advisor.pricing.line_file import read_lines
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.breakdown import accounts_of, idle_by_cause
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.drafts import Draft
+from advisor.billing.lines.focus import Invoice, focus_rows
+from advisor.billing.lines.parquet import read_lines
+from advisor.billing.pricing.price_book import HOUR_US, IdleKeys, PriceBook
 from cohabit.bill_tables import show_explained
 from cohabit.billing import draft_of
 from cohabit.explaining import explain
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import END, HOURS, lake_of, leave, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
-from tests.pricing.billed import POLICY, START_US
+from tests.advisor.billing.billed import POLICY, START_US
+from tests.advisor.billing.metered_month import END, HOURS, lake_of, leave, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 KEYS = IdleKeys(headroom="teams", stranded="causers")
 BOOK = replace(price_book(), policy=replace(POLICY, idle=KEYS))

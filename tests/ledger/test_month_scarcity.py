@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.ledger.closing import Closing
-from advisor.ledger.drafts import Draft
-from advisor.pricing.book import HOUR_US
-from advisor.pricing.focus import Invoice, focus_rows
-from advisor.pricing.line_file import in_line_order, read_lines, reference
-from advisor.pricing.money import MICROS
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.drafts import Draft
+from advisor.billing.lines.focus import Invoice, focus_rows
+from advisor.billing.lines.money import MICROS
+from advisor.billing.lines.parquet import in_line_order, read_lines, reference
+from advisor.billing.pricing.price_book import HOUR_US
 from cohabit.billing import draft_of
 from cohabit.cli import app
 from cohabit.errors import AlreadyBegun, NothingMetered
@@ -25,9 +25,9 @@ from cohabit.explaining import explain
 from cohabit.publishing import publish, published
 from features.schema.tables import POOL_HOURS, SCARCITY, TABLES
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import END, HOURS, lake_of, pool_rows, price_book, put, rows, table_of
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
-from tests.pricing.billed import START_US
+from tests.advisor.billing.billed import START_US
+from tests.advisor.billing.metered_month import END, HOURS, lake_of, pool_rows, price_book, put, rows, table_of
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 BOOK = replace(price_book(), policy=replace(price_book().policy, gamma_ppm=MICROS))
 BEFORE = datetime(2026, 10, 28, tzinfo=UTC)

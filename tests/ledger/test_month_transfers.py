@@ -12,22 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.ledger.closing import Closing
-from advisor.ledger.drafts import Draft, digest_of
-from advisor.ledger.errors import NotReady
-from advisor.ledger.postings import owed
-from advisor.pricing.billed_hours import Known, bill_hours
-from advisor.pricing.book import HOUR_US, Policy, PriceBook
-from advisor.pricing.claims import hour_bound
-from advisor.pricing.line_file import in_line_order, read_lines, reference
-from advisor.pricing.money import MICROS
+from advisor.auth.audit_log import Entry
+from advisor.billing.interference.billed_hours import Known, bill_hours
+from advisor.billing.interference.claims import hour_bound
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.drafts import Draft, digest_of
+from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.postings import owed
+from advisor.billing.lines.money import MICROS
+from advisor.billing.lines.parquet import in_line_order, read_lines, reference
+from advisor.billing.pricing.price_book import HOUR_US, Policy, PriceBook
 from cohabit.billing import draft_of, refuse_unjudged, unjudged_days
 from cohabit.explaining import explain
 from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import (
+from tests.advisor.billing.billed import START_US
+from tests.advisor.billing.metered_month import (
     COST,
     HOURS,
     judge,
@@ -40,8 +41,7 @@ from tests.ledger.metered_month import (
     slowed_row,
     table_of,
 )
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD
-from tests.pricing.billed import START_US
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 PAYING = Policy("fair-1", shadow=False, platform_cap_micros=400_000)
 

@@ -8,15 +8,15 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from advisor.audit import Entry
-from advisor.ledger import book_store
-from advisor.ledger.errors import BadPeriod, NotReady
-from advisor.ledger.postings import owed
-from advisor.pricing.book import PriceBook, UnitPrice
-from advisor.pricing.book_text import EXAMPLE
-from advisor.pricing.errors import BadPriceBook
-from advisor.pricing.quantity import Rule
-from advisor.store import migrate, open_store
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger.errors import BadPeriod, NotReady
+from advisor.billing.ledger.postings import owed
+from advisor.billing.lines.errors import BadPriceBook
+from advisor.billing.pricing.billed_quantity import Rule
+from advisor.billing.pricing.price_book import PriceBook, UnitPrice
+from advisor.billing.pricing.price_book_toml import EXAMPLE
+from advisor.database.engine import migrate, open_store
 from cohabit.billing import draft_of
 from cohabit.cli import app
 from cohabit.console import console
@@ -24,9 +24,9 @@ from cohabit.errors import OtherCurrency
 from cohabit.preview_tables import show_preview
 from cohabit.previewing import Preview, preview
 from ingest.lake.tables import Lake
-from tests.ledger.metered_month import COST, END, HOURS, lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import NOW_US, PERIOD
-from tests.pricing.billed import POLICY, book
+from tests.advisor.billing.billed import POLICY, book
+from tests.advisor.billing.metered_month import COST, END, HOURS, lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import NOW_US, PERIOD
 
 TOTAL = sum(COST + n for n in range(len(HOURS)))
 OTHER = replace(

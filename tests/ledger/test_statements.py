@@ -12,23 +12,24 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Engine
 
-from advisor.audit import Entry
-from advisor.ledger import book_store, ledger_store
-from advisor.ledger.cells import as_text
-from advisor.ledger.closing import Closing
-from advisor.ledger.errors import PeriodState
-from advisor.ledger.postings import Payables
-from advisor.pricing.book import HOUR_US
+from advisor.auth.audit_log import Entry
+from advisor.billing.ledger import price_book_store as book_store
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.errors import PeriodState
+from advisor.billing.ledger.postings import Payables
+from advisor.billing.ledger.spreadsheet_safe import as_text
+from advisor.billing.pricing.price_book import HOUR_US
 from cohabit.bill_tables import show_draft, show_explained, show_payables
 from cohabit.billing import draft_of
 from cohabit.console import console
 from cohabit.errors import NoSuchAccount, UnknownForm
 from cohabit.explaining import explain
 from cohabit.statements import _printed, write_statement
+from tests.advisor.billing.billed import START_US
+from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft
 from tests.advisor.full_disk import no_room_beyond
-from tests.ledger.metered_month import lake_of, pool_rows, price_book, rows
-from tests.ledger.months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft
-from tests.pricing.billed import START_US
 
 
 @pytest.fixture

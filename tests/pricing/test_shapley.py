@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.pricing.errors import TooManyPlayers
-from advisor.pricing.shapley import MOST_EXACT, Flags, Floats, Value, exact, leave_one_out, sampled, shapley
+from advisor.billing.lines.errors import TooManyPlayers
+from benchmarks.pricing_shapley import MOST_EXACT, Flags, Floats, Value, exact, leave_one_out, sampled, shapley
 
 
 def game(players: int, seed: int) -> Value:

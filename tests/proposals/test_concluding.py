@@ -7,10 +7,10 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from advisor.proposals.plans import Decided, Proposal
+from advisor.plans.rules.plan_record import Decided, Proposal
 from cohabit.concluding import heirs_of, seen_of
 from ingest.lake.tables import Lake
-from tests.proposals.made import NOW_US, plan, step, who
+from tests.advisor.plans.made import NOW_US, plan, step, who
 
 AT = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 

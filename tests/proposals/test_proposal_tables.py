@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from advisor.proposals.plans import Decided, Proposal
+from advisor.plans.rules.plan_record import Decided, Proposal
 from cohabit.console import console
 from cohabit.proposal_tables import show_list, show_plan
-from tests.proposals.made import plan, step, who
+from tests.advisor.plans.made import plan, step, who
 
 OBEYED = "\x1b[2J\x1b]0;owned\x07\u202e"
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import UnusableProblem
-from advisor.reassign.ordering import Pace, Plan, costs_of, ordered
-from advisor.reassign.problem import NOWHERE, SLACK, Excess, Limits, Moves, Problem
-from tests.reassign.drawn_problems import drawn, is_legal
+from advisor.optimizer.problem import NOWHERE, SLACK, Excess, Limits, Moves, Problem
+from benchmarks.reassign.ordering import Pace, Plan, costs_of, ordered
+from tests.advisor.optimizer.drawn_problems import drawn, is_legal
 
 
 def feasible(problem: Problem, plan: Plan) -> bool:

@@ -5,8 +5,8 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
-from advisor.reassign.feasible import wrongs
-from advisor.reassign.objective import cost
+from advisor.optimizer.constraints import wrongs
+from advisor.optimizer.objective import cost
 from benchmarks.reassign.plan_scale import GOOD, PLAN_SCALE, drawn, planned, run
 from benchmarks.runner import OURS, main
 

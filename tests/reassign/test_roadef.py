@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.reassign.bound import bound
-from advisor.reassign.feasible import wrongs
-from advisor.reassign.objective import cost
+from advisor.optimizer.constraints import wrongs
+from advisor.optimizer.objective import cost
+from benchmarks.reassign.bound import bound
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.roadef import read_assignment, read_model
 from benchmarks.reassign.roadef_run import ROADEF, check, run

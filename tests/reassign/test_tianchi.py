@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.reassign.objective import cost
-from advisor.reassign.problem import NOWHERE
+from advisor.optimizer.objective import cost
+from advisor.optimizer.problem import NOWHERE
 from benchmarks.reassign.descent import best_gain, first_improvement
 from benchmarks.reassign.errors import UnusableFile
 from benchmarks.reassign.tianchi import TIMES, Contest, Rules, read_contest

@@ -1,0 +1,1 @@
+"""What every HTTP route shares: authentication, limits, CSRF, health, OpenAPI."""

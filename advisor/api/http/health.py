@@ -1,0 +1,43 @@
+"""Health, readiness and metrics."""
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from advisor.api.http.roles import allowed
+from advisor.placement.model_state import Serving
+
+
+def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
+    """Routes for operators."""
+    router = APIRouter()
+
+    @router.get("/healthz")
+    @allowed("anyone")
+    async def healthz() -> dict[str, str]:
+        """The process is alive; says nothing about its answers."""
+        return {"status": "alive"}
+
+    @router.get("/readyz", responses={503: {"model": dict[str, str], "description": "Answers are neutral, and why"}})
+    @allowed("anyone")
+    def readyz(response: Response) -> dict[str, str]:
+        """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral.
+
+        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old; as `by_load`
+        while nodes are compared by load, since the model is not believed.
+        """
+        reason = serving.problem()
+        response.status_code = 503 if reason else 200
+        if reason:
+            return {"status": "neutral", "reason": reason}
+        if kept := next(iter(serving.refused), ""):
+            return {"status": "last_good", "reason": kept}
+        return {"status": "by_load", "reason": "fallen_back"} if serving.by_load else {"status": "ready", "reason": ""}
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    @allowed("anyone")
+    def metrics() -> Response:
+        """Prometheus metrics."""
+        return Response(generate_latest(told), media_type=CONTENT_TYPE_LATEST)
+
+    return router

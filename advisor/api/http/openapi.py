@@ -1,0 +1,122 @@
+"""Described: the interface as OpenAPI, with every status that a route answers.
+
+The framework describes its own routes. Those that are applications of their own say in `asks` and `tells` of which
+types their bodies are, and in `empty` which status has no body.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from pydantic import Field
+
+from advisor.api.http.base_schema import Body
+
+F = TypeVar("F", bound=Callable[..., object])
+Json = dict[str, Any]
+"""A piece of a JSON document."""
+
+WHY = {
+    400: "The body is no request of this kind: not JSON, cut off, nested too deeply, or of other types",
+    401: "No token, or one that is wrong, expired or revoked",
+    403: "A valid token of another role",
+    404: "Nothing is known of what was named, or nothing of its kind yet",
+    408: "The body did not arrive in time",
+    409: "Somebody decided since, or its state does not allow that any more",
+    413: "The body is longer than this listener reads",
+    422: "The request is readable but does not fit: what, and where",
+    423: "All changes are halted, or none are allowed at this time",
+    429: "Too many requests by one caller: ask again when Retry-After says",
+    503: "Too many wait already, or what is needed cannot be read for now",
+}
+AT_THE_GATE = (401, 403, 429, 503)
+COMPONENTS = "#/components/schemas/{name}"
+TOKEN = "token"  # noqa: S105 - its name in the description
+SECURITY = {TOKEN: {"type": "http", "scheme": "bearer", "description": "From `cohabit token create`"}}
+
+
+class ErrorReply(Body):
+    """Why there is no answer."""
+
+    error: str = Field(description="One sentence, with what to do; nothing of the request is repeated but node names.")
+
+
+def refusals(*statuses: int) -> dict[int | str, Json]:
+    """What a route answers besides its reply, as the framework takes it."""
+    return {status: {"model": ErrorReply, "description": WHY[status]} for status in statuses}
+
+
+def telling(kind: type) -> Callable[[F], F]:
+    """Declare of which type the body of a route's reply is, where its function gives bytes."""
+
+    def declare(function: F) -> F:
+        function.__dict__["tells"] = kind
+        return function
+
+    return declare
+
+
+def described(app: FastAPI, doors: Mapping[str, Collection[str]] | None) -> Json:
+    """The interface as OpenAPI.
+
+    Args:
+        app: routes and what they say of themselves.
+        doors: who may use each, as in "GET /healthz"; None where nobody is asked for a token.
+    """
+    found: Json = dict(app.openapi())
+    components: Json = {"schemas": dict(found.get("components", {}).get("schemas", {}))}
+    paths: Json = {path: dict(methods) for path, methods in found["paths"].items()}
+    for path, method, endpoint in _endpoints(app):
+        if not inspect.isroutine(endpoint):
+            paths.setdefault(path, {})[method] = {"description": inspect.getdoc(endpoint), "responses": {}}
+        if path in paths:
+            paths[path][method] = _with_types(paths[path][method], endpoint, components["schemas"])
+    if doors is not None:
+        components["securitySchemes"] = SECURITY
+        paths = {
+            path: {m: _guarded(of, doors[f"{m.upper()} {path}"]) for m, of in ms.items()} for path, ms in paths.items()
+        }
+    return {**found, "paths": paths, "components": components}
+
+
+def _endpoints(app: FastAPI) -> Iterator[tuple[str, str, object]]:
+    for context in iter_route_contexts(app.routes):
+        for method in context.methods or ():
+            yield context.path or "", method.lower(), context.endpoint
+
+
+def _with_types(operation: Json, endpoint: object, schemas: Json) -> Json:
+    """An operation with the types that its endpoint declares; their parts are added to the schemas."""
+    asks, tells = getattr(endpoint, "asks", None), getattr(endpoint, "tells", None)
+    added, responses = dict(operation), dict(operation["responses"])
+    if asks is not None:
+        added["requestBody"] = {"required": True, "content": _content(asks, schemas)}
+        responses |= {str(status): _refusal(status, schemas) for status in (400, 408, 413)}
+    if (taken := getattr(endpoint, "empty", None)) is not None:
+        responses[str(taken)] = {"description": "Taken in; there is nothing to tell"}
+    if tells is not None:
+        responses["200"] = {"description": "The answer", "content": _content(tells, schemas)}
+    return {**added, "responses": responses}
+
+
+def _guarded(operation: Json, roles: Collection[str]) -> Json:
+    """An operation with what the gate answers, where it asks for a token."""
+    if "anyone" in roles:
+        return operation
+    refused = {str(status): _refusal(status, {}) for status in AT_THE_GATE}
+    return {**operation, "security": [{TOKEN: []}], "responses": {**refused, **operation["responses"]}}
+
+
+def _refusal(status: int, schemas: Json) -> Json:
+    schemas.setdefault("ErrorReply", ErrorReply.model_json_schema())
+    content = {"application/json": {"schema": {"$ref": COMPONENTS.format(name="ErrorReply")}}}
+    return {"description": WHY[status], "content": content}
+
+
+def _content(kind: type, schemas: Json) -> Json:
+    [schema], parts = msgspec.json.schema_components([kind], ref_template=COMPONENTS)
+    schemas |= parts
+    return {"application/json": {"schema": schema}}

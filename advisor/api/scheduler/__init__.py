@@ -1,0 +1,1 @@
+"""Scheduler protocols: kube-scheduler extender, Volcano, load-watcher."""

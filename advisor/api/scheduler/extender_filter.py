@@ -1,0 +1,86 @@
+"""Filter of kube-scheduler's HTTP extender: steered pods go to one node, others anywhere, unless it shall refuse."""
+
+import msgspec
+from fastapi import APIRouter
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from advisor.api.scheduler.extender import ExtenderArgs, offer_of
+from advisor.api.scheduler.raw_http import send_json, whole_body
+from advisor.placement.prioritizer import Offer, Prioritizer
+
+WHY = "cohabit: score 0, it or its neighbours would become too slow here"
+
+
+class _RawList(msgspec.Struct):
+    """Whole nodes, each as it was sent: those that pass are sent back."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class _AsSent(msgspec.Struct):
+    Nodes: _RawList | None = None
+    NodeNames: list[str] | None = None
+
+
+class FilterResult(msgspec.Struct):
+    """ExtenderFilterResult: neither NodeNames nor Nodes would mean that no node is feasible."""
+
+    NodeNames: list[str] | None = None
+    Nodes: _RawList | None = None
+    FailedNodes: dict[str, str] = {}
+    FailedAndUnresolvableNodes: dict[str, str] = {}
+    Error: str = ""
+
+
+_decode = msgspec.json.Decoder(_AsSent).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Filter:
+    """Which of the offered nodes pass, as kube-scheduler's HTTP extender protocol has it.
+
+    ExtenderFilterResult as JSON. A pod that a lease is open for goes to the lease's node; all pass where that is not
+    offered. Of other pods all nodes pass when refusing is off, the default. Otherwise a latency-sensitive pod of a
+    known app does not go where its score is 0, by measurements alone: not by guesses, nor by pods on their way. If no
+    node would pass, all do.
+    """
+
+    roles = ("scheduler",)
+    asks, tells = ExtenderArgs, FilterResult
+
+    def __init__(self, prioritizer: Prioritizer, *, refusing: bool) -> None:
+        self.prioritizer, self.refusing = prioritizer, refusing
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        body = await whole_body(receive)
+        offer = offer_of(body)
+        failed = self._failed(offer)
+        result = FilterResult(FailedNodes=failed)
+        nodes = _whole_nodes(body)
+        if nodes is None:
+            result.NodeNames = [name for name in offer.names if name not in failed]
+        else:
+            result.Nodes = _RawList([n for name, n in zip(offer.names, nodes, strict=True) if name not in failed])
+        await send_json(send, _encode(result), self.prioritizer.headers())
+
+    def _failed(self, offer: Offer) -> dict[str, str]:
+        """Nodes that do not pass, each with the reason. Of a pod that a lease is open for nothing else is asked."""
+        if (steer := self.prioritizer.steered(offer)) is not None:
+            return steer.failed(offer.names)
+        refused = self.prioritizer.refused(offer) if self.refusing else frozenset()
+        return {name: WHY for name in offer.names if name in refused}
+
+
+def _whole_nodes(body: bytes) -> list[msgspec.Raw] | None:
+    """The offered nodes as they were sent; None where names were."""
+    sent = _decode(body)
+    return (sent.Nodes.items or []) if sent.NodeNames is None and sent.Nodes is not None else None
+
+
+def filter_routes(prioritizer: Prioritizer, *, refusing: bool) -> APIRouter:
+    """The route of the filter."""
+    router = APIRouter()
+    router.routes.append(Route("/extender/filter", Filter(prioritizer, refusing=refusing), methods=["POST"]))
+    return router

@@ -1,0 +1,1 @@
+"""The management API, one module per noun."""

@@ -1,0 +1,128 @@
+"""Proposals: what is put before people, and what they decide, as JSON.
+
+Whoever decides names the version that they read. Routes run in threads: an approval tries each step again first.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from advisor.api.http.openapi import refusals, telling
+from advisor.api.http.roles import allowed
+from advisor.api.v1.plan_schemas import (
+    ApproveAsk,
+    ExportAsk,
+    HaltAsk,
+    HaltReply,
+    ProposalReply,
+    ProposalsReply,
+    RejectAsk,
+    ResumeReply,
+    reply_of,
+    row_of,
+)
+from advisor.plans.approvals import Actor
+from advisor.plans.issue import given_as, must_be
+from advisor.plans.listing import all_shown, one_shown
+from advisor.plans.office import DECIDERS, READERS, Office, opened
+from advisor.plans.rules.plan_record import State
+
+MOST = 1000
+"""Proposals in one reply."""
+Name = Annotated[str, Path(pattern="^[A-Za-z0-9_-]{1,100}$")]
+NOT_READ = (400, 408, 413)
+"""Of bodies that cannot be read."""
+REQUEST_ID = "X-Request-Id"
+
+
+def proposal_routes(office: Office | None) -> APIRouter:
+    """Routes of proposals; without an office all say what it needs."""
+    router = APIRouter()
+    router.include_router(_reading(office))
+    router.include_router(_deciding(office))
+    router.include_router(_halting(office))
+    return router
+
+
+def _reading(office: Office | None) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/v1/proposals", responses=refusals(422, 503))
+    @allowed(*READERS)
+    def proposals(state: State | None = None, limit: Annotated[int, Query(ge=1, le=MOST)] = 100) -> ProposalsReply:
+        """What was proposed, the newest first."""
+        found = all_shown(opened(office).desk, () if state is None else (state,))
+        return ProposalsReply(matching=len(found), proposals=[row_of(one) for one in found[:limit]])
+
+    @router.get("/v1/proposals/{plan}", responses=refusals(404, 422, 503))
+    @allowed(*READERS)
+    def proposal(plan: Name) -> ProposalReply:
+        """One of them, step by step."""
+        return reply_of(one_shown(opened(office).desk, plan))
+
+    return router
+
+
+def _deciding(office: Office | None) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/v1/proposals/{plan}/approve", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
+    @allowed(*DECIDERS)
+    def approve(plan: Name, ask: ApproveAsk, request: Request, response: Response) -> ProposalReply:
+        """Approve steps; each is tried again in the cluster as it is now, and left out where it does not hold."""
+        at, actor = opened(office), _actor(office, request, response)
+        return reply_of(at.desk.approve(plan, ask.version, ask.steps, actor, at.stale))
+
+    @router.post("/v1/proposals/{plan}/reject", responses=refusals(*NOT_READ, 404, 409, 422, 503))
+    @allowed(*DECIDERS)
+    def reject(plan: Name, ask: RejectAsk, request: Request, response: Response) -> ProposalReply:
+        """Say no, also after an approval while it is not exported."""
+        at, actor = opened(office), _actor(office, request, response)
+        return reply_of(at.desk.reject(plan, ask.version, ask.reason, actor))
+
+    @router.post("/v1/proposals/{plan}/export", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
+    @allowed(*DECIDERS)
+    @telling(dict)
+    def export(plan: Name, ask: ExportAsk, request: Request) -> Response:
+        """Give out an approved plan; what was given out before is given again, to the byte."""
+        reply = Response(media_type="application/json")
+        actor = _actor(office, request, reply)
+        told = opened(office).desk.export(plan, ask.version, given_as(ask.form), actor)
+        must_be(told, plan, ask.form)
+        return Response(told, headers={REQUEST_ID: actor.request_id}, media_type="application/json")
+
+    return router
+
+
+def _halting(office: Office | None) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/v1/halt", responses=refusals(503))
+    @allowed(*READERS)
+    def halted() -> HaltReply:
+        """Whether everything is halted, by whom and why."""
+        found = opened(office).desk.halted()
+        return HaltReply(halted=found is not None, by=found)
+
+    @router.post("/v1/halt", responses=refusals(*NOT_READ, 422, 503))
+    @allowed(*DECIDERS)
+    def halt(ask: HaltAsk, request: Request, response: Response) -> HaltReply:
+        """Stop at once: nothing is drafted, approved or exported until somebody resumes."""
+        at = opened(office)
+        at.desk.halt(ask.reason, _actor(office, request, response))
+        return HaltReply(halted=True, by=at.desk.halted())
+
+    @router.post("/v1/resume", responses=refusals(503))
+    @allowed(*DECIDERS)
+    def resume(request: Request, response: Response) -> ResumeReply:
+        """Go on."""
+        return ResumeReply(lifted=opened(office).desk.resume(_actor(office, request, response)))
+
+    return router
+
+
+def _actor(office: Office | None, request: Request, response: Response) -> Actor:
+    """Who decides; the reply names the event as the audit does."""
+    actor = opened(office).actor(getattr(request.state, "caller", None))
+    response.headers[REQUEST_ID] = actor.request_id
+    return actor

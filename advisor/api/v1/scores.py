@@ -1,0 +1,174 @@
+"""Scores in full: slowdown, bounds, harm and factors, for people and tests."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from pydantic import ConfigDict, Field, StrictBool
+
+from advisor.api.http.base_schema import Body
+from advisor.api.http.concurrency_limit import Turnstile
+from advisor.api.http.openapi import refusals
+from advisor.api.http.roles import allowed
+from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.snapshot import Snapshot
+from advisor.errors import UnknownNode
+from advisor.placement.model_state import Answer, Scored, Serving
+from advisor.scoring.scorer import Harm
+from features.schema.catalog import NAMES
+
+MOST_HARMED = 5
+MOST_FEW = 64
+"""Named nodes up to which a question is a small one: some 25 ms."""
+FEW_AT_ONCE, FEW_WAITING = 2, 64
+MANY_AT_ONCE, MANY_WAITING = 1, 4
+"""10,000 nodes with 30 residents each take 4 s and 1.3 GB; the schedulers' listener is in the same process."""
+
+
+class ScoreRequest(Body):
+    """Which app, and which nodes to compare."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    app: str = Field(min_length=1, max_length=253)
+    """As the cluster calls it."""
+    team: str | None = Field(default=None, max_length=253)
+    """Whose; an app that nobody knows is taken for one of theirs."""
+    best_effort: StrictBool = False
+    """Whether it may be slowed down: then only harm to others counts."""
+    nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
+    """Names of the candidates; all nodes when left out. One named twice is scored once and told twice."""
+
+
+class HarmReply(Body):
+    """A resident that would be slowed down."""
+
+    container: str
+    """Its name in records."""
+    app: str | None
+    """Null where nobody told."""
+    slowdown_ratio: float
+    """Its slowdown with the newcomer over the one without."""
+
+
+class NodeReply(Body):
+    """One candidate."""
+
+    node: str
+    """Its name."""
+    score: int
+    """0 to 10, as schedulers are told."""
+    slowdown_ratio: float
+    """Expected slowdown of the newcomer; 1.0 is its own normal."""
+    compared_ratio: float
+    """The same by what presses on it alone: nodes are compared by it, and `score` is made of it and of harm."""
+    slowdown_upper: float
+    """It stays below this nine times in ten."""
+    node_bound: float
+    """Everybody on the node stays below this nine times in ten."""
+    harm: list[HarmReply]
+    """The residents harmed most."""
+    factors: dict[str, float]
+    """How much of the newcomer's slowdown goes away without the pressure on one resource."""
+
+
+class ScoreReply(Body):
+    """All candidates in the order asked; empty, with the reason, when nothing honest can be said."""
+
+    source: str
+    """`model`; `last_good` where newer files cannot be read; `heuristic`: by load alone; `neutral`: nothing is said."""
+    reason: str
+    """Why nothing is said; empty where something is."""
+    snapshot_version: int
+    """Of what is known of the cluster."""
+    age_s: float
+    """How old that is."""
+    app_known: bool
+    """False: no container of this app ran or runs, its slowdown is that of an app nobody knows. A name misspelled?"""
+    nodes: list[NodeReply]
+    """In the order asked."""
+
+
+def score_routes(serving: Serving) -> APIRouter:
+    """Routes for people, tests and other schedulers."""
+    router = APIRouter()
+    few = Turnstile(FEW_AT_ONCE, FEW_WAITING, serving.turned_away.labels("few"))
+    many = Turnstile(MANY_AT_ONCE, MANY_WAITING, serving.turned_away.labels("many"))
+
+    @router.post("/v1/scores", response_model=ScoreReply, responses=refusals(400, 404, 408, 413, 422, 503))
+    @allowed("scheduler", "sre", "admin")
+    async def scores(ask: ScoreRequest, request: Request) -> Response:
+        """Expected slowdown on each candidate node, and the harm done there."""
+        turnstile = many if ask.nodes is None or len(ask.nodes) > MOST_FEW else few
+        said = await turnstile.run(request, lambda: reply_to(ask, serving))
+        return Response(said, media_type="application/json")
+
+    return router
+
+
+def reply_to(ask: ScoreRequest, serving: Serving) -> bytes:
+    """Score the candidates and say why: a ScoreReply as JSON.
+
+    It is spelled node by node and nothing else is kept of a node: one call that spells 10,000, or a search for garbage
+    among their parts, would stop every other thread for a quarter of a second, the schedulers' too.
+
+    Raises:
+        UnknownNode: a named node is not in the snapshot.
+    """
+    newcomer = Newcomer(ask.app, ask.team, ask.best_effort)
+    answer = serving.answer(newcomer, None if ask.nodes is None else tuple(dict.fromkeys(ask.nodes)))
+    if answer.reason == "unknown_nodes":
+        raise UnknownNode(answer.names[0])
+    scored = answer.scored
+    if scored is None:
+        neutral = ScoreReply(
+            source="neutral", reason=answer.reason, snapshot_version=0, age_s=0.0, app_known=False, nodes=[]
+        )
+        return neutral.model_dump_json().encode()
+    missing = np.setdiff1d(np.arange(len(answer.names)), scored.known)
+    if len(missing):
+        raise UnknownNode(answer.names[missing[0]])
+    reply = ScoreReply(
+        source=scored.scores.source,
+        reason="",
+        snapshot_version=scored.scores.version,
+        age_s=scored.scores.age_s,
+        app_known=ask.app in scored.scorer.snapshot.app_index,
+        nodes=[],
+    )
+    nodes = {node.node: node.model_dump_json() for node in _node_replies(answer, scored, newcomer)}
+    return _with_nodes(reply, [nodes[name] for name in ask.nodes or nodes])
+
+
+def _with_nodes(reply: ScoreReply, nodes: list[str]) -> bytes:
+    """The reply with nodes in the place of none, which come last."""
+    return f"{reply.model_dump_json().removesuffix(']}')}{','.join(nodes)}]}}".encode()
+
+
+def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> Iterator[NodeReply]:
+    factors = scored.scorer.factors(newcomer, scored.rows)
+    scores = scored.scores
+    for i, name in enumerate(answer.names):
+        yield NodeReply(
+            node=name,
+            score=int(answer.points[i]),
+            slowdown_ratio=float(scores.mean[i]),
+            compared_ratio=float(scores.choice[i]),
+            slowdown_upper=float(scores.upper[i]),
+            node_bound=float(scores.node_bound[i]),
+            harm=_most_harmed(scored.scorer.snapshot, scores.harm, i),
+            factors={resource: round(float(part), 6) for resource, part in zip(NAMES, factors[i], strict=True)},
+        )
+
+
+def _most_harmed(snapshot: Snapshot, harm: Harm, candidate: int) -> list[HarmReply]:
+    rows = np.arange(harm.offsets[candidate], harm.offsets[candidate + 1])
+    worst = rows[np.argsort(-harm.ratio[rows], kind="stable")][:MOST_HARMED]
+    return [
+        HarmReply(
+            container=snapshot.containers[harm.resident[row]],
+            app=snapshot.apps[app] if (app := int(snapshot.resident_app[harm.resident[row]])) >= 0 else None,
+            slowdown_ratio=float(harm.ratio[row]),
+        )
+        for row in worst
+    ]

@@ -1,0 +1,1 @@
+"""Billing: pricing, charge records, adjustments, ledger, budgets, quotes."""

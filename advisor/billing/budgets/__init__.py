@@ -1,0 +1,1 @@
+"""Budgets: limits, forecasts, status."""

@@ -1,0 +1,208 @@
+"""Budgets: what teams mean to spend in a month, and how what they owe stands to that. Facts and kernel.
+
+Rows are only added. In a month the one counts that begins the latest, of several that begin together the newest; so a
+budget applies until the next one begins, as versions of the price book do. An amount of 0 is no budget any more.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Literal
+
+from advisor.billing.budgets.forecast import Forecast, settled
+from advisor.billing.ledger.errors import BadBudget, NoCurrency
+from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.postings import refuse_reserved
+from advisor.billing.lines.currencies import exponent_of
+from advisor.billing.lines.money import MICROS
+from advisor.billing.pricing.price_book import PriceBook
+
+State = Literal["within", "warned", "exceeded", "other currency"]
+WORSE: tuple[State, ...] = ("warned", "exceeded")
+"""States that somebody is told of, the worst last."""
+MOST_AMOUNT = 10**12
+"""Of a currency; 64 bits hold nine times that in micro-units."""
+MOST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a team means to spend in a month, from a month on.
+
+    Args:
+        cluster: whose.
+        team: or another account that is billed, such as platform.
+        amount_micros: micro-units of the currency, >= 0; 0 takes a budget away.
+        currency: ISO 4217.
+        warn_ppm: share of it from which on somebody is to be warned, millionths.
+        since: first month that it is for, as in 2026-12.
+        set_us: when it was set, microseconds since 1970.
+        set_by: whom.
+        number: by which the store knows it; later ones have larger ones.
+    """
+
+    cluster: str
+    team: str
+    amount_micros: int
+    currency: str
+    warn_ppm: int
+    since: str
+    set_us: int
+    set_by: str
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How what a team owes for a month stands to its budget.
+
+    Args:
+        budget: that counts in it.
+        owed_micros: so far, or for all of it where it is over.
+        forecast: what it will come to; None where too little is known.
+        currency: that it is billed in.
+    """
+
+    budget: Budget
+    owed_micros: int
+    forecast: Forecast | None
+    currency: str
+
+    @property
+    def state(self) -> State:
+        """`exceeded` once more is owed than the budget; `warned` once that, or the forecast, reaches the share."""
+        if self.budget.currency != self.currency:
+            return "other currency"
+        if self.owed_micros > self.budget.amount_micros:
+            return "exceeded"
+        most = self.owed_micros if self.forecast is None else max(self.owed_micros, self.forecast.micros)
+        return "warned" if most * MICROS >= self.budget.amount_micros * self.budget.warn_ppm else "within"
+
+    def share_ppm(self, micros: int) -> int:
+        """An amount in millionths of the budget, rounded down."""
+        return micros * MICROS // self.budget.amount_micros
+
+
+def budgets_in(rows: Iterable[Budget], period: str) -> dict[str, Budget]:
+    """The budgets that count in a month.
+
+    Args:
+        rows: all that were ever set, any order.
+        period: month, as in 2026-12.
+
+    Returns:
+        By team, in the order of their names; a team without, or whose amount is 0, is left out.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0049-billing.md.
+    """
+    found: dict[str, Budget] = {}
+    for one in sorted(rows, key=lambda row: (row.since, row.number)):
+        if one.since <= period:
+            found[one.team] = one
+    return {team: one for team, one in sorted(found.items()) if one.amount_micros}
+
+
+def standings(
+    budgets: Mapping[str, Budget], owed: Mapping[str, int], forecasts: Mapping[str, Forecast], currency: str
+) -> tuple[Standing, ...]:
+    """How every team that has a budget stands.
+
+    Args:
+        budgets: of the month, by team.
+        owed: micro-units by account; who is not in it owes nothing.
+        forecasts: by team, where there is one.
+        currency: that the month is billed in.
+
+    Returns:
+        One for each budget, by team.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0049-billing.md.
+    """
+    return tuple(Standing(one, owed.get(team, 0), forecasts.get(team), currency) for team, one in budgets.items())
+
+
+def settled_standings(budgets: Mapping[str, Budget], owed: Mapping[str, int], currency: str) -> tuple[Standing, ...]:
+    """As `standings`, of a month that is over: what is owed is what it comes to."""
+    return standings(budgets, owed, {team: settled(owed.get(team, 0)) for team in budgets}, currency)
+
+
+def due(state: State, told: Collection[str]) -> bool:
+    """Whether somebody is to be told of a state: it is no fine one, and nothing as bad was told in that month."""
+    return state in WORSE and not set(told) & set(WORSE[WORSE.index(state) :])
+
+
+def amount_of(told: str, currency: str) -> int:
+    """Micro-units of an amount as people write it, such as 1234.56.
+
+    Raises:
+        BadBudget: it is no number, negative, more than anybody spends, or finer than what is paid in.
+        UnknownCurrency: there is no such currency.
+    """
+    digits = exponent_of(currency)
+    amount = _number(told, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 takes a budget away")
+    if not 0 <= amount <= MOST_AMOUNT:
+        raise BadBudget("amount", told, f"give one from 0, which takes a budget away, to {MOST_AMOUNT:,}")
+    if amount != round(amount, digits):
+        raise BadBudget("amount", told, f"{currency} is paid with {digits} digits behind the point: round it to these")
+    return int(amount * MICROS)
+
+
+def warn_of(told: str) -> int:
+    """Millionths of a share as people write it, such as 0.8.
+
+    Raises:
+        BadBudget: it is no number above 0 and up to 1, or finer than a millionth.
+    """
+    instead = "give a number above 0 and up to 1, such as 0.8 to be warned at 80 %"
+    share = _number(told, "share to warn at", instead)
+    if not 0 < share <= 1 or share != round(share, 6):
+        raise BadBudget("share to warn at", told, instead)
+    return int(share * MICROS)
+
+
+def currency_in(books: Sequence[PriceBook], period: str) -> str:
+    """The currency that a month is billed in, of its newest price book.
+
+    Args:
+        books: versions in force, by time.
+        period: month, as in 2026-12.
+
+    Raises:
+        BadPeriod: it is no month.
+        NoCurrency: no version applies in it.
+    """
+    start_us, end_us = (round(at.timestamp() * 1e6) for at in bounds(period))
+    there = [one for one in books if one.start_us < end_us and (one.end_us is None or one.end_us > start_us)]
+    if not there:
+        raise NoCurrency(period)
+    return there[-1].currency
+
+
+def refuse_wrong(budget: Budget) -> None:
+    """Nothing, for a budget that can be set.
+
+    Raises:
+        BadPeriod: it begins in no month.
+        BadBudget: its team has no name that an account may have.
+        ReservedAccount: the team is called as an account of the ledger's own.
+    """
+    bounds(budget.since)
+    if not budget.team.strip() or not budget.team.isprintable() or len(budget.team) > MOST_NAME:
+        raise BadBudget("team", budget.team, f"give the name of an account, {MOST_NAME} letters at most")
+    refuse_reserved(budget.team)
+
+
+def _number(told: str, what: str, instead: str) -> Decimal:
+    try:
+        found = Decimal(told)
+    except InvalidOperation as error:
+        raise BadBudget(what, told, instead) from error
+    if not found.is_finite():
+        raise BadBudget(what, told, instead)
+    return found

@@ -1,0 +1,1 @@
+"""Interference adjustments: rebates and surcharges that sum to zero."""

@@ -1,0 +1,1 @@
+"""The ledger: months, postings, closing, price book versions."""

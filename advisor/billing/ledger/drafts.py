@@ -1,0 +1,144 @@
+"""Drafts: what a month would be closed with: files of lines and what they sum to. Facts and their JSON."""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from advisor.billing.ledger.errors import NotReady, UnreadableDraft
+from advisor.billing.ledger.postings import Posting, owed, refuse_unbalanced
+
+FORMAT = 1
+MOST_TOLD = 3
+"""Accounts that a complaint names."""
+MOST_NAME = 200
+"""Letters of an account that the store has room for, a pool's own account too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One file of lines, as it is billed or taken back.
+
+    Args:
+        about: month that its hours lie in; another one than it is billed in where it is a correction.
+        pool: whose cost it shares out.
+        start_us: start of the day that its hours lie in, microseconds since 1970.
+        sha256: of the file, hex; its name.
+        inputs_sha256: of the file with what it was made of.
+        rows: lines.
+        cost_micros: what the pool cost in that time, as it was metered or billed.
+        book: version of the price book.
+        policy: of its policy.
+        model: hash of the model that slowdowns come from; empty where none was needed.
+        postings: what they sum to; of a file that is taken back with other signs than its lines have.
+        corrects: number of the batch that it takes back, or stands in for; None for what was not billed before.
+        sign: -1 where it takes back a file that was billed, else 1.
+    """
+
+    about: str
+    pool: str
+    start_us: int
+    sha256: str
+    inputs_sha256: str
+    rows: int
+    cost_micros: int
+    book: str
+    policy: str
+    model: str
+    postings: tuple[Posting, ...]
+    corrects: int | None = None
+    sign: int = 1
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What no two files of a month have alike: pool, day, version of the price book."""
+        return self.pool, self.start_us, self.book
+
+    @property
+    def amount_micros(self) -> int:
+        """What its lines sum to."""
+        return sum(owed(self.postings).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A month as it would be closed.
+
+    Args:
+        format: of this record.
+        cluster: whose.
+        period: month, as in 2026-11.
+        currency: ISO 4217, of all its amounts.
+        batches: files, by pool and time.
+    """
+
+    format: int
+    cluster: str
+    period: str
+    currency: str
+    batches: tuple[Batch, ...]
+
+    @property
+    def postings(self) -> tuple[Posting, ...]:
+        """Of all batches."""
+        return tuple(one for batch in self.batches for one in batch.postings)
+
+
+def refuse_wrong(draft: Draft) -> None:
+    """Nothing, for a draft that a month can be closed with.
+
+    Raises:
+        NotReady: lines do not sum to what the pool cost, two batches are of one file, there is nothing at all, or an
+            account has a name that cannot be kept.
+        Unbalanced: postings do not sum to zero.
+    """
+    reasons = [] if draft.batches else ["nothing was metered in it (`cohabit bill meter`)"]
+    for batch in draft.batches:
+        refuse_unbalanced(batch.pool, batch.postings)
+        if batch.amount_micros != batch.sign * batch.cost_micros:
+            wrong = (
+                f"lines of pool {batch.pool} sum to {batch.amount_micros} micro-units, and it cost {batch.cost_micros}"
+            )
+            reasons.append(wrong)
+    named = [(batch.about, batch.key, batch.sign) for batch in draft.batches]
+    if len(set(named)) != len(named):
+        reasons.append("a pool's day is in it twice")
+    reasons += _unkept(draft)
+    if reasons:
+        raise NotReady(draft.period, reasons)
+
+
+def _unkept(draft: Draft) -> list[str]:
+    """What is wrong with names of accounts that PostgreSQL would refuse once the month is closed."""
+    names = sorted({one.account for one in draft.postings})
+    return [
+        f"account {name[:80]!r} has {len(name)} letters, or a NUL among them: map it to another name of {MOST_NAME} at "
+        "most (COHABIT_MAPPING), and meter again"
+        for name in names
+        if len(name) > MOST_NAME or "\0" in name
+    ][:MOST_TOLD]
+
+
+def draft_json(draft: Draft) -> bytes:
+    """The draft as it is kept: the same bytes for the same draft."""
+    return msgspec.json.encode(draft, order="deterministic")
+
+
+def draft_from(told: bytes) -> Draft:
+    """A draft that was kept.
+
+    Raises:
+        UnreadableDraft: it is none, or of another format.
+    """
+    try:
+        found = msgspec.json.decode(told, type=Draft)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableDraft("draft", str(error)) from error
+    if found.format != FORMAT:
+        raise UnreadableDraft("draft", f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+    return found
+
+
+def digest_of(draft: Draft) -> str:
+    """What a draft is called, so that what is closed is what was looked at: SHA-256, hex."""
+    return hashlib.sha256(draft_json(draft)).hexdigest()

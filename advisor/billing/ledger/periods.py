@@ -1,0 +1,87 @@
+"""Periods: whether a month is open, being closed or closed, and what may follow. Kernel.
+
+open → closing (what it is to be closed with is settled, and looked at) → closed, or back to open.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from advisor.billing.ledger.drafts import Draft, digest_of, refuse_wrong
+from advisor.billing.ledger.errors import OtherDraft, PeriodState
+
+State = Literal["open", "closing", "closed"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A month of a cluster.
+
+    Args:
+        cluster: whose.
+        period: month, as in 2026-11.
+        state: see State.
+        version: rises with every change; 0 while nobody began to close it.
+        changed_us: when it changed last, microseconds since 1970; 0 while it did not.
+        changed_by: who changed it.
+        draft: what it is to be closed with, or was; None while it is open.
+    """
+
+    cluster: str
+    period: str
+    state: State = "open"
+    version: int = 0
+    changed_us: int = 0
+    changed_by: str = ""
+    draft: Draft | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of its draft; empty without."""
+        return digest_of(self.draft) if self.draft is not None else ""
+
+
+def begun(of: Period, draft: Draft, at_us: int, by: str) -> Period:
+    """What it is to be closed with is settled.
+
+    Raises:
+        PeriodState: it is not open.
+        NotReady, Unbalanced: it cannot be closed with that.
+    """
+    _must_be(of, "open", "begun to be closed")
+    refuse_wrong(draft)
+    return Period(of.cluster, of.period, "closing", of.version + 1, at_us, by, draft)
+
+
+def reopened(of: Period, at_us: int, by: str) -> Period:
+    """It is not closed after all, and what it was to be closed with is forgotten.
+
+    Raises:
+        PeriodState: nobody began to close it, or it is closed.
+    """
+    _must_be(of, "closing", "opened again")
+    return Period(of.cluster, of.period, "open", of.version + 1, at_us, by)
+
+
+def closed(of: Period, digest: str, at_us: int, by: str) -> Period:
+    """It is closed with what was looked at, for good.
+
+    Args:
+        of: the period as it is.
+        digest: of the draft that was looked at.
+        at_us: when.
+        by: whom.
+
+    Raises:
+        PeriodState: nobody began to close it, or it is closed.
+        OtherDraft: that is not its draft.
+    """
+    _must_be(of, "closing", "closed")
+    if of.digest != digest:
+        raise OtherDraft(of.period, digest, of.digest)
+    return Period(of.cluster, of.period, "closed", of.version + 1, at_us, by, of.draft)
+
+
+def _must_be(of: Period, state: State, wanted: str) -> None:
+    if of.state != state:
+        raise PeriodState(of.period, of.state, wanted)

@@ -1,0 +1,1 @@
+"""Charge records, money and FOCUS."""

@@ -1,0 +1,1 @@
+"""Pricing: what a pool's hours cost each container. Kernels."""

@@ -1,0 +1,127 @@
+"""Idle: what nobody took of a pool, by its cause, and who pays for each. Kernel."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from advisor.billing.lines.line import PLATFORM, UNATTRIBUTED, Kind
+from advisor.billing.lines.money import apportion
+from advisor.billing.pricing.price_book import IdleKey, IdleKeys
+from features.columnar.arrow_columns import micros
+
+CAUSES: dict[str, Kind] = {"failure": "idle_failure", "lead_time": "idle_lead_time", "stranded": "idle_stranded"}
+"""Kind of line by cause in table `idle`; all else is headroom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A cause for which a pool has more than is taken.
+
+    Args:
+        kind: headroom that is free for no other cause, capacity that nothing can use, bought ahead, or failed.
+        weight: of this cause beside the others, any whole number >= 0.
+        keys: accounts that pay for it, each named once, with a whole number >= 0.
+        paid_by: who these are.
+    """
+
+    kind: Kind
+    weight: int
+    keys: tuple[tuple[str, int], ...] = ((PLATFORM, 1),)
+    paid_by: IdleKey = "platform"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IdleShare:
+    """What an account pays of a cause; in the order of lines."""
+
+    kind: Kind
+    account: str
+    amount_micros: int
+    paid_by: IdleKey = "platform"
+
+
+@dataclass(slots=True)
+class Told:
+    """What is told of a cause in an hour, by the prices of a book: what it is worth, and what of that teams caused."""
+
+    worth: int = 0
+    by_team: dict[str, int] = field(default_factory=dict)
+
+
+def told_by_hour(idle: pa.Table, weights: Mapping[str, int]) -> Mapping[int, Mapping[Kind, Told]]:
+    """What is told of causes, by the start of the hour and the kind of line.
+
+    Args:
+        idle: rows of table `idle` of one pool, any order.
+        weights: what a micro-unit-minute of each resource counts; resources without one are left out.
+    """
+    found: dict[int, dict[Kind, Told]] = defaultdict(lambda: defaultdict(Told))
+    for hour_us, row in zip(micros(idle["hour"]).tolist(), idle.to_pylist(), strict=True):
+        if weight := weights.get(row["resource"], 0):
+            told = found[hour_us][CAUSES[row["cause"]]]
+            told.worth += weight * row["quantity"]
+            for team, quantity in row["by_team"]:
+                told.by_team[team] = told.by_team.get(team, 0) + weight * quantity
+    return found
+
+
+def causes_of(rest: int, told: Mapping[Kind, Told], charged: Mapping[str, int], keys: IdleKeys) -> tuple[Idle, ...]:
+    """Causes of an hour, and who pays for each.
+
+    Args:
+        rest: what nobody took is worth by the book's prices.
+        told: what is known of causes, on the same scale; where it exceeds the rest, what is used beyond requests or
+            counts more than its size has taken some of it, and the causes share what is left.
+        charged: what accounts are charged as base in the hour; of either sign, all the same.
+        keys: who pays.
+
+    Returns:
+        One for each cause that is told, and headroom, which is the remainder; whoever pays in proportion to charges of
+        an hour without any is the platform.
+
+    Source: ours, docs/decisions/0052-idle.md.
+    """
+    headroom = Told(max(0, rest - sum(cause.worth for cause in told.values())))
+    every: dict[Kind, tuple[Told, IdleKey]] = {"idle_headroom": (headroom, keys.headroom)}
+    for cause, kind in CAUSES.items():
+        if kind in told:
+            every[kind] = (told[kind], getattr(keys, cause))
+    return tuple(_paid(Idle(kind, of.worth), of.by_team, key, charged) for kind, (of, key) in every.items())
+
+
+def _paid(cause: Idle, by_team: Mapping[str, int], key: IdleKey, charged: Mapping[str, int]) -> Idle:
+    """The cause, and who pays for it."""
+    if key == "causers":
+        return replace(cause, keys=(*by_team.items(), (PLATFORM, cause.weight - sum(by_team.values()))), paid_by=key)
+    paying = tuple((account, abs(amount)) for account, amount in charged.items() if amount)
+    return replace(cause, keys=paying, paid_by=key) if key == "teams" and paying else cause
+
+
+def idle_shares(amount_micros: int, causes: Sequence[Idle]) -> tuple[IdleShare, ...]:
+    """What nobody took, by cause, and each cause by its own key.
+
+    Args:
+        amount_micros: of all causes together.
+        causes: each at most once; with weights of 0 throughout the platform pays.
+
+    Returns:
+        Shares that sum to the amount, those of 0 left out; a cause whose key names nobody is UNATTRIBUTED.
+
+    Raises:
+        BadWeights: a weight is negative.
+
+    Source: ours, docs/decisions/0047-pricing.md.
+    """
+    if not any(cause.weight for cause in causes):
+        causes = (Idle("idle_headroom", 1),)
+    parts = apportion(amount_micros, [cause.weight for cause in causes], [cause.kind for cause in causes]).tolist()
+    shares = []
+    for cause, part in zip(causes, parts, strict=True):
+        keys = cause.keys if any(weight for _, weight in cause.keys) else ((UNATTRIBUTED, 1),)
+        accounts = [account for account, _ in keys]
+        amounts = apportion(part, [weight for _, weight in keys], accounts).tolist()
+        paid = zip(accounts, amounts, strict=True)
+        shares += [IdleShare(cause.kind, who, amount, cause.paid_by) for who, amount in paid if amount]
+    return tuple(sorted(shares))

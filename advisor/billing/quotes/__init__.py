@@ -1,0 +1,1 @@
+"""Cost estimates before a container runs."""

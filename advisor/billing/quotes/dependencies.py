@@ -1,0 +1,153 @@
+"""Bill office: what whoever shows bills and takes decisions on them needs, and who may see which. Facts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+
+from advisor.auth.api_tokens import TokenRole
+from advisor.auth.audit_log import Entry
+from advisor.auth.principal import Caller
+from advisor.billing.budgets import store as budget_store
+from advisor.billing.budgets.budget_status import Standing, settled_standings
+from advisor.billing.ledger import store as ledger_store
+from advisor.billing.ledger.breakdown import Account, accounts_of
+from advisor.billing.ledger.breakdown_reader import Drilling
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.ledger.errors import NoBills, NoStatement, OtherTeam
+from advisor.billing.ledger.periods import Period
+from advisor.billing.ledger.postings import owed
+from advisor.billing.quotes.errors import NoLakeToQuote
+from advisor.billing.quotes.hourly_inputs import Newest
+from advisor.plans.approvals import Actor
+
+KEEPERS: tuple[TokenRole, ...] = ("finance", "admin")
+"""Who sees all bills, closes months and edits prices."""
+BILLED: tuple[TokenRole, ...] = (*KEEPERS, "team")
+"""Who sees bills; role `team` what its own team owes for closed months, and nothing else."""
+
+
+def _new_id() -> str:
+    return token_hex(8)
+
+
+def no_hour() -> Newest:
+    """What was metered, where no lake is read.
+
+    Raises:
+        NoLakeToQuote: always.
+    """
+    raise NoLakeToQuote("this server reads no lake; name one in COHABIT_LAKE and start it anew")
+
+
+@dataclass(frozen=True)
+class BillOffice:
+    """Where bills are kept.
+
+    Args:
+        closing: months of the cluster, in the store.
+        lines: folder of billed lines.
+        local: who decides where nobody is asked for a name.
+        new_id: makes the name of an event, by which the reply and the audit call it.
+        newest: the newest metered hour, by which containers are quoted.
+    """
+
+    closing: Closing
+    lines: Path
+    local: Caller = field(default_factory=lambda: Caller("local", frozenset({"admin"})))
+    new_id: Callable[[], str] = _new_id
+    newest: Callable[[], Newest] = no_hour
+    drilling: Drilling = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "drilling", Drilling(self.lines))
+
+    def actor(self, caller: Caller | None) -> Actor:
+        """Who decides, as the audit has it; None is whoever reaches an open listener."""
+        who = caller or self.local
+        return Actor(who.name, "admin" if "admin" in who.roles else "finance", self.new_id())
+
+    def entry(self, actor: Actor, action: str, subject: str) -> Entry:
+        """For the audit: something that was done now."""
+        return Entry(self.closing.now_us(), actor.who, actor.role, action, subject, "done", actor.request_id)
+
+    def billed(self, period: str, caller: Caller | None) -> tuple[Period, Sequence[Account]]:
+        """A month that is closed or being closed, and what accounts owe for it, as far as the caller may see that.
+
+        Raises:
+            BadPeriod: it is no month.
+            NoStatement: nothing is billed in it, or to the caller's team.
+            OtherTeam: the caller is for no team.
+        """
+        found, team = self.closing.one(period), own_team(caller)
+        if found.draft is None or (team is not None and found.state != "closed"):
+            raise NoStatement(period)
+        accounts = accounts_of(found.draft.batches)
+        return found, [one for one in accounts if team in (None, one.name)]
+
+    def account(self, period: str, name: str, caller: Caller | None) -> tuple[Period, Account]:
+        """A month, and what one account owes for it.
+
+        Raises:
+            BadPeriod, NoStatement: see `billed`.
+            OtherTeam: it is not the caller's to see.
+        """
+        if own_team(caller) not in (None, name):
+            raise OtherTeam(own_team(caller))
+        month, accounts = self.billed(period, caller)
+        for one in accounts:
+            if one.name == name:
+                return month, one
+        raise NoStatement(period, name)
+
+    def standings(self, period: str | None, caller: Caller | None) -> tuple[Period, Sequence[Standing]]:
+        """A month that is closed or being closed, and how teams stand to their budgets, as far as the caller may see.
+
+        Args:
+            period: month; None is the newest one that the caller may see.
+            caller: who asks.
+
+        Raises:
+            BadPeriod, NoStatement, OtherTeam: see `billed`.
+        """
+        month, _ = self.billed(period or self._newest(caller), caller)
+        assert month.draft is not None  # noqa: S101 - a month without has no statement
+        budgets = budget_store.budgets_of(self.closing.engine, self.closing.cluster, month.period)
+        found = settled_standings(budgets, owed(month.draft.postings), month.draft.currency)
+        return month, [one for one in found if own_team(caller) in (None, one.budget.team)]
+
+    def _newest(self, caller: Caller | None) -> str:
+        """The newest month that the caller may see.
+
+        Raises:
+            NoStatement, OtherTeam: there is none.
+        """
+        team = own_team(caller)
+        for one in ledger_store.periods(self.closing.engine, self.closing.cluster):
+            if one.state == "closed" or (team is None and one.draft):
+                return one.period
+        raise NoStatement("any month")
+
+
+def own_team(caller: Caller | None) -> str | None:
+    """The one team that a caller may see; None for who sees all.
+
+    Raises:
+        OtherTeam: they may see none.
+    """
+    if caller is None or caller.may(KEEPERS):
+        return None
+    if caller.team is None:
+        raise OtherTeam(None)
+    return caller.team
+
+
+def opened_bills(bills: BillOffice | None) -> BillOffice:
+    """The office.
+
+    Raises:
+        NoBills: there is none.
+    """
+    if bills is None:
+        raise NoBills
+    return bills

@@ -1,0 +1,1 @@
+"""The live cluster: snapshots, pending and assumed pods."""

@@ -1,0 +1,199 @@
+"""Booking: newcomers that will probably arrive on a node before any metric says so. Kernel.
+
+Between a decision and the first metric of the pod a node looks as free as before, and everybody is sent there: the
+herd. So a newcomer is booked on the node that was best for it, under its uid: asked again, the booking moves; seen
+among the residents, it ends; after two metric intervals without a sign, it ends too.
+
+Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old information?", PODC 1997, warns of.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.snapshot import Snapshot
+from features.training.residents import DEMAND
+
+KEPT_US = 120_000_000
+"""Two metric intervals."""
+MOST = 20_000
+"""Bookings at once; older ones end sooner when there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """One newcomer on its way.
+
+    Args:
+        uid: of the pod.
+        node: where it was told to go.
+        of: its class.
+        at_us: since when.
+        own: whether it is this process that computes exactly what it costs.
+        group: it belongs to; empty for none.
+        lease: by which it was steered there; empty for none.
+    """
+
+    uid: str
+    node: str
+    of: NewcomerClass
+    at_us: int
+    own: bool = True
+    group: str = ""
+    lease: str = ""
+
+
+@dataclass
+class Bookings:
+    """All that are on their way, by uid, oldest first."""
+
+    _by_uid: dict[str, Booked] = field(default_factory=dict)
+    _of_class: Counter[NewcomerClass] = field(default_factory=Counter)
+    _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
+
+    def book(self, booked: Booked) -> list[Booked]:
+        """Take a booking in; those that end with it: the newcomer's former one, the oldest where there are too many."""
+        ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
+        self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
+        self._of_class[booked.of] += 1
+        if len(self._by_uid) > MOST:
+            ended.append(self._end(next(iter(self._by_uid))))
+        return ended
+
+    def settle(self, arrived: Collection[str], now_us: int) -> list[Booked]:
+        """End bookings of containers that arrived or are overdue; these."""
+        over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
+        return [self._end(uid) for uid in over]
+
+    def _end(self, uid: str) -> Booked:
+        ended = self._by_uid.pop(uid)
+        self._of_class[ended.of] -= 1
+        if not self._of_class[ended.of]:
+            del self._of_class[ended.of]
+        there = self._by_node[ended.node]
+        del there[uid]
+        if not there:
+            del self._by_node[ended.node]
+        return ended
+
+    def among(self, containers: Iterable[str]) -> set[str]:
+        """Those of the containers that are booked; may run in another thread than the rest."""
+        booked = frozenset(self._by_uid)
+        return {uid for uid in containers if uid in booked} if booked else set()
+
+    def on(self, nodes: Collection[str]) -> list[Booked]:
+        """Bookings on some nodes."""
+        return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
+
+    def alike(self, of: NewcomerClass, but: str) -> int:
+        """How many of a class are on their way, a uid not counted."""
+        known = self._by_uid.get(but)
+        return self._of_class[of] - (known is not None and known.of == of)
+
+    def count(self, node: str) -> int:
+        """How many are on their way to a node."""
+        return len(self._by_node.get(node, ()))
+
+    def __iter__(self) -> Iterator[Booked]:
+        return iter(self._by_uid.values())
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+
+def singled_out(points: NDArray[np.int64], best: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Points with which a newcomer goes to one node rather than to any of several that are as good.
+
+    Of identical newcomers one after the other the next is advised by where the last one was told to go. A scheduler
+    draws among nodes of equal scores: without this it would mostly be elsewhere.
+
+    Args:
+        points: (k,) 0 to 10.
+        best: (k,) the node that is meant; it has the most points.
+
+    Returns:
+        (k,) points: other nodes with the most points lose one, but none falls to 0.
+
+    Raises:
+        Nothing.
+
+    Source: ours; `python -m benchmarks herd`.
+    """
+    others = (points == points[best].max(initial=0)) & ~best & (points > 1)
+    return np.asarray(points - others, np.int64)
+
+
+def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]) -> Snapshot:
+    """A snapshot of only some nodes, with those booked there as residents of which nothing is measured yet.
+
+    Of a guest whose app is not known the team counts for what it uses; how it suffers is that of any unknown app.
+
+    Args:
+        snapshot: of all nodes.
+        nodes: names; those that the snapshot does not hold are left out.
+        booked: newcomers on these nodes.
+
+    Returns:
+        The nodes in the snapshot's order, each with its residents and then its bookings.
+
+    Raises:
+        Nothing.
+
+    Source: ours.
+    """
+    rows = sorted(snapshot.node_index[name] for name in nodes if name in snapshot.node_index)
+    coming: dict[str, list[Booked]] = defaultdict(list)
+    for one in booked:
+        coming[one.node].append(one)
+    guests = [coming[snapshot.nodes[row]] for row in rows]
+    seats = [(int(snapshot.first[row]), int(snapshot.first[row + 1])) for row in rows]
+    residents = np.concatenate([np.arange(*seat) for seat in seats] or [np.zeros(0, np.int64)])
+    ends = np.cumsum([end - begin for begin, end in seats], dtype=np.int64)
+    after = np.repeat(ends, [len(each) for each in guests])
+    flat = [guest for each in guests for guest in each]
+    use = snapshot.resident_use[residents]
+    where = np.repeat(np.array(rows, np.int64), [len(each) for each in guests])
+    return replace(
+        snapshot,
+        racks=(),
+        nodes=tuple(snapshot.nodes[row] for row in rows),
+        containers=tuple(
+            uid
+            for (begin, end), each in zip(seats, guests, strict=True)
+            for uid in (*snapshot.containers[begin:end], *(guest.uid for guest in each))
+        ),
+        cpusets=tuple(
+            cpuset
+            for (begin, end), each in zip(seats, guests, strict=True)
+            for cpuset in (*snapshot.cpusets[begin:end], *([None] * len(each)))
+        ),
+        node_platform=snapshot.node_platform[rows],
+        node_capacity=snapshot.node_capacity[rows],
+        node_facts=snapshot.node_facts[rows],
+        node_seen_us=snapshot.node_seen_us[rows],
+        node_known=snapshot.node_known[rows],
+        first=np.append(
+            0, np.cumsum([e - b + len(g) for (b, e), g in zip(seats, guests, strict=True)], dtype=np.int64)
+        ),
+        resident_app=np.insert(
+            snapshot.resident_app[residents], after, [snapshot.app_index.get(g.of.app, -1) for g in flat]
+        ),
+        resident_best_effort=np.insert(
+            snapshot.resident_best_effort[residents], after, [g.of.best_effort for g in flat]
+        ),
+        resident_use=np.insert(use, after, _expected_use(snapshot, flat, where), axis=0),
+    )
+
+
+def _expected_use(snapshot: Snapshot, guests: Sequence[Booked], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(g, resources) what guests of unknown apps and known teams are expected to use on their nodes; else NaN.
+
+    Of known apps a scorer knows the profile, and of all others what is expected of any.
+    """
+    team = np.array([-1 if g.of.app else snapshot.team_index.get(g.of.team, -1) for g in guests], np.int64)
+    expected = snapshot.expected(team, snapshot.node_platform[nodes])[:, DEMAND] * snapshot.node_capacity[nodes]
+    return np.where((team >= 0)[:, None], expected, np.nan)

@@ -1,0 +1,181 @@
+"""Journal: what the workers of one server tell each other, each in a file of its own that the others read on. An edge.
+
+A worker reads before it answers, so that it knows of every newcomer whom another one sent somewhere before that. Files
+rather than sockets: nothing is lost to a full queue, nobody is woken, and a worker starting late reads what was told.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from errno import ENOSPC
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from advisor.cluster.pending_pod import NewcomerClass
+
+log = structlog.get_logger()
+
+MOST_BYTES = 8 << 20
+"""Then a worker begins a new file: some 40,000 newcomers, more than are ever on their way."""
+READ_BYTES = 1 << 18
+LENGTH_BYTES = 4
+
+
+class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
+    """A newcomer is on its way to a node; a later word of the same uid replaces an earlier one."""
+
+    uid: str
+    node: str
+    of: NewcomerClass
+    at_us: int
+    group: str = ""
+    lease: str = ""
+
+
+class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
+    """What a node costs some classes with its guests on it, computed exactly.
+
+    Args:
+        version: of the table that this corrects.
+        bundle: of that table.
+        node: which.
+        guests: how many were counted.
+        exact: points and cost by class.
+    """
+
+    version: int
+    bundle: str
+    node: str
+    guests: int
+    exact: tuple[tuple[NewcomerClass, int, float], ...]
+
+
+News = Coming | Counted
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(News).decode
+
+
+@dataclass
+class _Read:
+    """How far a file was read."""
+
+    path: Path
+    file: int = -1
+    inode: int = 0
+    at: int = 0
+
+    def news(self) -> Iterator[News]:
+        """What was added since, also in the file that replaced this one."""
+        yield from self._added()
+        if self._is_replaced():
+            yield from self._added()  # what came before it was replaced
+            self._open()
+            yield from self._added()
+
+    def _added(self) -> Iterator[News]:
+        while self.file >= 0 and (block := os.pread(self.file, READ_BYTES, self.at)):
+            begin, whole, first = 0, len(block), self.at
+            while (end := _end(block, begin)) <= whole:
+                self.at = first + end  # before it is told: what somebody stumbles over is not told to them again
+                yield from _said(block[begin + LENGTH_BYTES : end])
+                begin = end
+            if begin == 0:  # the rest of a message is still being written
+                return
+
+    def _is_replaced(self) -> bool:
+        try:
+            return self.path.stat().st_ino != self.inode
+        except FileNotFoundError:
+            return False
+
+    def _open(self) -> None:
+        self.close()
+        self.file = os.open(self.path, os.O_RDONLY)
+        self.inode, self.at = os.fstat(self.file).st_ino, 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+
+
+def _end(block: bytes, begin: int) -> int:
+    """Where a message ends; beyond the block if its length is not there."""
+    length = block[begin : begin + LENGTH_BYTES]
+    return begin + LENGTH_BYTES + int.from_bytes(length, "little") if len(length) == LENGTH_BYTES else len(block) + 1
+
+
+def _said(text: bytes) -> Iterator[News]:
+    try:
+        yield _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        log.exception("a word of another worker was not understood")
+
+
+@dataclass
+class Journal:
+    """One worker's word to the others, and theirs to it.
+
+    Args:
+        folder: of all workers' files, nobody else's.
+        number: of this worker.
+        workers: how many there are, from 0.
+    """
+
+    folder: Path
+    number: int
+    workers: int
+    _file: int = field(init=False)
+    _bytes: int = field(default=0, init=False)
+    _fails: bool = field(default=False, init=False)
+    _others: Sequence[_Read] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._others = [_Read(self._path(other)) for other in range(self.workers) if other != self.number]
+        self._file = self._begun()
+
+    def tell(self, news: News) -> None:
+        """Let the others know; where that fails, as on a full disk, they do not, and no answer fails for it."""
+        try:
+            self._append(_encode(news))
+        except OSError as error:
+            if not self._fails:
+                log.warning("other workers are not told", folder=str(self.folder), error=str(error))
+            self._fails = True
+        else:
+            self._fails = False
+
+    def _append(self, text: bytes) -> None:
+        if self._bytes > MOST_BYTES:
+            full, self._file, self._bytes = self._file, self._begun(), 0
+            os.close(full)
+        message = len(text).to_bytes(LENGTH_BYTES, "little") + text
+        if (written := os.write(self._file, message)) < len(message):
+            os.ftruncate(self._file, self._bytes)  # half a message would hide all that come after it
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        self._bytes += written
+
+    def heard(self) -> Iterator[News]:
+        """What the others told since this was asked last."""
+        for other in self._others:
+            yield from other.news()
+
+    def close(self) -> None:
+        """Close all files."""
+        os.close(self._file)
+        for other in self._others:
+            other.close()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"worker-{number}.journal"
+
+    def _begun(self) -> int:
+        """A new file in the place of the old one, which others read to its end first."""
+        path = self._path(self.number)
+        beside = path.with_suffix(".new")
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        beside.replace(path)
+        return file

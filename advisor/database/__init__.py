@@ -1,0 +1,1 @@
+"""The database of tokens, audit, plans and bills."""

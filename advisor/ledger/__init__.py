@@ -1,1 +1,0 @@
-"""Ledger: what was billed, by month, in SQL: it only grows, and each entry sums to zero."""

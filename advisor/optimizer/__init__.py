@@ -1,0 +1,1 @@
+"""The optimiser's problem: constraints, objective, validation. Kernels."""

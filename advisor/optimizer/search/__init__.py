@@ -1,0 +1,1 @@
+"""The optimiser's search: annealing, exact solver, compiled moves."""

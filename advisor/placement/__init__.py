@@ -1,0 +1,1 @@
+"""Placement advice: prioritizer, assumed pods, reservations, exploration."""

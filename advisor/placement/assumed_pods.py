@@ -1,0 +1,181 @@
+"""Guests: newcomers on their way, counted in what is answered: roughly at once, exactly in a moment. An edge.
+
+Those that this process sent somewhere it tells to the other workers of its server, which count them too, and to the
+other servers. What a node costs with its guests is computed by whoever booked the newest one there, and told on.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from advisor.cluster.assumed_pod import Booked, Bookings
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pod_groups import Groups
+from advisor.cluster.worker_bus import Coming, Counted, Journal
+from advisor.placement.encoded_scores import Replies
+from advisor.placement.reservations import Leases
+from advisor.scoring.score_table import with_guests
+from advisor.scoring.scorer import ModelScorer
+
+log = structlog.get_logger()
+Exact = dict[str, dict[NewcomerClass, tuple[int, float]]]
+
+MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
+"""Nodes and classes scored again at once for guests, and nodes that wait for it: the oldest stay counted roughly."""
+LONGEST_UID, LONGEST_GROUP = 253, 512
+
+
+def nobody(_booked: Booked, /) -> None:
+    """No other server is told."""
+
+
+@dataclass
+class Guests:
+    """Who is on the way. Everything runs on one event loop but `among` and the scoring.
+
+    Args:
+        now_us: the clock.
+        scorer: the newest one; None before there is one.
+        journal: where the workers of this server tell each other; None where it has one.
+        others: tells the other servers of a newcomer that was sent by this one.
+        leases: are held by those whom they steered, while they are on the way and once they are there.
+    """
+
+    now_us: Callable[[], int]
+    scorer: Callable[[], ModelScorer | None]
+    journal: Journal | None = None
+    others: Callable[[Booked], None] = nobody
+    leases: Leases = field(default_factory=Leases)
+    replies: Replies | None = field(default=None, init=False)
+    bookings: Bookings = field(default_factory=Bookings, init=False)
+    groups: Groups = field(default_factory=Groups, init=False)
+    _correcting: bool = field(default=False, init=False)
+    _crowded: dict[str, None] = field(default_factory=dict, init=False)
+    """Nodes whose guests are counted roughly and are ours to count exactly, the newest last."""
+    _recent: dict[NewcomerClass, None] = field(default_factory=dict, init=False)
+    """Classes that were booked, the newest last."""
+    _early: dict[str, Counted] = field(default_factory=dict, init=False)
+    """By node what was told of a table that is not here yet."""
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
+
+    def book(self, booked: Booked) -> None:
+        """Count a newcomer where it was told to go, until it is seen there, and let everybody know."""
+        if len(booked.uid) <= LONGEST_UID and len(booked.group) <= LONGEST_GROUP:
+            self.adopt(booked)
+            self.others(booked)
+
+    def adopt(self, booked: Booked) -> None:
+        """Count a newcomer that another server sent somewhere as if it were ours."""
+        self._count(booked)
+        if self.journal is not None:
+            self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.lease))
+
+    def listen(self) -> None:
+        """Take in what the other workers told: who comes first, since what a node costs is told of all who come there.
+
+        They write to files of their own, between which nothing tells what was written first.
+        """
+        if self.journal is None:
+            return
+        heard = list(self.journal.heard())
+        for news in heard:
+            if isinstance(news, Coming):
+                self._count(Booked(news.uid, news.node, news.of, news.at_us, False, news.group, news.lease))
+        for news in heard:
+            if isinstance(news, Counted):
+                self._take_counted(news)
+
+    def among(self, containers: Iterable[str]) -> set[str]:
+        """Those of the containers that are on the way; may run in another thread."""
+        return self.bookings.among(containers)
+
+    def take(self, replies: Replies | None, arrived: Mapping[str, str]) -> None:
+        """Count in newer replies from now on, without those who arrived: nodes by uid."""
+        self.listen()
+        for uid, node in arrived.items():
+            self.groups.landed(uid, node)
+        if replies is not None:
+            replies.arrive_all(self.bookings)
+            for booked in self.bookings:
+                self._line_up(booked)
+            self.replies = replies
+            early, self._early = self._early, {}
+            for news in early.values():
+                self._take_counted(news)
+        if len(self.bookings):
+            for booked in self.bookings.settle(arrived, self.now_us()):
+                self.leases.ended(booked, arrived.get(booked.uid))
+                if self.replies is not None:
+                    self.replies.leave(booked)
+
+    def _count(self, booked: Booked) -> None:
+        if booked.group:
+            self.groups.join(booked.group, booked.uid, booked.node, booked.at_us)
+        ended = self.bookings.book(booked)
+        for one in ended:
+            self.leases.ended(one, None)
+        self.leases.hold(booked)
+        if self.replies is not None:
+            for one in ended:
+                self.replies.leave(one)
+            self.replies.arrive(booked)
+        self._recent.pop(booked.of, None)
+        self._recent[booked.of] = None
+        self._line_up(booked)
+        if booked.own and not self._correcting:
+            self._correcting = True
+            asyncio.get_running_loop().call_soon(self._correct)
+
+    def _line_up(self, booked: Booked) -> None:
+        """A node is counted exactly by whoever booked the newest guest there."""
+        self._crowded.pop(booked.node, None)
+        if booked.own:
+            self._crowded[booked.node] = None
+
+    def _correct(self) -> None:
+        """Score the nodes that guests were told to go to, for the classes asked for last, in a thread."""
+        self.listen()
+        scorer, nodes = self.scorer(), list(self._crowded)[-MOST_CORRECTED:]
+        if scorer is None or self.replies is None or not nodes:
+            self._correcting = False
+            return
+        for node in nodes:
+            del self._crowded[node]
+        while len(self._crowded) > MOST_WAITING:
+            del self._crowded[next(iter(self._crowded))]
+        while len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+        classes = [of for of in self._recent if self.replies.has(of)]
+        there = self.bookings.on(set(nodes))
+        work = partial(with_guests, scorer, there, nodes, classes)
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(partial(self._corrected, self.replies, there))
+
+    def _corrected(self, replies: Replies, there: list[Booked], work: "asyncio.Future[Exact]") -> None:
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.error("guests are counted roughly", error=repr(error))
+        elif not work.cancelled() and replies is self.replies:
+            counted, table = Counter(one.node for one in there), replies.table
+            for node, exact in work.result().items():
+                spelled = tuple((of, points, cost) for of, (points, cost) in exact.items())
+                news = Counted(table.version, table.bundle, node, counted[node], spelled)
+                if self._take_counted(news) and self.journal is not None:
+                    self.journal.tell(news)
+        self._correct()
+
+    def _take_counted(self, news: Counted) -> bool:
+        """Whether what was computed still holds; where guests came or went meanwhile the node is in line again."""
+        table = self.replies.table if self.replies is not None else None
+        if self.replies is None or table is None or (news.version, news.bundle) != (table.version, table.bundle):
+            if len(self._early) < MOST_WAITING and (table is None or news.version >= table.version):
+                self._early[news.node] = news
+            return False
+        if self.bookings.count(news.node) != news.guests:
+            return False
+        self.replies.correct(news.node, {of: (points, cost) for of, points, cost in news.exact})
+        return True

@@ -1,0 +1,273 @@
+"""Serving: the newest snapshot and bundle, and what to answer when one of them is missing or old. An edge."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.snapshot import Snapshot, current_version, directory_name, load_current
+from advisor.diagnosis.report_reader import NewestTold
+from advisor.errors import AdvisorError, NoBundle
+from advisor.placement.decision_log import Explorer
+from advisor.placement.feature_log import ServedLog
+from advisor.scoring.loaded_model import Model, believed, open_model
+from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
+from advisor.scoring.scorer import ModelScorer, Scores
+from advisor.scoring.served_margins import served_margins
+from models.drift.drift_status import STATES, DriftStatus, status_of
+from models.errors import ModelsError
+from models.registry.registry import Registry
+
+log = structlog.get_logger()
+
+MOST_AHEAD_S = 300.0
+"""A snapshot dated further into the future would never grow stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What was scored, and by whom.
+
+    Args:
+        scorer: who scored; `rows` are rows of its snapshot.
+        known: (k,) positions among the offered nodes of those the snapshot holds.
+        rows: (k,) their rows.
+        scores: (k) their scores.
+    """
+
+    scorer: ModelScorer
+    known: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    scores: Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Points of the offered nodes.
+
+    Args:
+        names: (n) the offered nodes.
+        points: (n,) 0 to 10 for each, all 0 when the answer is neutral.
+        reason: why the answer is neutral; empty otherwise.
+        counted: source and reason under which it is counted.
+        scored: what the points were made of; None when the answer is neutral.
+    """
+
+    names: Sequence[str]
+    points: NDArray[np.int64]
+    reason: str
+    counted: tuple[str, str]
+    scored: Scored | None
+
+
+@dataclass
+class Serving:
+    """Holds what is current and answers from it. One thread reloads; any number answer meanwhile.
+
+    Args:
+        snapshots: folder that the refresher publishes to.
+        registry: folder of bundles.
+        max_age_s: snapshots older than this are not believed.
+        now_us: the clock.
+        metrics: where counters are registered.
+        served: keeps some of the feature vectors that were scored with; None keeps none.
+        explorer: draws the advice of some decisions, and keeps some; None does neither.
+    """
+
+    snapshots: Path
+    registry: Registry
+    max_age_s: float
+    now_us: Callable[[], int]
+    metrics: CollectorRegistry
+    served: ServedLog | None = None
+    explorer: Explorer | None = None
+    scorer: ModelScorer | None = field(default=None, init=False)
+    refused: dict[str, str] = field(default_factory=dict, init=False)
+    """What the last reload could not take up: `no_bundle`, `no_snapshot` or `no_drift`, and the error."""
+    _opened: Model | None = field(default=None, init=False)
+    """As its bundle has it."""
+    _model: Model | None = field(default=None, init=False)
+    """The same as far as it is believed."""
+    _by: str = field(default="", init=False)
+    """Name of the model that the scorer scores by."""
+    _drift: DriftStatus | None = field(default=None, init=False)
+    _snapshot: Snapshot | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.diagnoses = NewestTold(self.snapshots)
+        self.answers = Counter(
+            "cohabit_answers", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
+        )
+        self.refusals = Counter(
+            "cohabit_reloads_refused", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
+        )
+        self.turned_away = Counter(
+            "cohabit_scores_turned_away",
+            "Questions to /v1/scores that too many were before.",
+            ["nodes"],
+            registry=self.metrics,
+        )
+        self.quotes_turned_away = Counter(
+            "cohabit_quotes_turned_away", "Questions to /v1/quotes that too many were before.", registry=self.metrics
+        )
+        age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
+        age.set_function(self.age_s)
+        self._tell_of_drift()
+
+    def reload(self) -> None:
+        """Take up a newer bundle and a newer snapshot, each for itself; what cannot be read leaves the old in place."""
+        parts = {"no_bundle": self._take_bundle, "no_drift": self._take_drift, "no_snapshot": self._take_snapshot}
+        refused = {reason: self._take(part) for reason, part in parts.items()}
+        for reason, error in refused.items():
+            if error:
+                self.refusals.labels(reason).inc()
+            if error and self.refused.get(reason) != error:
+                log.warning("kept what was loaded", reason=reason, error=error)
+        self.refused = {reason: error for reason, error in refused.items() if error}
+        model, snapshot = self._model, self._snapshot
+        if model and snapshot and not (self.scorer and self.scorer.snapshot is snapshot and self._by == model.name):
+            known = model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms
+            margins = served_margins(*known, widening=model.widening)
+            self.scorer, self._by = ModelScorer(snapshot, model.predictor, margins, model.node), model.name
+
+    def _take(self, part: Callable[[], None]) -> str:
+        """Why the part was not taken up; empty when it was."""
+        try:
+            part()
+        except (AdvisorError, ModelsError, OSError) as error:
+            return str(error)
+        return ""
+
+    def _take_bundle(self) -> None:
+        wanted = self.registry.current()
+        if wanted is None:
+            raise NoBundle(self.registry.root)
+        if self._opened is None or self._opened.bundle != wanted:
+            self._opened = open_model(wanted, self.registry.trust)
+
+    def _take_drift(self) -> None:
+        if (opened := self._opened) is None:
+            return
+        if self._model is None or self._model.bundle != opened.bundle:
+            self._model = opened  # where it cannot be told how far, a bundle is believed
+        self._drift = status_of(self.registry, opened.bundle.name)
+        found = believed(opened, self._drift)
+        if self._model.name != found.name:
+            self._model = found
+
+    def _tell_of_drift(self) -> None:
+        """Gauges of what the last check found."""
+        state = Gauge("cohabit_drift_state", "0 fine, 1 margins widened, 2 by load.", registry=self.metrics)
+        state.set_function(lambda: STATES.index(self._drift.state) if self._drift else 0)
+        widening = Gauge("cohabit_drift_widening", "What margins are multiplied by.", registry=self.metrics)
+        widening.set_function(lambda: self._drift.widening if self._drift else 1.0)
+        checked = Gauge(
+            "cohabit_drift_checked_timestamp_seconds",
+            "When the model in use was last checked; 0 for never.",
+            registry=self.metrics,
+        )
+        checked.set_function(lambda: self._drift.checked_at.timestamp() if self._drift else 0.0)
+
+    def _take_snapshot(self) -> None:
+        if self._snapshot is None or current_version(self.snapshots) != directory_name(self._snapshot.version):
+            self._snapshot = load_current(self.snapshots)
+
+    @property
+    def bundle(self) -> str:
+        """Name of the bundle in use, and how far it is believed; empty without one."""
+        return self._model.name if self._model is not None else ""
+
+    @property
+    def by_load(self) -> bool:
+        """Whether nodes are compared without the model, which is not believed any more."""
+        return self.scorer is not None and self.scorer.by_load
+
+    @property
+    def cluster(self) -> str:
+        """Of the snapshot in use; empty without one."""
+        return self._snapshot.cluster if self._snapshot is not None else ""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot that could be read, with or without a bundle to score it by."""
+        return self._snapshot
+
+    def age_s(self) -> float:
+        """Seconds since the newest message behind the snapshot; infinite without one."""
+        scorer = self.scorer
+        return float("inf") if scorer is None else self._age_of(scorer)
+
+    def problem(self) -> str:
+        """Why the next answer will be neutral; empty when it will not."""
+        return self._problem_of(self.scorer)
+
+    def answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
+        """Score the offered nodes, or all when None; neutral, with the reason, when that cannot be done honestly."""
+        answer = self._answer(newcomer, names)
+        self.count(answer)
+        return answer
+
+    def count(self, answer: Answer) -> None:
+        """Count an answer that somebody gets."""
+        self.answers.labels(*answer.counted).inc()
+
+    def _answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
+        scorer = self.scorer
+        offered = names if names is not None else scorer.snapshot.nodes if scorer else ()
+        reason = self._problem_of(scorer)
+        if scorer is None or reason:
+            return self._neutral(offered, reason)
+        rows = scorer.snapshot.indices(offered)
+        known = np.flatnonzero(rows >= 0)
+        if len(offered) and not len(known):
+            return self._neutral(offered, "unknown_nodes")
+        scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
+        if self.served is not None and self.served.drawn():
+            self.served.note(scorer.snapshot, newcomer, scored.rows)
+        counted = scored.scores.source, next(iter(self.refused), "")
+        return Answer(offered, _points(scored, newcomer, len(offered)), "", counted, scored)
+
+    def note(self, newcomer: Newcomer, names: Sequence[str]) -> None:
+        """Keep what a table's answer was made of, which nobody computed for it."""
+        scorer = self.scorer
+        if scorer is not None and self.served is not None:
+            rows = scorer.snapshot.indices(names)
+            self.served.note(scorer.snapshot, newcomer, rows[rows >= 0])
+
+    def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
+        """As `answer`, but neutral whatever goes wrong, and not counted: it may come too late for who asked."""
+        try:
+            return self._answer(newcomer, names)
+        except Exception:
+            log.exception("scoring failed; answered neutrally")
+            return self._neutral(names, "error")
+
+    def _neutral(self, offered: Sequence[str], reason: str) -> Answer:
+        return Answer(offered, np.zeros(len(offered), np.int64), reason, ("neutral", reason), None)
+
+    def _scores(self, scorer: ModelScorer, newcomer: Newcomer, rows: NDArray[np.int32]) -> Scores:
+        """Scores, named `last_good` while something newer was refused."""
+        scores = scorer.score(newcomer, rows, now_us=self.now_us())
+        return replace(scores, source="last_good") if self.refused and not scorer.by_load else scores
+
+    def _age_of(self, scorer: ModelScorer) -> float:
+        return (self.now_us() - scorer.snapshot.as_of_us) / 1e6
+
+    def _problem_of(self, scorer: ModelScorer | None) -> str:
+        if scorer is None:
+            return next(iter(self.refused), "not_loaded")
+        age_s = self._age_of(scorer)
+        return "stale" if age_s > self.max_age_s else "ahead" if age_s < -MOST_AHEAD_S else ""
+
+
+def _points(scored: Scored, newcomer: Newcomer, offered: int) -> NDArray[np.int64]:
+    costs, exceeds = np.full(offered, np.nan), np.zeros(offered, np.bool_)
+    residents = scored.scorer.snapshot.resident_best_effort
+    costs[scored.known] = cost(scored.scores, best_effort=newcomer.best_effort, resident_best_effort=residents)
+    exceeds[scored.known] = scored.scores.node_bound > VETO_SLOWDOWN
+    return points(costs, exceeds, best_effort=newcomer.best_effort)

@@ -1,0 +1,343 @@
+"""Prioritizing: the points of offered nodes within milliseconds, from the table wherever it can answer. An edge.
+
+The order of sources: the score table; exact scoring, where the class is not in the table and the nodes are few; the
+class of unknown apps, while the right one is being computed; neutral. Each is counted, with its reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+from prometheus_client import Counter, Gauge, Histogram
+
+from advisor.cluster.assumed_pod import Booked, singled_out
+from advisor.cluster.pending_pod import Newcomer, NewcomerClass, class_of
+from advisor.cluster.pod_groups import packed, spread
+from advisor.cluster.snapshot import Snapshot
+from advisor.cluster.worker_bus import Journal
+from advisor.errors import NoTable
+from advisor.placement.assumed_pods import Guests, nobody
+from advisor.placement.decision_log import Decision
+from advisor.placement.encoded_scores import Ints, Replies, spell, spelled_reply
+from advisor.placement.model_state import Answer, Serving
+from advisor.placement.reservation_match import Pod, Steer
+from advisor.placement.reservations import Leases
+from advisor.scoring.score_scale import HIGHEST
+from advisor.scoring.score_table import ScoreTable
+from advisor.scoring.score_table_file import read_table
+from advisor.scoring.scorer import ModelScorer
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+NOBODY: Mapping[str, str] = {}
+EXPLORED, WITHHELD = "explored", "withheld"
+"""What chance did to an answer."""
+DEADLINE_S = 0.02
+"""What is not known by then is answered by the next source."""
+BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
+MOST_EXACT = 2_000
+"""Residents on the offered nodes up to which a class that is not in the table is scored at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A newcomer and where it may go.
+
+    Args:
+        newcomer: who.
+        uid: of the pod; without one nothing is booked.
+        names: offered nodes, a name may come twice.
+        group: that the newcomer belongs to; empty for none.
+        namespace: of the pod.
+        template_hash: of what it was made of; empty where it does not say.
+    """
+
+    newcomer: Newcomer
+    uid: str
+    names: Sequence[str]
+    group: str = ""
+    namespace: str = "default"
+    template_hash: str = ""
+
+
+class Want(Protocol):
+    """Told of classes that are asked for."""
+
+    def __call__(self, of: NewcomerClass, /, *, missing: bool) -> None:
+        """A class is asked for; whether the table lacks it."""
+
+
+@dataclass
+class Prioritizer:
+    """Answers schedulers. One event loop answers; one thread reloads.
+
+    Args:
+        serving: snapshot, bundle, clock and counters.
+        table: file of the score table; None scores every request anew.
+        want: told of every class that is asked for, and whether the table lacks it.
+        journal: where the workers of this server tell each other who is on the way.
+        others: tells other servers.
+    """
+
+    serving: Serving
+    table: Path | None = None
+    want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - nobody listens
+    journal: Journal | None = None
+    others: Callable[[Booked], None] = nobody
+    guests: Guests = field(init=False)
+    leases: Leases = field(init=False)
+    _busy: bool = field(default=False, init=False)
+    _looked_at: int = field(default=-1, init=False)
+    """Version of the snapshot that was last searched for who arrived."""
+    _seconds: Histogram = field(init=False)
+    _grouped: Counter = field(init=False)
+    _filtered: Counter = field(init=False)
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
+
+    def newer(self) -> Replies | None:
+        """The table's replies, if its file has changed; for the reloading thread."""
+        if self.table is None:
+            return None
+        try:
+            table = read_table(self.table)
+        except NoTable as error:
+            if self.replies is not None:
+                log.warning("kept the table", error=str(error))
+            return None
+        before = self.replies
+        if before is not None and _same(before.table, table):
+            return None
+        return Replies(table, spell(table.nodes, before.spelled if before else None))
+
+    def arrived(self) -> dict[str, str]:
+        """Who was on the way and is seen in a snapshot not looked at before, and where; for the reloading thread."""
+        scorer = self.serving.scorer
+        if scorer is None or scorer.snapshot.version == self._looked_at:
+            return {}
+        self._looked_at = scorer.snapshot.version
+        return scorer.snapshot.nodes_of(self.guests.among(scorer.snapshot.containers))
+
+    def take(self, replies: Replies | None, arrived: Mapping[str, str] = NOBODY) -> None:
+        """Answer from newer replies, without those who arrived, from now on; for the event loop."""
+        self.guests.take(replies, arrived)
+
+    def hear(self, told: Iterable[Booked]) -> None:
+        """Another server sent newcomers somewhere; for the event loop."""
+        replies = self.replies
+        self.guests.listen()
+        for booked in told:
+            of = self._class_of(booked.of.newcomer())
+            self.want(of, missing=replies is None or not replies.has(of))
+            self.guests.adopt(replace(booked, of=of))
+
+    @property
+    def replies(self) -> Replies | None:
+        """What the table says, with those on the way; None before the first table."""
+        return self.guests.replies
+
+    def __post_init__(self) -> None:
+        metrics = self.serving.metrics
+        self.leases = Leases(self.serving.now_us, metrics)
+        self.guests = Guests(self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.leases)
+        self._seconds = Histogram(
+            "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
+        )
+        self._grouped = Counter(
+            "cohabit_grouped_answers", "Answers in which the places of a pod's group counted.", registry=metrics
+        )
+        self._filtered = Counter(
+            "cohabit_filtered", "Filter requests of known apps, by what became of nodes.", ["outcome"], registry=metrics
+        )
+        booked = Gauge(
+            "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
+        )
+        booked.set_function(lambda: len(self.guests.bookings))
+        classes = Gauge("cohabit_table_classes", "Classes of newcomers in the score table.", registry=metrics)
+        classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
+        age = Gauge("cohabit_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
+        age.set_function(self._age_s)
+
+    async def answer(self, offer: Offer) -> bytes:
+        """HostPriorityList of the offered nodes; neutral whatever goes wrong: a scheduler always gets an answer."""
+        began = perf_counter()
+        try:
+            return await self._answer(offer)
+        except Exception:
+            log.exception("scoring failed; answered neutrally")
+            return self._neutral(offer, "error")
+        finally:
+            self._seconds.observe(perf_counter() - began)
+
+    def steered(self, offer: Offer) -> Steer | None:
+        """Where leases send a newcomer, which counts there from now on; None of a newcomer that none is open for."""
+        pod = Pod(offer.namespace, offer.newcomer.app, offer.template_hash, offer.uid)
+        if not offer.uid or not self.leases.concern(pod):
+            return None
+        self.guests.listen()
+        steer = self.leases.steer(pod, offer.names)
+        if steer is not None and (lease := steer.lease) is not None:
+            of, now_us = self._class_of(offer.newcomer), self.serving.now_us()
+            self.guests.book(Booked(offer.uid, lease.node, of, now_us, group=offer.group, lease=lease.lease))
+        return steer
+
+    def refused(self, offer: Offer) -> frozenset[str]:
+        """Offered nodes where a latency-sensitive newcomer of a known app has score 0 by what was measured.
+
+        Nobody while answers are neutral, before the table holds the app, and where nobody else would be left; counted.
+        """
+        scorer, replies = self.serving.scorer, self._believed()
+        if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem() or scorer.by_load:
+            return frozenset()
+        of = self._class_of(offer.newcomer)
+        self.want(of, missing=not replies.has(of))
+        if not of.app or not replies.has(of):
+            return frozenset()
+        found = replies.vetoed(of, offer.names)
+        passed = len(found) < len(set(offer.names))
+        self._filtered.labels("refused" if found and passed else "all_would_fail" if found else "passed").inc()
+        return found if passed else frozenset()
+
+    async def _answer(self, offer: Offer) -> bytes:
+        self.guests.listen()
+        if (steer := self.steered(offer)) is not None and steer.lease is not None:
+            self.serving.answers.labels("lease", "").inc()
+            return spelled_reply(offer.names, [HIGHEST * (name == steer.lease.node) for name in offer.names])
+        scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
+        if self.table is None or reason or scorer is None:
+            return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))
+        of = self._class_of(offer.newcomer)
+        missing = replies is None or not replies.has(of)
+        self.want(of, missing=missing)
+        if replies is not None and not missing:
+            return self._from_table(replies, of, offer)
+        if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
+            scored = await self._within_deadline(partial(self._score, offer))
+            return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
+        return self._nearest(replies, of, offer, "new_class")
+
+    def _class_of(self, newcomer: Newcomer) -> NewcomerClass:
+        scorer = self.serving.scorer
+        apps, teams = (scorer.snapshot.app_index, scorer.snapshot.team_index) if scorer is not None else ((), ())
+        return class_of(newcomer, apps, teams)
+
+    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
+        unknown = NewcomerClass("", of.best_effort)
+        if replies is None or not replies.has(unknown):
+            return self._neutral(offer, "no_table")
+        self.serving.answers.labels("nearest", reason).inc()
+        return self._said(replies, unknown, offer)[0]
+
+    def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
+        reply, by_chance = self._said(replies, of, offer)
+        reason = next(iter(self.serving.refused), "") or by_chance
+        source = "heuristic" if self.serving.by_load else "table"
+        self.serving.answers.labels(*((WITHHELD, "") if by_chance == WITHHELD else (source, reason))).inc()
+        if self.serving.served is not None and self.serving.served.drawn():
+            self._thread.submit(self.serving.note, offer.newcomer, offer.names)
+        return reply
+
+    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> tuple[bytes, str]:
+        """The answer, after which the newcomer counts where it will probably go, and what chance did to the advice.
+
+        Where a pod that is withheld the advice will go nobody knows: it counts nowhere until it is seen.
+        """
+        rows = replies.rows(offer.names)
+        points = replies.points(of, rows)
+        if offer.group:
+            points = self._beside_siblings(points, offer)
+        if offer.uid and self.guests.bookings.alike(of, offer.uid):
+            points = singled_out(points, rows == replies.best(of, rows, points))
+        told = self._told(replies, of, offer, rows, points)
+        if told is None:
+            return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), WITHHELD
+        if offer.uid and (best := replies.best(of, rows, told)) >= 0:
+            node, now_us = replies.table.nodes[best], self.serving.now_us()
+            self.guests.book(Booked(offer.uid, node, of, now_us, group=offer.group))
+        return replies.reply(offer.names, rows, told), EXPLORED if told is not points else ""
+
+    def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
+        """Points, now and then drawn among nodes as good, or withheld; never while models are in doubt."""
+        explorer, scorer = self.serving.explorer, self.serving.scorer
+        if explorer is None or scorer is None or self.serving.refused or scorer.by_load or not of.app:
+            return points
+        when = scorer.snapshot.cluster, self.serving.now_us()
+        return explorer.told(Decision(offer.newcomer, offer.uid, of, replies, rows, points, *when))
+
+    def _beside_siblings(self, points: NDArray[np.int64], offer: Offer) -> NDArray[np.int64]:
+        siblings = self.guests.groups.nodes(offer.group, offer.uid, self.serving.now_us())
+        scorer = self.serving.scorer
+        if not siblings or scorer is None:
+            return points
+        self._grouped.inc()
+        if not offer.newcomer.best_effort:
+            return spread(points, np.array([siblings[name] for name in offer.names], np.int64))
+        rack = scorer.snapshot.rack_of
+        theirs = {of for name in siblings if (of := rack.get(name)) is not None}
+        return packed(points, np.array([rack.get(name) in theirs for name in offer.names], np.bool_))
+
+    async def _within_deadline(self, work: Callable[[], T]) -> T | None:
+        """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""
+        self._busy = True
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(self._ended)
+        done, _ = await asyncio.wait([future], timeout=DEADLINE_S)
+        return future.result() if done else None
+
+    def _ended(self, work: "asyncio.Future[T]") -> None:
+        self._busy = False
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.error("scoring in the background failed", error=repr(error))
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Version and age of the snapshot behind the last answer, of the table where there is one."""
+        scorer = self.serving.scorer
+        said: ScoreTable | Snapshot | None = scorer.snapshot if scorer is not None else None
+        said = self.replies.table if self.replies is not None else said
+        if said is None:
+            return []
+        age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
+        return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+
+    def _believed(self) -> Replies | None:
+        """What the table says, unless its process has been stuck until it is as old as no snapshot may be."""
+        return self.replies if self._age_s() <= self.serving.max_age_s else None
+
+    def _age_s(self) -> float:
+        return (self.serving.now_us() - self.replies.table.as_of_us) / 1e6 if self.replies else float("inf")
+
+    def _counted(self, scored: tuple[Answer, bytes]) -> bytes:
+        answer, reply = scored
+        self.serving.count(answer)
+        return reply
+
+    def _score(self, offer: Offer) -> tuple[Answer, bytes]:
+        unique = list(dict.fromkeys(offer.names))
+        answer = self.serving.answer_anyway(offer.newcomer, unique)
+        points = dict(zip(unique, answer.points.tolist(), strict=True))
+        return answer, spelled_reply(offer.names, [points[name] for name in offer.names])
+
+    def _neutral(self, offer: Offer, reason: str) -> bytes:
+        self.serving.answers.labels("neutral", reason).inc()
+        return spelled_reply(offer.names, [0] * len(offer.names))
+
+
+def _same(before: ScoreTable, now: ScoreTable) -> bool:
+    """Whether two tables say the same."""
+    return (before.version, before.bundle, before.classes) == (now.version, now.bundle, now.classes)
+
+
+def _residents(scorer: ModelScorer, names: Sequence[str]) -> int:
+    """How many containers live on the offered nodes."""
+    view = scorer.snapshot
+    rows = view.indices(names)
+    rows = rows[rows >= 0]
+    return int((view.first[rows + 1] - view.first[rows]).sum())

@@ -1,0 +1,1 @@
+"""Remediation plans: drafted, reviewed, approved, exported, followed."""

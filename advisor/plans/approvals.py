@@ -1,0 +1,220 @@
+"""Desk: where people decide on proposals, naming the version they saw; every decision is audited. An edge."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine
+
+from advisor.auth import audit_log as audit
+from advisor.auth.audit_log import Entry
+from advisor.database.engine import reading, writing
+from advisor.plans import store as proposal_store
+from advisor.plans.rules import state_machine as states
+from advisor.plans.rules.did_estimate import Outcome
+from advisor.plans.rules.errors import ChangedMeanwhile, NothingHolds, NotNow
+from advisor.plans.rules.plan_record import Halt, Proposal, State, expected
+from advisor.plans.rules.policy import Rules
+
+Stale = Callable[[Proposal, Collection[int]], Mapping[int, str]]
+"""Why some steps of a proposal do not hold any more."""
+Given = Callable[[Connection, Proposal], bytes]
+"""Makes what is given out of an approved proposal, and writes within the transaction what else belongs to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who decides.
+
+    Args:
+        who: name of a token, a person, or `local:` and a user of the machine.
+        role: in which role.
+        request_id: by which the reply and the log name the same event.
+    """
+
+    who: str
+    role: str
+    request_id: str
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Decisions on the proposals of a cluster.
+
+    Args:
+        engine: the store.
+        cluster: whose proposals.
+        rules: when changes are allowed.
+        now_us: the clock, microseconds since 1970.
+    """
+
+    engine: Engine
+    cluster: str
+    rules: Rules
+    now_us: Callable[[], int]
+
+    def put(self, proposal: Proposal, actor: Actor, known: int | None = None) -> None:
+        """Put a new one before people; `known` proposals were taken into account, None does not look.
+
+        Raises:
+            DraftedMeanwhile: there are others by now.
+            Halted: all changes are halted.
+        """
+        proposal_store.add(self.engine, proposal, self._entry(actor, "draft", proposal.plan.plan), known)
+
+    def approve(self, name: str, seen: int, steps: Collection[int] | None, actor: Actor, stale: Stale) -> Proposal:
+        """Approve steps, all that are open where none are named; those that do not hold any more are left out.
+
+        Raises:
+            ChangedMeanwhile: somebody else has decided since.
+            Halted, NotNow: nothing may be changed.
+            WrongState, NoSuchStep, NoSuchProposal: it cannot be.
+            NothingHolds: none of them holds any more; the proposal has expired.
+        """
+        before = self.one(name, seen)
+        chosen = frozenset(step.number for step in before.plan.open_steps) if steps is None else frozenset(steps)
+        states.approved(before, chosen, {}, self.now_us())  # says what is wrong before anything is looked at again
+        found = stale(before, chosen)
+        outcome: NothingHolds | None = None
+        with writing(self.engine) as connection:
+            self._must_be_allowed(connection)
+            try:
+                after = states.approved(before, chosen, found, self.now_us())
+                told = f"{after.state}: {', '.join(map(str, sorted(chosen - set(found))))}"
+            except NothingHolds as error:
+                after, outcome, told = states.lapsed(before, "; ".join(error.reasons), self.now_us()), error, "expired"
+            proposal_store.change(connection, after, seen, self._entry(actor, "approve", name, told))
+        if outcome is not None:
+            raise outcome
+        return after
+
+    def reject(self, name: str, seen: int, reason: str, actor: Actor) -> Proposal:
+        """Say no, also after an approval while it is not exported.
+
+        Raises:
+            ChangedMeanwhile: somebody else has decided since.
+            WrongState, ReasonMissing, NoSuchProposal: it cannot be.
+        """
+        after = states.rejected(self.one(name, seen), reason, self.now_us())
+        with writing(self.engine) as connection:
+            proposal_store.change(connection, after, seen, self._entry(actor, "reject", name, after.reason))
+        return after
+
+    def export(self, name: str, seen: int, given: Given, actor: Actor) -> bytes:
+        """Give out an approved proposal; what was given out before is given again, to the byte.
+
+        Raises:
+            ChangedMeanwhile: somebody else has decided since.
+            Halted, NotNow: nothing may be changed.
+            WrongState, NoSuchProposal: it cannot be.
+        """
+        with writing(self.engine) as connection:
+            before = proposal_store.one_of(connection, self.cluster, name)
+            kept = proposal_store.export_of(connection, self.cluster, name)
+            if kept is not None:
+                return kept
+            if before.version != seen:
+                raise ChangedMeanwhile(name, seen)
+            self._must_be_allowed(connection)
+            after = states.exported(before, self.now_us())
+            document = given(connection, after)
+            entry = self._entry(actor, "export", name, f"{len(after.approved)} steps")
+            proposal_store.change(connection, after, seen, entry, {"exported": document})
+        return document
+
+    def conclude(self, of: Proposal, found: Outcome, actor: Actor) -> Proposal:
+        """Keep what an exported proposal saved: confirmed where that is as much as its lower bound at least.
+
+        Raises:
+            ChangedMeanwhile: somebody else has concluded it.
+            WrongState: it was not exported.
+        """
+        _, low, _ = expected(of.approved)
+        whole = sum(step.gain for step in of.approved)
+        least = low * found.predicted / whole if whole else 0.0
+        confirmed = None if not found.told else found.realised >= max(least, 0.0)
+        reason = f"{found.realised:.2f} of {found.predicted:.2f} an hour; compared with {found.controls} held back"
+        after = states.concluded(of, confirmed=confirmed, reason=reason if found.told else "nothing was measured")
+        told = {"predicted": found.predicted, "realised": found.realised} if found.told else {}
+        with writing(self.engine) as connection:
+            entry = self._entry(actor, "conclude", of.plan.plan, f"{after.state}: {after.reason}")
+            proposal_store.change(connection, after, of.version, entry, told)
+        return after
+
+    def one(self, name: str, seen: int | None = None) -> Proposal:
+        """A proposal, in the version that was seen.
+
+        Raises:
+            NoSuchProposal: there is none.
+            ChangedMeanwhile: it is another version by now.
+        """
+        with reading(self.engine) as connection:
+            found = proposal_store.one_of(connection, self.cluster, name)
+        if seen is not None and found.version != seen:
+            raise ChangedMeanwhile(name, seen)
+        return found
+
+    def listed(self, wanted: Collection[State] = ()) -> list[Proposal]:
+        """Proposals, the newest first; those in some states only, where any are named."""
+        return proposal_store.listed(self.engine, self.cluster, wanted)
+
+    def expire(self, actor: Actor) -> int:
+        """End what nobody exported in time; how many."""
+        waiting = proposal_store.listed(self.engine, self.cluster, states.WAITING)
+        late = [after for one in waiting if (after := states.expired(one, self.now_us())) is not one]
+        for after in late:
+            try:
+                with writing(self.engine) as connection:
+                    entry = self._entry(actor, "expire", after.plan.plan)
+                    proposal_store.change(connection, after, after.version - 1, entry)
+            except ChangedMeanwhile:
+                continue  # somebody decided in the last moment
+        return len(late)
+
+    def halt(self, reason: str, actor: Actor) -> None:
+        """From now on nothing is drafted, approved or exported.
+
+        Raises:
+            ReasonMissing: nobody says why.
+        """
+        told = states.reason_of(reason)
+        proposal_store.halt(self.engine, self.cluster, told, self._entry(actor, "halt", self.cluster, told))
+
+    def resume(self, actor: Actor) -> int:
+        """Go on; how many halts were lifted."""
+        return proposal_store.resume(self.engine, self.cluster, self._entry(actor, "resume", self.cluster))
+
+    def halted(self) -> Halt | None:
+        """The halt that holds; None where nothing is halted."""
+        with reading(self.engine) as connection:
+            return proposal_store.standing(connection, self.cluster)
+
+    def history(self, of: Proposal) -> list[Entry]:
+        """Who did what with a proposal, in the order it was done."""
+        with reading(self.engine) as connection:
+            return audit.of_subject(connection, of.plan.plan, of.plan.made_us)
+
+    def given_out(self, name: str) -> bytes | None:
+        """What was given out of a proposal; None where nothing was.
+
+        Raises:
+            NoSuchProposal: there is none.
+        """
+        with reading(self.engine) as connection:
+            return proposal_store.export_of(connection, self.cluster, name)
+
+    def must_not_be_halted(self) -> None:
+        """Make sure of it before anything is worked out.
+
+        Raises:
+            Halted: all changes are halted.
+        """
+        with reading(self.engine) as connection:
+            proposal_store.refuse_halted(connection, self.cluster)
+
+    def _must_be_allowed(self, connection: Connection) -> None:
+        proposal_store.refuse_halted(connection, self.cluster)
+        if closed := self.rules.closed(self.now_us()):
+            raise NotNow(closed)
+
+    def _entry(self, actor: Actor, action: str, subject: str, outcome: str = "done") -> Entry:
+        return Entry(self.now_us(), actor.who, actor.role, action, subject, outcome, actor.request_id)

@@ -1,0 +1,81 @@
+"""Giving: an approved plan as it is given out, and the leases that belong to it, in one transaction. An edge."""
+
+import json
+
+from sqlalchemy import Connection
+
+from advisor.placement.reservation_store import add_leases
+from advisor.plans.approvals import Given
+from advisor.plans.export import ApprovedMove, As, Step, document, evictions, migration_jobs
+from advisor.plans.rules.errors import GivenOutOtherwise, NotNamed
+from advisor.plans.rules.plan_record import Proposal
+from advisor.plans.rules.plan_record import Step as Planned
+from advisor.plans.rules.policy import HOUR_US
+from advisor.remediation.action import MOVES
+
+STEERED_US = HOUR_US
+"""How long after the export pods are steered to their targets."""
+JOB_TTL_S = 1800
+"""How long Koordinator may take for a plan, counted from when its jobs are created."""
+
+
+def given_as(form: As) -> Given:
+    """Makes a plan's export in a form, and opens its leases where it needs some.
+
+    Raises:
+        NotNamed, BadMove: when called, if a container's name is not known or none.
+    """
+
+    def given(connection: Connection, of: Proposal) -> bytes:
+        if form == "plain":
+            return document(of.plan.plan, form, of.approved).encode()
+        told = approved_moves(of)
+        steps: list[Step] = []
+        if form == "evictions":
+            evicted, leases = evictions(told, of.plan.cluster, of.changed_us + STEERED_US)
+            add_leases(connection, leases)
+            steps += evicted
+        else:
+            steps += migration_jobs(told, JOB_TTL_S)
+        return document(of.plan.plan, form, steps, [s for s in of.approved if s.kind not in MOVES]).encode()
+
+    return given
+
+
+def approved_moves(of: Proposal) -> list[ApprovedMove]:
+    """The moves of a plan that were approved, in order.
+
+    Raises:
+        NotNamed: nobody told how Kubernetes calls a container.
+    """
+    return [_approved(of, step) for step in of.approved if step.kind in MOVES]
+
+
+def _approved(of: Proposal, step: Planned) -> ApprovedMove:
+    who = step.who
+    if who.namespace is None or who.name is None or step.target is None:
+        raise NotNamed(step.number, who.container)
+    return ApprovedMove(
+        step=step.number,
+        round=step.round,
+        container=who.container,
+        namespace=who.namespace,
+        name=who.name,
+        app=who.app or "",
+        source=step.source,
+        target=step.target,
+        proposal=of.plan.plan,
+        cpu_request_cores=who.cpu_request_cores or 0.0,
+        memory_request_bytes=round(who.memory_request_bytes or 0),
+    )
+
+
+def must_be(document: bytes, name: str, form: str) -> None:
+    """Make sure that what was given out is of the form that is asked for.
+
+    Raises:
+        GivenOutOtherwise: it was given out before, in another one.
+    """
+    kept = json.loads(document)["as"]
+    if kept != form:
+        raise GivenOutOtherwise(name, kept, form)

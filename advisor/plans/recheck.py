@@ -1,0 +1,79 @@
+"""Validity: whether steps of a plan still hold when somebody approves them, minutes or hours later. Kernel."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from advisor.diagnosis.verdicts import Diagnosis
+from advisor.plans.rules.eligible import Roster
+from advisor.plans.rules.plan_record import Plan, Step
+from advisor.remediation.action import MOVES
+from advisor.remediation.migration_options import Scene, elsewhere, moved
+
+
+def stale_steps(
+    plan: Plan, steps: Collection[int], scene: Scene, roster: Roster, diagnoses: Sequence[Diagnosis] | None
+) -> dict[int, str]:
+    """Why some steps do not hold any more.
+
+    Args:
+        plan: that is being approved.
+        steps: numbers of those to approve.
+        scene: the cluster as it is now.
+        roster: its residents.
+        diagnoses: who suffers now, where that was looked at after the plan was made; None where it was not.
+
+    Returns:
+        By number, why; in the order of the plan, each in the cluster as those before it leave it.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0043-rescheduling.md.
+    """
+    found = dict[int, str]()
+    for step in sorted(plan.steps, key=lambda one: (one.round, one.number)):
+        if step.number not in steps:
+            continue
+        why = _gone(step, scene) or _well(step, diagnoses) or _not_there(plan, step, scene, roster)
+        if why:
+            found[step.number] = why
+        elif step.target is not None:
+            scene = moved(scene, step.who.container, step.target)
+    return found
+
+
+def _gone(step: Step, scene: Scene) -> str:
+    who = step.who.container
+    here = scene.snapshot.nodes_of({who}).get(who)
+    if here is None:
+        return f"{who} does not run any more"
+    return "" if here == step.source else f"{who} is on {here} by now"
+
+
+def _well(step: Step, diagnoses: Sequence[Diagnosis] | None) -> str:
+    if step.kind == "rearrange" or diagnoses is None or any(one.container in step.victims for one in diagnoses):
+        return ""
+    return f"{', '.join(step.victims[:3])} does not suffer any more"
+
+
+def _not_there(plan: Plan, step: Step, scene: Scene, roster: Roster) -> str:
+    """Why a move's target is not what it was."""
+    if step.kind not in MOVES or step.target is None:
+        return ""
+    if why := roster.left_alone.get(step.who.container):
+        return why
+    node = scene.snapshot.node_index.get(step.target)
+    row = scene.snapshot.containers.index(step.who.container)
+    if node is None or not scene.snapshot.node_known[node]:
+        return f"nothing is known of {step.target} any more"
+    if not (scene.room.free[node] >= scene.room.needs[row]).all():
+        return f"{step.target} has no room for it any more"
+    only = np.full(scene.room.free.shape, -np.inf)
+    only[node] = scene.room.free[node]
+    found = elsewhere(replace(scene, room=replace(scene.room, free=only)), row, frozenset())
+    more = float(found.there[0]) - step.there if found is not None else np.inf
+    if (step.low - more) * plan.hours <= step.cost:
+        return f"on {step.target} it would do more harm by now than it is worth"
+    return ""

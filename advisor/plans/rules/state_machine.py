@@ -1,0 +1,165 @@
+"""States: what can become of a proposal, and by whom. Kernel: each function gives the proposal as it is afterwards.
+
+drafted → approved, partly (some steps), rejected or expired; approved and partly → exported, rejected or expired;
+exported → confirmed, refuted, or expired where nothing could be told.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from unicodedata import category
+
+from advisor.plans.rules.errors import NoSuchStep, NothingHolds, ReasonMissing, WrongState
+from advisor.plans.rules.plan_record import Decided, Decision, Plan, Proposal, State
+
+NEXT: dict[State, tuple[State, ...]] = {
+    "drafted": ("approved", "partly", "rejected", "expired"),
+    "approved": ("exported", "rejected", "expired"),
+    "partly": ("exported", "rejected", "expired"),
+    "rejected": (),
+    "exported": ("confirmed", "refuted", "expired"),
+    "confirmed": (),
+    "refuted": (),
+    "expired": (),
+}
+WAITING: tuple[State, ...] = ("drafted", "approved", "partly")
+"""Of these states somebody still has to do something."""
+UNSEEN = {"Cc", "Cf", "Cs"}
+"""Control characters, what turns text round or cannot be seen, and halves of characters."""
+LEAST_REASON, MOST_REASON = 3, 500
+ALL_HELD_BACK = "all of its steps are held back, to tell what the others achieve"
+
+
+def drafted(plan: Plan) -> Proposal:
+    """A plan put before people; one of which every step is held back has nothing to decide."""
+    decided = tuple(
+        Decided(step.number, "held back" if step.number in plan.held_back else "open") for step in plan.steps
+    )
+    if not plan.open_steps:
+        return Proposal(plan, "expired", 1, decided, ALL_HELD_BACK, plan.made_us)
+    return Proposal(plan, "drafted", 1, decided, "", plan.made_us)
+
+
+def approved(of: Proposal, steps: Collection[int], stale: Mapping[int, str], at_us: int) -> Proposal:
+    """Some steps are approved, the other open ones rejected.
+
+    Args:
+        of: a drafted proposal.
+        steps: numbers of those to approve, one at least.
+        stale: why some of these do not hold any more, by number; they are not approved.
+        at_us: when.
+
+    Returns:
+        The proposal: approved where all its open steps are, partly else.
+
+    Raises:
+        WrongState: it is not drafted, or it is too late.
+        NoSuchStep: it does not have such a step to decide on.
+        NothingHolds: all that were to be approved are stale.
+    """
+    _may(of, "approved", at_us)
+    there = [step.number for step in of.plan.open_steps]
+    if not steps or set(steps) - set(there):
+        raise NoSuchStep(of.plan.plan, sorted(set(steps) - set(there)), there)
+    if not set(steps) - set(stale):
+        raise NothingHolds(of.plan.plan, [stale[number] for number in sorted(steps)])
+
+    def decision(one: Decided) -> Decided:
+        if one.number not in there:
+            return one
+        if one.number in steps:
+            return Decided(one.number, "stale", stale[one.number]) if one.number in stale else _yes(one)
+        return Decided(one.number, "rejected", "left out at approval")
+
+    decided = tuple(decision(one) for one in of.decided)
+    whole = all(one.decision == "approved" for one in decided if one.number in there)
+    return _changed(of, "approved" if whole else "partly", at_us, decided=decided)
+
+
+def rejected(of: Proposal, reason: str, at_us: int) -> Proposal:
+    """Nothing of it shall be done, also where it was approved and is not exported yet.
+
+    Raises:
+        WrongState: it is too late.
+        ReasonMissing: nobody says why.
+    """
+    _may(of, "rejected", at_us)
+    told = reason_of(reason)
+    undecided: tuple[Decision, ...] = ("open", "approved")
+    decided = tuple(Decided(one.number, "rejected", told) if one.decision in undecided else one for one in of.decided)
+    return _changed(of, "rejected", at_us, decided=decided, reason=told)
+
+
+def reason_of(said: str) -> str:
+    """A reason in one line, without what no database or terminal takes.
+
+    Raises:
+        ReasonMissing: it is none, or too long.
+    """
+    told = " ".join("".join(" " if category(c) in UNSEEN else c for c in said).split())
+    if not LEAST_REASON <= len(told) <= MOST_REASON:
+        raise ReasonMissing
+    return told
+
+
+def exported(of: Proposal, at_us: int) -> Proposal:
+    """It was given to those who carry it out.
+
+    Raises:
+        WrongState: it is not approved, or too late.
+    """
+    _may(of, "exported", at_us)
+    return _changed(of, "exported", at_us)
+
+
+def concluded(of: Proposal, *, confirmed: bool | None, reason: str) -> Proposal:
+    """What came of it is known; None where it could not be told. It stays decided on when it was.
+
+    Raises:
+        WrongState: it was not exported, or this is known already.
+    """
+    state: State = "expired" if confirmed is None else "confirmed" if confirmed else "refuted"
+    if of.state != "exported":
+        raise WrongState(of.plan.plan, of.state, state)
+    return _changed(of, state, of.changed_us, reason=reason)
+
+
+def lapsed(of: Proposal, reason: str, at_us: int) -> Proposal:
+    """Nothing of it holds any more.
+
+    Raises:
+        WrongState: it has ended, or was exported.
+    """
+    if of.state not in WAITING:
+        raise WrongState(of.plan.plan, of.state, "expired")
+    return _changed(of, "expired", at_us, reason=reason[:MOST_REASON])
+
+
+def expired(of: Proposal, at_us: int) -> Proposal:
+    """The proposal, expired if nobody exported it in time; else as it is."""
+    if of.state not in WAITING or at_us < of.plan.expires_us:
+        return of
+    return _changed(of, "expired", at_us, reason="nobody exported it in time")
+
+
+def _may(of: Proposal, wanted: State, at_us: int) -> None:
+    if expired(of, at_us).state == "expired":
+        raise WrongState(of.plan.plan, "expired", wanted)
+    if wanted not in NEXT[of.state]:
+        raise WrongState(of.plan.plan, of.state, wanted)
+
+
+def _yes(one: Decided) -> Decided:
+    return Decided(one.number, "approved")
+
+
+def _changed(
+    of: Proposal, state: State, at_us: int, *, decided: tuple[Decided, ...] | None = None, reason: str = ""
+) -> Proposal:
+    return replace(
+        of,
+        state=state,
+        version=of.version + 1,
+        decided=of.decided if decided is None else decided,
+        reason=reason,
+        changed_us=at_us,
+    )

@@ -1,0 +1,277 @@
+"""Proposals in SQL: added once, changed by whoever saw their newest version, never removed. An edge."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
+
+import structlog
+from sqlalchemy import Connection, Engine, and_, func, insert, select, text, update
+from sqlalchemy.engine import Row
+
+from advisor.auth import audit_log as audit
+from advisor.auth.audit_log import Entry
+from advisor.database.engine import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
+from advisor.plans.rules.cooldowns import REMEMBERED_US, Past
+from advisor.plans.rules.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
+from advisor.plans.rules.plan_record import (
+    DECISIONS,
+    STATES,
+    Decided,
+    Decision,
+    Halt,
+    Plan,
+    Proposal,
+    State,
+    plan_from,
+    plan_json,
+)
+
+log = structlog.get_logger(__name__)
+
+MOST_LISTED = 1000
+DRAFTS_LOCK = 0xC04AB18
+"""PostgreSQL's advisory lock that one new proposal at a time holds."""
+HALTS_LOCK = 0xC04AB1A
+"""The one that whatever a halt stops shares until it is done, and that a halt has alone; SQLite writes one by one."""
+
+
+def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = None) -> None:
+    """Keep a new proposal; one that is there already stays as it is.
+
+    Args:
+        engine: the store.
+        proposal: a new one.
+        entry: for the audit.
+        known: how many proposals of the cluster whoever drafted it knew of, see `count`; None does not look.
+
+    Raises:
+        DraftedMeanwhile: there are more by now, which it does not take into account.
+        Halted: nothing is to be drafted.
+        StoreUnavailable: the database does not answer; then nothing is kept.
+    """
+    plan = proposal.plan
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": DRAFTS_LOCK})
+        refuse_halted(connection, plan.cluster)
+        if known is not None and _count(connection, plan.cluster) != known:
+            raise DraftedMeanwhile(plan.cluster)
+        if connection.execute(select(PROPOSALS.c.plan).where(PROPOSALS.c.plan == plan.plan)).first():
+            return
+        kept = {"plan": plan.plan, "cluster": plan.cluster, "made_us": plan.made_us, "document": plan_json(plan)}
+        connection.execute(insert(PROPOSALS).values(**kept, **_state(proposal)))
+        connection.execute(insert(PROPOSAL_STEPS), [_step(proposal, one) for one in proposal.decided])
+        audit.add(connection, entry)
+
+
+def count(engine: Engine, cluster: str) -> int:
+    """How many proposals of a cluster there are."""
+    with reading(engine) as connection:
+        return _count(connection, cluster)
+
+
+def _count(connection: Connection, cluster: str) -> int:
+    wanted = select(func.count()).select_from(PROPOSALS).where(PROPOSALS.c.cluster == cluster)
+    return int(connection.execute(wanted).scalar_one())
+
+
+def change(
+    connection: Connection, after: Proposal, seen: int, entry: Entry, more: Mapping[str, object] | None = None
+) -> None:
+    """Put a changed proposal in the place of the version that was seen, and say who did that.
+
+    Args:
+        connection: that writes.
+        after: the proposal as it is from now on.
+        seen: version that it comes from.
+        entry: for the audit.
+        more: further columns.
+
+    Raises:
+        ChangedMeanwhile: that is not the newest version any more; then nothing is changed.
+    """
+    name, values = after.plan.plan, {**_state(after), **(more or {})}
+    same = and_(PROPOSALS.c.plan == name, PROPOSALS.c.version == seen)
+    if connection.execute(update(PROPOSALS).where(same).values(**values)).rowcount != 1:
+        raise ChangedMeanwhile(name, seen)
+    for one in after.decided:
+        of_step = and_(PROPOSAL_STEPS.c.plan == name, PROPOSAL_STEPS.c.number == one.number)
+        decided = {"decision": one.decision, "reason": one.reason[:500]}
+        connection.execute(update(PROPOSAL_STEPS).where(of_step).values(**decided))
+    audit.add(connection, entry)
+
+
+def one_of(connection: Connection, cluster: str, name: str) -> Proposal:
+    """A proposal of a cluster by its name.
+
+    Raises:
+        NoSuchProposal: there is none.
+        UnreadablePlan: another Cohabit wrote it.
+    """
+    here = and_(PROPOSALS.c.plan == name, PROPOSALS.c.cluster == cluster)
+    row = connection.execute(select(PROPOSALS).where(here)).first()
+    if row is None:
+        raise NoSuchProposal(name)
+    return _proposals(connection, [row])[0]
+
+
+def export_of(connection: Connection, cluster: str, name: str) -> bytes | None:
+    """What was given out of a proposal; None where nothing was.
+
+    Raises:
+        NoSuchProposal: there is none.
+    """
+    here = and_(PROPOSALS.c.plan == name, PROPOSALS.c.cluster == cluster)
+    row = connection.execute(select(PROPOSALS.c.exported).where(here)).first()
+    if row is None:
+        raise NoSuchProposal(name)
+    return None if row[0] is None else bytes(row[0])
+
+
+def listed(
+    engine: Engine, cluster: str, states: Collection[State] = (), *, since_us: int = 0, most: int = MOST_LISTED
+) -> list[Proposal]:
+    """Proposals of a cluster, the newest first.
+
+    Args:
+        engine: the store.
+        cluster: whose.
+        states: those in one of them; all where none is named.
+        since_us: made from then on.
+        most: how many at most.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+    """
+    wanted = select(PROPOSALS).where(PROPOSALS.c.cluster == cluster, PROPOSALS.c.made_us >= since_us)
+    if states:
+        wanted = wanted.where(PROPOSALS.c.state.in_(sorted(states)))
+    newest = wanted.order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan).limit(min(most, MOST_LISTED))
+    with reading(engine) as connection:
+        return _proposals(connection, connection.execute(newest).all(), leave_out=True)
+
+
+def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
+    """Steps of all earlier plans that still count for new ones, the newest plan first.
+
+    Raises:
+        UnreadablePlan: one cannot be read; what it did to whom is not known, so that nothing new may be proposed.
+        StoreUnavailable: the database does not answer.
+    """
+    here = and_(PROPOSALS.c.cluster == cluster, PROPOSALS.c.made_us >= now_us - REMEMBERED_US)
+    newest = select(PROPOSALS).where(here).order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan)
+    with reading(engine) as connection:
+        rows = connection.execute(newest).all()
+        given_out = {row._mapping["plan"] for row in rows if row._mapping["exported"] is not None}
+        found = _proposals(connection, rows)
+    return tuple(
+        Past(step, one.state, one.decision_of(step.number), one.changed_us, given_out=one.plan.plan in given_out)
+        for one in found
+        for step in one.plan.steps
+    )
+
+
+def achieved(engine: Engine, cluster: str) -> tuple[float, float]:
+    """What plans of a cluster were to save in an hour, and what they did, of all whose outcome is known."""
+    sums = func.coalesce(func.sum(PROPOSALS.c.predicted), 0.0), func.coalesce(func.sum(PROPOSALS.c.realised), 0.0)
+    with reading(engine) as connection:
+        predicted, realised = connection.execute(select(*sums).where(PROPOSALS.c.cluster == cluster)).one()
+    return float(predicted), float(realised)
+
+
+def realised_of(engine: Engine, cluster: str) -> list[tuple[str, float]]:
+    """What plans of a cluster saved in an hour, by name, of those whose outcome is known."""
+    known = and_(PROPOSALS.c.cluster == cluster, PROPOSALS.c.realised.is_not(None))
+    with reading(engine) as connection:
+        return [
+            (row[0], float(row[1]))
+            for row in connection.execute(select(PROPOSALS.c.plan, PROPOSALS.c.realised).where(known))
+        ]
+
+
+def refuse_halted(connection: Connection, cluster: str) -> None:
+    """Refuse while everything is halted; who is not refused is done before a halt says that it holds.
+
+    Raises:
+        Halted: it is.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": HALTS_LOCK})
+    if (found := standing(connection, cluster)) is not None:
+        raise Halted(found.who, found.reason)
+
+
+def standing(connection: Connection, cluster: str) -> Halt | None:
+    """The first halt that holds; None where nothing is halted."""
+    told = select(HALTS.c.who, HALTS.c.reason, HALTS.c.at_us)
+    wanted = told.where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+    row = connection.execute(wanted.order_by(HALTS.c.id)).first()
+    return None if row is None else Halt(*row)
+
+
+def halt(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:
+    """From now on nothing is drafted, approved or exported; what was begun before is done or refused then."""
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": HALTS_LOCK})
+        told = {"cluster": cluster, "at_us": entry.at_us, "who": entry.who[:200], "reason": reason[:500]}
+        connection.execute(insert(HALTS).values(**told))
+        audit.add(connection, entry)
+
+
+def resume(engine: Engine, cluster: str, entry: Entry) -> int:
+    """Go on; how many halts were lifted."""
+    standing = and_(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+    with writing(engine) as connection:
+        lifted = connection.execute(update(HALTS).where(standing).values(lifted_us=entry.at_us)).rowcount
+        audit.add(connection, entry)
+    return lifted
+
+
+def _state(of: Proposal) -> dict[str, object]:
+    return {"state": of.state, "version": of.version, "reason": of.reason[:500], "changed_us": of.changed_us}
+
+
+def _step(of: Proposal, one: Decided) -> dict[str, object]:
+    return {"plan": of.plan.plan, "number": one.number, "decision": one.decision, "reason": one.reason[:500]}
+
+
+def _proposals(
+    connection: Connection, rows: Sequence[Row[tuple[object, ...]]], *, leave_out: bool = False
+) -> list[Proposal]:
+    """Proposals; those that cannot be read are left out and named in the log, or all is refused."""
+    names = [row._mapping["plan"] for row in rows]
+    decided, found = dict[str, list[Decided]](), list[Proposal]()
+    wanted = select(PROPOSAL_STEPS).where(PROPOSAL_STEPS.c.plan.in_(names)).order_by(PROPOSAL_STEPS.c.number)
+    for plan, number, decision, reason in connection.execute(wanted):
+        decided.setdefault(plan, []).append(Decided(number, cast("Decision", decision), reason))
+    for row in rows:
+        told = cast("Mapping[str, object]", row._mapping)
+        try:
+            found.append(_proposal(told, tuple(decided.get(row._mapping["plan"], ()))))
+        except UnreadablePlan as error:
+            if not leave_out:
+                raise
+            log.warning("a plan is not listed", error=str(error))
+    return found
+
+
+def _proposal(row: Mapping[str, object], decided: tuple[Decided, ...]) -> Proposal:
+    plan = _plan(row)
+    known = row["state"] in STATES and all(one.decision in DECISIONS for one in decided)
+    if not known or [one.number for one in decided] != sorted(step.number for step in plan.steps):
+        raise UnreadablePlan(f"{row['plan']}: what was decided on its steps does not fit them, or is of no known kind")
+    return Proposal(
+        plan=plan,
+        state=cast("State", row["state"]),
+        version=cast("int", row["version"]),
+        decided=decided,
+        reason=cast("str", row["reason"]),
+        changed_us=cast("int", row["changed_us"]),
+    )
+
+
+def _plan(row: Mapping[str, object]) -> Plan:
+    try:
+        return plan_from(cast("bytes", row["document"]))
+    except UnreadablePlan as error:
+        raise UnreadablePlan(f"{row['plan']}: {error.reason}") from error

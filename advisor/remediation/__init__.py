@@ -1,0 +1,1 @@
+"""Remediation: ranked options for a slowed container."""

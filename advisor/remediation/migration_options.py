@@ -1,0 +1,267 @@
+"""Moves: where a culprit or a victim would better be, by what was measured here and what the model says there. Kernel.
+
+What a container does where it is was measured, of those that were diagnosed; what it will do elsewhere only a model can
+say. Each is told with an error, and the model's is the larger one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import erfc, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.snapshot import Snapshot
+from advisor.optimizer.assignment_cost import homes, rearranged
+from advisor.remediation.action import Remedy, remedy_of
+from advisor.remediation.benefit import NOTHING, Amount, Hurt, relief, suffered, sufficient
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN, cost, cost_of_harm, cost_of_newcomer
+from advisor.scoring.scorer import ModelScorer, Scores
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+DOUBT = 0.5
+"""Standard deviation of what the model says that somebody costs on a node, as a share of it."""
+LEAST_DOUBT = 0.03
+"""The same, at least."""
+MOST_HURT = 5
+"""Of those whom somebody slows down, so many are named."""
+MOST_TRIED = 256
+"""Nodes that are scored for one move."""
+ONE_SIDED_90 = 1.2815515655446004
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What containers are promised, and what nodes have left of it: cores and bytes of memory.
+
+    Args:
+        free: (n, 2) of each node; -inf where it is not known, or nobody may go there.
+        needs: (m, 2) of each resident.
+    """
+
+    free: Floats
+    needs: Floats
+
+    def nodes_for(self, row: int, home: int) -> Ints:
+        """Nodes but the own one that have room for a resident, those with the most room left first."""
+        left = self.free - self.needs[row]
+        fits = np.flatnonzero((left >= 0).all(axis=1))
+        fits = fits[fits != home]
+        best = np.argsort(-self.free[fits].min(axis=1, initial=np.inf), kind="stable")
+        return np.asarray(fits[best[:MOST_TRIED]])
+
+    def taken(self, row: int, target: int) -> "Room":
+        """What is left once a resident comes to a node; nobody may count on its old place while it is still there."""
+        free = self.free.copy()
+        free[target] -= self.needs[row]
+        return Room(free, self.needs)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A cluster in which moves are looked for.
+
+    Args:
+        scorer: over its snapshot.
+        room: of its nodes and residents.
+        team: of each container, by uid.
+        now_us: the time.
+        began_us: when each container began, by uid, where that is known.
+    """
+
+    scorer: ModelScorer
+    room: Room
+    team: Mapping[str, str | None]
+    now_us: int
+    began_us: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster."""
+        return self.scorer.snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A container where it is and on other nodes, as the model has it.
+
+    Args:
+        nodes: (n,) rows of the others.
+        home: what it costs where it is, itself and those beside it, but for some.
+        hurt: uids of those it costs most there, itself included, but for some; most first.
+        there: (n,) what it costs on each of the others.
+        slowdown: (n,) its own expected one there.
+        upper: (n,) what that stays below nine times in ten.
+    """
+
+    nodes: Ints
+    home: float
+    hurt: tuple[str, ...]
+    there: Floats
+    slowdown: Floats
+    upper: Floats
+
+
+def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
+    """What a resident would cost on the nodes that have room for it.
+
+    Args:
+        scene: the cluster.
+        row: of the resident in the snapshot.
+        but: uids of those beside it who are counted by measurement instead.
+
+    Returns:
+        See Elsewhere; None where there is no room or the model does not say.
+
+    Raises:
+        Nothing.
+
+    Source: ours; scores as for a newcomer, docs/decisions/0043-rescheduling.md.
+    """
+    of = scene.snapshot
+    home = int(np.searchsorted(of.first, row, side="right")) - 1
+    nodes = scene.room.nodes_for(row, home)
+    nodes = nodes[of.node_known[nodes]]
+    if not len(nodes):
+        return None
+    name = of.apps[of.resident_app[row]] if of.resident_app[row] >= 0 else ""
+    calm = bool(of.resident_best_effort[row])
+    left = replace(scene.scorer, snapshot=without(of, row))
+    newcomer = Newcomer(name, scene.team.get(of.containers[row]), calm)
+    scores = left.score(newcomer, np.append(home, nodes).astype(np.int32), now_us=scene.now_us)
+    total = cost(scores, best_effort=calm, resident_best_effort=left.snapshot.resident_best_effort)
+    at_home = _harmed(scores, left.snapshot) | {
+        of.containers[row]: float(cost_of_newcomer(scores, best_effort=calm)[0])
+    }
+    counted = {uid: cost for uid, cost in at_home.items() if uid not in but}
+    known = np.isfinite(total[1:])
+    if not np.isfinite(sum(counted.values())) or not known.any():
+        return None
+    return Elsewhere(
+        nodes[known],
+        sum(counted.values()),
+        tuple(sorted(counted, key=lambda uid: -counted[uid])[:MOST_HURT]),
+        total[1:][known],
+        scores.mean[1:][known],
+        scores.upper[1:][known],
+    )
+
+
+def _harmed(scores: Scores, snapshot: Snapshot) -> dict[str, float]:
+    """What the model says that each resident of the first candidate is cost, by uid."""
+    first = slice(0, int(scores.harm.offsets[1]))
+    costs = cost_of_harm(scores.harm, snapshot.resident_best_effort)[first]
+    uids = (snapshot.containers[row] for row in scores.harm.resident[first])
+    return dict(zip(uids, costs.tolist(), strict=True))
+
+
+def move_culprit(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: float) -> Remedy | None:
+    """Who slows others down goes where everybody together suffers least.
+
+    Args:
+        scene: the cluster.
+        row: of the culprit in the snapshot.
+        hurt: what it does to those that were diagnosed, by uid, first whom is to be helped.
+        restart: what its restart costs.
+
+    Returns:
+        The remedy; None where there is no room elsewhere, or the model does not say.
+
+    Raises:
+        Nothing.
+    """
+    found = elsewhere(scene, row, frozenset(hurt))
+    if found is None:
+        return None
+    best = int(np.argmin(found.there))
+    measured: Amount = sum((relief(one, 1.0) for one in hurt.values()), NOTHING)
+    gain = measured + _told(found.home) + _told(float(found.there[best])).scaled(-1.0)
+    remedy = remedy_of(
+        "move culprit",
+        scene.snapshot.containers[row],
+        gain,
+        cost=restart,
+        sufficient=sufficient(next(iter(hurt.values())), 1.0),
+        why=f"with it goes what it adds; where it goes it costs {found.there[best]:.2f} an hour",
+    )
+    return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=float(found.there[best]))
+
+
+def move_victim(scene: Scene, row: int, slowdown: float, restart: float) -> Remedy | None:
+    """Who suffers goes where everybody together suffers least; see move_culprit."""
+    found = elsewhere(scene, row, frozenset({scene.snapshot.containers[row]}))
+    if found is None:
+        return None
+    best = int(np.argmin(found.there))
+    own = suffered(slowdown)
+    gain = own + _told(found.home) + _told(float(found.there[best])).scaled(-1.0)
+    remedy = remedy_of(
+        "move victim",
+        scene.snapshot.containers[row],
+        gain,
+        cost=restart,
+        sufficient=_below_limit(float(found.slowdown[best]), float(found.upper[best])),
+        why=f"it is expected to be {found.slowdown[best]:.2f} times its normal there",
+    )
+    return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=float(found.there[best]))
+
+
+def move_anybody(scene: Scene, row: int, restart: float) -> tuple[Remedy, tuple[str, ...]] | None:
+    """Somebody goes where everybody together suffers least, by the model alone; and whom that helps, most first."""
+    found = elsewhere(scene, row, frozenset())
+    if found is None:
+        return None
+    best = int(np.argmin(found.there))
+    there = float(found.there[best])
+    remedy = remedy_of(
+        "rearrange",
+        scene.snapshot.containers[row],
+        _told(found.home) + _told(there).scaled(-1.0),
+        cost=restart,
+        sufficient=None,
+        why=f"it and those beside it are expected to cost {found.home:.2f} an hour here by it, and {there:.2f} there",
+    )
+    return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=there), found.hurt
+
+
+def moved(scene: Scene, container: str, target: str) -> Scene:
+    """The cluster with a container elsewhere; the room on its old node is not given away yet."""
+    of = scene.snapshot
+    row, node = of.containers.index(container), of.node_index[target]
+    place = homes(of)
+    place[row] = node
+    order = np.argsort(place, kind="stable")
+    room = scene.room.taken(row, node)
+    return replace(
+        scene,
+        scorer=replace(scene.scorer, snapshot=rearranged(of, place)),
+        room=replace(room, needs=room.needs[order]),
+    )
+
+
+def without(snapshot: Snapshot, row: int) -> Snapshot:
+    """The snapshot without one resident."""
+    home = int(np.searchsorted(snapshot.first, row, side="right")) - 1
+    first = snapshot.first.copy()
+    first[home + 1 :] -= 1
+    return replace(
+        snapshot,
+        containers=snapshot.containers[:row] + snapshot.containers[row + 1 :],
+        cpusets=snapshot.cpusets[:row] + snapshot.cpusets[row + 1 :],
+        first=first,
+        resident_app=np.delete(snapshot.resident_app, row),
+        resident_best_effort=np.delete(snapshot.resident_best_effort, row),
+        resident_use=np.delete(snapshot.resident_use, row, axis=0),
+    )
+
+
+def _told(cost_there: float) -> Amount:
+    return Amount(cost_there, max(LEAST_DOUBT, DOUBT * abs(cost_there)) ** 2)
+
+
+def _below_limit(slowdown: float, upper: float) -> float:
+    """Probability that a container is not slower than allowed, by what is expected and its bound."""
+    spread = max((log(upper) - log(slowdown)) / ONE_SIDED_90, 1e-3)
+    return 0.5 * erfc((log(slowdown) - log(LIMIT_SLOWDOWN)) / spread / sqrt(2.0))

@@ -1,0 +1,47 @@
+"""Kept ladders: what can be done for whom, beside the snapshots, for servers and the command line. An edge."""
+
+from pathlib import Path
+
+import msgspec
+
+from advisor.errors import UnreadableLadders
+from advisor.remediation.ranked_options import Ladder
+from ingest.schema.atomic_file import replace_atomically
+
+FILE = "ladders.json"
+FORMAT = 1
+MOST_BYTES = 16 << 20
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: int
+    cluster: str
+    at_us: int
+    ladders: tuple[Ladder, ...]
+
+
+def keep_ladders(folder: Path, cluster: str, at_us: int, ladders: tuple[Ladder, ...]) -> None:
+    """Put ladders in the place of those that were there."""
+    written = msgspec.json.encode(_File(FORMAT, cluster, at_us, ladders))
+    if len(written) <= MOST_BYTES:
+        replace_atomically(folder / FILE, written)
+
+
+def kept_ladder(folder: Path, victim: str) -> Ladder | None:
+    """What can be done for a container; None where nobody looked.
+
+    Raises:
+        UnreadableLadders: the file is broken, too large, or of a newer Cohabit.
+    """
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        found = msgspec.json.decode(content, type=_File)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise UnreadableLadders(path, str(error)) from error
+    if found.format != FORMAT:
+        raise UnreadableLadders(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+    return next((one for one in found.ladders if one.victim == victim), None)

@@ -1,1 +1,0 @@
-"""Remedies: what can be done for who suffers, what each costs and saves."""

@@ -1,0 +1,1 @@
+"""Scoring: from predictions to a score per node."""

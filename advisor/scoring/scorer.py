@@ -1,0 +1,320 @@
+"""Scoring: what a newcomer would suffer on each candidate node, and what it would do to its residents. Kernel."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.snapshot import Snapshot
+from advisor.scoring.candidates import Crowd, Harms, felt_by_newcomers, harms_of, home_of, joined_pressure, seats_of
+from advisor.scoring.served_margins import ServedMargins
+from features.contention.pressure import pressures
+from features.schema.catalog import NAMES, RAW_NAMES
+from features.training.model_input import complete
+from models.calibration.log_link import upper_ratio
+from models.estimator.load_fallback import LoadAware
+from models.estimator.predictor import Prediction, Predictor
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Source = Literal["model", "last_good", "heuristic", "neutral"]
+WINDOWS = RAW_NAMES.index("profile_windows")
+CERTAIN = 1 - 1e-9
+"""Of a limit; sums of the same uses in another order differ by less."""
+PRESSURE_ON = {name: {f"pressure_{name}"} for name in NAMES} | {
+    "cpu": {"pressure_cpu", "pressure_cpu_elsewhere", "max_neighbour_cpu"}
+}
+"""Raw features that stand for the pressure on a resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What the newcomer does to residents, node after node.
+
+    Args:
+        offsets: (n + 1,) the residents of candidate i are rows offsets[i] to offsets[i + 1].
+        resident: (k,) row of each resident in the snapshot.
+        ratio: (k,) its expected slowdown with the newcomer over the one without, as nodes are compared by, >= 1.
+        before: (k,) its expected slowdown without the newcomer, ratio to its own normal.
+    """
+
+    offsets: NDArray[np.int32]
+    resident: NDArray[np.int32]
+    ratio: Floats
+    before: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Answer for n candidate nodes, in the order asked.
+
+    Args:
+        mean: (n,) expected slowdown of the newcomer, ratio to its own normal.
+        choice: (n,) the same as nodes are compared by, see models.estimator.predictor.
+        upper: (n,) bound it stays below nine times in ten.
+        node_bound: (n,) bound that everybody on the node stays below nine times in ten.
+        harm: what happens to the residents.
+        source: who answered.
+        version: of the snapshot.
+        age_s: since the snapshot's newest message.
+    """
+
+    mean: Floats
+    choice: Floats
+    upper: Floats
+    node_bound: Floats
+    harm: Harm
+    source: Source
+    version: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What n candidate nodes are compared by.
+
+    Args:
+        mean: see Scores.
+        choice: see Scores.
+        harm: what happens to the residents.
+        exceeds: (n,) whether the bound that everybody on the node stays below nine times in ten exceeds a limit.
+    """
+
+    mean: Floats
+    choice: Floats
+    harm: Harm
+    exceeds: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """What containers are expected to suffer, and how surely.
+
+    Args:
+        low: (k,) slowdown ratio that each stays above nine times in ten, its error being as large either way.
+        mean: (k,) expected slowdown ratio.
+        high: (k,) what each stays below nine times in ten.
+    """
+
+    low: Floats
+    mean: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What residents are expected to suffer.
+
+    Args:
+        ratio: (k,) expected slowdown of each.
+        log_choice: (k,) log slowdown that nodes are compared by.
+    """
+
+    ratio: Floats
+    log_choice: Floats
+
+
+class Scorer(Protocol):
+    """Anything that scores candidates."""
+
+    def score(self, newcomer: Newcomer, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
+        """Score the newcomer on each node, rows of the snapshot, at a time."""
+
+
+@dataclass(frozen=True)
+class ModelScorer:
+    """Scores with a trained model over a snapshot."""
+
+    snapshot: Snapshot
+    predictor: Predictor | LoadAware
+    margins: ServedMargins
+    """For one container's bound."""
+    node: float
+    """Multiplier of spread for the bound on everybody of a node."""
+
+    def score(self, newcomer: Newcomer, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
+        """See Scorer. The newcomer is known by its app's profile on each node's platform, or by its kin, only.
+
+        Args:
+            newcomer: what is to be placed.
+            nodes: (n,) rows of the snapshot's nodes; the same one may be asked for twice.
+            now_us: the time, for the age.
+
+        Source: ours; harm counted in both directions.
+        """
+        home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, newcomer, nodes)
+        crowded, count = home.raw(joined_pressure(home, seats)), len(home.resident)
+        alone = seats.raw(felt_by_newcomers(self.snapshot, home, nodes))
+        harms = self.harms(home, len(nodes))
+        app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))])
+        asked = self._predict(np.concatenate([crowded, alone]), app)
+        worst = np.full(len(nodes), -np.inf)
+        np.maximum.at(worst, np.append(home.members.group, seats.members.group), self._node_log(asked))
+        return Scores(
+            mean=asked.ratio()[count:],
+            choice=np.exp(self._log_choice(alone, harms.felt(seats))),
+            upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
+            node_bound=np.exp(worst),
+            harm=_harm(home, self.expected(home, harms), self._log_choice(crowded, harms.after(seats)), len(nodes)),
+            source="heuristic" if self.by_load else "model",
+            version=self.snapshot.version,
+            age_s=max(0.0, (now_us - self.snapshot.as_of_us) / 1e6),
+        )
+
+    def compare_each(
+        self, newcomers: Sequence[Newcomer], nodes: NDArray[np.int32], *, limit: float
+    ) -> Iterator[Compared]:
+        """What nodes are compared by, for each newcomer alone, with trees only where the limit may be exceeded.
+
+        Args:
+            newcomers: what might be placed.
+            nodes: (n,) rows of the snapshot's nodes.
+            limit: slowdown ratio.
+
+        Returns:
+            For each newcomer what `score` would say, to the bit.
+
+        Raises:
+            Nothing.
+
+        Source: ours, docs/decisions/0035-trees-for-the-veto.md.
+        """
+        if not newcomers:
+            return
+        home = home_of(self.snapshot, nodes)
+        harms = self.harms(home, len(nodes))
+        before = self.expected(home, harms)
+        felt = felt_by_newcomers(self.snapshot, home, nodes)
+        all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
+        app, count = self.snapshot.resident_app[home.resident], len(nodes)
+        doubtful = np.flatnonzero(self._doubtful(home, all_seats, limit))
+        group = np.append(np.arange(count), home.members.group[doubtful])
+        for newcomer, seats in zip(newcomers, all_seats, strict=True):
+            crowded = home.raw(joined_pressure(home, seats))
+            alone = seats.raw(felt)
+            asked = np.concatenate([alone, crowded[doubtful]])
+            said = self._predict(asked, np.append(self._app(newcomer, count), app[doubtful]))
+            exceeds = np.zeros(count, np.bool_)
+            exceeds[group[np.exp(self._node_log(said)) > limit]] = True
+            harm = _harm(home, before, self._log_choice(crowded, harms.after(seats)), count)
+            choice = np.exp(self._log_choice(alone, harms.felt(seats)))
+            yield Compared(said.ratio()[:count], choice, harm, exceeds)
+
+    def _doubtful(self, home: Crowd, all_seats: Sequence[Crowd], limit: float) -> Flags:
+        """(k,) residents of whom it is not certain that none of the newcomers makes them exceed the limit.
+
+        More use by a neighbour never lowers a bound: one newcomer that uses as much as the largest of all, residents
+        too, stands for every one. It does not where a resident might count a guess for what it is not told: who knows
+        of no neighbour's use has the training median in its place. For a single newcomer it is cheaper not to ask.
+        """
+        if len(all_seats) == 1:
+            return np.ones(len(home.resident), np.bool_)
+        use, group = np.stack([seats.members.use for seats in all_seats]), home.members.group
+        told, residents = np.isfinite(use), np.zeros(use.shape[1:])
+        np.add.at(residents, group, np.isfinite(home.members.use))
+        certain = told.all(axis=0) | (residents > 1) | (~told.any(axis=0) & (residents == 0))
+        largest = np.fmax.reduce(use, axis=0)
+        np.fmax.at(largest, group, home.members.use)
+        everybody = replace(all_seats[0].members, use=largest, best_effort=np.ones(len(largest), np.bool_))
+        crowded = home.raw(joined_pressure(home, replace(all_seats[0], members=everybody)))
+        bounds = np.exp(self._node_log(self._predict(crowded, self.snapshot.resident_app[home.resident])))
+        found: Flags = (bounds > limit * CERTAIN) | ~certain.all(axis=1)[group]
+        return found
+
+    @property
+    def by_load(self) -> bool:
+        """Whether nodes are compared without a model."""
+        return isinstance(self.predictor, LoadAware)
+
+    def newcomer_features(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+        """(n, raw features) of the newcomer on each node; the bits that features.training.rows computes for a label."""
+        return newcomer_features(self.snapshot, newcomer, nodes)
+
+    def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+        """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
+        raw, app = self.newcomer_features(newcomer, nodes), self._app(newcomer, len(nodes))
+        whole = self._predict(raw, app).ratio()
+        return np.column_stack([whole - self._predict(_relieved(raw, name), app).ratio() for name in NAMES])
+
+    def _upper(self, asked: Prediction, newcomer: Newcomer, nodes: NDArray[np.int32], *, windows: Floats) -> Floats:
+        """(n,) bound of the newcomer on each node, from the last n predictions and the windows behind its profile."""
+        platform = self.snapshot.node_platform[nodes]
+        multiplier = self.margins.multipliers(self._app(newcomer, len(nodes)), windows, platform)
+        last = len(asked.log_mean) - len(nodes)
+        return upper_ratio(asked.log_mean[last:], asked.spread[last:] + self.margins.floor, multiplier)
+
+    def _app(self, newcomer: Newcomer, count: int) -> Ints:
+        """(count,) the newcomer's app, -1 where the snapshot does not know it."""
+        return np.full(count, self.snapshot.app_index.get(newcomer.app, -1))
+
+    def _predict(self, raw: Floats, app: Ints) -> Prediction:
+        return self.predictor.predict(self._complete(raw), self.margins.own[app])
+
+    def expected(self, home: Crowd, harms: Harms, seats: Crowd | None = None) -> Expected:
+        """Residents of candidates as they are, or beside a newcomer on each."""
+        raw = home.raw(pressures(home.members) if seats is None else joined_pressure(home, seats))
+        said = self._predict(raw, self.snapshot.resident_app[home.resident])
+        together = harms.before() if seats is None else harms.after(seats)
+        return Expected(said.ratio(), self._log_choice(raw, together))
+
+    def bounded(self, raw: Floats, app: Ints, platform: Ints) -> Bounded:
+        """What containers are expected to suffer, one by one.
+
+        Args:
+            raw: (k, raw features) of each.
+            app: (k,) row of its app in the snapshot, -1 where not known.
+            platform: (k,) of its node, -1 where not known.
+
+        Returns:
+            Bounds of each by the margins of its own app, as `score` bounds a newcomer.
+
+        Raises:
+            Nothing.
+
+        Source: ours; the lower bound mirrors the upper one in logarithms, as advisor.remediation takes errors.
+        """
+        said = self._predict(raw, app)
+        multiplier = self.margins.multipliers(app, raw[:, WINDOWS], platform)
+        mean, high = said.ratio(), upper_ratio(said.log_mean, said.spread + self.margins.floor, multiplier)
+        return Bounded(mean * mean / high, mean, high)
+
+    def harms(self, home: Crowd, candidates: int) -> Harms:
+        """What neighbours do to residents of so many candidates, where the model compares nodes by it."""
+        return harms_of(home, candidates, wanted=self.predictor.choice is not None)
+
+    def _log_choice(self, raw: Floats, together: Floats) -> Floats:
+        return self.predictor.log_choice(together, lambda rows: self._complete(raw[rows]))
+
+    def _node_log(self, said: Prediction) -> Floats:
+        """(n,) log of the bound on everybody of a node, as one of them has it."""
+        bound: Floats = said.log_mean + self.node * said.spread
+        return bound
+
+    def _complete(self, raw: Floats) -> Floats:
+        return complete(raw, self.predictor.medians[: len(RAW_NAMES)])
+
+
+def newcomer_features(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+    """(n, raw features) of a newcomer on each node of a snapshot."""
+    return seats_of(snapshot, newcomer, nodes).raw(felt_by_newcomers(snapshot, home_of(snapshot, nodes), nodes))
+
+
+def _relieved(raw: Floats, resource: str) -> Floats:
+    """Rows with no pressure on one resource."""
+    relieved = raw.copy()
+    relieved[:, [i for i, name in enumerate(RAW_NAMES) if name in PRESSURE_ON[resource]]] = 0.0
+    return relieved
+
+
+def _harm(home: Crowd, before: Expected, after: Floats, nodes: int) -> Harm:
+    """Harm to the residents of so many nodes, from what is said without, and (k,) log choice with the newcomer."""
+    return Harm(
+        offsets=np.append(0, np.cumsum(np.bincount(home.members.group, minlength=nodes))).astype(np.int32),
+        resident=home.resident.astype(np.int32),
+        ratio=np.maximum(np.exp(after - before.log_choice), 1.0),
+        before=before.ratio,
+    )

@@ -1,0 +1,1 @@
+"""What every page shares: login, sessions, headers, rendering."""

@@ -1,0 +1,35 @@
+"""Looking: what pages show: the newest snapshot, and who suffers as far as anybody told. An edge."""
+
+from dataclasses import dataclass
+
+from advisor.cluster.snapshot import Snapshot
+from advisor.diagnosis.report_file import Told
+from advisor.errors import NothingDiagnosed, UnreadableDiagnoses
+from advisor.placement.model_state import Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there is to show.
+
+    Args:
+        snapshot: None where none could be read.
+        told: None where nothing was, or it cannot be read.
+        lacking: why not, in sentences.
+    """
+
+    snapshot: Snapshot | None
+    told: Told | None
+    lacking: tuple[str, ...]
+
+
+def look(serving: Serving) -> Seen:
+    """What is newest."""
+    snapshot, told, lacking = serving.snapshot, None, list[str]()
+    if snapshot is None:
+        lacking.append(serving.refused.get("no_snapshot", "no snapshot has been read yet"))
+    try:
+        told = serving.diagnoses.told()
+    except (NothingDiagnosed, UnreadableDiagnoses) as error:
+        lacking.append(str(error))
+    return Seen(snapshot, told, tuple(lacking))

@@ -1,0 +1,229 @@
+"""Rendering: pages from templates, with what every page shows: who looks, where they may go, what forms bring back."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from math import isfinite
+from typing import Protocol
+from urllib.parse import quote
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+from starlette.types import Scope
+
+from advisor.billing.lines.currencies import exponent_of
+from advisor.billing.lines.money import MICROS, in_coins, written
+from advisor.ui.site.assets import Asset, address_in
+from advisor.ui.site.auth_middleware import Problem, Visit
+
+TITLES = {
+    400: "This cannot be read",
+    401: "Log in again",
+    403: "This is not open to you",
+    404: "Nothing is here",
+    405: "Nothing is here",
+    408: "That took too long",
+    409: "It is not as you saw it",
+    413: "That is too much",
+    422: "This does not fit",
+    423: "Nothing may be changed now",
+    429: "Too many requests",
+    500: "Something went wrong here",
+    503: "Not for now",
+}
+
+
+RESOURCES = {
+    "cpu": "CPU",
+    "cpu_elsewhere": "CPU elsewhere",
+    "llc": "last-level cache",
+    "membw": "memory bandwidth",
+    "memory": "memory",
+    "disk": "disk",
+    "disk_ios": "disk operations",
+    "net": "network",
+    "gpu": "GPU",
+    "pcie": "PCIe",
+    "rdma": "RDMA",
+}
+"""Resources as people call them."""
+MEANINGS = {
+    "culprit": "A neighbour adds most of its slowdown",
+    "self-inflicted": "Its own CPU limit holds it back",
+    "host": "Most others on the node are slow too, beyond what neighbours explain",
+    "downstream": "Its answers alone are late, and those of its replicas elsewhere too",
+    "no offender": "No neighbour adds enough, or it is not sure which one adds most",
+    "not enough data": "Too few of its last windows could be compared with its normal",
+}
+"""Of verdicts, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the navigation leads: its route says who may go there."""
+
+    path: str
+    label: str
+    key: str
+    """Pressed after `g`."""
+
+
+PLACES = (
+    Place("/ui/cluster", "Cluster", "c"),
+    Place("/ui/victims", "Victims", "v"),
+    Place("/ui/proposals", "Proposals", "p"),
+    Place("/ui/bills", "Bills", "b"),
+    Place("/ui/prices", "Prices", "m"),
+    Place("/ui/quotes", "Quotes", "q"),
+)
+DECIDED = {
+    "open": "Nobody has decided yet",
+    "approved": "To be carried out",
+    "rejected": "Not to be carried out",
+    "stale": "It does not hold any more",
+    "held back": "Held back by chance, to tell what the others achieve",
+}
+"""What a decision on a step means, in a sentence."""
+
+
+class Halts(Protocol):
+    """Whether everything is halted."""
+
+    @property
+    def office(self) -> object | None:
+        """None where nothing can be halted."""
+
+    @property
+    def last(self) -> object | None:
+        """The halt that held when somebody asked last."""
+
+    def now(self) -> object | None:
+        """The halt that holds; may ask the store."""
+
+
+@dataclass
+class Pages:
+    """Makes pages.
+
+    Args:
+        known: files that pages refer to.
+        now_us: the clock.
+        halts: whether everything is halted.
+        doors: who may use each route, as in "GET /ui/cluster".
+    """
+
+    known: Mapping[str, Asset]
+    now_us: Callable[[], int]
+    halts: Halts
+    doors: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        loader = PackageLoader("advisor.ui")
+        made = Environment(
+            loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        made.globals["static"] = partial(address_in, self.known)
+        made.filters |= {
+            "ratio": ratio,
+            "percent": percent,
+            "money": money,
+            "exact": written,
+            "coins": coins,
+            "moment": moment,
+            "segment": partial(quote, safe=""),
+            "ago": lambda at_us: duration((self.now_us() - at_us) / 1e6),
+            "plural": plural,
+            "resource": resource,
+            "meaning": lambda verdict: MEANINGS.get(verdict, ""),
+            "decided": lambda decision: DECIDED.get(decision, ""),
+            "sentence": sentence,
+        }
+        self._made = made
+
+    def page(self, request: Request, template: str, facts: Mapping[str, object], status: int = 200) -> HTMLResponse:
+        """A whole page, or what a template makes of a part of one."""
+        visit: Visit = request.scope["state"]["visit"]
+        halt = self.halts.now() if visit.visitor else None
+        return self._page(request.scope, template, status, {"halt": halt, **facts})
+
+    def problem(self, scope: Scope, of: Problem) -> HTMLResponse:
+        """The page that tells why there is no other."""
+        facts = {"problem": of, "title": TITLES.get(of.status, TITLES[500]), "halt": self.halts.last}
+        reply = self._page(scope, "problem.html", of.status, facts)
+        if of.request_id:
+            reply.headers["X-Request-Id"] = of.request_id
+        if of.retry_s:
+            reply.headers["Retry-After"] = str(of.retry_s)
+        return reply
+
+    def _page(self, scope: Scope, template: str, status: int, facts: Mapping[str, object]) -> HTMLResponse:
+        visit: Visit = scope["state"]["visit"]
+        visitor = visit.visitor
+
+        def may(door: str) -> bool:
+            return visitor is not None and visitor.caller.may(self.doors[door])
+
+        shown = self._made.get_template(template).render(
+            visitor=visitor,
+            places=[place for place in PLACES if may(f"GET {place.path}")],
+            path=scope["path"],
+            here=scope["path"] if scope["method"] == "GET" else "/ui/proposals",
+            csrf=visitor.csrf if visitor else "",
+            may=may,
+            may_halt=self.halts.office is not None and may("POST /ui/halt"),
+            **facts,
+        )
+        return HTMLResponse(shown, status)
+
+
+def ratio(value: float) -> str:
+    """A slowdown; a dash where it is not known."""
+    return f"{value:.2f}" if isfinite(value) else "–"
+
+
+def percent(value: float) -> str:
+    """A share, small ones more exactly; a dash where it is not known."""
+    if not isfinite(value):
+        return "–"
+    return f"{value:.1%}" if 0.0005 <= abs(value) < 0.0995 else f"{value:.0%}"
+
+
+def money(micros: int) -> str:
+    """An amount to the hundredth; the table or the title beside it has it to the micro-unit."""
+    return f"{Decimal(micros) / MICROS:,.2f}"
+
+
+def coins(minor: int, currency: str) -> str:
+    """What an account pays, from the smallest coins of the currency."""
+    return in_coins(minor, exponent_of(currency))
+
+
+def resource(name: str) -> str:
+    """A resource as people call it."""
+    return RESOURCES.get(name.replace(" ", "_"), name)
+
+
+def sentence(said: str) -> str:
+    """A sentence of its own, of what was said within one."""
+    return f"{said[:1].upper()}{said[1:]}{'' if said.endswith('.') else '.'}" if said else ""
+
+
+def moment(at_us: int) -> str:
+    """A time, UTC, to the minute."""
+    return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M}"
+
+
+def duration(seconds: float) -> str:
+    """How long, in the unit that tells it best."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """So many of something."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"

@@ -1,0 +1,1 @@
+"""The pages, by reader."""

@@ -1,0 +1,1 @@
+"""Pages for finance: bills, prices, quotes."""

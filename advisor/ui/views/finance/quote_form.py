@@ -1,0 +1,56 @@
+"""The forms of quotes: fields as they were filled in, and what they ask for. Pure."""
+
+from collections.abc import Mapping
+
+from advisor.billing.quotes.cost_estimate import Need
+from advisor.billing.quotes.errors import BadAsk
+from advisor.billing.quotes.service import Ask
+
+RESOURCES = (("cpu", "cores"), ("memory", "GiB"), ("gpu", "GPUs"))
+"""That the forms ask about, and their units."""
+LONGEST = 253
+
+
+def ask_of(form: Mapping[str, str], own: str | None) -> Ask:
+    """What a form asks for.
+
+    Args:
+        form: its fields; `kind` says which of the two it is.
+        own: the only team that is quoted for; None where the form names one.
+
+    Raises:
+        BadAsk: a field cannot be read.
+    """
+    told = ((name, _units(form, f"request-{name}"), _units(form, f"use-{name}")) for name, _ in RESOURCES)
+    needs = tuple(Need(*of) for of in told if of[1:] != (None, None))
+    hours = _hours(form)
+    if form.get("kind") == "running":
+        container = _name(form, "container")
+        if container is None:
+            raise BadAsk("name the container that runs")
+        return Ask(container, needs, move_to=_name(form, "move_to"), hours=hours)
+    named = {name: _name(form, name) for name in ("app", "tier", "node", "pool")}
+    return Ask(needs=needs, team=own or _name(form, "team"), hours=hours, **named)
+
+
+def _name(form: Mapping[str, str], field: str) -> str | None:
+    told = form.get(field, "").strip()
+    if len(told) > LONGEST:
+        raise BadAsk(f"field {field} has {len(told)} characters: {LONGEST} at most")
+    return told or None
+
+
+def _units(form: Mapping[str, str], field: str) -> float | None:
+    """A number of a field; None where it is empty."""
+    told = form.get(field, "").strip()
+    try:
+        return float(told) if told else None
+    except ValueError as error:
+        raise BadAsk(f"{field.replace('-', ' of ')} is {told[:40]!r}: write a number such as 1.5") from error
+
+
+def _hours(form: Mapping[str, str]) -> int:
+    told = form.get("hours", "").strip() or "1"
+    if not told.isdecimal() or len(told) > 6:
+        raise BadAsk(f"hours are {told[:40]!r}: write a whole number such as 720")
+    return int(told)

@@ -1,0 +1,83 @@
+"""The page of quotes: what a container would cost before it comes, changes or moves. Nothing is kept of a question."""
+
+from fastapi import APIRouter, Request, Response
+
+from advisor.api.app import STATUS
+from advisor.api.http.concurrency_limit import Turnstile
+from advisor.api.http.roles import allowed
+from advisor.api.v1.quotes import AT_ONCE, WAITING
+from advisor.billing.ledger.errors import NoBills
+from advisor.billing.lines.errors import BadQuantities, NoCost, NoPrice
+from advisor.billing.quotes.dependencies import BILLED, BillOffice, opened_bills, own_team
+from advisor.billing.quotes.errors import (
+    BadAsk,
+    NoLakeToQuote,
+    NothingMetered,
+    UnknownContainer,
+    UnknownPlace,
+    UnknownPool,
+    UnknownTier,
+)
+from advisor.billing.quotes.service import Answer, answered, grounds_of
+from advisor.errors import AdvisorError
+from advisor.placement.model_state import Serving
+from advisor.ui.site.auth_middleware import Visit
+from advisor.ui.site.rendering import Pages
+from advisor.ui.views.finance.bills import caller_of
+from advisor.ui.views.finance.quote_form import RESOURCES, ask_of
+
+PLACE = "/ui/quotes"
+UNANSWERED = (
+    BadAsk,
+    BadQuantities,
+    NoCost,
+    NoLakeToQuote,
+    NoPrice,
+    NothingMetered,
+    UnknownContainer,
+    UnknownPlace,
+    UnknownPool,
+    UnknownTier,
+)
+"""Told beside the form, which keeps what was filled in."""
+
+
+def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> APIRouter:
+    """Routes of quotes."""
+    router = APIRouter()
+    turnstile = Turnstile(AT_ONCE, WAITING, serving.quotes_turned_away)
+
+    def shown(request: Request, answer: Answer | None = None, wrong: AdvisorError | None = None) -> Response:
+        visit: Visit = request.state.visit
+        facts = {
+            "lacking": "" if bills is not None else str(NoBills()),
+            "own": own_team(caller_of(request)),
+            "filled": visit.form,
+            "resources": RESOURCES,
+            "answer": answer,
+            "wrong": "" if wrong is None else str(wrong),
+        }
+        return pages.page(request, "quotes.html", facts, 200 if wrong is None else STATUS.get(type(wrong), 500))
+
+    @router.get(PLACE)
+    @allowed(*BILLED)
+    def quotes(request: Request) -> Response:
+        """Forms to ask with."""
+        return shown(request)
+
+    @router.post(PLACE)
+    @allowed(*BILLED)
+    async def quoted(request: Request) -> Response:
+        """The answer, above the forms."""
+        return await turnstile.run(request, lambda: _answered(request))
+
+    def _answered(request: Request) -> Response:
+        visit: Visit = request.state.visit
+        own = own_team(caller_of(request))
+        try:
+            answer = answered(ask_of(visit.form, own), grounds_of(opened_bills(bills), serving), own)
+        except UNANSWERED as error:
+            return shown(request, wrong=error)
+        return shown(request, answer)
+
+    return router

@@ -1,0 +1,1 @@
+"""Pages for SREs: cluster, nodes, victims, plans."""

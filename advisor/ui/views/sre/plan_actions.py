@@ -1,0 +1,90 @@
+"""Deciding on proposals: forms that name the version which was read, and lead back to the proposal."""
+
+from collections.abc import Mapping
+from typing import cast, get_args
+from urllib.parse import quote
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from starlette.responses import RedirectResponse
+
+from advisor.api.http.roles import allowed
+from advisor.api.v1.plans import Name
+from advisor.plans.export import As
+from advisor.plans.issue import given_as, must_be
+from advisor.plans.office import DECIDERS, Office, opened
+from advisor.plans.rules.errors import NothingChosen
+from advisor.ui.site.auth_middleware import Visit
+from advisor.ui.views.sre.freeze import actor_of
+
+STEP = "step-"
+"""Before the number of a step, in the name of its box."""
+MOST_DIGITS = 9
+
+
+def deciding_pages(office: Office | None) -> APIRouter:
+    """Routes of decisions."""
+    router = APIRouter()
+
+    @router.post("/ui/proposals/{plan}/approve")
+    @allowed(*DECIDERS)
+    def approve(request: Request, plan: Name) -> Response:
+        """Approve what was ticked, or all."""
+        visit: Visit = request.state.visit
+        at = opened(office)
+        steps = None if visit.form.get("which") == "all" else chosen(visit.form)
+        at.desk.approve(plan, seen(visit.form), steps, actor_of(at, visit), at.stale)
+        return _to(plan)
+
+    @router.post("/ui/proposals/{plan}/reject")
+    @allowed(*DECIDERS)
+    def reject(request: Request, plan: Name) -> Response:
+        """Reject all of it."""
+        visit: Visit = request.state.visit
+        at = opened(office)
+        at.desk.reject(plan, seen(visit.form), visit.form.get("reason", ""), actor_of(at, visit))
+        return _to(plan)
+
+    @router.post("/ui/proposals/{plan}/export")
+    @allowed(*DECIDERS)
+    def export(request: Request, plan: Name) -> Response:
+        """Give it out; its page then has the file."""
+        visit: Visit = request.state.visit
+        at, form = opened(office), _form(visit.form.get("form"))
+        told = at.desk.export(plan, seen(visit.form), given_as(form), actor_of(at, visit))
+        must_be(told, plan, form)
+        return _to(plan)
+
+    return router
+
+
+def _form(told: str | None) -> As:
+    if told not in get_args(As):
+        raise HTTPException(422)
+    return cast("As", told)
+
+
+def seen(form: Mapping[str, str]) -> int:
+    """The version that was read."""
+    return _number(form.get("version", ""))
+
+
+def chosen(form: Mapping[str, str]) -> frozenset[int]:
+    """Steps that were ticked.
+
+    Raises:
+        NothingChosen: none was.
+    """
+    found = frozenset(_number(name.removeprefix(STEP)) for name in form if name.startswith(STEP))
+    if not found:
+        raise NothingChosen
+    return found
+
+
+def _number(told: str) -> int:
+    if not (told.isascii() and told.isdigit() and len(told) <= MOST_DIGITS):
+        raise HTTPException(422)
+    return int(told)
+
+
+def _to(plan: str) -> Response:
+    return RedirectResponse(f"/ui/proposals/{quote(plan, safe='')}", 303)

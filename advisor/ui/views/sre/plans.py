@@ -1,0 +1,135 @@
+"""The pages of proposals: all of them, and one step by step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+
+from advisor.api.http.roles import allowed
+from advisor.api.v1.plans import Name
+from advisor.plans.listing import OnNode, all_shown, on_nodes, one_shown
+from advisor.plans.office import DECIDERS, READERS, Office, opened
+from advisor.plans.rules.errors import NoOffice
+from advisor.plans.rules.plan_record import ENDED, STATES, Decided, Proposal, Step, expected
+from advisor.ui.site.intervals import WIDTH, Interval, intervals
+from advisor.ui.site.paging import sheet
+from advisor.ui.site.rendering import Pages, moment
+
+ROWS = 50
+Text = Annotated[str, Query(max_length=253)]
+Number = Annotated[int, Query(ge=1, le=1_000_000)]
+COMING = {
+    "drafted": "Somebody of role sre approves steps of it or rejects it, until {until} UTC.",
+    "approved": "Somebody of role sre exports it, until {until} UTC. Until then it can still be rejected.",
+    "partly": "Somebody of role sre exports what was approved, until {until} UTC. Until then it can still be rejected.",
+    "exported": "Whoever has the export carries it out; Cohabit moves nothing by itself.",
+    "confirmed": "Nothing: it did what was expected of it.",
+    "refuted": "Nothing: it did not do what was expected of it, and the next plans count with that.",
+    "rejected": "Nothing: the next plan is judged by the reason.",
+    "expired": "Nothing: for who still suffers a new plan is drafted.",
+}
+"""What comes next, and by whom, by state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What is saved in an hour, with its 90 % interval and how that is drawn."""
+
+    mean: float
+    low: float
+    high: float
+    drawn: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step as it is shown: what it saves, and what was decided on it."""
+
+    step: Step
+    saves: Saving
+    decided: Decided
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """What a plan changes on a node, and how wide its bars are."""
+
+    on: OnNode
+    before: float
+    after: float
+
+
+def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
+    """Routes of proposals."""
+    router = APIRouter()
+
+    @router.get("/ui/proposals")
+    @allowed(*READERS)
+    def proposals(request: Request, state: Text = "", page: Number = 1) -> Response:
+        """What was proposed."""
+        wanted = [known for known in STATES if known == state]
+        found = [] if office is None else all_shown(office.desk, wanted)
+        shown = sheet(found, page, ROWS)
+        facts = {
+            "lacking": str(NoOffice()) if office is None else "",
+            "state": state,
+            "states": STATES,
+            "query": urlencode({"state": state}),
+            "sheet": shown,
+            "saves": savings([expected(one.standing) for one in shown.rows]),
+        }
+        partly = "hx-request" in request.headers
+        return pages.page(request, "proposals_table.html" if partly else "proposals.html", facts)
+
+    @router.get("/ui/proposals/{plan}")
+    @allowed(*READERS)
+    def proposal(request: Request, plan: Name) -> Response:
+        """One of them."""
+        desk = opened(office).desk
+        one = one_shown(desk, plan)
+        rows = step_rows(one)
+        facts = {
+            "one": one,
+            "ended": one.state in ENDED,
+            "coming": COMING[one.state].format(until=moment(one.plan.expires_us)),
+            "saves": savings([expected(one.standing)])[0],
+            "rows": [row for row in rows if row.step.number not in one.plan.held_back],
+            "held_back": [row for row in rows if row.step.number in one.plan.held_back],
+            "nodes": node_rows(one),
+            "history": desk.history(one),
+        }
+        return pages.page(request, "proposal.html", facts)
+
+    @router.get("/ui/proposals/{plan}/export")
+    @allowed(*DECIDERS)
+    def given_out(plan: Name) -> Response:
+        """What was given out, as a file."""
+        told = opened(office).desk.given_out(plan)
+        if told is None:
+            raise HTTPException(404)
+        headers = {"Content-Disposition": f'attachment; filename="{plan}.json"'}
+        return Response(told, media_type="application/json", headers=headers)
+
+    return router
+
+
+def savings(values: Sequence[tuple[float, float, float]]) -> list[Saving]:
+    """What is saved, all drawn on one scale."""
+    return [Saving(*value, drawn) for value, drawn in zip(values, intervals(values), strict=True)]
+
+
+def step_rows(of: Proposal) -> list[StepRow]:
+    """Steps in the order in which they are carried out."""
+    steps = sorted(of.plan.steps, key=lambda one: (one.round, one.number))
+    saves = savings([(one.gain, one.low, one.high) for one in steps])
+    decided = {one.number: one for one in of.decided}
+    return [StepRow(step, saving, decided[step.number]) for step, saving in zip(steps, saves, strict=True)]
+
+
+def node_rows(of: Proposal) -> list[NodeRow]:
+    """What is changed on each node, what is spared most first, all drawn on one scale."""
+    found = sorted(on_nodes(of), key=lambda one: one.after - one.before)
+    scale = WIDTH / max([*(max(one.before, one.after) for one in found), 0.01])
+    return [NodeRow(one, max(one.before, 0.0) * scale, max(one.after, 0.0) * scale) for one in found]

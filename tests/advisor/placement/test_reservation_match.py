@@ -1,0 +1,224 @@
+"""Steering: the next pod of a moved workload goes to its lease's node, one pod a lease, and nobody else is affected."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.placement.reservation_match import LAPSED, Lease, Pod, Steer, by_workload, steer
+from advisor.placement.reservations import MOST_HELD, Leases
+from tests.advisor.steered import lease
+
+WEB = NewcomerClass("web", False)
+NODES = ["n0", "n1", "n2"]
+ONE, OTHER = lease("l1", "n1"), lease("l2", "n2", step=2)
+
+
+def pod(uid: str = "pod-1", template_hash: str = "", app: str = "web", namespace: str = "shop") -> Pod:
+    return Pod(namespace, app, template_hash, uid)
+
+
+def told(leases: list[Lease], names: list[str] = NODES, of: Pod = pod(), **holders: str) -> Lease | None:  # noqa: B008
+    found = steer(leases, of, names, holders, now_us=0)
+    return found.lease if found is not None else None
+
+
+def test_a_pod_goes_to_the_node_of_its_lease() -> None:
+    assert told([ONE]) == ONE
+
+
+def test_other_nodes_fail_with_the_lease_that_is_why() -> None:
+    failed = Steer(ONE).failed(NODES)
+
+    assert set(failed) == {"n0", "n2"}
+    assert "lease l1" in failed["n0"]
+
+
+def test_where_no_target_is_offered_all_pass() -> None:
+    found = steer([ONE], pod(), ["n0", "n2"], {}, now_us=0)
+
+    assert found == Steer(None)
+    assert found.failed(["n0", "n2"]) == {}
+
+
+def test_a_lease_that_somebody_else_holds_is_not_told() -> None:
+    assert steer([ONE], pod(), NODES, {"l1": "pod-2"}, now_us=0) is None
+    assert told([ONE, OTHER], l1="pod-2") == OTHER
+
+
+def test_who_holds_a_lease_is_told_it_again() -> None:
+    assert told([ONE, OTHER], l2="pod-1") == OTHER
+
+
+def test_any_target_of_the_app_that_is_offered_will_do() -> None:
+    assert told([ONE, OTHER], ["n0", "n2"]) == OTHER
+    assert told([ONE, OTHER], ["n0", "n2"], l1="pod-1") == OTHER, "also of a pod that was told another"
+
+
+def test_a_lease_that_lapsed_is_told_after_those_that_nobody_had() -> None:
+    assert told([ONE, OTHER], l1=LAPSED) == OTHER
+    assert told([ONE], l1=LAPSED) == ONE
+
+
+def test_an_expired_lease_does_nothing() -> None:
+    late = lease("l1", "n1", expires_us=5)
+
+    assert steer([late], pod(), NODES, {}, now_us=4) == Steer(late)
+    assert steer([late], pod(), NODES, {}, now_us=5) is None
+
+
+@pytest.mark.parametrize(
+    ("of_lease", "of_pod", "steers"),
+    [("", "", True), ("", "a", True), ("a", "a", True), ("a", "b", False), ("a", "", False)],
+)
+def test_a_lease_of_a_template_is_for_pods_of_that_template(of_lease: str, of_pod: str, *, steers: bool) -> None:
+    assert (told([lease("l1", "n1", template_hash=of_lease)], of=pod(template_hash=of_pod)) is not None) == steers
+
+
+def test_leases_are_told_in_the_order_in_which_they_expire() -> None:
+    soon = lease("l3", "n0", expires_us=7)
+
+    assert by_workload([OTHER, ONE, soon]) == {("shop", "web"): (soon, ONE, OTHER)}
+
+
+UIDS = st.sampled_from(["pod-1", "pod-2", "pod-3", "pod-4"])
+LEASES = st.lists(
+    st.builds(
+        lease,
+        st.sampled_from([f"l{i}" for i in range(6)]),
+        st.sampled_from(NODES),
+        template_hash=st.sampled_from(["", "a"]),
+        expires_us=st.integers(0, 3),
+        step=st.integers(1, 3),
+    ),
+    max_size=6,
+    unique_by=lambda one: one.lease,
+)
+HOLDERS = st.dictionaries(st.sampled_from([f"l{i}" for i in range(6)]), UIDS | st.just(LAPSED))
+
+
+@given(
+    leases=LEASES,
+    uid=UIDS,
+    template=st.sampled_from(["", "a", "b"]),
+    names=st.lists(st.sampled_from(NODES)),
+    holders=HOLDERS,
+)
+def test_what_is_told_is_open_offered_and_held_by_nobody_else(
+    leases: list[Lease], uid: str, template: str, names: list[str], holders: dict[str, str]
+) -> None:
+    mine = by_workload(leases).get(("shop", "web"), ())
+    found = steer(mine, pod(uid, template), names, holders, now_us=1)
+
+    usable = [
+        one
+        for one in leases
+        if one.expires_us > 1
+        and one.template_hash in ("", template)
+        and holders.get(one.lease, LAPSED) in (LAPSED, uid)
+    ]
+    assert (found is None) == (not usable)
+    if found is not None and found.lease is not None:
+        assert found.lease in usable
+        assert set(names) - found.failed(names).keys() == {found.lease.node}
+    elif found is not None:
+        assert not any(one.node in names for one in usable)
+        assert found.failed(names) == {}
+
+
+@given(leases=LEASES, asking=st.lists(UIDS, max_size=12))
+def test_however_pods_take_turns_no_two_have_one_lease_and_each_keeps_its_own(
+    leases: list[Lease], asking: list[str]
+) -> None:
+    mine = by_workload(leases).get(("shop", "web"), ())
+    kept = Leases(lambda: 1)
+    kept.take(leases)
+    first: dict[str, Lease] = {}
+    for uid in asking:
+        found = kept.steer(pod(uid, "a"), NODES)
+        if found is None or found.lease is None:
+            assert uid not in first
+            continue
+        kept.hold(booked(uid, found.lease))
+        assert first.setdefault(uid, found.lease) == found.lease
+
+    assert len({one.lease for one in first.values()}) == len(first) <= len(mine)
+
+
+def booked(uid: str, by: Lease) -> Booked:
+    return Booked(uid, by.node, WEB, 0, lease=by.lease)
+
+
+@pytest.fixture
+def metrics() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def leases(metrics: CollectorRegistry) -> Leases:
+    made = Leases(lambda: 0, metrics)
+    made.take([ONE])
+    return made
+
+
+def counted(metrics: CollectorRegistry, outcome: str) -> float | None:
+    return metrics.get_sample_value("cohabit_steered_pods_total", {"outcome": outcome})
+
+
+def test_a_pod_that_landed_keeps_its_lease_for_good(leases: Leases, metrics: CollectorRegistry) -> None:
+    leases.steer(pod(), NODES)
+    leases.hold(booked("pod-1", ONE))
+    leases.ended(booked("pod-1", ONE), "n1")
+
+    assert leases.steer(pod("pod-2"), NODES) is None
+    assert (counted(metrics, "landed"), counted(metrics, "elsewhere")) == (1, 0)
+
+
+@pytest.mark.parametrize(("seen_on", "elsewhere"), [(None, 0), ("n2", 1)])
+def test_a_pod_that_never_came_or_went_elsewhere_leaves_its_lease(
+    leases: Leases, metrics: CollectorRegistry, seen_on: str | None, elsewhere: int
+) -> None:
+    leases.steer(pod(), NODES)
+    leases.hold(booked("pod-1", ONE))
+    leases.ended(booked("pod-1", ONE), seen_on)
+
+    assert leases.steer(pod("pod-2"), NODES) == Steer(ONE)
+    assert (counted(metrics, "landed"), counted(metrics, "elsewhere")) == (0, elsewhere)
+
+
+def test_who_holds_a_lease_is_not_disturbed_by_the_end_of_who_held_it_before(leases: Leases) -> None:
+    leases.hold(booked("pod-1", ONE))
+    leases.hold(booked("pod-2", ONE))
+    leases.ended(booked("pod-1", ONE), None)
+
+    assert leases.holders == {"l1": "pod-2"}
+
+
+def test_each_pod_is_counted_once_however_often_it_asks(leases: Leases, metrics: CollectorRegistry) -> None:
+    for _ in range(3):
+        leases.steer(pod(), NODES)
+        leases.steer(pod("pod-3"), ["n0"])
+
+    assert (counted(metrics, "told"), counted(metrics, "target_not_offered")) == (1, 1)
+
+
+def test_only_leases_that_have_not_expired_count_as_open(metrics: CollectorRegistry) -> None:
+    leases = Leases(lambda: 5, metrics)
+    leases.take([lease("l1", "n1", expires_us=5), lease("l2", "n2", expires_us=6)])
+
+    assert metrics.get_sample_value("cohabit_leases_open") == 1
+
+
+def test_what_is_remembered_of_leases_is_bounded(leases: Leases) -> None:
+    for i in range(MOST_HELD + 5):
+        leases.hold(booked("pod-1", lease(f"x{i}", "n1")))
+
+    assert len(leases.holders) == MOST_HELD
+
+
+def test_a_workload_without_leases_is_none_of_theirs(leases: Leases) -> None:
+    assert leases.concern(pod())
+    assert not leases.concern(pod(app="db"))
+    assert not leases.concern(pod(namespace="other"))
