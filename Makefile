@@ -41,7 +41,7 @@ e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PO
 	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES))
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
-	$(BIN)/python -m tests.deploying.rendered
+	$(BIN)/python -m tests.deploy.rendered
 
 e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
 	$(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))

@@ -12,8 +12,8 @@ from threading import Event
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from cohabit.command_parts import TOPICS
-from cohabit.simulation import write_messages
+from cohabit.ingestion.simulation import write_messages
+from cohabit.terminal.locations import TOPICS
 from features.jobs.job_plan import whole_stretch
 from features.jobs.local_job import run_local
 from features.schema.tables import TABLES

@@ -16,10 +16,10 @@ from advisor.remediation.action import Kind
 from advisor.remediation.benefit import suffering
 from advisor.scoring.score_scale import BE_WEIGHT
 from benchmarks.antagonists import ARRIVE_S, CLUSTER, DECOYS, EVERY_S, LOUD, LOUD_SHARE, Cast
-from cohabit.command_parts import TOPICS
-from cohabit.live_state import LiveState
-from cohabit.refreshing import Refresh, refresh_from_files
-from cohabit.simulation import write_messages
+from cohabit.ingestion.simulation import write_messages
+from cohabit.refresh.live_state import LiveState
+from cohabit.refresh.main import Refresh, refresh_from_files
+from cohabit.terminal.locations import TOPICS
 from features.jobs.job_plan import whole_stretch
 from features.jobs.local_job import run_local
 from features.schema.tables import TABLES

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.runner import TOP, Benchmark, Result
-from cohabit.backtest.report import by_policy, gaps, over_laws, worst_gap
+from cohabit.backtest.backtest_report import by_policy, gaps, over_laws, worst_gap
+from cohabit.backtest.run_backtest import drivers_of, end_with_workers
 from cohabit.backtest.study import Findings, Plan, study
-from cohabit.backtesting import drivers_of, end_with_workers
-from cohabit.errors import CohabitError
+from cohabit.config.errors import CohabitError
 
 
 def run(arguments: Namespace, _: np.random.Generator) -> Result:

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from benchmarks.runner import OURS, Benchmark, Result
-from cohabit.learning import DEFAULT_EFFORT, Birth, train_bundle, training_table
-from cohabit.simulation import write_messages
+from cohabit.ingestion.simulation import write_messages
+from cohabit.training.train_model import DEFAULT_EFFORT, Birth, train_bundle, training_table
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.laws import LAWS

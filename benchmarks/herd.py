@@ -26,7 +26,7 @@ from benchmarks.choices import members_of, nodes_of, profiles_of
 from benchmarks.herd_site import Site
 from benchmarks.laws import CONFIG, World, simulated_world
 from benchmarks.runner import OURS, Benchmark, Result
-from cohabit.learning import Effort, train_bundle
+from cohabit.training.train_model import Effort, train_bundle
 from features.contention.node_state import capacities
 from features.training.model_input import node_matrix
 from ingest.simulator.law import PLATFORMS, Law

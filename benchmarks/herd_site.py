@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.cluster.pending_pod import NewcomerClass
-from cohabit.listening import free_socket
-from cohabit.reloading import RELOAD_EVERY_S
+from cohabit.server.reload import RELOAD_EVERY_S
+from cohabit.server.sockets import free_socket
 
 Ask = Callable[[NewcomerClass, str, Sequence[str]], NDArray[np.int64]]
 """Points of nodes for a pod of a class, by its uid."""

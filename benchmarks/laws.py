@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 from benchmarks.choices import CROWDING, Choices, draw_choices
 from benchmarks.cold import cold_errors, cold_regrets, judged_cold
 from benchmarks.runner import OURS, Benchmark, Result
-from cohabit.command_parts import TOPICS
-from cohabit.evaluation import modelled_share
-from cohabit.learning import training_table
-from cohabit.simulation import simulate_into
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.terminal.locations import TOPICS
+from cohabit.training.evaluation import modelled_share
+from cohabit.training.train_model import training_table
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.asof_join import key_codes, row_of
 from features.columnar.group_means import group_codes

@@ -9,8 +9,8 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
-from cohabit.command_parts import TOPICS
-from cohabit.measured import Report, leave_kind_out, read_configurations
+from cohabit.terminal.locations import TOPICS
+from cohabit.training.measured_runs import Report, leave_kind_out, read_configurations
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics

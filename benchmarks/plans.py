@@ -26,9 +26,9 @@ from benchmarks.carried_out import HELD_BY, START_S, Moment, Played, Undone, sav
 from benchmarks.reassign.timed import whole
 from benchmarks.runner import TOP, Benchmark, Result
 from benchmarks.worked import cost_of_restart, cost_of_throttle, work_of
-from cohabit.concluding import conclude
-from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
-from cohabit.proposing import Sources, propose
+from cohabit.plans.create import Sources, propose
+from cohabit.plans.outcomes import conclude
+from cohabit.training.train_model import DEFAULT_EFFORT, train_bundle, training_table
 from ingest.simulator.law import HIDDEN
 from ingest.simulator.laws import LAWS
 from models.registry.registry import Registry

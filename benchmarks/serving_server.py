@@ -27,10 +27,10 @@ from advisor.cluster.pending_pod import NewcomerClass
 from advisor.placement.feature_log import ServedLog
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
-from cohabit.bounded_protocol import BoundedProtocol
-from cohabit.listening import free_socket
-from cohabit.reloading import keep_fresh
-from cohabit.tabling import Asking, TableProcess
+from cohabit.server.http_limits import BoundedProtocol
+from cohabit.server.reload import keep_fresh
+from cohabit.server.score_table_process import Asking, TableProcess
+from cohabit.server.sockets import free_socket
 from models.registry.registry import Registry
 
 Answer = Callable[[bytes], Awaitable[bytes] | bytes]

@@ -22,8 +22,8 @@ from prometheus_client import CollectorRegistry
 
 from advisor.cluster.snapshot import load_current
 from benchmarks.runner import OURS, Benchmark, Result
-from cohabit.live_state import BEGIN_US, LiveState
-from cohabit.refreshing import Refresh, refresh_from_kafka
+from cohabit.refresh.live_state import BEGIN_US, LiveState
+from cohabit.refresh.main import Refresh, refresh_from_kafka
 from features.schema.tables import TABLES
 from ingest.devkafka.broker import create_topics, running_broker
 from ingest.kafka_io.offsets import last_minutes

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from advisor.cluster.snapshot import Snapshot
 from advisor.scoring.scorer import ModelScorer
 from advisor.scoring.served_margins import served_margins
-from cohabit.learning import entry_of, files_of
+from cohabit.training.train_model import entry_of, files_of
 from features.contention.co_runner_effects import TOGETHER
 from features.schema.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
 from features.training.model_input import PROFILE_COLUMNS

@@ -3,7 +3,7 @@
 
 def main() -> None:
     """Run the command that was typed."""
-    from cohabit.cli import main as run
+    from cohabit.cli.main import main as run
 
     run()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 os.environ.pop("COLUMNS", None)
-importlib.import_module("cohabit.console")
+importlib.import_module("cohabit.terminal.console")
 """Made before a test says how wide its terminal is, so that it is as wide as each of them says."""
 
 os.environ |= dict.fromkeys(("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"), "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

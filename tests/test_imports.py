@@ -23,9 +23,9 @@ HEAVY = {
     "sklearn",
 }
 MODULES = [
-    "cohabit.settings",
-    "cohabit.cli",
-    "cohabit.serving",
+    "cohabit.config.settings",
+    "cohabit.cli.main",
+    "cohabit.server.main",
     "advisor.api.app",
     "advisor.placement.model_state",
     "advisor.scoring.loaded_model",

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from prometheus_client import CollectorRegistry
 
-from cohabit.backtest.loop import START_S, run
+from cohabit.backtest.closed_loop import START_S, run
 from cohabit.backtest.policies import DEFAULT
 from cohabit.backtest.trace import drawn_trace
 from cohabit.backtest.world import World
-from cohabit.command_parts import TOPICS
-from cohabit.learning import DEFAULT_EFFORT, train_bundle, training_table
-from cohabit.simulation import truth_rows, write_messages
+from cohabit.ingestion.simulation import truth_rows, write_messages
+from cohabit.terminal.locations import TOPICS
+from cohabit.training.train_model import DEFAULT_EFFORT, train_bundle, training_table
 from features.jobs.job_plan import whole_stretch
 from features.jobs.local_job import run_local
 from features.schema.tables import TABLES

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cohabit.backtest.loop import VIOLATED
+from cohabit.backtest.closed_loop import VIOLATED
 from cohabit.backtest.sight import Floats, Ints, Policy, Sight
 from cohabit.backtest.world import World
 from ingest.simulator.simulated_cluster import load_at

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from cohabit.errors import UnusableLaw
+from cohabit.config.errors import UnusableLaw
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

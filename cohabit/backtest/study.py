@@ -13,17 +13,17 @@ import numpy as np
 
 from advisor.errors import AdvisorError
 from cohabit.backtest.advice import Advisor, scorers_of
-from cohabit.backtest.cells import smallest
+from cohabit.backtest.closed_loop import Tally, run
 from cohabit.backtest.history import Learnt, Past, learnt_history
-from cohabit.backtest.loop import Tally, run
 from cohabit.backtest.oracle import oracle
 from cohabit.backtest.pair_file import read_pairs
 from cohabit.backtest.policies import DEFAULT, FAMILIES, Family, optum_family
+from cohabit.backtest.scenario_cells import smallest
 from cohabit.backtest.sight import CPU, MEMORY, Policy
 from cohabit.backtest.trace import Trace, drawn_trace
 from cohabit.backtest.world import World, built_in_world, pair_world
-from cohabit.errors import CohabitError, StudyFailed
-from cohabit.learning import training_table
+from cohabit.config.errors import CohabitError, StudyFailed
+from cohabit.training.train_model import training_table
 from features.columnar.arrow_columns import floats
 from features.schema.catalog import NAMES
 from features.schema.errors import FeaturesError

@@ -13,9 +13,9 @@ from advisor.auth.denials import Refusals
 from advisor.placement.decision_log import Shares, explorer_in
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
-from cohabit.lease_reading import LeaseReading
-from cohabit.peers import Peers
 from cohabit.reference.markdown import NONE, code, page, table, told
+from cohabit.server.peer_discovery import Peers
+from cohabit.server.reservation_poller import LeaseReading
 from ingest.kube.watcher import WatchMetrics
 from ingest.pipeline.metrics import IngestMetrics
 from models.registry.registry import Registry

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from cohabit.configuration import as_markdown, sections
-from cohabit.settings import Settings
+from cohabit.config.describe import as_markdown, sections
+from cohabit.config.settings import Settings
 
 
 def _settings() -> str:
@@ -11,7 +11,7 @@ def _settings() -> str:
 
 
 def _commands() -> str:
-    from cohabit.cli import app
+    from cohabit.cli.main import app
     from cohabit.reference.commands import commands_page
 
     return commands_page(app)
@@ -30,13 +30,13 @@ def _metrics() -> str:
 
 
 def _tables() -> str:
-    from cohabit.reference.lake import tables_page
+    from cohabit.reference.table_pages import tables_page
 
     return tables_page()
 
 
 def _features() -> str:
-    from cohabit.reference.catalogue import features_page
+    from cohabit.reference.feature_pages import features_page
 
     return features_page()
 

@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cohabit.console import console, show_error, show_table
+from cohabit.terminal.console import console, show_error, show_table
 from e2e.airflow import running
 from e2e.airflow.errors import AirflowE2eError
 from e2e.airflow.killing import Digest, differing, killed, measured, models_of, tables_of

@@ -17,8 +17,8 @@ from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.pricing.price_book_toml import EXAMPLE
 from advisor.database.engine import open_store
-from cohabit.metering import pools_described
-from cohabit.price_book_file import read_price_book
+from cohabit.billing.metering import pools_described
+from cohabit.billing.price_book_file import read_price_book
 from e2e.airflow.errors import CommandFailed, NeverCame
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake

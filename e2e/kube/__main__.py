@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from benchmarks.serving import going
-from cohabit.console import console, show_error, show_table
+from cohabit.terminal.console import console, show_error, show_table
 from e2e.kube.advisor import prepared
 from e2e.kube.binaries import binaries
 from e2e.kube.dry_runs import Asked

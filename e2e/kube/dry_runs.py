@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from advisor.plans.export import ApprovedMove, Eviction, evictions
-from cohabit.kube_api import ApiServer, Verdict, dry_run
+from cohabit.plans.dry_run import ApiServer, Verdict, dry_run
 from e2e.kube.control_plane import ControlPlane
 from e2e.kube.processes import HOST
 from e2e.kube.workloads import MOST_UNAVAILABLE, Kubelet, Pod, deploy, until_all

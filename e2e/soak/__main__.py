@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep, time
 
-from cohabit.console import console, show_error
+from cohabit.terminal.console import console, show_error
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
 from e2e.soak.judging import FEWEST_ROUNDS, MOST_GROWTH, grew, growth, tell

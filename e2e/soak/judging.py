@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cohabit.console import show_table
+from cohabit.terminal.console import show_table
 from e2e.soak.errors import SoakFailed
 from e2e.soak.memory import Floats, Held, Slope, least, slope_of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.serving import CLASSES, going
-from cohabit.console import console, show_error
+from cohabit.terminal.console import console, show_error
 from e2e.kube.advisor import Advisor, advisor, prepared
 from e2e.kube.control_plane import PAGE
 from e2e.kube.errors import E2eError

@@ -40,10 +40,11 @@ from advisor.remediation.options_file import keep_ladders, kept_ladder
 from advisor.remediation.ranked_options import Ladder
 from advisor.scoring.score_table import ScoreTable
 from advisor.scoring.score_table_file import read_table, write_table
-from cohabit.backing_up import Places, back_up, verify
-from cohabit.billed_inputs import SUFFIX, read_inputs
-from cohabit.billing import draft_of
-from cohabit.errors import (
+from cohabit.backup.archive import Places, back_up, verify
+from cohabit.billing.draft import draft_of
+from cohabit.billing.inputs import SUFFIX, read_inputs
+from cohabit.billing.statements.explain import explain
+from cohabit.config.errors import (
     DamagedBackup,
     LostInputs,
     NoBackup,
@@ -55,10 +56,9 @@ from cohabit.errors import (
     UnreadableAdvised,
     UnreadableServed,
 )
-from cohabit.explaining import explain
-from cohabit.kept_plans import Inputs, keep, kept
-from cohabit.skew import read_served
-from cohabit.worth import trial_lines
+from cohabit.impact.estimate import trial_lines
+from cohabit.lifecycle.training_serving_skew import read_served
+from cohabit.plans.plan_inputs import Inputs, keep, kept
 from features.schema.catalog import RAW_NAMES
 from models.bundle.bundle import MANIFEST, SEAL, read_bundle, write_bundle
 from models.bundle.manifest import Manifest, ModelEntry
@@ -152,7 +152,7 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     yield in_folder("ladders", "advisor.remediation.options_file", folder / "ladders", _ladder, (UnreadableLadders,))
     inputs = Inputs(snapshot(11), _NAMES, _NAMES, (diagnosis(),), (), PlanRules(), (0.5, 0.0), "b", 1)
     keep(folder / "plans" / "p1", inputs)
-    yield in_folder("kept plan", "cohabit.kept_plans", folder / "plans" / "p1", kept, (NothingKept, NoSnapshot))
+    yield in_folder("kept plan", "cohabit.plans.plan_inputs", folder / "plans" / "p1", kept, (NothingKept, NoSnapshot))
     write_table(folder / "table" / "scores", _scores())
     yield in_folder("score table", "advisor.scoring.score_table_file", folder / "table", _table, (NoTable,))
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
@@ -163,7 +163,13 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     served = {"cluster": "c", "as_of_us": 5, "profiles_us": 0, "node": "n0", "app": "web", "team": None}
     features = [None, *(0.5 for _ in RAW_NAMES[1:])]
     _put(folder / "served" / "1.jsonl", msgspec.json.encode({**served, "best_effort": False, "features": features}))
-    yield in_folder("served lines", "cohabit.skew", folder / "served", read_served, (UnreadableServed, NothingServed))
+    yield in_folder(
+        "served lines",
+        "cohabit.lifecycle.training_serving_skew",
+        folder / "served",
+        read_served,
+        (UnreadableServed, NothingServed),
+    )
 
 
 _NAMES = pa.table({"node": ["n0", "n1"], "container": ["u0", None], "seen": [0.5, 1.5]})
@@ -234,11 +240,11 @@ def _site(folder: Path) -> Iterator[Target]:
         lines = {"lines": places.folders["lines"]}  # the lake's files are many, and checked as these are
         back_up(replace(places, folders=lines), folder / "backup", _quietly)
     refuses = NoBackup, DamagedBackup
-    yield in_folder("backup", "cohabit.backing_up", folder / "backup", lambda of: verify(of, _quietly), refuses)
+    yield in_folder("backup", "cohabit.backup.archive", folder / "backup", lambda of: verify(of, _quietly), refuses)
     billed_lines = folder / "places" / "lines"
     inputs, billed = (sorted(billed_lines.glob(f"*{suffix}"))[:1] for suffix in (SUFFIX, ".parquet"))
     files = inputs[0].name, billed[0].name
-    yield in_folder("billed inputs", "cohabit.billed_inputs", billed_lines, _inputs, (LostInputs,), files[:1])
+    yield in_folder("billed inputs", "cohabit.billing.inputs", billed_lines, _inputs, (LostInputs,), files[:1])
     yield in_folder(
         "line file",
         "advisor.billing.lines.parquet",
@@ -277,7 +283,9 @@ def _explained(store: Path, lines_folder: Path, reference: str) -> Target:
         with open_store(str(store)) as engine:
             return _explain(engine, told, lines_folder)
 
-    return Target("line reference", "cohabit.explaining", (reference.encode(),), of_text(read), (NoSuchLine,))
+    return Target(
+        "line reference", "cohabit.billing.statements.explain", (reference.encode(),), of_text(read), (NoSuchLine,)
+    )
 
 
 def _explain(engine: Engine, told: str, folder: Path) -> object:

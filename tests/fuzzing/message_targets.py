@@ -15,8 +15,8 @@ from starlette.datastructures import Headers
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.placement.prioritizer import Prioritizer
 from advisor.ui.site.forms import KIND, UnreadableForm, fields
-from cohabit.doctor_reply import Reply, Unreadable, scores_in
-from cohabit.kube_api import _answer as answer_of
+from cohabit.doctor.reply import Reply, Unreadable, scores_in
+from cohabit.plans.dry_run import _answer as answer_of
 from ingest.decode.formats.format_registry import FORMATS, decoder_named
 from ingest.kafka_io.stream_files import Message
 from ingest.kube.events import CLUSTER_NODES, PODS, Kind
@@ -53,9 +53,11 @@ def message_targets(folder: Path) -> Iterator[Target]:
     form = b"version=1&steps=1&steps=2&reason=it+is+late&text=%C3%A9%0A"
     yield Target("form", "advisor.ui.site.forms", (form,), _form, (UnreadableForm,))
     reply = json.dumps([{"Host": "n0", "Score": 7}, {"Host": "n1", "Score": 0}]).encode()
-    yield Target("scheduler reply", "cohabit.doctor_reply", (reply,), _scores, (Unreadable,))
+    yield Target("scheduler reply", "cohabit.doctor.reply", (reply,), _scores, (Unreadable,))
     status = {"kind": "Status", "message": "no", "details": {"causes": [{"reason": "DisruptionBudget"}]}, "code": 429}
-    yield Target("eviction reply", "cohabit.kube_api", (json.dumps(status).encode(),), lambda of: answer_of(1, 429, of))
+    yield Target(
+        "eviction reply", "cohabit.plans.dry_run", (json.dumps(status).encode(),), lambda of: answer_of(1, 429, of)
+    )
 
 
 def _format(name: str) -> Target:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cohabit.drifting import SKEW, last_skew
+from cohabit.lifecycle.drift import SKEW, last_skew
 from ingest.kube.list_watch import core_api
 from ingest.schema.errors import NoCluster
 from models.bundle.bundle import SIGNATURE, read_bundle, write_bundle
@@ -64,7 +64,9 @@ def registry_targets(folder: Path) -> Iterator[Target]:
         of_file(shelf.root / HISTORY, lambda _: events(shelf)),
     )
     kept = b'{"at_us": 1772323200000000, "share": 0.9995}'
-    yield Target("skew found", "cohabit.drifting", (kept,), of_file(shelf.root / SKEW, lambda _: last_skew(shelf)))
+    yield Target(
+        "skew found", "cohabit.lifecycle.drift", (kept,), of_file(shelf.root / SKEW, lambda _: last_skew(shelf))
+    )
     yield Target(
         "signature",
         "models.bundle.signing",

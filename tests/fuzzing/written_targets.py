@@ -14,11 +14,11 @@ from benchmarks.reassign.roadef import read_model
 from benchmarks.reassign.tianchi import read_contest
 from benchmarks.reassign.tianchi_plan import carried_out, read_plan
 from cohabit.backtest.pair_file import read_pairs
-from cohabit.doctor_config import configured, read_config
-from cohabit.errors import BadOption, BadPriceBookFile, BadSettings, BadTopic, UnusableLaw
-from cohabit.foreign import foreign_topics
-from cohabit.price_book_file import read_price_book
-from cohabit.settings import read_settings
+from cohabit.billing.price_book_file import read_price_book
+from cohabit.config.errors import BadOption, BadPriceBookFile, BadSettings, BadTopic, UnusableLaw
+from cohabit.config.settings import read_settings
+from cohabit.config.topic_formats import foreign_topics
+from cohabit.doctor.scheduler_config import configured, read_config
 from features.metering.invoices import FOCUS, PLAIN, Columns, bill_rows
 from features.schema.errors import BadBill
 from ingest.decode.metrics.known_metrics import EXPORTERS
@@ -26,9 +26,9 @@ from ingest.decode.metrics.metric_mapping import read_mapping
 from ingest.schema.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
 from ingest.traces.convert import FORMS, file_messages, trace_files
 from ingest.traces.form import Origin
+from tests.benchmarks.reassign import test_roadef, test_tianchi
 from tests.fuzzing.target import Refused, Target, in_folder, of_file, of_text, of_utf8
 from tests.ingest.traces import test_traces
-from tests.reassign import test_roadef, test_tianchi
 
 SETTINGS = """COHABIT_ENVIRONMENT=production
 COHABIT_CLUSTER=blue
@@ -99,12 +99,22 @@ BILL_FOCUS = b"""BilledCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,Re
 
 def written_targets(folder: Path) -> Iterator[Target]:
     """All of them."""
-    settings = "cohabit.settings"
+    settings = "cohabit.config.settings"
     yield Target("settings", settings, (SETTINGS.encode(),), of_text(_settings), (BadSettings,))
     for name, told in (("freezes", FREEZES), ("windows", WINDOWS)):
-        yield Target(name, "cohabit.calendar", (told,), of_text(_setting(f"PROPOSALS__{name.upper()}")), (BadSettings,))
+        yield Target(
+            name,
+            "cohabit.config.change_windows",
+            (told,),
+            of_text(_setting(f"PROPOSALS__{name.upper()}")),
+            (BadSettings,),
+        )
     yield Target(
-        "topics", "cohabit.foreign", (TOPICS,), of_text(_topics), (BadSettings, BadTopic, BadName, UnknownFormat)
+        "topics",
+        "cohabit.config.topic_formats",
+        (TOPICS,),
+        of_text(_topics),
+        (BadSettings, BadTopic, BadName, UnknownFormat),
     )
     yield Target(
         "price book",
@@ -122,7 +132,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
     )
     yield Target(
         "scheduler configuration",
-        "cohabit.doctor_config",
+        "cohabit.doctor.scheduler_config",
         (EXTENDER,),
         of_file(folder / "scheduler.yaml", lambda path: configured(read_config(path))),
         (BadOption,),

@@ -24,8 +24,8 @@ from prometheus_client import CollectorRegistry
 
 from advisor.cluster.snapshot import load_current
 from advisor.errors import AdvisorError
-from cohabit.simulation import simulate_into
-from cohabit.skew import snapshot_as_of
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.lifecycle.training_serving_skew import snapshot_as_of
 from features.columnar.arrow_columns import micros
 from features.columnar.windows import in_time
 from features.schema.tables import PROFILES, TABLES

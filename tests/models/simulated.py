@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from cohabit.command_parts import TOPICS
-from cohabit.simulation import simulate_into
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.terminal.locations import TOPICS
 from features.contention.node_state import Facts, node_state
 from features.profiles.per_app import labels_of, profiles_of
 from features.schema.tables import TABLES

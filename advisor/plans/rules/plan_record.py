@@ -110,7 +110,7 @@ class Plan:
         hours: for how long steps are meant to hold; gains are of an hour, costs of all of them.
         steps: what to do.
         held_back: numbers of steps that nobody is to do, drawn at random, so that what the others achieve can be told.
-        inputs: SHA-256 of what tells what it was made from apart, see cohabit.kept_plans.digest_of.
+        inputs: SHA-256 of what tells what it was made from apart, see cohabit.plans.plan_inputs.digest_of.
     """
 
     format: int

@@ -12,7 +12,7 @@ from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.billing.quotes.hourly_inputs import Newest
-from cohabit.billing import draft_of
+from cohabit.billing.draft import draft_of
 from features.schema.tables import METERED, POOL_HOURS
 from tests.advisor.billing.metered_month import (
     HOURS,

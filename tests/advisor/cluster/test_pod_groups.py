@@ -21,7 +21,7 @@ from advisor.cluster import pod_groups as grouping
 from advisor.cluster.pending_pod import Newcomer, NewcomerClass
 from advisor.cluster.pod_groups import ELSEWHERE, KEPT_US, MOST_LOST, Groups, packed, spread
 from advisor.placement.prioritizer import Offer, Prioritizer
-from cohabit.tabling import Tabling
+from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 

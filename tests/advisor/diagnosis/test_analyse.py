@@ -20,10 +20,10 @@ from advisor.diagnosis.report_file import read_told
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
 from benchmarks.diagnosis_measured import LOUD, measured
-from cohabit.cli import app
-from cohabit.diagnosing import diagnosed
-from cohabit.diagnosis_commands import bars
-from cohabit.errors import MinutesGone
+from cohabit.cli.main import app
+from cohabit.cli.operate.victims import bars
+from cohabit.config.errors import MinutesGone
+from cohabit.diagnosis.diagnose import diagnosed
 from features.columnar.arrow_columns import micros
 from features.columnar.windows import LABEL_US
 from features.contention.neighbour_sums import core_pressure
@@ -195,7 +195,7 @@ def test_a_lake_is_looked_at_node_by_node_where_there_is_no_room_for_more(
 ) -> None:
     at = datetime.fromtimestamp(TIMES[-1], UTC)
     whole = diagnosed(stage[1], at)
-    monkeypatch.setattr("cohabit.diagnosing.AT_ONCE", 1)
+    monkeypatch.setattr("cohabit.diagnosis.diagnose.AT_ONCE", 1)
     alone = diagnosed(stage[1], at)
 
     assert [one.container for one in whole] == [

@@ -19,8 +19,8 @@ from advisor.diagnosis.slowed_hours import HOUR_US, METHOD, added_by, lower_boun
 from benchmarks.antagonists import START_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import tables_of
 from benchmarks.transfers import truths
-from cohabit.cli import app
-from cohabit.judging import days_to_judge, judge_days, unjudged
+from cohabit.billing.slowed_days import days_to_judge, judge_days, unjudged
+from cohabit.cli.main import app
 from features.schema.tables import SLOWED, TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import Link

@@ -17,7 +17,7 @@ from advisor.cluster.worker_bus import Journal
 from advisor.placement.assumed_pods import nobody
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Offer, Prioritizer
-from cohabit.tabling import Tabling
+from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 

@@ -12,7 +12,7 @@ from advisor.api.app import create_app
 from advisor.cluster.pending_pod import Newcomer, NewcomerClass
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.scoring.scorer import Scores
-from cohabit.tabling import Tabling
+from cohabit.server.score_table_process import Tabling
 from features.schema.catalog import FEATURE_NAMES, PRESSURES
 from models.drift.drift_status import STATUS, DriftStatus, State, write_status
 from models.errors import WrongFeatures

@@ -24,7 +24,7 @@ from advisor.placement.decision_log import MOST_WAITING, Advised, Explorer, read
 from advisor.placement.exploration import BAND, LEAST_POINTS, OTHERS, Floats, Ints, drawn, propensities, put_first
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.placement.rotating_log import KeptLines
-from cohabit.tabling import Tabling
+from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import NOW_US, snapshot
 from tests.advisor.processes import Process
 

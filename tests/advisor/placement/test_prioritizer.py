@@ -20,7 +20,7 @@ from advisor.placement import prioritizer as prioritizing
 from advisor.placement.model_state import Answer
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.scoring.score_table import begun
-from cohabit.tabling import FIRST, KEPT_S, MOST_CLASSES, Tabling
+from cohabit.server.score_table_process import FIRST, KEPT_S, MOST_CLASSES, Tabling
 from tests.advisor.clusters import NOW_US, snapshot
 from tests.advisor.processes import Process
 

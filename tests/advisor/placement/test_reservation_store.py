@@ -15,7 +15,7 @@ from advisor.placement import reservation_store as lease_store
 from advisor.placement.reservation_match import Lease
 from advisor.placement.reservation_store import add_leases, open_leases, withdraw
 from advisor.placement.reservations import Leases
-from cohabit.lease_reading import LeaseReading
+from cohabit.server.reservation_poller import LeaseReading
 from tests.advisor.steered import lease
 
 WITHIN_S = 20.0

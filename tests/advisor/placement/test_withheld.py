@@ -21,7 +21,7 @@ from advisor.placement.exploration import ARM, KEPT, lot
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.placement.rotating_log import KeptLines
 from advisor.scoring.score_table_file import read_table
-from cohabit.tabling import Tabling
+from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cohabit.command_parts import TOPICS
-from cohabit.simulation import simulate_into
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.terminal.locations import TOPICS
 from features.contention.correlation import LOOK_BACK_US
 from features.jobs.job_plan import antagonist_ends, whole_stretch
 from features.jobs.local_job import run_local

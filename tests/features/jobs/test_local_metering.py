@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
-from cohabit.command_parts import TOPICS
-from cohabit.simulation import simulate_into
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.terminal.locations import TOPICS
 from features.columnar.asof_join import NEVER
 from features.contention.node_state import Facts
 from features.contention.usage_rates import rates

@@ -21,7 +21,7 @@ from kubernetes import client
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
-from cohabit.cli import app
+from cohabit.cli.main import app
 from ingest.decode.formats.native import decoder
 from ingest.devkafka.broker import Broker, create_topics
 from ingest.kafka_io.replay import Sender

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.errors import BadTopic
-from cohabit.foreign import foreign_topics
-from cohabit.ingesting import Wishes
-from cohabit.settings import Settings, read_settings
-from cohabit.stream_commands import run_ingest
+from cohabit.cli.data.stream import run_ingest
+from cohabit.config.errors import BadTopic
+from cohabit.config.settings import Settings, read_settings
+from cohabit.config.topic_formats import foreign_topics
+from cohabit.ingestion.worker import Wishes
 from ingest.kafka_io.stream_files import Message, TopicWriter
 from ingest.lake.tables import Lake
 from ingest.schema.errors import BadMapping, BadName, UnknownFormat

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.simulation import simulate_into
+from cohabit.ingestion.simulation import simulate_into
 from ingest.decode.contract import Context, Decoded
 from ingest.decode.formats.native import decoder
 from ingest.schema.tables import NODES, PLACEMENTS, TIMESTAMP, USAGE, Table

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
-from cohabit.cli import app
+from cohabit.cli.main import app
 from ingest.decode.formats.native import decoder
 from ingest.devkafka.broker import Broker
 from ingest.kafka_io.replay import Sender

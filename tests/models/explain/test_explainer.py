@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cohabit.learning import MODEL, Effort, train_bundle
+from cohabit.training.train_model import MODEL, Effort, train_bundle
 from features.schema.tables import TABLES
 from ingest.lake.row_filter import EPOCH, FOREVER
 from ingest.lake.tables import Lake

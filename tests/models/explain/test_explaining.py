@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cohabit.learning import Effort, train_bundle
+from cohabit.training.train_model import Effort, train_bundle
 from features.schema.catalog import RAW_NAMES, catalogue_hash
 from features.training.diagnosis_rows import AFTER_DECISION, DIAGNOSIS_NAMES
 from features.training.five_minute import contention

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.learning import Effort, train_bundle
+from cohabit.training.train_model import Effort, train_bundle
 from features.schema.catalog import FEATURES, catalogue_hash
 from features.training.diagnosis_rows import DIAGNOSIS as DIAGNOSIS_FEATURES
 from models.bundle.bundle import load_bundle

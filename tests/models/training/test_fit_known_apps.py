@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cohabit.learning import entry_of, files_of
+from cohabit.training.train_model import entry_of, files_of
 from features.schema.catalog import catalogue_hash
 from models.bundle.bundle import Bundle, write_bundle
 from models.bundle.leakage_guard import PLACEMENT

@@ -23,7 +23,7 @@ from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from advisor.scoring.score_table import ScoreTable
 from advisor.scoring.score_table_file import read_table
-from cohabit.tabling import Tabling
+from cohabit.server.score_table_process import Tabling
 from e2e.volcano.clients import Understood
 from e2e.volcano.replies import holds, request
 from e2e.volcano.twin import filter_result

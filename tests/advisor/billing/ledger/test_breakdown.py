@@ -18,8 +18,8 @@ from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft
 from advisor.billing.lines.errors import BadLineFile
 from advisor.billing.lines.parquet import read_lines
-from cohabit.billing import corrections, draft_of
-from cohabit.cli import app
+from cohabit.billing.draft import corrections, draft_of
+from cohabit.cli.main import app
 from ingest.lake.tables import Lake
 from tests.advisor.billing.metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD

@@ -19,8 +19,8 @@ from advisor.billing.ledger.postings import ROUNDING
 from advisor.billing.lines.focus import COLUMNS, Grain
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.database.engine import migrate, open_store
-from cohabit.billing import draft_of
-from cohabit.focus_export import export_focus
+from cohabit.billing.draft import draft_of
+from cohabit.billing.statements.focus_export import export_focus
 from features.schema.tables import METERED, POOL_HOURS
 from tests.advisor.billing.billed import START_US
 from tests.advisor.billing.lines.focus_validator import EXPECTED, failures

@@ -7,7 +7,7 @@ import pytest
 from advisor.plans.rules.cooldowns import REMEMBERED_US, Past, left, refused, shares_budget
 from advisor.plans.rules.plan_record import State
 from advisor.plans.rules.policy import DAY_US, HOUR_US, Freeze, Rules
-from cohabit.calendar import freezes_of, windows_of
+from cohabit.config.change_windows import freezes_of, windows_of
 from tests.advisor.plans.made import NOW_US, step, who
 
 RULES = Rules()

@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
-from cohabit.live_state import LiveState
+from cohabit.refresh.live_state import LiveState
 from features.jobs.spark import stream_job as stream
 from features.jobs.spark.stream_job import Follow
 from features.schema.tables import PROFILES, TABLES

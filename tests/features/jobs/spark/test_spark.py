@@ -13,9 +13,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
-from cohabit.command_parts import TOPICS
-from cohabit.live_state import LiveState
-from cohabit.simulation import simulate_into
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.refresh.live_state import LiveState
+from cohabit.terminal.locations import TOPICS
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
 from features.contention.usage_rates import rates

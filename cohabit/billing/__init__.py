@@ -1,0 +1,1 @@
+"""Billing commands' work: metering, drafts, previews."""

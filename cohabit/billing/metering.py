@@ -1,0 +1,213 @@
+"""Metering and bills as commands do them: which hours, in this process or with Spark, and each bill once. An edge."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cohabit.config.errors import BadOption, BillTooLarge, EmptyLake, MixedBill, NotOver, NotText, OtherBill, SameBill
+from cohabit.config.settings import SparkSettings
+from cohabit.terminal.console import Bar, bar
+from features.jobs.local_metering import run_local
+from features.metering.invoices import FOCUS, MICROS, PLAIN, bill_rows
+from features.metering.node_hours import pool_names
+from features.metering.units import HOUR_US, Hours
+from features.schema.tables import BILLS
+from ingest.lake.row_filter import EPOCH, microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import BatchId
+
+MOST_BYTES = 1 << 28
+HOUR = timedelta(hours=1)
+PATIENCE = timedelta(days=1)
+"""So long usage may be on its way: hours that have been over as long are metered although none came after them."""
+
+
+def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now: datetime) -> Hours:
+    """The hours that options name; without, those from the last metered one until the last full one in the lake.
+
+    An hour that is not over is left out, also where `end` names it: it would count as metered without what is to come.
+
+    Raises:
+        EmptyLake: there is no usage.
+        BadOption: a time is within an hour, or nothing lies between them.
+    """
+    spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
+    if not spans and (start is None or end is None):
+        raise EmptyLake(lake.root)
+    metered_us = max((part.end_us for part in lake.range_parts("pool_hours")), default=None)  # written last of a day
+    first_us = _hour_us("--from", start)
+    if first_us is None:
+        first_us = min(low for low, _ in spans) // HOUR_US * HOUR_US if metered_us is None else metered_us
+    landed_us = max((high for _, high in spans), default=0) // HOUR_US * HOUR_US
+    named_us = _hour_us("--to", end)
+    over_us = max(landed_us, microseconds(now - PATIENCE) // HOUR_US * HOUR_US)
+    end_us = landed_us if named_us is None else min(named_us, over_us)
+    if end_us <= first_us and (start is not None or end is not None):
+        raise BadOption(
+            "no hour that is over lies between --from and --to: --to names the first hour that is not metered any more"
+        )
+    return Hours(first_us, max(0, (end_us - first_us) // HOUR_US))
+
+
+def refuse_part(hours: Hours, end: datetime | None) -> None:
+    """Nothing, if hours reach to where they should end.
+
+    Raises:
+        BadOption: it was not said where.
+        NotOver: they end before, since later ones are not over.
+    """
+    end_us = _hour_us("--to", end)
+    if end_us is None:
+        raise BadOption("--whole needs --to: the first hour that is not metered any more")
+    if (missing := (end_us - hours.start_us) // HOUR_US - hours.count) > 0:
+        raise NotOver(missing)
+
+
+def _hour_us(option: str, moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    if moment.minute or moment.second:
+        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within an hour: name a full one")
+    if moment.year < EPOCH.year:
+        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies before {EPOCH.year}: look at its year")
+    return microseconds(moment.replace(tzinfo=UTC))
+
+
+def meter_hours(lake: Lake, hours: Hours, spark: SparkSettings | None) -> Mapping[str, int]:
+    """Meter hours, showing how far it is; rows written by table."""
+    written = {"metered": 0, "idle": 0, "pool_hours": 0}
+    with bar("metering") as shown:
+        days = _Days(shown, hours, written)
+        if spark is None:
+            run_local(lake, hours, days.told)
+        else:
+            _with_spark(lake, hours, spark, days)
+    return written
+
+
+@dataclass
+class _Days:
+    """How far metering is."""
+
+    shown: Bar
+    hours: Hours
+    written: dict[str, int]
+    done: int = 0
+
+    def told(self, table: str, rows: int) -> None:
+        """A day of a table was written."""
+        self.written[table] += rows
+        if table == "pool_hours":
+            self.done = min(self.done + 24, self.hours.count)
+            self.shown.tell("hours metered", self.done, self.hours.count)
+
+
+def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) -> None:
+    from features.jobs.spark.session import LOCAL_MASTER, spark_session
+    from features.jobs.spark.spark_metering import run_spark
+
+    with spark_session(settings.master or LOCAL_MASTER, {"spark.driver.memory": settings.driver_memory}) as spark:
+        run_spark(spark, lake, hours, days.told)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A bill: whether it is new, its rows by the hour, what it comes to by currency, its hours, pools without nodes."""
+
+    new: bool
+    rows: int
+    totals: Mapping[str, Decimal]
+    start: datetime
+    end: datetime
+    strange: tuple[str, ...]
+
+
+def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, pool_column: str | None) -> Imported:
+    """Land a bill, once.
+
+    Raises:
+        BadBill: a row cannot be read.
+        BillTooLarge: the file has more than MOST_BYTES.
+        MixedBill: some pool and hour would cost something in several currencies, for good.
+        NotText: it is not UTF-8.
+        OtherBill: another one was imported by this name.
+        SameBill: it was imported by another name.
+    """
+    if (size := file.stat().st_size) > MOST_BYTES:
+        raise BillTooLarge(file, size, MOST_BYTES)
+    try:
+        content = file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise NotText(file) from error
+    columns = PLAIN if form == "csv" else FOCUS
+    columns = columns if pool_column is None else replace(columns, pool=pool_column)
+    rows = bill_rows(content, name, cluster, columns)
+    _refuse_same(lake, rows, name, cluster)
+    _refuse_mixed(lake, rows, name)
+    origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
+    new = bool(lake.append(BILLS.name, rows, origin))
+    if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
+        raise OtherBill(name)
+    hours = rows["hour"].to_pylist()
+    return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR, _strange(lake, rows))
+
+
+def pools_described(lake: Lake, cluster: str) -> list[str]:
+    """Pools that nodes of a cluster ever said they were in, sorted."""
+    nodes = lake.read("nodes")
+    return sorted(set(pool_names(nodes.filter(pc.equal(nodes["cluster"], cluster))).to_pylist()))
+
+
+def _strange(lake: Lake, rows: pa.Table) -> tuple[str, ...]:
+    """Pools of a bill that no node ever said it was in, sorted."""
+    known = pools_described(lake, rows["cluster"][0].as_py())
+    return tuple(sorted(set(rows["pool"].to_pylist()) - set(known)))
+
+
+def _refuse_mixed(lake: Lake, rows: pa.Table, name: str) -> None:
+    """Nothing, if each pool and hour of a bill is in one currency, together with other bills: no bill is taken back.
+
+    Raises:
+        MixedBill: one is not.
+    """
+    before = lake.read(BILLS.name, rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR)
+    others = before.filter(pc.and_(pc.not_equal(before["bill"], name), pc.equal(before["cluster"], rows["cluster"][0])))
+    names = ["hour", "pool", "currency"]
+    both = pa.concat_tables([others.select(names), rows.select(names)])
+    counts = both.group_by(["hour", "pool"]).aggregate([("currency", "count_distinct"), ("currency", "distinct")])
+    mixed = counts.filter(pc.greater(counts["currency_count_distinct"], 1)).sort_by("hour").slice(0, 1).to_pylist()
+    for one in mixed:
+        raise MixedBill(name, one["pool"], one["hour"], sorted(one["currency_distinct"]))
+
+
+def _refuse_same(lake: Lake, rows: pa.Table, name: str, cluster: str) -> None:
+    """Nothing, if no bill of another name has just these rows.
+
+    Raises:
+        SameBill: one does.
+    """
+    start, end = rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR
+    there = lake.read(BILLS.name, start, end, ["cluster", "hour", "bill"])
+    names = pc.unique(there.filter(pc.equal(there["cluster"], cluster))["bill"]).to_pylist()
+    for other in sorted(set(names) - {name}):
+        if _landed(lake, other, cluster).drop_columns("bill").equals(rows.drop_columns("bill").combine_chunks()):
+            raise SameBill(name, other)
+
+
+def _landed(lake: Lake, name: str, cluster: str) -> pa.Table:
+    """What of a bill is in the lake."""
+    found = lake.read(BILLS.name)
+    own = found.filter(pc.and_(pc.equal(found["bill"], name), pc.equal(found["cluster"], cluster)))
+    return own.sort_by([(key, "ascending") for key in ("hour", *BILLS.key)]).combine_chunks()
+
+
+def _totals(rows: pa.Table) -> dict[str, Decimal]:
+    sums = rows.group_by("currency").aggregate([("cost_micros", "sum")])
+    told = zip(sums["currency"].to_pylist(), sums["cost_micros_sum"].to_pylist(), strict=True)
+    return {currency: Decimal(micros) / MICROS for currency, micros in told}

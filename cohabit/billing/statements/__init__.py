@@ -1,0 +1,1 @@
+"""Statements, FOCUS exports and explained charge records."""

@@ -1,0 +1,1 @@
+"""Budget status, alerts and webhook."""

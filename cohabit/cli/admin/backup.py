@@ -1,0 +1,109 @@
+"""`cohabit backup`: everything as one folder, and back. make, verify, restore."""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.terminal.console import bar, console
+from cohabit.terminal.db import checked, opened
+from cohabit.terminal.options import settings, told_plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Engine
+
+    from cohabit.backup.archive import Manifest, Places, Progress
+    from cohabit.config.settings import Settings
+
+backup_app = typer.Typer(
+    no_args_is_help=True,
+    help="Lake, models, plans, bills and store as one folder that can be checked, and back.",
+)
+LITTLE = 20_000_000
+"""Bytes that are copied before anybody has read how far it is."""
+BackupFolder = Annotated[Path, typer.Argument(help="Of the backup.")]
+
+
+@backup_app.callback()
+def backup() -> None:
+    """Lake, models, plans, bills and store as one folder that can be checked, and back."""
+
+
+@backup_app.command("make")
+@told_plainly
+def make_command(
+    folder: Annotated[Path, typer.Argument(help="Gets the backup; empty, or not there.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="For running it again: a backup that is there stays, half of one does not.")
+    ] = False,
+) -> None:
+    """Copy everything while everything goes on: lake, registry, plans, lines of bills, and the store.
+
+    The store is written as Parquet, so that it can be restored into SQLite or PostgreSQL alike. Who is logged in with
+    a browser is left out, and so are snapshots, which `cohabit refresh` makes anew. Keep the folder as you keep the
+    store: it holds digests of tokens.
+    """
+    from cohabit.backup.archive import back_up, back_up_once
+
+    own, make = settings(), back_up_once if once else back_up
+    with checked(own) as engine, _shown("backing up") as progress:
+        _tell("backed up", folder, make(_places(own, engine), folder, progress))
+
+
+@backup_app.command("verify")
+@told_plainly
+def verify_command(folder: BackupFolder) -> None:
+    """Read all of a backup and compare it with what was written."""
+    from cohabit.backup.archive import verify
+
+    with _shown("checking") as progress:
+        _tell("whole", folder, verify(folder, progress))
+
+
+@backup_app.command("restore")
+@told_plainly
+def restore_command(folder: BackupFolder) -> None:
+    """Put a backup into the places that settings name, none of which may hold anything.
+
+    It is checked first, then the store is brought to the version of this Cohabit. Afterwards: `cohabit refresh`.
+    """
+    from cohabit.backup.archive import restore
+
+    own = settings()
+    with opened(own) as engine, _shown("restoring") as progress:
+        _tell("restored", folder, restore(_places(own, engine), folder, progress))
+
+
+def _places(own: "Settings", engine: "Engine") -> "Places":
+    from cohabit.backup.archive import Places
+    from cohabit.plans.create import PLANS
+    from ingest.lake.layout import local_folder
+
+    folders = {"lines": own.lines, "plans": own.registry.parent / PLANS, "registry": own.registry}
+    return Places(own.cluster, {**folders, "lake": local_folder(own.lake)}, engine)
+
+
+@contextmanager
+def _shown(title: str) -> "Iterator[Progress]":
+    """Tells every twentieth, and of little the end alone."""
+    told: dict[str, int] = {}
+    with bar(title) as shown:
+
+        def progress(what: str, done: int, of: int) -> None:
+            part = done * 20 // max(of, 1) if of > LITTLE else done // max(of, 1)
+            if part != told.get(what, 0):
+                told[what] = part
+                shown.tell(f"{title}: {what}, MB", done // 1_000_000, of // 1_000_000)
+
+        yield progress
+
+
+def _tell(what: str, folder: Path, found: "Manifest") -> None:
+    console.print(
+        f"{what}: {folder}, cluster {found.cluster}, made {found.made_at}, {len(found.files):,} files, "
+        f"{found.size:,} bytes, store version {found.store_version}",
+        soft_wrap=True,
+    )

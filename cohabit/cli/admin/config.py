@@ -1,0 +1,69 @@
+"""`cohabit config`: what is set, whether it works, and what can be set. show, check, reference."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cohabit.terminal.console import console
+from cohabit.terminal.options import settings, told_plainly
+
+config_app = typer.Typer(no_args_is_help=True, help="What is set, whether it works, and what can be set.")
+
+
+@config_app.callback()
+def config() -> None:
+    """What is set, whether it works, and what can be set."""
+
+
+@config_app.command("show")
+@told_plainly
+def show_command() -> None:
+    """Every setting in force, and whether the environment or the default says so; passwords are left out."""
+    from cohabit.config.describe import sections
+
+    table = Table(title="settings", title_justify="left")
+    for heading in ("variable", "value", "from", "meaning"):
+        table.add_column(heading, overflow="fold")
+    for section in sections(settings(), os.environ):
+        for one in section.settings:
+            table.add_row(one.name, one.value or "–", "environment" if one.given else "default", one.meaning)
+        table.add_section()
+    console.print(table)
+
+
+@config_app.command("check")
+@told_plainly
+def check_command() -> None:
+    """Look whether what settings name is there and can be used: folders, store, model, brokers; exit 1 if not.
+
+    Nothing is written. In production (COHABIT_ENVIRONMENT) every command refuses defaults that are unsafe.
+    """
+    from cohabit.doctor.finding import show_findings
+    from cohabit.doctor.settings_checks import findings
+
+    raise typer.Exit(not show_findings(findings(settings())))
+
+
+@config_app.command("reference")
+@told_plainly
+def reference_command(
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="Write all reference pages into this folder instead.")
+    ] = None,
+) -> None:
+    """Every setting with its default and meaning, as Markdown: docs/settings.md.
+
+    With --into docs, as `make reference` has it, also those of commands, routes, metrics, tables and features.
+    """
+    from cohabit.reference.pages import PAGES
+
+    if into is None:
+        typer.echo(PAGES["settings.md"](), nl=False)
+        return
+    for name, write in PAGES.items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        (into / name).write_text(write())
+        console.print(f"written: {into / name}")

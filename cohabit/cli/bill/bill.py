@@ -1,0 +1,187 @@
+"""`cohabit bill`: what is known before a month is billed: meter, judge, publish, import; others in own modules."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cohabit.cli.bill.budget import budget_app
+from cohabit.cli.bill.close import ledger_app
+from cohabit.cli.bill.quote import quote_app
+from cohabit.terminal.console import console
+from cohabit.terminal.options import LakeOption, flowing, settings, told_plainly
+
+bill_app = typer.Typer(
+    no_args_is_help=True,
+    help=flowing("""Meter what containers reserve and use, price it, and close months that add up.
+
+    Once: [bold]propose-book[/] and, by another person, [bold]approve-book[/]. Hourly: [bold]meter[/]. Daily:
+    [bold]judge[/]. Each month: [bold]draft[/], [bold]close[/]. Any time: [bold]explain[/] a line, [bold]quote[/] a
+    container.
+    """),
+    rich_markup_mode="rich",
+)
+bill_app.add_typer(ledger_app)
+bill_app.add_typer(budget_app)
+bill_app.add_typer(quote_app)
+
+DAY_FORMATS = ["%Y-%m-%d"]
+HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ"]
+
+
+@bill_app.command("meter")
+@told_plainly
+def meter_command(
+    start: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=HOUR_FORMATS, help="First hour, UTC; the first one not metered when left out."),
+    ] = None,
+    end: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=HOUR_FORMATS, help="Not this hour any more, nor any that is not over."),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Meter nothing, and exit 1, while some hour before --to is not over.")
+    ] = False,
+    lake: LakeOption = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="With Spark; the tables are the same to the last bit.")
+    ] = False,
+) -> None:
+    """Add up minute by minute what each container requested and used, and what there was of each pool.
+
+    Writes tables metered and pool_hours, which know no prices. Hours that are metered again are replaced, so late
+    usage and bills count once --from names their hours. A container without usage is metered by its request, one
+    without a request by its use; minutes with neither are told as gaps. A pool costs what cost_micros_per_hour of its
+    nodes say, or what a bill says that was imported.
+    """
+    from cohabit.billing.metering import hours_to_meter, meter_hours, refuse_part
+    from cohabit.terminal.locations import existing_lake
+
+    own = settings()
+    opened = existing_lake(own, lake)
+    hours = hours_to_meter(opened, start, end, datetime.now(UTC))
+    if whole:
+        refuse_part(hours, end)
+    if not hours.count:
+        console.print("nothing to meter: every hour that is over was; --from meters hours again")
+        return
+    rows = meter_hours(opened, hours, own.spark if spark or own.spark.master is not None else None)
+    console.print(f"{hours.count:,} hours: {rows['metered']:,} rows metered, {rows['pool_hours']:,} hours of pools")
+
+
+@bill_app.command("judge")
+@told_plainly
+def judge_command(
+    start: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=DAY_FORMATS, help="First day, UTC; the first one not judged when left out."),
+    ] = None,
+    end: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=DAY_FORMATS, help="Not this day any more, nor any that is not over."),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Tell who was surely slowed down by whom, hour by hour, on days that are over: what rebates are worked out from.
+
+    Writes table slowed, which knows no prices, from what `cohabit features` labelled, with the rules of
+    `cohabit victims`: a second signal has to say so, whoever its own limit held back is nobody's victim, and neighbours
+    have to explain nearly all of it. Days that are judged again are replaced.
+    """
+    from cohabit.billing.slowed_days import days_to_judge, judge_days
+    from cohabit.terminal.console import bar
+    from cohabit.terminal.locations import existing_lake
+
+    opened = existing_lake(settings(), lake)
+    days = days_to_judge(opened, start, end, datetime.now(UTC))
+    if not days:
+        console.print(
+            "nothing to judge: every day that labels cover whole was; `cohabit features` labels later ones, --from and "
+            "--to judge days again, and those that labels cover in part",
+            soft_wrap=True,
+        )
+        return
+    missing = list[str]()
+    with bar("judging") as shown:
+
+        def progress(day: datetime, rows: int | None) -> None:
+            shown.tell(f"{day:%Y-%m-%d} judged", days.index(day) + 1, len(days))
+            if rows is None:
+                missing.append(f"{day:%Y-%m-%d}")
+
+        rows = judge_days(opened, days, progress)
+    console.print(f"{len(days) - len(missing):,} days: {rows:,} container-hours were slowed down by neighbours")
+    if missing:
+        console.print(f"without labels, not judged: {', '.join(missing)}; `cohabit features --help` tells how")
+
+
+@bill_app.command("publish")
+@told_plainly
+def publish_command(
+    month: Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, before it begins.")],
+    lake: LakeOption = None,
+) -> None:
+    """Say how scarce each hour of a month to come will be, once and for good; then show what was said.
+
+    Forecast from how full each pool was at the same hours of the last four weeks. Where the price book's section
+    scarcity has a gamma above 0, base charges of crowded hours then cost more and of empty ones less, as published, and
+    each day's sum stays what it was. A month of which nothing was published is billed without.
+    """
+    from cohabit.billing.quotes.publish_scarcity import by_hour, publish
+    from cohabit.cli.operate.victims import bars
+    from cohabit.terminal.console import show_table
+    from cohabit.terminal.locations import existing_lake
+
+    own = settings()
+    new, rows = publish(existing_lake(own, lake), own.cluster, month, datetime.now(UTC))
+    told = [(pool, of, bars(hours), f"{max(hours):.3f}") for (pool, of), hours in by_hour(rows).items()]
+    show_table(f"scarcity by hour of the day, {month}, UTC", ("pool", "resource", "0 to 23", "most"), told)
+    console.print(f"{month} was published{'' if new else ' before, and is never changed'}")
+
+
+@bill_app.command("import")
+@told_plainly
+def import_command(
+    file: Annotated[Path, typer.Argument(help="CSV with a header.", exists=True, dir_okay=False)],
+    name: Annotated[str, typer.Option("--name", help="Of the bill, such as aws-2026-11; on every cost that it tells.")],
+    form: Annotated[
+        str,
+        typer.Option("--format", help="csv: pool,start,end,cost,currency. focus: FOCUS 1.x, cost and usage."),
+    ] = "csv",
+    pool_column: Annotated[
+        str | None,
+        typer.Option(help="Column that names the pool; of focus ResourceName, else tag x_pool, when left out."),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Take a pool's cost from a bill: each of its rows is spread over its hours, nothing is lost to rounding.
+
+    Pools are called class@site: node pool, else SKU, else CPU model, then the zone; `unknown` for what nobody told.
+    Times are whole hours, UTC. Importing the same bill again changes nothing; another one needs another name. Then
+    meter the hours again.
+    """
+    from cohabit.billing.metering import import_bill, pools_described
+    from cohabit.terminal.locations import existing_lake
+
+    if form not in ("csv", "focus"):
+        raise typer.BadParameter(f"--format {form}: there are csv and focus")
+    own = settings()
+    opened = existing_lake(own, lake)
+    done = import_bill(opened, file, name, cluster=own.cluster, form=form, pool_column=pool_column)
+    if not done.new:
+        console.print(f"bill {name} was imported before, and is the same: nothing was changed")
+        return
+    told = ", ".join(f"{amount} {currency}" for currency, amount in sorted(done.totals.items()))
+    console.print(f"bill {name}: {told} over {done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC")
+    if done.strange:
+        known = ", ".join(pools_described(opened, own.cluster)) or "none yet"
+        console.print(
+            f"no node is in {', '.join(done.strange)}: its cost is billed to `unattributed`; pools of nodes: {known}",
+            soft_wrap=True,
+        )
+    console.print(
+        f"now meter these hours: cohabit bill meter --from {done.start:%Y-%m-%dT%H} --to {done.end:%Y-%m-%dT%H}",
+        soft_wrap=True,
+    )

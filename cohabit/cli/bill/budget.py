@@ -1,0 +1,121 @@
+"""`cohabit bill budget` and `budgets`: what teams mean to spend, and what they owe so far."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.cli.bill.close import Till, till
+from cohabit.terminal.console import console
+from cohabit.terminal.options import LakeOption, settings, told_plainly
+
+if TYPE_CHECKING:
+    from advisor.auth.audit_log import Entry
+    from advisor.billing.budgets.budget_status import Standing
+
+budget_app = typer.Typer()
+
+
+@budget_app.command("budget")
+@told_plainly
+def budget_command(
+    team: Annotated[str, typer.Option("--team", help="Whose: a team, or platform or unattributed.")],
+    amount: Annotated[
+        str, typer.Option("--amount", help="For a month, in the currency it is billed in; 0 takes a budget away.")
+    ],
+    warn: Annotated[str, typer.Option("--warn", help="Share of it from which on it counts as warned.")] = "0.8",
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="YYYY-MM", help="First month that it is for; this one when left out."),
+    ] = None,
+) -> None:
+    """Set what a team means to spend in a month, from a month on until another budget of it begins.
+
+    Budgets stop nobody: `cohabit bill budgets` tells how teams stand, and with --alert a webhook. Of several that begin
+    in the same month the newest counts, and none is ever changed.
+    """
+    from advisor.billing.budgets import store as budget_store
+    from advisor.billing.budgets.budget_status import Budget, amount_of, currency_in, warn_of
+    from advisor.billing.ledger import price_book_store as book_store
+    from cohabit.budgets.tables import money, told_set
+
+    with till() as of:
+        engine, cluster, period = of.closing.engine, of.closing.cluster, since or _this_month(of)
+        currency = currency_in(book_store.books(engine), period)
+        now_us, by = of.closing.now_us(), of.actor.who
+        budget = Budget(cluster, team, amount_of(amount, currency), currency, warn_of(warn), period, now_us, by)
+        outcome = f"{money(budget.amount_micros)} {currency} from {period}"
+        budget_store.set_budget(engine, budget, _entry(of, "set budget", f"{cluster} {team}", outcome))
+        every = budget_store.all_budgets(engine, cluster)
+    later = sorted(one.since for one in every if one.team == team and one.since > period)
+    console.print(told_set(budget, later[0] if later else None), soft_wrap=True)
+
+
+@budget_app.command("budgets")
+@told_plainly
+def budgets_command(
+    month: Annotated[
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="Which month; this one when left out.")
+    ] = None,
+    alert: Annotated[
+        bool, typer.Option("--alert", help="Tell COHABIT_BUDGETS__WEBHOOK of what nobody was told of; print without.")
+    ] = False,
+    lake: LakeOption = None,
+) -> None:
+    """Show how teams stand to their budgets: what they owe so far, and what the month will come to.
+
+    A month that is closed, or being closed, counts as it is; of another one all hours that were metered are billed,
+    and nothing is kept. Run it every day with --alert: a team is told of when what it owes, or will owe, reaches the
+    share to warn at, and when it owes more than its budget, each once a month.
+    """
+    from cohabit.budgets.tables import show_standings
+
+    with till() as of:
+        period = month or _this_month(of)
+        found = _standings(of, period, lake)
+        if alert:
+            _alert(of, period, found)
+        else:
+            show_standings(period, found)
+
+
+def _standings(of: Till, period: str, lake: str | None) -> "tuple[Standing, ...]":
+    from cohabit.budgets.budget_report import standings_of
+    from cohabit.terminal.locations import existing_lake
+
+    with console.status(f"billing {period}") as status:
+
+        def progress(day: str, lines: int) -> None:
+            status.update(f"billing {period}: {day}, {lines} lines")
+
+        return standings_of(of.closing, period, lambda: existing_lake(settings(), lake), progress)
+
+
+def _alert(of: Till, period: str, found: "tuple[Standing, ...]") -> None:
+    from advisor.billing.budgets.store import ALERT
+    from cohabit.budgets import alerts as budget_alerts
+    from cohabit.budgets.tables import told_of
+
+    def entry(subject: str, outcome: str) -> "Entry":
+        return _entry(of, ALERT, subject, outcome)
+
+    def printed(one: "Standing") -> None:
+        console.print(told_of(one, period), soft_wrap=True)
+
+    url = settings().budgets.webhook
+    tell = printed if url is None else budget_alerts.by_webhook(url, period)
+    told = budget_alerts.alert(of.closing.engine, period, found, tell, entry)
+    if url is not None or not told:
+        console.print(f"{told} of {len(found)} budgets of {period} were told of; of the others there is nothing new")
+
+
+def _entry(of: Till, action: str, subject: str, outcome: str) -> "Entry":
+    from advisor.auth.audit_log import Entry
+
+    return Entry(of.closing.now_us(), of.actor.who, of.actor.role, action, subject, outcome, of.actor.request_id)
+
+
+def _this_month(of: Till) -> str:
+    from advisor.billing.ledger.months import month_of
+
+    return month_of(datetime.fromtimestamp(of.closing.now_us() / 1e6, UTC))

@@ -1,0 +1,127 @@
+"""`cohabit bill quote`: what a container would cost before it comes, changes or moves."""
+
+from math import isfinite
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.cli.bill.close import till
+from cohabit.config.errors import BadOption
+from cohabit.config.logs import set_up_logs
+from cohabit.terminal.options import LakeOption, settings, told_plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from advisor.billing.quotes.cost_estimate import Need
+    from advisor.billing.quotes.service import Answer, Ask
+
+quote_app = typer.Typer()
+
+
+@quote_app.command("quote")
+@told_plainly
+def quote_command(
+    container: Annotated[
+        str | None, typer.Option("--container", help="Uid of one that runs; left out, a new one is quoted.")
+    ] = None,
+    request: Annotated[
+        list[str] | None,
+        typer.Option("--request", metavar="RESOURCE=UNITS", help="Such as cpu=4 or memory=16 (GiB); repeatable."),
+    ] = None,
+    use: Annotated[
+        list[str] | None,
+        typer.Option("--use", metavar="RESOURCE=UNITS", help="Expected on average; all of the request when left out."),
+    ] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Who would pay for a new one.")] = None,
+    app: Annotated[str | None, typer.Option("--app", help="Of a new one: what it does to neighbours.")] = None,
+    tier: Annotated[str | None, typer.Option("--tier", help="Of a new one, as the price book names it.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Where a new one would be.")] = None,
+    pool: Annotated[str | None, typer.Option("--pool", help="The same without a node, and without neighbours.")] = None,
+    move_to: Annotated[str | None, typer.Option("--move-to", help="Node that a running one would go to.")] = None,
+    hours: Annotated[int, typer.Option("--hours", help="That it runs.")] = 1,
+    lake: LakeOption = None,
+    snapshots: Annotated[Path | None, typer.Option(help="Folder of snapshots [COHABIT_SNAPSHOTS].")] = None,
+) -> None:
+    """Tell what a container would cost: by its request and use, and by who is beside it.
+
+    A new one:         cohabit bill quote --team shop --app web --node n1 --request cpu=4 --use cpu=3 --hours 720
+
+    Another request:   cohabit bill quote --container UID --request cpu=6
+
+    Another node:      cohabit bill quote --container UID --move-to n2
+
+    The base charge is what the newest metered hour would bill, the container counted in. What it would get back for
+    being slowed down, and pay for slowing down others, is what the promoted model expects on that node, with an
+    interval; while the price book is in shadow mode nobody pays it.
+    """
+    from advisor.billing.quotes.service import Ask
+    from cohabit.billing.quotes.quote_tables import show_answer
+
+    new = {"--team": team, "--app": app, "--tier": tier, "--node": node, "--pool": pool}
+    _refuse_mixed(container, move_to, [name for name, value in new.items() if value is not None])
+    needs = _needs(request or [], use or [])
+    ask = Ask(container, needs, team, app, tier, node, pool, move_to, hours)
+    show_answer(_answer(ask, lake, snapshots))
+
+
+def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
+    """By the store, the lake, the newest snapshot and the promoted model."""
+    from advisor.billing.quotes.dependencies import BillOffice
+    from advisor.billing.quotes.service import answered, grounds_of
+    from cohabit.billing.quotes.last_hour import NewestHour
+    from cohabit.cli.operate.serve import source_of
+
+    def now_us() -> int:
+        return time_ns() // 1000
+
+    set_up_logs("ERROR")  # what is missing is told with the answer, and stops nothing
+    own = settings()
+    with till() as of:
+        office = BillOffice(of.closing, of.lines, newest=NewestHour(own, now_us, lake))
+        return answered(ask, grounds_of(office, source_of(own, snapshots=snapshots).opened(now_us)))
+
+
+def _refuse_mixed(container: str | None, move_to: str | None, new: "Sequence[str]") -> None:
+    """Refuse options of new containers beside one that runs, and the other way round."""
+    if container is None and move_to is not None:
+        raise BadOption("--move-to needs --container: only one that runs can move; a new one goes to --node")
+    if container is not None and new:
+        raise BadOption(f"{', '.join(new)}: of a container that runs these are known; leave them out")
+
+
+def _needs(request: "Sequence[str]", use: "Sequence[str]") -> "tuple[Need, ...]":
+    from advisor.billing.quotes.cost_estimate import Need
+
+    asked, used = _amounts("--request", request), _amounts("--use", use)
+    return tuple(Need(name, asked.get(name), used.get(name)) for name in dict.fromkeys([*asked, *used]))
+
+
+def _amounts(option: str, told: "Sequence[str]") -> dict[str, float]:
+    """Units by resource, of texts such as cpu=4.
+
+    Raises:
+        BadOption: one is no such text, names what is not metered, or names it twice.
+    """
+    from advisor.billing.quotes.cost_estimate import METERED_NAMES
+
+    found = dict[str, float]()
+    for text in told:
+        name, _, units = text.partition("=")
+        amount = _number(units)
+        if name not in METERED_NAMES or amount is None or name in found:
+            raise BadOption(
+                f"{option} {text}: write RESOURCE=UNITS such as cpu=4, each once; there are {', '.join(METERED_NAMES)}"
+            )
+        found[name] = amount
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        amount = float(text)
+    except ValueError:
+        return None
+    return amount if isfinite(amount) and amount >= 0 else None

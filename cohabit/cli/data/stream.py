@@ -1,0 +1,196 @@
+"""The commands of the stream: broker, topics, simulate, replay, ingest."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import typer
+from prometheus_client import CollectorRegistry
+from rich.status import Status
+
+from cohabit.config.errors import BadOption, StreamExists
+from cohabit.config.settings import Settings
+from cohabit.ingestion.worker import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka, run_member
+from cohabit.terminal.console import bar, console, show_table
+from cohabit.terminal.locations import TOPICS, open_lake, stop_on_signals, stream_in
+from ingest.kafka_io.connection import Brokers
+from ingest.lake.tables import Lake
+
+if TYPE_CHECKING:
+    from ingest.pipeline.consumer_loop import Formats
+    from ingest.pipeline.runner import Until
+    from ingest.pipeline.transform import Landing
+
+MOST_UNKNOWN = 10
+MOST_DETAIL = 60
+SAY_EVERY_S = 10.0
+
+
+def run_broker(folder: Path, port: int) -> None:
+    """See `cohabit broker`."""
+    from ingest.devkafka.broker import Broker, create_topics, free_ports
+    from ingest.devkafka.jars import fetch_jars
+
+    fetch_jars(lambda done, total, name: console.print(f"  jar {done} of {total}: {name}"))
+    stop = stop_on_signals()
+    client, controller = free_ports(2)
+    broker = Broker(folder, port or client, controller)
+    with console.status("starting Kafka"):
+        broker.start()
+        create_topics(broker.bootstrap)
+    console.print(f"Kafka listens on {broker.bootstrap}, log in {broker.log}. Ctrl-C stops it.")
+    try:
+        stop.wait()
+    finally:
+        broker.stop()
+
+
+def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
+    """See `cohabit topics`."""
+    from ingest.devkafka.broker import create_topics
+    from ingest.schema.topics import TOPICS as OURS
+
+    spread = {topic.name: partitions or topic.partitions for topic in OURS.values() if topic.partitions > 1}
+    wanted = [replace(topic, partitions=spread.get(topic.name, 1)) for topic in OURS.values()]
+    made = create_topics(bootstrap, wanted)
+    console.print(
+        f"topics on {bootstrap}: {', '.join(made) if made else 'none'} made, {len(wanted) - len(made)} were there"
+    )
+
+
+def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, law: str, truth: Path | None) -> None:
+    """See `cohabit simulate`."""
+    from cohabit.ingestion.simulation import simulate_into
+    from ingest.kafka_io.stream_files import topics_in
+    from ingest.simulator.laws import LAWS
+    from ingest.simulator.simulate import Plan
+
+    if law not in LAWS:
+        raise BadOption(f"--law {law}: there are {', '.join(LAWS)}")
+    if there := topics_in(folder):
+        raise StreamExists(folder, there)
+    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law)
+    with bar("simulating") as shown:
+        count = simulate_into(folder, plan, shown.reach, truth=truth)
+    console.print(f"{count:,} messages of cluster {plan.cluster} in {folder}; next: cohabit ingest {folder}")
+
+
+def run_replay(folder: Path, bootstrap: Brokers, speed: float) -> None:
+    """See `cohabit replay`."""
+    from ingest.devkafka.broker import create_topics
+    from ingest.kafka_io.replay import Pace, replay
+    from ingest.kafka_io.stream_files import topics_in
+
+    there = topics_in(stream_in(folder))
+    stop, topics = stop_on_signals(), [topic for topic in TOPICS if topic in there]
+    console.print(f"sending {', '.join(topics)} to {bootstrap}")
+    create_topics(bootstrap)
+    with bar("replaying") as shown:
+        sent = replay(folder, topics, bootstrap, pace=Pace(speed=speed), progress=shown.reach, stop=stop)
+    console.print(f"{sent:,} messages sent to {bootstrap}; next: cohabit ingest --bootstrap {bootstrap}")
+
+
+def run_ingest(
+    settings: Settings,
+    folder: Path | None,
+    *,
+    lake: str | None,
+    bootstrap: str | None,
+    until_end: bool,
+    wishes: Wishes = ALONE,
+) -> None:
+    """See `cohabit ingest`."""
+    from ingest.pipeline.consumer_group import run_members
+    from ingest.pipeline.kafka_source import ConsumerSettings
+
+    formats = formats_of(settings, wishes)  # here too, so that what was asked for wrongly is told at once
+    topics = (*TOPICS, *foreign_in(formats))
+    if folder is not None:
+        if wishes.processes > 1 or wishes.dead_letters or wishes.metrics_port is not None:
+            raise BadOption(
+                f"--processes, --dead-letter-topic and --metrics-port are for Kafka, not for files in {folder}"
+            )
+        _ingest_files(settings, stream_in(folder, topics), lake, topics, formats=formats)
+        return
+    consumer = ConsumerSettings(
+        bootstrap=settings.kafka.brokers(bootstrap),
+        topics=topics,
+        group=settings.kafka.group,
+        session_timeout_ms=settings.kafka.session_timeout_ms,
+        max_wait_ms=settings.kafka.max_wait_ms,
+    )
+    opened, stop, until = open_lake(settings, lake), stop_on_signals(), _until(until_end=until_end)
+    job = Job(settings, lake or settings.lake, consumer, until, wishes)
+    console.print(f"reading {', '.join(topics)} from {consumer.bootstrap}")
+    with console.status("landing; Ctrl-C stops after the batch at hand") as status:
+        if wishes.processes == 1:
+            count, well = land_from_kafka(job, 0, stop, _Landed(status)), True
+            console.print(f"{count:,} messages landed in {opened.root}")
+        else:
+            well = run_members(partial(run_member, job), wishes.processes, stop, until)
+    show_lake(opened)
+    if not well:
+        raise typer.Exit(1)
+
+
+def _until(*, until_end: bool) -> "Until":
+    return "end" if until_end else "stopped"
+
+
+def _ingest_files(
+    settings: Settings, folder: Path, lake: str | None, topics: tuple[str, ...], *, formats: "Formats"
+) -> None:
+    from ingest.pipeline.metrics import IngestMetrics
+    from ingest.pipeline.runner import ingest_files
+
+    opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics.on(CollectorRegistry())
+    with console.status("landing; Ctrl-C stops after the batch at hand") as status:
+        told = _Landed(status)
+        count = ingest_files(
+            folder, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=told
+        )
+    console.print(f"{count:,} messages landed in {opened.root}")
+    show_lake(opened)
+
+
+def show_lake(lake: Lake) -> None:
+    """Print what the lake holds so far, why records were set aside, and which fields nobody asked for."""
+    show_table(
+        "in the lake so far", ("table", "rows", "duplicates"), [_counts(lake, t) for t in (*TOPICS, "dead_letters")]
+    )
+    letters = lake.read("dead_letters", columns=["reason", "detail"])
+    reasons = letters["reason"].value_counts().to_pylist()
+    if reasons:
+        example = dict(zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True))
+        ordered = sorted(reasons, key=lambda r: -r["counts"])
+        rows = [(r["values"], f"{r['counts']:,}", str(example[r["values"]])[:MOST_DETAIL]) for r in ordered]
+        show_table("set aside, in table dead_letters", ("reason", "items", "one of them"), rows)
+    unknown = lake.unknown_fields()
+    if unknown:
+        most = unknown.most_common(MOST_UNKNOWN)
+        shown = [(name, f"{times:,}") for name, times in most]
+        if rest := unknown.total() - sum(times for _, times in most):
+            shown.append((f"and {len(unknown) - len(most)} more", f"{rest:,}"))
+        show_table("fields nobody maps, kept out; `cohabit metrics` lists what is known", ("field", "times"), shown)
+
+
+def _counts(lake: Lake, table: str) -> tuple[str, str, str]:
+    rows = lake.read(table, columns=[]).num_rows
+    return table, f"{rows:,}", f"{max(lake.landed_rows(table) - rows, 0):,}"  # jobs add rows that never landed
+
+
+class _Landed:
+    """Counts what is landed, for a status line on a terminal or a line now and then in a log."""
+
+    def __init__(self, status: Status) -> None:
+        self._status, self._count, self._said_s = status, 0, monotonic()
+
+    def __call__(self, landing: "Landing") -> None:
+        """Add a batch."""
+        self._count += landing.link.end - landing.link.start
+        self._status.update(f"{self._count:,} messages landed; Ctrl-C stops after the batch at hand")
+        if not console.is_terminal and monotonic() - self._said_s > SAY_EVERY_S:
+            self._said_s = monotonic()
+            console.print(f"  {self._count:,} messages landed")

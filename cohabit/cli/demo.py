@@ -1,0 +1,273 @@
+"""The demo: the whole job on embedded defaults, in a temporary folder, and what it found."""
+
+import json
+import os
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from time import perf_counter, time_ns
+from typing import TYPE_CHECKING
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+from rich.text import Text
+
+from cohabit.cli.data.stream import show_lake
+from cohabit.cli.models.train import LEGEND, show_metrics
+from cohabit.cli.operate.serve import source_of
+from cohabit.config.settings import read_settings
+from cohabit.terminal.console import bar, console, show_table
+from cohabit.terminal.locations import TOPICS
+from features.schema.tables import TABLES
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
+
+if TYPE_CHECKING:
+    from cohabit.server.main import Listening
+
+MEASURED = Path(__file__).parents[2] / "data_samples" / "measured"
+CANDIDATES = 8
+
+
+@dataclass
+class Demo:
+    """One run: where it works, what it simulates, and how long each stage took."""
+
+    folder: Path
+    plan: Plan
+    bootstrap: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def stream(self) -> Path:
+        """Folder of stream files."""
+        return self.folder / "stream"
+
+    def lake(self) -> Lake:
+        """The lake."""
+        return Lake.open(self.folder / "lake", TABLES)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage and name it."""
+        console.rule(Text(name, "bold"), align="left")
+        began = perf_counter()
+        yield
+        self.seconds[name] = round(perf_counter() - began, 2)
+
+
+def run_demo(*, kafka: bool, leave: bool, hours: float) -> None:
+    """See `cohabit demo`."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cohabit-demo-")))
+        demo = Demo(folder, Plan(hours=hours))
+        with demo.stage("simulate"):
+            _simulate(demo)
+        if kafka:
+            with demo.stage("broker"):
+                demo.bootstrap = _start_broker(stack, demo)
+        with demo.stage("ingest"):
+            _ingest(demo)
+        with demo.stage("features"):
+            _features(demo)
+        with demo.stage("model"):
+            _learn(demo)
+        with demo.stage("measured"):
+            _measured(demo)
+        with demo.stage("snapshot"):
+            _refresh(demo)
+        _serve(demo, leave=leave)
+
+
+def _simulate(demo: Demo) -> None:
+    """The measured runs first, then the simulated cluster, in one stream."""
+    from cohabit.ingestion.simulation import simulate_into
+    from ingest.kafka_io.stream_files import TopicWriter, read_messages, topic_path
+
+    for topic in TOPICS:
+        if topic_path(MEASURED, topic).exists():
+            TopicWriter(demo.stream, topic).write(list(read_messages(topic_path(MEASURED, topic))))
+    with bar("simulating") as shown:
+        count = simulate_into(demo.stream, demo.plan, shown.reach)
+    console.print(
+        f"{count:,} messages of {demo.plan.nodes} nodes over {demo.plan.hours:g} hours, and our measured runs"
+    )
+
+
+def _start_broker(stack: ExitStack, demo: Demo) -> str:
+    from ingest.devkafka.broker import create_topics, running_broker
+    from ingest.kafka_io.replay import Pace, replay
+
+    broker = stack.enter_context(running_broker(demo.folder / "broker"))
+    create_topics(broker.bootstrap)
+    with bar("replaying into Kafka") as shown:
+        sent = replay(demo.stream, TOPICS, broker.bootstrap, pace=Pace(), progress=shown.reach, stop=Event())
+    console.print(f"{sent:,} messages sent to a real broker on {broker.bootstrap}")
+    return broker.bootstrap
+
+
+def _ingest(demo: Demo) -> None:
+    from ingest.pipeline.kafka_source import ConsumerSettings
+    from ingest.pipeline.metrics import IngestMetrics
+    from ingest.pipeline.runner import ingest_files, ingest_kafka
+
+    metrics, lake = IngestMetrics.on(CollectorRegistry()), demo.lake()
+    with console.status("landing"):
+        if demo.bootstrap:
+            ingest_kafka(ConsumerSettings(demo.bootstrap, TOPICS), lake, until="end", stop=Event(), metrics=metrics)
+        else:
+            ingest_files(demo.stream, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    show_lake(lake)
+
+
+def _features(demo: Demo) -> None:
+    from features.jobs.job_plan import Stretch
+    from features.jobs.spark import batch_job as batch
+    from features.jobs.spark.session import spark_session
+
+    lake = demo.lake()
+    end = demo.plan.start + timedelta(hours=demo.plan.hours)
+    stretch = Stretch(demo.plan.start, end)
+    with console.status("starting Spark") as status, spark_session() as spark:
+        status.update("computing features")
+        if demo.bootstrap:
+            usage = batch.kafka_usage(spark, lake, demo.bootstrap, demo.plan.cluster)
+        else:
+            usage = batch.landed_usage(spark, lake, stretch)
+        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,}"))
+
+
+def _learn(demo: Demo) -> None:
+    from cohabit.training.train_model import DEFAULT_EFFORT, diagnosis_of, evaluate_rows, train_bundle, training_table
+    from models.estimator.feature_matrix import read_rows
+    from models.evaluation.onnx_parity import BATCHES, compare
+    from models.registry.registry import Registry
+
+    table = training_table(demo.lake())
+    rows, measured = read_rows(table), diagnosis_of(demo.lake(), table)
+    with console.status("evaluating") as status:
+        metrics = evaluate_rows(rows, DEFAULT_EFFORT, status.update, measured)
+        status.update("training")
+        registry = Registry(demo.folder / "registry")
+        placement = train_bundle(table, registry, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured)
+        status.update("comparing ONNX with LightGBM")
+        equality = compare(rows, placement, DEFAULT_EFFORT.config)
+    for name, found in metrics.items():
+        show_metrics(name, found)
+    console.print(LEGEND)
+    batches = ", ".join(map(str, BATCHES))
+    console.print(
+        f"ONNX against LightGBM: {equality.differing} of {equality.rows:,} rows differ in any bit (batches {batches})"
+    )
+
+
+def _measured(demo: Demo) -> None:
+    from cohabit.training.measured_runs import leave_kind_out, read_configurations
+
+    if not MEASURED.exists():
+        console.print("data_samples/measured is not here (it comes with the repository, not with the package)")
+        return
+    with console.status("predicting kinds of antagonists never seen"):
+        report = leave_kind_out(read_configurations(MEASURED, demo.lake()), np.random.default_rng(0))
+    show_metrics(f"measured runs, {report.rows} configurations, antagonist kind left out", report.metrics)
+    console.print(f"for comparison, one round of the same measurements ranks the other at {report.round_to_round:.3f}")
+    rows = [(kind, f"{predicted:.2f}", f"{measured:.2f}") for kind, (predicted, measured) in report.beside.items()]
+    show_table("beside redis, worst predicted first (mean slowdown)", ("antagonist", "predicted", "measured"), rows)
+    console.print(f"avoid beside redis: {next(iter(report.beside))}", style="bold")
+
+
+def _refresh(demo: Demo) -> None:
+    from cohabit.refresh.live_state import LiveState
+    from cohabit.refresh.main import Refresh, refresh_from_files
+
+    how = Refresh(demo.folder / "snapshots", every_s=1.0, version=1)
+    state = LiveState(demo.plan.cluster, lambda: time_ns() // 1000)
+    refresh_from_files(
+        demo.stream,
+        TOPICS,
+        state,
+        demo.lake(),
+        how,
+        published=lambda version, nodes, held: console.print(f"  snapshot {version}: {nodes} nodes, {held} containers"),
+    )
+
+
+def _serve(demo: Demo, *, leave: bool) -> None:
+    from advisor.cluster.snapshot import load_current
+    from advisor.ui.site.identity import OpenEntrance
+    from cohabit.cli.admin.token import local_name
+    from cohabit.cli.operate.serve import new_id
+    from cohabit.server.main import Front, SchedulerListener, run
+    from cohabit.server.sockets import PORTS_TRIED
+
+    snapshots = demo.folder / "snapshots"
+    as_of_us = load_current(snapshots).as_of_us
+    settings = read_settings(os.environ)
+    began = perf_counter()
+    source = source_of(settings, demo.folder / "registry", snapshots)
+    serving = source.opened(lambda: as_of_us + int((perf_counter() - began) * 1e6))
+    serving.max_age_s = float("inf")  # the simulated day is long past, and nothing will follow it
+
+    def ready(listening: "Listening") -> bool:
+        with demo.stage("exchange"):
+            _exchange(listening, _spread(serving.scorer.snapshot.nodes) if serving.scorer else ())
+        total = round(sum(demo.seconds.values()), 2)
+        sys.stdout.write(json.dumps({"stage_seconds": demo.seconds, "total_seconds": total}) + "\n")
+        if not leave:
+            console.print(f"serving on {listening.main} and {listening.scheduler}; Ctrl-C ends the demo")
+        return not leave
+
+    run(
+        serving,
+        source,
+        Front(settings.advisor.port, OpenEntrance(local_name(), serving.now_us, new_id)),
+        SchedulerListener(settings.advisor.scheduler_port, PORTS_TRIED),
+        ready=ready,
+    )
+
+
+def _exchange(listening: "Listening", nodes: tuple[str, ...]) -> None:
+    """What kube-scheduler would send for a pod of app-003, and what it gets."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-003-7d9c6b5f4", "uid": "1", "controller": True}
+    meta = {"name": "app-003-7d9c6b5f4-x2x5l", "namespace": "team-3", "uid": "2", "ownerReferences": [owner]}
+    pod = {"metadata": meta | {"labels": {"pod-template-hash": "7d9c6b5f4"}}, "spec": {"containers": []}, "status": {}}
+    asked = {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
+    url = f"{listening.scheduler}/extender/prioritize"
+    console.print(f"POST {url}", soft_wrap=True)
+    console.print(json.dumps(asked), style="dim", soft_wrap=True)
+    console.print(_post(url, asked), soft_wrap=True)
+    why = json.loads(_post(f"{listening.main}/v1/scores", {"app": "app-003", "nodes": list(nodes)}))
+    rows = [
+        (
+            n["node"],
+            str(n["score"]),
+            f"{n['slowdown_ratio']:.2f}",
+            f"{n['slowdown_upper']:.2f}",
+            f"{n['node_bound']:.2f}",
+            _worst(n),
+        )
+        for n in sorted(why["nodes"], key=lambda n: -n["score"])
+    ]
+    show_table("the same, with reasons", ("node", "score", "slowdown", "bound", "node bound", "mostly"), rows)
+
+
+def _spread(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """A few candidates from the emptiest node to the most crowded: the simulator numbers them so."""
+    return nodes[:: max(1, len(nodes) // CANDIDATES)]
+
+
+def _worst(node: dict[str, dict[str, float]]) -> str:
+    resource, share = max(node["factors"].items(), key=lambda item: item[1])
+    return f"{resource} +{share:.2f}"
+
+
+def _post(url: str, body: object) -> str:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
+        return str(reply.read().decode())

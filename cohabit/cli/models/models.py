@@ -1,0 +1,242 @@
+"""`cohabit models`: list, gate, shadow, promote, rollback, keys; and what `cohabit drift` prints."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cohabit.terminal.console import console, show_names, show_table
+from cohabit.terminal.options import LakeOption, settings, told_plainly
+
+if TYPE_CHECKING:
+    from advisor.cluster.snapshot import Snapshot
+    from cohabit.config.settings import Settings
+    from cohabit.lifecycle.promotion import Hand
+    from models.drift.drift_status import DriftStatus
+    from models.registry.gate_result import Verdict
+
+models_app = typer.Typer(no_args_is_help=True, help="Which models there are, which may become current, and back.")
+RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
+Name = Annotated[str, typer.Argument(help="Of a bundle; `cohabit models list` has all.")]
+SHOWN = 20
+"""Of what became of bundles, the newest."""
+STATES = {
+    "fine": "fine: served as it is",
+    "widened": "widened: margins are {widening:g} times as wide; `cohabit recalibrate` follows labels, and a model "
+    "that learns from them is trained by `cohabit train --until`",
+    "fallen_back": "fallen back: nodes are compared by load, no plans, no quotes of slowdown; train another model and "
+    "promote it, or `cohabit models rollback`",
+}
+MEANINGS = {
+    "tomorrow": "error of log slowdown",
+    "slowed": "the same where slowed by 10 % or more",
+    "unseen": "the same as if the app were new",
+    "regret": "what its choice of node costs",
+    "bound": "pinball loss of the bound",
+    "coverage": "share below the bound",
+    "nothing": "error; under current, of saying nothing",
+}
+
+
+@models_app.callback()
+def models() -> None:
+    """Which models there are, which may become current, and the way back."""
+
+
+@models_app.command("list")
+@told_plainly
+def list_command(registry: RegistryOption = None) -> None:
+    """Every bundle: until when it learnt, from how much, its verdict, which one is current, and how it became so."""
+    from cohabit.terminal.locations import registry_of
+    from models.errors import ModelsError
+    from models.registry.registry import trained_name
+    from models.registry.registry_log import events
+
+    shelf = registry_of(settings(), registry)
+    promoted = shelf.promoted()
+    rows = []
+    complaints = list[str]()
+    for name in shelf.names():
+        state = "current" if promoted[-1:] == [name] else "was current" if name in promoted else "challenger"
+        state += ", margins followed labels" if trained_name(name) != name else ""
+        try:
+            manifest, verdict = shelf.bundle(name).manifest, shelf.verdict(name)
+        except ModelsError as error:
+            rows.append((name, "–", "–", "–", f"{state}, cannot be used"))
+            complaints.append(str(error))
+            continue
+        learnt = "–" if manifest.provenance is None else f"{manifest.provenance.rows:,}"
+        rows.append((name, f"{manifest.training_window[1]:%Y-%m-%d %H:%M}", learnt, _said(verdict), state))
+    show_names("bundles", ("name", "learnt until", "rows", "verdict", "state"), rows)
+    for complaint in complaints:
+        console.print(complaint, soft_wrap=True)
+    told = [
+        (f"{one.at:%Y-%m-%d %H:%M:%S}", one.what, one.bundle, one.before or "–", one.by, one.why)
+        for one in events(shelf)[-SHOWN:]
+    ]
+    if told:
+        show_names("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), told)
+
+
+@models_app.command("gate")
+@told_plainly
+def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption = None) -> None:
+    """Judge a challenger beside what is current, on labels that neither learnt from; exit 1 if it is refused.
+
+    It has to be no worse at tomorrow, at slowed containers, at apps as if they were new, at choosing nodes that
+    containers were really on, at its bound, and better than saying nothing; worse means beyond luck, or by more than a
+    tenth. Both also score the newest snapshot, where there is one, which nobody is told. Train with --until, so that
+    there are labels that it has not learnt from. The verdict is kept for `cohabit models promote`.
+    """
+    from cohabit.lifecycle.promotion import judge
+    from cohabit.terminal.locations import existing_lake, registry_of
+
+    own = settings()
+    shelf = registry_of(own, registry)
+    with console.status("judging"):
+        verdict = judge(existing_lake(own, lake), shelf, name, datetime.now(UTC), _snapshot(own.snapshots))
+    _show(verdict)
+    raise typer.Exit(not verdict.passed)
+
+
+@models_app.command("shadow")
+@told_plainly
+def shadow_command(name: Name, registry: RegistryOption = None) -> None:
+    """Tell what schedulers would be told by a challenger instead, over the newest snapshot; nobody is told."""
+    from cohabit.config.errors import NothingToShadow
+    from cohabit.lifecycle.promotion import shadow
+    from cohabit.terminal.locations import registry_of
+
+    own = settings()
+    shelf, snapshot = registry_of(own, registry), _snapshot(own.snapshots)
+    current, challenger = shelf.current(), shelf.bundle(name).directory
+    if current is None or snapshot is None:
+        raise NothingToShadow("nothing is current" if current is None else f"{own.snapshots} has no snapshot")
+    with console.status("scoring by both"):
+        found = shadow(snapshot, shelf, current, challenger)
+    rows = [
+        ("apps asked for, of nodes", f"{found.classes:,} of {found.nodes:,}"),
+        ("apps sent to a node that is not among the best of what is current", f"{found.other_winner:.1%}"),
+        ("points (0 to 10) are other by", f"{found.moved:.2f}"),
+        ("nodes with 0 points: current, challenger", f"{found.zeros[0]:.1%}, {found.zeros[1]:.1%}"),
+        ("apps without any other node: current, challenger", f"{found.silent[0]:.1%}, {found.silent[1]:.1%}"),
+    ]
+    show_table(f"{name} beside {current.name}", ("over the newest snapshot", ""), rows)
+
+
+@models_app.command("promote")
+@told_plainly
+def promote_command(
+    name: Name,
+    force: Annotated[
+        str | None, typer.Option("--force", metavar="REASON", help="Promote whatever the verdict, and say why.")
+    ] = None,
+    registry: RegistryOption = None,
+) -> None:
+    """Make a challenger current that `cohabit models gate` passed; `cohabit serve` takes it up within seconds.
+
+    The verdict has to be on the very bundle that is current now. Doing it again changes nothing. Where margins followed
+    labels (NAME-until-…), NAME puts those back that it was trained with, without a gate.
+    """
+    from cohabit.lifecycle.promotion import promote
+    from cohabit.terminal.locations import registry_of
+
+    changed = promote(registry_of(settings(), registry), name, _hand(), forced=force)
+    console.print(f"{name} is current" if changed else f"{name} was current already")
+
+
+@models_app.command("rollback")
+@told_plainly
+def rollback_command(registry: RegistryOption = None) -> None:
+    """Go back to the models before; the present ones are refused from now on, unless they are judged again."""
+    from cohabit.lifecycle.promotion import roll_back
+    from cohabit.terminal.locations import registry_of
+
+    left, back = roll_back(registry_of(settings(), registry), _hand())
+    console.print(f"{back} is current again, {left} is not")
+
+
+@models_app.command("keys")
+@told_plainly
+def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it must hold none yet.")]) -> None:
+    """Make a pair of keys: whoever trains signs bundles with one, whoever serves believes only who has the other.
+
+    Set COHABIT_SIGNING__KEY to the private one where `cohabit train` and `cohabit recalibrate` run, and
+    COHABIT_SIGNING__TRUSTED to the public one where bundles are promoted and served.
+    """
+    from models.bundle.signing import make_keys
+
+    private, public = make_keys(folder)
+    console.print(f"private: {private}\npublic: {public}")
+
+
+def run_drift(settings: "Settings", *, lake: str | None, registry: Path | None, hours: float | None) -> bool:
+    """See `cohabit drift`; whether the model is served as it is."""
+    from cohabit.lifecycle.drift import Watch, check_drift
+    from cohabit.terminal.locations import existing_lake, registry_of
+
+    own = settings.drift
+    how = Watch(timedelta(hours=hours or own.hours), timedelta(days=own.most_age_days))
+    with console.status("looking at labels"):
+        status = check_drift(existing_lake(settings, lake), registry_of(settings, registry), how, datetime.now(UTC))
+    _show_signals(status)
+    console.print(STATES[status.state].format(widening=status.widening, calm=status.calm))
+    return status.state == "fine"
+
+
+def _show_signals(status: "DriftStatus") -> None:
+    rows = []
+    for one in status.signals:
+        value = "–" if one.value is None else f"{one.value:.3f}"
+        around = "" if one.low is None else f" ({one.low:.3f} to {one.high:.3f})"
+        rows.append((one.name, value + around, f"{one.limit:g}", "alarm" if one.alarm else "", one.told))
+    show_table(f"drift of {status.bundle}", ("signal", "value", "limit", "", "in words"), rows)
+
+
+def _hand() -> "Hand":
+    from cohabit.cli.admin.token import local_name
+    from cohabit.lifecycle.promotion import Hand
+
+    return Hand(local_name(), datetime.now(UTC))
+
+
+def _said(verdict: "Verdict | None") -> str:
+    if verdict is None:
+        return "–"
+    return "passed" if verdict.passed else "refused"
+
+
+def _snapshot(folder: Path) -> "Snapshot | None":
+    """The newest one; None where there is none."""
+    from advisor.cluster.snapshot import load_current
+    from advisor.errors import AdvisorError
+
+    try:
+        return load_current(folder)
+    except AdvisorError:
+        return None
+
+
+def _show(verdict: "Verdict") -> None:
+    rows = [
+        (
+            f"{check.name}: {MEANINGS[check.name]}",
+            f"{check.challenger:.4f}",
+            f"{check.champion:.4f}",
+            f"{check.worse.value:+.4f} ({check.worse.low:+.4f} to {check.worse.high:+.4f})",
+            "passed" if check.passed else "refused",
+        )
+        for check in verdict.checks
+    ]
+    if rows:
+        title = f"{verdict.challenger} beside {verdict.champion}, {verdict.labels:,} labels"
+        show_table(title, ("gate", "challenger", "current", "worse by", ""), rows)
+    if not verdict.passed:
+        console.print(f"refused: {'; '.join(verdict.refusals)}")
+        return
+    console.print(
+        f"passed; next: cohabit models promote {verdict.challenger}"
+        if verdict.champion != verdict.challenger
+        else f"{verdict.challenger} is current"
+    )

@@ -1,0 +1,267 @@
+"""The commands of the advisor: refresh, serve."""
+
+import gc
+from collections.abc import Callable
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from socket import gethostname
+from time import time_ns
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from cohabit.config.errors import OpenToOthers
+from cohabit.config.malloc_trim import hold_few_heaps
+from cohabit.config.settings import AdvisorSettings, Settings
+from cohabit.terminal.console import console
+from cohabit.terminal.locations import TOPICS, existing_lake, open_lake, registry_of, stop_on_signals, stream_in
+from ingest.schema.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from threading import Event
+
+    from advisor.api.http.auth_middleware import Guard
+    from advisor.auth.jwks import Issuer
+    from advisor.placement.model_state import Serving
+    from advisor.ui.site.identity import Entrance
+    from cohabit.server.sockets import Certificates
+    from cohabit.server.workers import Source
+    from ingest.lake.tables import Lake
+
+MOST_DIFFERING = 10
+LAST_MINUTES = (USAGE.name, SAMPLES.name)
+"""Topics of which only the newest messages matter to a refresher."""
+OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
+TOLD_TOPICS = (NODES.name, PLACEMENTS.name, NODE_STATE.name)
+
+
+def run_refresh(
+    settings: Settings,
+    folder: Path | None,
+    *,
+    lake: str | None,
+    snapshots: Path | None,
+    bootstrap: str | None,
+    cluster: str | None,
+    every_s: float,
+    told: bool,
+) -> None:
+    """See `cohabit refresh`."""
+    from advisor.cluster.snapshot import next_version
+    from cohabit.ingestion.worker import ALONE, foreign_in, formats_of
+    from cohabit.refresh.live_state import BEGIN_US, LiveState
+    from cohabit.refresh.main import Refresh, refresh_from_files, refresh_from_kafka
+    from ingest.kafka_io.offsets import last_minutes
+    from ingest.pipeline.kafka_source import ConsumerSettings
+
+    opened, target = open_lake(settings, lake), snapshots or settings.snapshots
+    how = Refresh(target, every_s, version=next_version(target))
+    state = LiveState(cluster or settings.cluster, lambda: time_ns() // 1000)
+    if folder is not None:
+        refresh_from_files(stream_in(folder), TOPICS, state, opened, how, published=_published)
+        return
+    hold_few_heaps()
+    formats = formats_of(settings, ALONE)
+    foreign = () if told else foreign_in(formats)
+    broker, topics = settings.kafka.brokers(bootstrap), (*(TOLD_TOPICS if told else OWN_TOPICS), *foreign)
+    console.print(f"following cluster {state.cluster} on {broker}: {', '.join(topics)}")
+    begin = last_minutes(broker, (*LAST_MINUTES, *foreign), BEGIN_US // 1000)
+    state.begin = lambda topic, partition: begin.get((topic, partition))
+    group = f"cohabit-refresh-{uuid4().hex}"
+    consumer = ConsumerSettings(bootstrap=broker, topics=topics, group=group, max_wait_ms=200, min_bytes=1)
+    stop = stop_on_signals()
+    with _drafting(settings, opened, target, state.cluster, stop):
+        refresh_from_kafka(consumer, state, opened, how, published=_published, stop=stop, formats=formats)
+
+
+@contextmanager
+def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, stop: "Event") -> "Iterator[None]":
+    """Plans are drafted meanwhile, where the settings ask for it.
+
+    Raises:
+        StoreOutdated: the store has not been made, or lacks migrations.
+    """
+    own = settings.proposals
+    if not own.every_s:
+        yield
+        return
+    from advisor.plans.approvals import Desk
+    from cohabit.plans.create import PLANS, Sources
+    from cohabit.refresh.plan_loop import Drafting
+    from cohabit.terminal.db import checked
+
+    kept = settings.registry.parent / PLANS
+    sources = Sources(lake, snapshots, registry_of(settings), kept, own.most_age_us)
+    with checked(settings) as engine:
+        desk = Desk(engine, cluster, own.rules(), lambda: time_ns() // 1000)
+        thread = Drafting(sources, desk, own.every_s, own.webhook, lambda: token_hex(8)).begin(stop)
+        console.print(f"a plan is drafted every {own.every_s:g} s; `cohabit review` shows them")
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+def _published(version: int, nodes: int, residents: int) -> None:
+    console.print(f"  snapshot {version}: {nodes:,} nodes, {residents:,} containers")
+
+
+def _why(serving: "Serving") -> str:
+    age, limit = f"{serving.age_s():,.0f} s", f"{serving.max_age_s:,.0f} s"
+    return f", the newest message is {age} old (limit {limit}, COHABIT_ADVISOR__MAX_FEATURE_AGE_S)"
+
+
+def new_id() -> str:
+    """What nobody guesses: 256 random bits."""
+    return token_hex(32)
+
+
+def source_of(settings: Settings, registry: Path | None = None, snapshots: Path | None = None) -> "Source":
+    """What the listeners answer from."""
+    from advisor.placement.decision_log import Shares
+    from cohabit.server.workers import Source
+    from cohabit.terminal.db import address_of
+
+    own = settings.advisor
+    parts = registry_of(settings, registry), snapshots or settings.snapshots
+    shares = Shares(own.explore_share, own.logged_share, own.withheld_share)
+    return Source(*parts, own.max_feature_age_s, own.served_share, shares, address_of(settings))
+
+
+def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
+    """See `cohabit skew`; whether enough is equal, or nothing was served."""
+    from cohabit.config.errors import NothingServed
+    from cohabit.lifecycle.drift import keep_skew
+    from cohabit.lifecycle.training_serving_skew import LIMIT, comparable, compare, read_served
+    from cohabit.server.workers import SERVED
+
+    opened = existing_lake(settings, lake)
+    try:
+        kept = read_served((snapshots or settings.snapshots) / SERVED)
+    except NothingServed as error:
+        console.print(f"nothing to compare: {error}", soft_wrap=True)
+        return True
+    served = comparable(kept, opened)[-newest:]
+    if not served:
+        console.print(f"nothing to compare: profiles of all {len(kept):,} vectors were rebuilt since", soft_wrap=True)
+        return True
+    with console.status(f"computing {len(served):,} feature vectors again"):
+        skew = compare(served, opened)
+    keep_skew(registry_of(settings), skew.share, datetime.now(UTC))
+    console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")
+    for name, times in skew.differing.most_common(MOST_DIFFERING):
+        console.print(f"  {name} differs in {times:,}")
+    return skew.share >= LIMIT
+
+
+def run_serve(
+    settings: Settings,
+    *,
+    registry: Path | None,
+    snapshots: Path | None,
+    port: int | None,
+    scheduler_port: int | None,
+    workers: int | None,
+) -> None:
+    """See `cohabit serve`."""
+    from cohabit.cli.admin.token import local_name
+    from cohabit.server.assembly import bill_office_in, office_in
+    from cohabit.server.main import Front, Listening, SchedulerListener, run
+    from cohabit.server.peer_discovery import others
+
+    own = settings.advisor
+    schedulers_at = own.scheduler_port if scheduler_port is None else scheduler_port
+    if own.access == "open" and not own.host.is_loopback:
+        raise OpenToOthers(str(own.host))
+    hold_few_heaps()
+    source = source_of(settings, registry, snapshots)
+    serving = source.opened(lambda: time_ns() // 1000)
+
+    def ready(listening: Listening) -> bool:
+        console.print(
+            f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops",
+            soft_wrap=True,
+        )
+        gc.collect()
+        gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
+        if problem := serving.problem():
+            console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
+        return True
+
+    meant = {"registry": source.registry.root, "snapshots": source.snapshots, "store": source.store}
+    own_settings = settings.model_copy(update=meant)
+    deciding = office_in(own_settings, serving.now_us, local_name())
+    billing = bill_office_in(own_settings, serving.now_us, local_name())
+    with _guarding(settings, serving) as (guard, entrance), deciding as office, billing as bills:
+        run(
+            serving,
+            source,
+            Front(own.port if port is None else port, entrance, str(own.host), guard, office, bills),
+            SchedulerListener(
+                port=schedulers_at,
+                host=str(own.scheduler_host),
+                certificates=_certificates(own),
+                workers=own.workers if workers is None else workers,
+                peers=others(own.peers, gethostname(), schedulers_at),
+                refusing=own.filter == "zero",
+            ),
+            ready=ready,
+        )
+
+
+@contextmanager
+def _guarding(settings: Settings, serving: "Serving") -> "Iterator[tuple[Guard | None, Entrance]]":
+    """Who guards the listener for people and tools, None where it is open; and how browsers are recognised there.
+
+    Raises:
+        StoreOutdated: the store of tokens has not been made, or lacks migrations.
+        StoreAhead: a newer Cohabit has migrated it.
+        StoreUnavailable: it does not answer.
+        BadIssuer: the address of the issuer is none to trust.
+    """
+    from advisor.api.http.auth_middleware import Guard
+    from advisor.auth.authenticator import Access
+    from advisor.auth.denials import Refusals
+    from advisor.auth.rate_limit import Rates
+    from advisor.ui.site.identity import OpenEntrance
+    from advisor.ui.site.sessions import SessionEntrance
+    from cohabit.cli.admin.token import local_name
+    from cohabit.terminal.db import checked
+
+    if settings.advisor.access == "open":
+        yield None, OpenEntrance(local_name(), serving.now_us, new_id)
+        return
+    issuer = _issuer(settings.advisor, serving.now_us)
+    with checked(settings) as store:
+        refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
+        rates = Rates(settings.advisor.caller_rate, settings.advisor.caller_burst)
+        entrance = SessionEntrance(store, serving.now_us, new_id, refusals, rates)
+        yield Guard(Access(store, serving.now_us, issuer), refusals, rates), entrance
+
+
+def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":
+    """Whose tokens count beside ours; one that does not answer now is asked again when somebody comes.
+
+    Raises:
+        BadIssuer: its address is none to trust.
+    """
+    if own.oidc_issuer is None or own.oidc_audience is None:
+        return None
+    from advisor.auth.jwks import Issuer, checked_address
+    from advisor.auth.oidc import Rules
+
+    rules = Rules(checked_address(own.oidc_issuer), own.oidc_audience, own.oidc_role_claim, own.oidc_roles)
+    issuer = Issuer(rules, now_us)
+    issuer.ask_now()
+    return issuer
+
+
+def _certificates(own: AdvisorSettings) -> "Certificates | None":
+    from cohabit.server.sockets import Certificates
+
+    files = own.scheduler_certificate, own.scheduler_key, own.scheduler_client_ca
+    certificate, key, client_ca = files
+    return Certificates(certificate, key, client_ca) if certificate and key and client_ca else None

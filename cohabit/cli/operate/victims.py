@@ -1,0 +1,142 @@
+"""The command `victims`: who suffers, whose doing that is, and the same as JSON."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+
+import orjson
+
+from cohabit.config.settings import Settings
+from cohabit.terminal.console import console, printable, show_table
+from cohabit.terminal.locations import existing_lake
+
+if TYPE_CHECKING:
+    from advisor.diagnosis.verdicts import Diagnosis, Suspect
+
+MOST_SHOWN = 40
+"""Rows for people; files have all."""
+BARS = "▁▂▃▄▅▆▇█"
+NOBODY = "nobody suffers: no latency-sensitive container was slower than 1.25 times its normal in three of five windows"
+
+
+def run_victims(
+    settings: Settings,
+    *,
+    lake: str | None,
+    at: datetime | None,
+    container: str | None,
+    out: Path | None,
+    publish_to: Path | None,
+) -> None:
+    """See `cohabit victims`."""
+    from cohabit.diagnosis.diagnose import diagnosed, newest_window
+
+    opened = existing_lake(settings, lake)
+    until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
+    with console.status("looking who suffers"):
+        found = diagnosed(opened, until)
+    if container is None:
+        _show_all(found, until)
+    else:
+        _show_one([one for one in found if one.container == container], container)
+        show_ladder(settings.snapshots, container)
+    if out is not None:
+        out.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
+        console.print(f"written: {out}")
+    if publish_to is not None:
+        _publish(publish_to, settings.cluster, found, until)
+
+
+def show_ladder(folder: Path, container: str) -> None:
+    """What can be done for a container, as `cohabit propose` found last."""
+    from advisor.remediation.options_file import kept_ladder
+
+    found = kept_ladder(folder, container)
+    if found is None:
+        console.print("what can be done: `cohabit propose` looks")
+        return
+    if found.rest:
+        console.print(f"what can be done: {found.rest}")
+    for one in found.remedies:
+        where = f" to {one.target}" if one.target else ""
+        enough = "not told" if one.sufficient is None else f"{one.sufficient:.0%}"
+        told = (
+            f"  {one.kind}, {one.container}{where}: saves {one.gain:.2f} an hour ({one.low:.2f} to {one.high:.2f}), "
+            f"costs {one.cost:.2f}, enough: {enough}; {one.why}"
+        )
+        console.print(printable(told))
+        for field in one.fields:
+            console.print(f"    {field.where}: {field.name} = {field.value}")
+
+
+def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:
+    """Tell whoever serves from the folder what was found of their cluster."""
+    from advisor.diagnosis.report_file import Told, write_told
+
+    here = tuple(one for one in found if one.cluster == cluster)
+    path = write_told(folder, Told(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
+    others = ", ".join(sorted({one.cluster for one in found} - {cluster}))
+    left_out = f"; others, of which nothing is told there: {others} (COHABIT_CLUSTER says which)" if others else ""
+    console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
+
+
+def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
+    if not found:
+        console.print(NOBODY)
+        return
+    rows = [victim_row(one) for one in found[:MOST_SHOWN]]
+    columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
+    show_table(f"who suffers, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
+    told = Counter(one.verdict for one in found)
+    console.print(", ".join(f"{verdict}: {number}" for verdict, number in told.most_common()))
+    if len(found) > MOST_SHOWN:
+        console.print(f"{len(found) - MOST_SHOWN} more, less slow; --json FILE has all")
+    console.print(
+        "it adds: of slowdown, with a 90 % interval; --container NAME tells why, and who else comes into question"
+    )
+
+
+def victim_row(one: "Diagnosis") -> tuple[str, ...]:
+    """A row for people."""
+    slowdown = f"{one.slowdown:.2f}" if isfinite(one.slowdown) else "hidden"
+    top = one.suspects[0] if one.suspects else None
+    beside = (top.app or top.container, top.resource, f"{top.surely:.0%}") if top else ("", "", "")
+    return (one.container, one.node, slowdown, one.verdict, *beside)
+
+
+def _added(suspect: "Suspect") -> str:
+    return f"{suspect.added:.2f} ({suspect.low:.2f} to {suspect.high:.2f})"
+
+
+def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
+    if not found:
+        console.print(f"{container} does not suffer, as far as its last five windows tell")
+    for one in found:
+        console.print(printable(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}"))
+        rows = [
+            (s.container, s.app or "", s.qos or "", s.resource, _added(s), f"{s.surely:.0%}", bars(s.used))
+            for s in one.suspects
+        ]
+        rows.append(("itself", one.app or "", "LS", "slowdown", "", "", bars([x - 1.0 for x in one.slowdowns])))
+        columns = ("container", "app", "class", "through", "it adds", "adds most", f"use, up to {_time(one)}")
+        show_table("its neighbours, and itself, window by window", columns, rows)
+
+
+def _time(one: "Diagnosis") -> str:
+    return f"{datetime.fromtimestamp(one.ends_us[-1] / 1e6, UTC):%H:%M}"
+
+
+def bars(values: Sequence[float]) -> str:
+    """A picture of numbers side by side, the largest full, nothing and below as the lowest; a dot where not known."""
+    top = max((value for value in values if isfinite(value)), default=0.0)
+
+    def bar(value: float) -> str:
+        if not isfinite(value):
+            return "·"
+        return BARS[round((len(BARS) - 1) * max(value, 0.0) / top) if top > 0 else 0]
+
+    return "".join(map(bar, values))

@@ -1,0 +1,1 @@
+"""Settings, logs and checks of the configuration."""

@@ -1,0 +1,436 @@
+"""Settings: one tree, read once at start-up from COHABIT_* variables, passed down as plain values.
+
+COHABIT_LAKE=/data/lake, COHABIT_KAFKA__BOOTSTRAP=kafka:9092: two underscores step into a branch.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from advisor.auth.api_tokens import TokenRole, checked_role
+from advisor.errors import UnknownRole
+from advisor.plans.rules.policy import HOUR_US, Freeze, Rules, Window
+from advisor.remediation.action_costs import Prices
+from cohabit.config.change_windows import freezes_of, windows_of
+from cohabit.config.errors import BadSettings
+from cohabit.config.webhook_url import checked_webhook
+from ingest.kafka_io.connection import Brokers, Mechanism, Protocol
+
+PREFIX = "COHABIT_"
+MOST_WORKERS = 64
+HELD_BACK = ("store", "webhook")
+"""Settings that may say what lets one in."""
+OUTSIDE = ("COHABIT_CACHE", "COHABIT_BIN", "COHABIT_DAGS_SINCE", "COHABIT_DAGS_RETRY_S", "COHABIT_DAGS_ASK_S")
+"""Variables with the prefix that are not settings: where downloads are kept, and what DAGs of Airflow read."""
+
+
+class Branch(BaseModel):
+    """A frozen group of settings; a name it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+def _roles_by_value(given: object) -> dict[str, TokenRole]:
+    """JSON such as {"platform-team": "sre"}.
+
+    Raises:
+        ValueError: it is something else, or names a role that there is not.
+    """
+    try:
+        told = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError) as error:
+        raise ValueError('give JSON, such as {"platform-team": "sre"}') from error
+    if not isinstance(told, dict) or not all(isinstance(role, str) for role in told.values()):
+        raise ValueError('give values of the claim and their roles, such as {"platform-team": "sre"}')
+    try:
+        return {value: checked_role(role) for value, role in told.items()}
+    except UnknownRole as error:
+        raise ValueError(str(error)) from error
+
+
+class KafkaSettings(Branch):
+    """COHABIT_KAFKA__*: where metrics come from."""
+
+    bootstrap: str = "127.0.0.1:9092"
+    """Brokers, host:port by commas."""
+    protocol: Protocol = "PLAINTEXT"
+    """How they are spoken to, in Kafka's words: SSL and SASL_SSL encrypt, with SASL one says who one is."""
+    ca: Path | None = None
+    """PEM, who signed the brokers' certificates; left out, whom the machine trusts."""
+    certificate: Path | None = None
+    """PEM, ours, for brokers that ask for one."""
+    key: Path | None = None
+    """PEM, the key of that certificate, PKCS #8 without a password."""
+    mechanism: Mechanism = "SCRAM-SHA-512"
+    """How the password is proven."""
+    user: str | None = None
+    """Whose it is."""
+    password_file: Path | None = None
+    """File that holds the password, in one line."""
+    group: str = "cohabit-ingest"
+    """Consumer group; ingests of one group share the partitions."""
+    session_timeout_ms: int = Field(default=45_000, ge=500, le=1_800_000)
+    """After so long without a sign of life a consumer's partitions go to the others; brokers allow half an hour."""
+    max_wait_ms: int = Field(default=1000, ge=10, le=20_000)
+    """How long `cohabit ingest` lets records wait for others to be landed with: longer makes fewer, larger files."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Where `cohabit ingest` and `cohabit watch` tell Prometheus how they do; left out, nowhere."""
+    metrics_host: str = "127.0.0.1"
+    """Address of that."""
+    topics: str = ""
+    """Foreign topics to land too: NAME=FORMAT, by commas."""
+
+    def brokers(self, named: str | None = None) -> Brokers:
+        """Where Kafka is and how it is reached.
+
+        Args:
+            named: servers in the place of those that are set.
+
+        Raises:
+            BadSettings: the password cannot be read.
+        """
+        return Brokers(
+            servers=named or self.bootstrap,
+            protocol=self.protocol,
+            ca=self.ca,
+            certificate=self.certificate,
+            key=self.key,
+            mechanism=self.mechanism,
+            user=self.user or "",
+            password="" if self.password_file is None else _password(self.password_file),
+        )
+
+    @model_validator(mode="after")
+    def _nothing_is_half_said(self) -> Self:
+        tls, sasl = self.protocol in {"SSL", "SASL_SSL"}, self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("COHABIT_KAFKA__CERTIFICATE and _KEY go together: set both")
+        if not tls and (self.ca or self.certificate):
+            raise ValueError("COHABIT_KAFKA__CA and _CERTIFICATE count with COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL")
+        if sasl != bool(self.user) or sasl != (self.password_file is not None):
+            raise ValueError(
+                "COHABIT_KAFKA__USER, _PASSWORD_FILE and _PROTOCOL=SASL_SSL, or SASL_PLAINTEXT, go together: set all"
+            )
+        return self
+
+
+def _password(path: Path) -> str:
+    try:
+        told = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} cannot be read: {reason}") from error
+    if not told.strip() or len(told.strip().splitlines()) > 1:
+        raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} is to hold a password, in one line")
+    return told.rstrip("\r\n")
+
+
+class SparkSettings(Branch):
+    """COHABIT_SPARK__*: where features are computed. Without a master small lakes are computed in one process."""
+
+    master: str | None = None
+    """Spark master, as in spark://host:7077."""
+    driver_memory: str = "2g"
+    """Of the driver, as Spark writes it."""
+
+
+def _urls(told: object) -> object:
+    """URLs from what a variable says."""
+    urls = tuple(part.strip() for part in told.split(",") if part.strip()) if isinstance(told, str) else told
+    for url in urls if isinstance(urls, tuple) else ():
+        parts = urlsplit(str(url))
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.port or parts.path.strip("/"):
+            raise ValueError(f"{url} is no http(s)://HOST:PORT")
+    return urls
+
+
+def _address(told: object) -> IPv4Address | IPv6Address:
+    """An address of this machine, from what a variable says."""
+    try:
+        return ip_address(str(told))
+    except ValueError as error:
+        raise ValueError("give an IP address, such as 127.0.0.1 or ::1; names are not looked up") from error
+
+
+Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
+
+
+class AdvisorSettings(Branch):
+    """COHABIT_ADVISOR__*: the two listeners, on loopback unless people need tokens and schedulers show certificates."""
+
+    host: Address = IPv4Address("127.0.0.1")
+    """Address of the listener for people and tools; another than loopback needs tokens."""
+    access: Literal["open", "tokens"] = "open"
+    """Who may ask that listener: whoever reaches it, or who has a token with a role."""
+    oidc_issuer: str | None = None
+    """Whose tokens count beside ours: claim `iss` to the letter, https; with `access` = tokens."""
+    oidc_audience: str | None = None
+    """One of claim `aud`."""
+    oidc_role_claim: str = Field(default="groups", min_length=1)
+    """The claim that says what somebody is; dots step into claims."""
+    oidc_roles: Annotated[dict[str, TokenRole], BeforeValidator(_roles_by_value)] = {}
+    """JSON: a role for values of that claim."""
+    caller_rate: float = Field(default=50.0, gt=0)
+    """Requests a second that one token, or one person of an issuer, may make."""
+    caller_burst: int = Field(default=100, ge=1)
+    """How many of them at once."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Of the listener for people and tools; 0 takes a free one."""
+    scheduler_port: int = Field(default=8081, ge=0, le=65535)
+    """Of the listener for schedulers; 0 takes a free one."""
+    scheduler_host: Address = IPv4Address("127.0.0.1")
+    """Address of the listener for schedulers; another than loopback needs certificates."""
+    scheduler_certificate: Path | None = None
+    """PEM, with what the schedulers' caFile signed."""
+    scheduler_key: Path | None = None
+    """PEM, the key of that certificate."""
+    scheduler_client_ca: Path | None = None
+    """PEM: who signed the certificates of schedulers; nobody else is answered."""
+    filter: Literal["off", "zero"] = "off"
+    """Whether the filter, if a scheduler asks it, refuses nodes where a latency-sensitive pod has score 0."""
+    workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
+    """Processes that answer schedulers."""
+    peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
+    """Servers of the same cluster, by commas, as in http://10.0.0.6:8081: told of pods on their way."""
+    max_feature_age_s: float = Field(default=120.0, gt=0)
+    """From older features nothing is advised: all scores are 0, and /readyz says why."""
+    served_share: float = Field(default=0.01, ge=0, le=1)
+    """Share of requests of which one feature vector is kept, for `cohabit skew`."""
+
+    explore_share: float = Field(default=0.0, ge=0, le=0.1)
+    """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
+    logged_share: float = Field(default=0.01, ge=0, le=1)
+    """Share of the others that are written down beside those, beside the snapshots in advised/."""
+    withheld_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of pods that are withheld the advice, for `cohabit worth`; as many others are written down at least."""
+
+    @model_validator(mode="after")
+    def _an_issuer_is_whole(self) -> Self:
+        given = self.oidc_issuer, self.oidc_audience, self.oidc_roles
+        if any(given) and not all(given):
+            raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER, _AUDIENCE and _ROLES go together: set all three")
+        if any(given) and self.access == "open":
+            raise ValueError(
+                "COHABIT_ADVISOR__OIDC_ISSUER counts where tokens are asked for: set COHABIT_ADVISOR__ACCESS=tokens"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _schedulers_are_known(self) -> Self:
+        files = self.scheduler_certificate, self.scheduler_key, self.scheduler_client_ca
+        if any(files) and not all(files):
+            raise ValueError("COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA go together: set all three")
+        if not any(files) and not self.scheduler_host.is_loopback:
+            raise ValueError(
+                f"COHABIT_ADVISOR__SCHEDULER_HOST={self.scheduler_host} is beyond loopback and needs certificates: set "
+                "COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA; docs/scheduler.md shows how"
+            )
+        for url in self.peers:
+            if url.startswith("https:") != any(files):
+                raise ValueError(
+                    f"COHABIT_ADVISOR__PEERS={url}: https where the listener for schedulers has certificates, else http"
+                )
+        return self
+
+
+class ProposalSettings(Branch):
+    """COHABIT_PROPOSALS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
+
+    every_s: float = Field(default=0.0, ge=0, le=86_400)
+    """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit propose`."""
+    webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
+    """Is told of each new plan, by POST: https, or http on loopback."""
+    daily_share: float = Field(default=0.005, gt=0, le=1)
+    """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
+    most_age_hours: float = Field(default=2.0, gt=0, le=1e6)
+    """From an older snapshot nothing is proposed, and nothing approved."""
+    cool_down_hours: float = Field(default=24.0, ge=0, le=8_760)
+    """For how long nothing more is done to a container that something was done to."""
+    held_back: float = Field(default=0.15, ge=0, le=0.5)
+    """Share of steps, drawn at random, that nobody is to do, so that what the others achieve can be told."""
+    lasts_hours: float = Field(default=4.0, gt=0, le=168)
+    """How long a plan may be approved and exported."""
+    most_steps: int = Field(default=20, ge=1, le=200)
+    """Of one plan."""
+    searched: int = Field(default=131_072, ge=0, le=10_000_000)
+    """Moves that the search of the whole cluster tries, for whom nobody was diagnosed; 0 does not search."""
+    hold_hours: float = Field(default=2.0, gt=0, le=168)
+    """For how long a step is taken to hold: it has to save more than it costs in that time."""
+    restart_cost: float = Field(default=0.5, ge=0, le=1000)
+    """What moving a latency-sensitive container costs, in hours at half its speed, each of which costs 2."""
+    restart_cost_best_effort: float = Field(default=0.4, ge=0, le=1000)
+    """The same of a best-effort one."""
+    freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
+    """When nothing is changed: START/END by commas, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
+    windows: Annotated[tuple[Window, ...], BeforeValidator(windows_of)] = ()
+    """When changes are allowed, UTC: DAYS HH:MM-HH:MM by commas, as in mon-thu 09:00-16:00,fri 09:00-12:00."""
+
+    @property
+    def most_age_us(self) -> int:
+        """Microseconds."""
+        return round(self.most_age_hours * HOUR_US)
+
+    def rules(self) -> Rules:
+        """The same as the kernels take it."""
+        return Rules(
+            daily_share=self.daily_share,
+            cool_down_us=round(self.cool_down_hours * HOUR_US),
+            held_back=self.held_back,
+            lasts_us=round(self.lasts_hours * HOUR_US),
+            most_steps=self.most_steps,
+            searched=self.searched,
+            prices=Prices(self.hold_hours, self.restart_cost, self.restart_cost_best_effort),
+            freezes=self.freezes,
+            windows=self.windows,
+        )
+
+
+class DriftSettings(Branch):
+    """COHABIT_DRIFT__*: when `cohabit drift` believes a model less; see docs/drift.md."""
+
+    hours: float = Field(default=6.0, gt=0, le=8_760)
+    """Labels of so long are looked at, the newest ones."""
+    most_age_days: float = Field(default=14.0, gt=0, le=3_650)
+    """A model whose newest row is older counts as old."""
+
+
+def _paths(told: object) -> object:
+    """Paths from what a variable says.
+
+    Raises:
+        ValueError: it says none, and whoever set it does not mean that everybody is believed.
+    """
+    if not isinstance(told, str):
+        return told
+    paths = tuple(part.strip() for part in told.split(",") if part.strip())
+    if not paths:
+        raise ValueError("names no file: name one, or leave the variable out")
+    return paths
+
+
+def _named(told: object) -> object:
+    """A path from what a variable says.
+
+    Raises:
+        ValueError: it says none, which would be the folder in which a command is started.
+    """
+    if not str(told).strip():
+        raise ValueError("names nothing: name a path, or leave the variable out")
+    return told
+
+
+Named = Annotated[Path, BeforeValidator(_named)]
+
+
+class SigningSettings(Branch):
+    """COHABIT_SIGNING__*: whose bundles are believed; `cohabit models keys` makes a pair of keys."""
+
+    key: Named | None = None
+    """Private key, PEM: bundles that are trained or recalibrated here are signed with it."""
+    trusted: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
+    """Public keys, PEM, by commas: bundles of others are not promoted or served. Left out, every bundle is believed."""
+
+
+class BudgetSettings(Branch):
+    """COHABIT_BUDGETS__*: who is told of budgets; see docs/billing.md."""
+
+    webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
+    """Is told by `cohabit bill budgets --alert`, by POST: https, or http on loopback."""
+
+
+class Settings(Branch):
+    """COHABIT_*: everything that can be set."""
+
+    environment: Literal["development", "production"] = "development"
+    """In production, defaults that are unsafe or get lost are refused."""
+    cluster: str = "default"
+    """Name of the cluster: rows of others in the lake are passed over."""
+    lake: Annotated[str, BeforeValidator(_named)] = "cohabit-data/lake"
+    """Folder of landed metrics and of everything that is computed from them."""
+    registry: Named = Path("cohabit-data/registry")
+    """Folder of model bundles; store and kept plans are beside it unless set."""
+    snapshots: Named = Path("cohabit-data/snapshots")
+    """Folder through which `cohabit refresh` tells `cohabit serve` of the cluster."""
+    lines: Named = Path("cohabit-data/lines")
+    """Folder of billed lines and what they were made of; bills cannot be explained without it."""
+    store: str | None = None
+    """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
+    mapping: Named | None = None
+    """TOML that maps foreign metrics to columns, besides those that are known."""
+    kafka: KafkaSettings = KafkaSettings()
+    spark: SparkSettings = SparkSettings()
+    advisor: AdvisorSettings = AdvisorSettings()
+    proposals: ProposalSettings = ProposalSettings()
+    budgets: BudgetSettings = BudgetSettings()
+    drift: DriftSettings = DriftSettings()
+    signing: SigningSettings = SigningSettings()
+
+    @model_validator(mode="after")
+    def _production_is_safe(self) -> Self:
+        if self.environment == "production" and (unsafe := tuple(self._unsafe())):
+            raise ValueError(f"COHABIT_ENVIRONMENT=production: {'; '.join(unsafe)}")
+        return self
+
+    def _unsafe(self) -> Iterator[str]:
+        if self.advisor.access == "open":
+            yield "whoever reaches the listener may ask and decide: set COHABIT_ADVISOR__ACCESS=tokens"
+        if self.cluster == Settings.model_fields["cluster"].default:
+            yield "rows and bills need the name of their cluster: set COHABIT_CLUSTER"
+        folders = {"LAKE": self.lake, "REGISTRY": self.registry, "SNAPSHOTS": self.snapshots, "LINES": self.lines}
+        for name, folder in folders.items():
+            if not str(folder).startswith(("/", "file:///")):
+                yield f"{folder} depends on where a command is started: set COHABIT_{name} to an absolute path"
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Settings from environment variables.
+
+    Raises:
+        BadSettings: a variable has an unknown name or a value that does not fit.
+    """
+    tree: dict[str, object] = {}
+    for name, value in environment.items():
+        if name.startswith(PREFIX) and name not in OUTSIDE:
+            _refuse_bytes(name, value)
+            _put(tree, name.removeprefix(PREFIX).lower().split("__"), value)
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise BadSettings("; ".join(map(_complaint, error.errors()))) from error
+
+
+def _refuse_bytes(name: str, value: str) -> None:
+    try:
+        f"{name}{value}".encode()
+    except UnicodeEncodeError as error:
+        raise BadSettings(f"{name!a} is not UTF-8: set it to text") from error
+
+
+def _complaint(error: ErrorDetails) -> str:
+    name = f"{PREFIX}{'__'.join(map(str, error['loc'])).upper()}"
+    said = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error" and isinstance(error["input"], dict):
+        return said  # of several settings together, which it names
+    if error["type"] != "extra_forbidden":
+        hidden = "@" in str(error["input"]) or any(step in HELD_BACK for step in error["loc"])
+        return f"{name}={'what it is set to' if hidden else repr(error['input'])}: {said}"
+    branch: type[BaseModel] = Settings
+    for step in error["loc"][:-1]:
+        branch = type(getattr(Settings(), str(step)))
+    beside = name.rpartition("__")[0] + "__" if "__" in name else PREFIX
+    return f"{name} is no setting; there are {', '.join(beside + known.upper() for known in branch.model_fields)}"
+
+
+def _put(tree: dict[str, object], path: list[str], value: str) -> None:
+    for step in path[:-1]:
+        branch = tree.setdefault(step, {})
+        if not isinstance(branch, dict):
+            raise BadSettings(f"{PREFIX}{step.upper()} is set both as a value and as a branch")
+        tree = branch
+    tree[path[-1]] = value

@@ -1,0 +1,60 @@
+"""Foreign topics: what `--topic`, `--mapping` and their settings name -> the decoder of each topic."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from cohabit.config.errors import BadTopic
+from cohabit.config.settings import Settings
+from ingest.decode.contract import Decode
+from ingest.decode.formats.format_registry import FORMATS, decoder_named
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import ForeignMetric, read_mapping
+from ingest.schema.provenance import checked_name
+from ingest.schema.topics import TOPICS
+
+
+def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | None) -> Mapping[str, Decode]:
+    """Decoders by topic; an option wins over the setting for the same topic.
+
+    Args:
+        settings: with `kafka.topics`, NAME=FORMAT by commas, and `mapping`.
+        options: NAME=FORMAT each.
+        mapping: file of further metrics, in place of the setting's.
+
+    Raises:
+        BadTopic: one is not NAME=FORMAT, or names one of our own topics.
+        BadName: a name cannot be a topic's.
+        UnknownFormat: no format has that name.
+        BadMapping: the file cannot be used.
+    """
+    path = mapping or settings.mapping
+    known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
+    told = [entry.strip() for entry in settings.kafka.topics.split(",") if entry.strip()]
+    formats = dict(_split(entry) for entry in (*told, *options))
+    if own := sorted(formats.keys() & TOPICS.keys()):
+        raise BadTopic(f"{own[0]}={formats[own[0]]}", list(FORMATS), "that topic is Cohabit's own, in its own format")
+    return {name: decoder_named(wanted, known) for name, wanted in formats.items()}
+
+
+def show_metrics(settings: Settings, mapping: Path | None) -> None:
+    """Print every foreign metric that is known, and what it becomes."""
+    path = mapping or settings.mapping
+    known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
+    for name in sorted(known.metrics):
+        for metric in known.metrics[name]:
+            becomes = f"{metric.target} {metric.kind}" + (f" x {metric.scale:g}" if metric.scale != 1 else "")
+            typer.echo(f"{name:<60} {becomes:<44} {_conditions(metric)}".rstrip())
+
+
+def _conditions(metric: ForeignMetric) -> str:
+    wanted = [f"{label}={'|'.join(words)}" for label, words in metric.where.items()]
+    return " ".join(wanted + [f"not {label}={'|'.join(words)}" for label, words in metric.unless.items()])
+
+
+def _split(told: str) -> tuple[str, str]:
+    name, equals, wanted = told.partition("=")
+    if not (equals and name and wanted):
+        raise BadTopic(told, list(FORMATS))
+    return checked_name(name), wanted

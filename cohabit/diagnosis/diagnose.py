@@ -1,0 +1,107 @@
+"""Diagnosing: who suffers beside whom, by what a lake holds. An edge."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
+from advisor.diagnosis.slow_windows import LOOKED
+from advisor.diagnosis.verdicts import Diagnosis
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN
+from cohabit.config.errors import MinutesGone, NothingMeasured, NothingThen
+from features.columnar.arrow_columns import floats
+from features.columnar.windows import LABEL_US
+from features.contention.node_state import Facts, is_best_effort
+from features.labels.slowdown import NO_SIGNAL
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
+
+USUAL = timedelta(microseconds=USUAL_US)
+WINDOW = timedelta(microseconds=LABEL_US)
+LEAST = timedelta(hours=2)
+LOOKED_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=31))
+"""Labels are hours old at most where `cohabit features` runs."""
+MOST_SCANNED = 40_000_000
+"""Minutes of containers that are looked through at most; where a day has more, less of the past is."""
+AT_ONCE = 1_000_000
+"""Minutes that are in memory at once, about 2 GB: of so many nodes at a time."""
+
+
+def newest_window(lake: Lake) -> datetime:
+    """When the newest labelled window ended, up to a month before the newest metrics.
+
+    Raises:
+        NothingMeasured: there is none.
+    """
+    told = [span[1] for table in ("usage", "samples") if (span := lake.span(table))]
+    last = datetime.fromtimestamp(max(told, default=0) / 1e6, UTC) + 2 * WINDOW
+    for back in LOOKED_BACK:
+        ends = lake.read("labels", max(EPOCH, last - back), last, columns=["window_end"])
+        if ends.num_rows:
+            newest: datetime = pc.max(ends["window_end"]).as_py()
+            return newest
+    raise NothingMeasured(lake.root)
+
+
+def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
+    """What is wrong with whom at a time, which is rounded down to a window's end.
+
+    Args:
+        lake: with features.
+        at: until when is looked; with a zone.
+
+    Returns:
+        See advisor.diagnosis.analyse.diagnose. Where minutes do not fit into memory, only nodes are looked at on which
+        somebody is slow, so many at a time, and only these tell what is usual of an app.
+
+    Raises:
+        NothingThen: there are no labels of the last windows before then.
+        NothingMeasured: there are none at all.
+        MinutesGone: there are labels, and not what else is looked at.
+    """
+    until = datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
+    past, end = USUAL, until + timedelta(microseconds=1)
+    late = (max(EPOCH, until - LOOKED * WINDOW), end) if until > EPOCH + USUAL else (EPOCH, EPOCH)
+    if not lake.read("labels", *late, columns=["window_end"]).num_rows:
+        raise NothingThen(lake.root, until, newest_window(lake))
+    if not lake.count("node_state", *late):
+        raise MinutesGone(lake.root, until)
+    while past > LEAST and lake.count("node_state", until - past, end) > MOST_SCANNED:
+        past /= 2
+    profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))
+    found, at_us = list[Diagnosis](), round(until.timestamp() * 1e6)
+    for nodes in node_pieces(lake, until - past, end, until - LOOKED * WINDOW):
+        state = lake.read("node_state", until - past, end, columns=COLUMNS, nodes=nodes)
+        labels = lake.read("labels", until - past, end, nodes=nodes)
+        found += diagnose(Evidence(state, labels, profiles, facts), at_us)
+    return worst_first(found)
+
+
+def nodes_in_doubt(labels: pa.Table) -> list[str]:
+    """Nodes on which somebody who is modelled may suffer: slow in a window, or without label, as who is throttled."""
+    log = floats(labels["log_slowdown"])
+    slow = np.isnan(log) | (log >= np.log(LIMIT_SLOWDOWN))
+    wrong = slow & ~is_best_effort(labels["qos"]) & np.asarray(pc.not_equal(labels["kind"], NO_SIGNAL))
+    return sorted(pc.unique(labels["node"].filter(pa.array(wrong))).to_pylist())
+
+
+def node_pieces(lake: Lake, start: datetime, end: datetime, judged_from: datetime) -> Iterator[list[str] | None]:
+    """So many nodes that their minutes fit into memory; None for all of them, where these do.
+
+    Args:
+        lake: with features.
+        start: of the minutes that are read.
+        end: of them, exclusive.
+        judged_from: from when on somebody has to be slow on a node, for it to be looked at where not all fit.
+    """
+    minutes = lake.count("node_state", start, end)
+    if minutes <= AT_ONCE:
+        yield None
+        return
+    nodes = nodes_in_doubt(lake.read("labels", judged_from, end))
+    size = max(1, AT_ONCE * len(pc.unique(lake.read("nodes", columns=["node"])["node"])) // minutes)
+    for begin in range(0, len(nodes), size):
+        yield nodes[begin : begin + size]

@@ -1,0 +1,1 @@
+"""Reports of the impact of advice."""

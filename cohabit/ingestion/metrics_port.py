@@ -1,0 +1,42 @@
+"""Scraped: what Prometheus reads of a command that runs for good and listens to nothing else. An edge."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from cohabit.config.errors import BadOption
+from cohabit.config.settings import KafkaSettings
+from cohabit.terminal.console import console
+
+
+@contextmanager
+def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry, number: int = 0) -> Iterator[None]:
+    """Metrics are served while this lasts; not at all without a port.
+
+    Args:
+        own: the host, and the port where the command names none.
+        port: that the command names; 0 for any that is free.
+        registry: what is told.
+        number: of the process among several, each of which has a port of its own.
+
+    Raises:
+        BadOption: somebody else has the port, or there is no such host here.
+    """
+    first = own.metrics_port if port is None else port
+    if first is None:
+        yield
+        return
+    host, port = own.metrics_host, first + number if first else 0
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except (OSError, OverflowError) as error:  # the latter where a port is beyond the last one
+        reason = f"metrics cannot be served at {host}:{port} ({getattr(error, 'strerror', None) or error})"
+        raise BadOption(f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT") from error
+    console.print(f"metrics at http://{host}:{server.server_port}/metrics")
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,119 @@
+"""Landing from Kafka in one process, as the only one or as one of several: the lake, metrics and dead letters."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from time import time
+from typing import TYPE_CHECKING
+
+import typer
+from prometheus_client import CollectorRegistry
+
+from cohabit.config.malloc_trim import give_back_for_good
+from cohabit.config.settings import Settings
+from cohabit.ingestion.metrics_port import scraped
+from cohabit.terminal.locations import stop_on_signals
+from cohabit.terminal.options import told_plainly
+from features.schema.tables import TABLES
+from ingest.lake.tables import Lake
+
+if TYPE_CHECKING:
+    from ingest.pipeline.consumer_loop import Formats, OnLanded
+    from ingest.pipeline.kafka_source import ConsumerSettings
+    from ingest.pipeline.runner import Until
+    from ingest.pipeline.transform import Landing
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for on the command line.
+
+    Args:
+        processes: members of the consumer group.
+        metrics_port: where Prometheus reads the first process; process i is read at metrics_port + i.
+        dead_letters: also send dead letters to their topic.
+        topics: foreign topics to land too, NAME=FORMAT each.
+        mapping: file of further metrics.
+    """
+
+    processes: int = 1
+    metrics_port: int | None = None
+    dead_letters: bool = False
+    topics: tuple[str, ...] = ()
+    mapping: Path | None = None
+
+
+ALONE = Wishes()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that one process must know; it crosses into child processes.
+
+    Args:
+        settings: the command's.
+        lake: its address.
+        consumer: how to read from Kafka.
+        until: when to end.
+        wishes: see Wishes.
+    """
+
+    settings: Settings
+    lake: str
+    consumer: "ConsumerSettings"
+    until: "Until"
+    wishes: Wishes
+
+
+def formats_of(settings: Settings, wishes: Wishes) -> "Formats":
+    """The format of each topic, our own and foreign ones."""
+    from cohabit.config.topic_formats import foreign_topics
+    from ingest.pipeline.consumer_loop import NATIVE, Formats
+
+    foreign = foreign_topics(settings, wishes.topics, wishes.mapping)
+    return Formats({**NATIVE, **foreign}, cluster=settings.cluster)
+
+
+def foreign_in(formats: "Formats") -> tuple[str, ...]:
+    """Topics in the formats that are not our own."""
+    from ingest.pipeline.consumer_loop import NATIVE
+
+    return tuple(name for name in formats.decoders if name not in NATIVE)
+
+
+def run_member(job: Job, number: int) -> None:
+    """Land as member `number`, in a process of its own; an error is told in one line."""
+    try:
+        told_plainly(land_from_kafka)(job, number, stop_on_signals(), lambda _landing: None)
+    except typer.Exit as ended:
+        raise SystemExit(ended.exit_code) from ended
+
+
+def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int:
+    """Land until told to stop or at the end; how many messages were landed."""
+    from ingest.pipeline.dead_letter_topic import DeadLetterTopic
+    from ingest.pipeline.metrics import IngestMetrics
+    from ingest.pipeline.runner import ingest_kafka
+
+    give_back_for_good()
+    registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
+    metrics = IngestMetrics.on(registry, time)
+    with ExitStack() as open_things:
+        open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry, number))
+        hear: list[OnLanded] = [told]
+        if job.wishes.dead_letters:
+            hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
+        lake = Lake.open(job.lake, TABLES)
+        return ingest_kafka(
+            job.consumer, lake, until=job.until, stop=stop, metrics=metrics, formats=formats, on_landed=_all(hear)
+        )
+
+
+def _all(hearers: "Sequence[OnLanded]") -> "OnLanded":
+    def tell(landing: "Landing") -> None:
+        for hear in hearers:
+            hear(landing)
+
+    return tell

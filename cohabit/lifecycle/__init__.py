@@ -1,0 +1,1 @@
+"""Model life cycle: drift, recalibration, promotion, training-serving skew."""

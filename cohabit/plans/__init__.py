@@ -1,0 +1,1 @@
+"""Plans: creation, dry run, outcomes."""

@@ -1,0 +1,226 @@
+"""Proposing: from what a lake, the newest snapshot and a bundle hold to a proposal in the store. An edge."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+from advisor.cluster.snapshot import Snapshot, load_current
+from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.verdicts import Diagnosis
+from advisor.errors import NoBundle, NotBelieved
+from advisor.plans import store as proposal_store
+from advisor.plans.approvals import Actor, Desk, Stale
+from advisor.plans.planner import Draft, Search, Situation, draft, under_way
+from advisor.plans.recheck import stale_steps
+from advisor.plans.rules import state_machine as states
+from advisor.plans.rules.did_estimate import factor_of
+from advisor.plans.rules.eligible import roster_of
+from advisor.plans.rules.plan_record import Proposal
+from advisor.plans.rules.policy import HOUR_US, Rules
+from advisor.remediation.migration_options import Scene
+from advisor.remediation.options_file import keep_ladders
+from advisor.scoring.loaded_model import open_model
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
+from cohabit.config.errors import OldSnapshot, OtherCluster, SearchMissing, SnapshotAhead, StaleSnapshot
+from cohabit.diagnosis.diagnose import diagnosed, newest_window
+from cohabit.plans.plan_inputs import Inputs, digest_of, keep, kept
+from features.contention.node_state import Facts
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
+from models.drift.drift_status import status_of
+from models.registry.registry import Registry
+
+PLANS = "plans"
+"""Folder beside the registry in which is kept what plans were made from."""
+MOST_APART_US = 2 * 3600 * 1_000_000
+"""Between the windows that tell who suffers and the snapshot that tells where everybody is."""
+MOST_AHEAD_US = 600 * 1_000_000
+"""By which a snapshot may be of a time to come: clocks differ."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is proposed from.
+
+    Args:
+        lake: with features.
+        snapshots: folder of snapshots.
+        registry: of bundles.
+        kept: folder in which is kept what each plan was made from.
+        most_age_us: a snapshot that is older tells nothing about now.
+    """
+
+    lake: Lake
+    snapshots: Path
+    registry: Registry
+    kept: Path
+    most_age_us: int = 2 * HOUR_US
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Who suffered in the windows that ended last.
+
+    Args:
+        until: when they ended.
+        diagnoses: worst first.
+    """
+
+    until: datetime
+    diagnoses: tuple[Diagnosis, ...]
+
+    def told(self, cluster: str, now_us: int) -> Told:
+        """The same as it is told to servers, of one cluster."""
+        here = tuple(one for one in self.diagnoses if one.cluster == cluster)
+        return Told(cluster, round(self.until.timestamp() * 1e6), now_us, here)
+
+
+def look(lake: Lake) -> Looked:
+    """Look who suffers by the newest labels.
+
+    Raises:
+        NothingMeasured: there are none.
+    """
+    until = newest_window(lake)
+    return Looked(until, tuple(diagnosed(lake, until)))
+
+
+def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None) -> Draft:
+    """Draft a plan from what is known now, and put it before people.
+
+    Args:
+        of: what it is made from.
+        desk: where it is put.
+        actor: in whose name.
+        looked: who suffers; None looks.
+
+    Raises:
+        NoSnapshot, NoBundle: there is nothing to propose from.
+        StaleSnapshot: the snapshot and the newest labels are too far apart.
+        OtherCluster: the snapshot is of another cluster than the desk.
+        NothingMeasured: there are no labels.
+        Halted: nothing is to be drafted.
+    """
+    desk.must_not_be_halted()
+    desk.expire(actor)
+    known = proposal_store.count(desk.engine, desk.cluster)
+    inputs = _inputs(of, desk, looked or look(of.lake))
+    found = draft(situation_of(inputs, of.registry), inputs.rules, _search(inputs.rules))
+    keep_ladders(of.snapshots, desk.cluster, inputs.now_us, found.ladders)
+    if found.plan is not None:
+        keep(of.kept / found.plan.plan, inputs)
+        desk.put(states.drafted(found.plan), actor, known)
+    return found
+
+
+def drafted_again(of: Sources, plan: str) -> Draft:
+    """A past plan, made again from what it was made from.
+
+    Raises:
+        NothingKept: that is not there any more.
+        ModelsError: the bundle is not there any more.
+    """
+    inputs = kept(of.kept / plan)
+    return draft(situation_of(inputs, of.registry), inputs.rules, _search(inputs.rules))
+
+
+def stale_now(of: Sources, desk: Desk) -> Stale:
+    """Tries steps again in the cluster as the newest snapshot has it, beside what was given out of other plans."""
+
+    def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
+        snapshot = load_current(of.snapshots)
+        if snapshot.cluster != proposal.plan.cluster:
+            raise OtherCluster(of.snapshots, snapshot.cluster, proposal.plan.cluster)
+        _must_be_new(of, snapshot, desk.now_us())
+        earlier = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
+        others = tuple(one for one in earlier if one.step not in proposal.plan.steps and one.decision == "approved")
+        now = situation_of(replace(_where(of, snapshot), past=others), of.registry)
+        until = newest_window(of.lake)
+        later = until.timestamp() * 1e6 > proposal.plan.made_us
+        suffering = [one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster] if later else None
+        return stale_steps(proposal.plan, steps, now.scene, now.roster, suffering)
+
+    return stale
+
+
+def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
+    """All that a plan is made from, as it is now."""
+    snapshot, until = load_current(of.snapshots), looked.until
+    if snapshot.cluster != desk.cluster:
+        raise OtherCluster(of.snapshots, snapshot.cluster, desk.cluster)
+    _must_be_new(of, snapshot, desk.now_us())
+    if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
+        raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
+    suffering = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
+    past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
+    where = _where(of, snapshot)
+    achieved = proposal_store.achieved(desk.engine, desk.cluster)
+    now_us, rules = desk.now_us(), desk.rules if searchable() else replace(desk.rules, searched=0)
+    return replace(where, diagnoses=suffering, past=past, rules=rules, achieved=achieved, now_us=now_us)
+
+
+def searchable() -> bool:
+    """Whether the extra is installed that the search of a whole cluster needs."""
+    return all(find_spec(name) is not None for name in ("numba", "highspy"))
+
+
+def _search(rules: Rules) -> Search | None:
+    """The search that rules ask for; None where they ask for none.
+
+    Raises:
+        SearchMissing: it is asked for, and not there.
+    """
+    if not rules.searched:
+        return None
+    if not searchable():
+        raise SearchMissing
+    from advisor.plans.optimizer_moves import better_elsewhere  # compiled, and not there everywhere
+
+    return partial(better_elsewhere, tried=rules.searched)
+
+
+def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
+    """Nothing is proposed or approved by what was true long ago; a clock that is ahead would hide how old that is.
+
+    Raises:
+        OldSnapshot: the newest snapshot is too old.
+        SnapshotAhead: it is of a time to come.
+    """
+    if snapshot.as_of_us - now_us > MOST_AHEAD_US:
+        raise SnapshotAhead(of.snapshots, (snapshot.as_of_us - now_us) / 1e6)
+    if now_us - snapshot.as_of_us > of.most_age_us:
+        raise OldSnapshot(of.snapshots, (now_us - snapshot.as_of_us) / 1e6, of.most_age_us / 1e6)
+
+
+def _where(of: Sources, snapshot: Snapshot) -> Inputs:
+    """Where everybody is and by which model; nobody suffers in it, and nothing was done before."""
+    facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
+    if bundle is None:
+        raise NoBundle(of.registry.root)
+    if (status := status_of(of.registry, bundle.name)) is not None and status.state == "fallen_back":
+        raise NotBelieved(bundle.name)
+    return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), (0.0, 0.0), bundle.name, snapshot.as_of_us)
+
+
+def facts_by(lake: Lake, snapshot: Snapshot) -> Facts:
+    """What nodes and placements said by the time of a snapshot."""
+    end = datetime.fromtimestamp((snapshot.as_of_us + 1) / 1e6, UTC)
+    return Facts(lake.read("nodes", EPOCH, end), lake.read("placements", EPOCH, end))
+
+
+def situation_of(inputs: Inputs, registry: Registry) -> Situation:
+    """What a plan is drafted from."""
+    roster = roster_of(inputs.snapshot, Facts(inputs.nodes, inputs.placements))
+    model = open_model(registry.root / inputs.bundle, registry.trust)
+    snapshot = inputs.snapshot
+    margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
+    scorer = ModelScorer(snapshot, model.predictor, margins, model.node)
+    team = {uid: one.team for uid, one in roster.identity.items()}
+    scene = under_way(Scene(scorer, roster.room, team, inputs.now_us, roster.began_us), inputs.past)
+    return Situation(
+        inputs.diagnoses, scene, roster, inputs.past, factor_of(*inputs.achieved), inputs.bundle, digest_of(inputs)
+    )

@@ -1,0 +1,1 @@
+"""The refresher: live state and snapshots."""

@@ -1,0 +1,186 @@
+"""Refresh: keep live state from a stream and publish snapshots of it. An edge."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+import structlog
+from prometheus_client import CollectorRegistry
+
+from advisor.cluster.snapshot import publish
+from cohabit.config.errors import NoSuchCluster
+from cohabit.config.malloc_trim import GivingBack
+from cohabit.refresh.live_state import LiveState
+from features.profiles.app_profile import newest
+from features.schema.tables import PROFILES
+from ingest.lake.tables import Lake
+from ingest.pipeline.consumer_loop import Formats, Landers, ingest
+from ingest.pipeline.file_source import FileCapacities, FileSource
+from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.node_capacity import KafkaCapacities
+from ingest.pipeline.runner import NATIVE_FORMATS
+from ingest.schema.errors import IngestError
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 0.1
+
+Published = Callable[[int, int, int], None]
+"""Told version, nodes and residents of each snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """How to refresh.
+
+    Args:
+        snapshots: folder to publish to.
+        every_s: seconds between snapshots.
+        version: version of the first snapshot; later ones count up.
+    """
+
+    snapshots: Path
+    every_s: float
+    version: int
+
+
+class NewestProfiles:
+    """The profiles that still tell something; all of them are read again only once their table has changed.
+
+    Every half hour adds a row for each app and platform, and a snapshot is made every few seconds.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._files: list[str] | None = None
+        self._rows: pa.Table = PROFILES.schema.empty_table()
+
+    def by(self, now_us: int) -> pa.Table:
+        """Rows that stand at a time, or later.
+
+        Args:
+            now_us: that time, never before one that was asked for, microseconds since 1970.
+
+        Raises:
+            IngestError: they cannot be read; those of before are forgotten.
+        """
+        files = self._lake.files(PROFILES.name)
+        if files != self._files:
+            self._files, rows = None, PROFILES.schema.empty_table()
+            for piece in self._lake.pieces(PROFILES.name):
+                rows = newest(pa.concat_tables([rows, piece]), now_us)
+            self._files, self._rows = files, rows.combine_chunks()
+        return self._rows
+
+
+def refresh_from_files(
+    folder: Path, topics: Sequence[str], state: LiveState, lake: Lake, how: Refresh, *, published: Published
+) -> None:
+    """Read stream files to their end and publish one snapshot.
+
+    Raises:
+        NoSuchCluster: no record is of the state's cluster.
+    """
+    formats = Formats()
+    with (
+        closing(FileCapacities(folder, formats.nodes_topic, cluster=formats.cluster)) as capacities,
+        closing(FileSource(folder, topics, state.position)) as source,
+    ):
+        source.stop_at_end()
+        ingest(source, state, Landers(formats, capacities), _metrics(), Event())
+    if not state.as_of_us:
+        raise NoSuchCluster(state.cluster, state.others)
+    _publish(state, NewestProfiles(lake), how, how.version, published)
+
+
+def refresh_from_kafka(
+    settings: ConsumerSettings,
+    state: LiveState,
+    lake: Lake,
+    how: Refresh,
+    *,
+    published: Published,
+    stop: Event,
+    formats: Formats = NATIVE_FORMATS,
+) -> None:
+    """Follow Kafka and publish a snapshot every few seconds until told to stop.
+
+    Raises:
+        IngestError: what ended the reading; nothing goes on being published from a stream that nobody reads.
+    """
+    with (
+        closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
+        closing(KafkaSource(settings, state.position)) as source,
+    ):
+        source.stop_at_end()
+        following = _Following(source)
+        with ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(ingest, following, state, Landers(formats, capacities), _metrics(), stop)
+            try:
+                _wait(following.caught_up.is_set, reader, stop)
+                _publish_regularly(reader, state, lake, how, published=published, stop=stop)
+            finally:
+                stop.set()
+        reader.result()
+
+
+class _Following:
+    """A source that never finishes, and tells once it has read everything that was there at the start.
+
+    A snapshot before that would show nodes emptier than they are.
+    """
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+        self.poll, self.rewind, self.landed = source.poll, source.rewind, source.landed
+        self.caught_up = Event()
+
+    @property
+    def pause_s(self) -> float:
+        """See ingest.pipeline.consumer_loop.Source."""
+        return self._source.pause_s
+
+    def finished(self) -> bool:
+        """Never."""
+        if not self.caught_up.is_set() and self._source.finished():
+            self.caught_up.set()
+        return False
+
+
+def _publish_regularly(
+    reader: Future[int], state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
+) -> None:
+    """Publish while the reader reads and nobody says stop."""
+    profiles, giving_back = NewestProfiles(lake), GivingBack()
+    for version in count(how.version):
+        _wait(lambda: state.as_of_us > 0, reader, stop)
+        if reader.done() or stop.is_set():
+            return
+        try:
+            _publish(state, profiles, how, version, published)
+        except IngestError as error:
+            log.warning("no snapshot this time; trying again", error=str(error))
+        giving_back()
+        stop.wait(how.every_s)
+
+
+def _wait(until: Callable[[], bool], reader: Future[int], stop: Event) -> None:
+    """Wait for something, the reader's end, or the word to stop."""
+    while not until() and not reader.done() and not stop.wait(LOOK_EVERY_S):
+        pass
+
+
+def _publish(state: LiveState, profiles: NewestProfiles, how: Refresh, version: int, published: Published) -> None:
+    snapshot = state.snapshot(profiles.by(state.as_of_us), version)
+    publish(how.snapshots, snapshot)
+    published(version, len(snapshot.nodes), len(snapshot.containers))
+
+
+def _metrics() -> IngestMetrics:
+    return IngestMetrics.on(CollectorRegistry())

@@ -1,0 +1,102 @@
+"""Drafting beside refreshing: every few minutes who suffers is told to servers, and a plan drafted. An edge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from threading import Event, Thread
+
+import structlog
+
+from advisor.diagnosis.report_file import write_told
+from advisor.errors import AdvisorError
+from advisor.plans.approvals import Actor, Desk
+from advisor.plans.planner import Draft
+from advisor.plans.rules.plan_record import Plan, expected
+from cohabit.budgets.webhook import post
+from cohabit.config.errors import CohabitError
+from cohabit.plans.create import Sources, look, propose
+from cohabit.plans.outcomes import conclude
+from features.schema.errors import FeaturesError
+from ingest.schema.errors import IngestError
+from models.errors import ModelsError
+
+log = structlog.get_logger(__name__)
+
+KNOWN = (AdvisorError, CohabitError, IngestError, FeaturesError, ModelsError, OSError)
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """What is done every few minutes.
+
+    Args:
+        sources: what plans are made from.
+        desk: where they are put.
+        every_s: from the end of one to the start of the next.
+        webhook: is told of each new plan; None tells nobody.
+        request_id: makes a name for each turn, for the audit.
+    """
+
+    sources: Sources
+    desk: Desk
+    every_s: float
+    webhook: str | None
+    request_id: Callable[[], str]
+
+    def begin(self, stop: Event) -> Thread:
+        """Go on in the background until told to stop."""
+        thread = Thread(target=self._go_on, args=(stop,), name="drafting", daemon=True)
+        thread.start()
+        return thread
+
+    def once(self) -> Draft:
+        """Tell who suffers and what earlier plans saved, and draft a plan.
+
+        Raises:
+            AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are halted.
+        """
+        looked = look(self.sources.lake)
+        write_told(self.sources.snapshots, looked.told(self.desk.cluster, self.desk.now_us()))
+        actor = Actor("cohabit refresh", "", self.request_id())
+        conclude(self.sources.lake, self.desk, actor)
+        found = propose(self.sources, self.desk, actor, looked)
+        if found.plan is not None and self.webhook is not None:
+            Thread(target=self._tell, args=(self.webhook, found.plan), name="webhook", daemon=True).start()
+        return found
+
+    def _tell(self, webhook: str, plan: Plan) -> None:
+        try:
+            notify(webhook, plan)
+        except (OSError, HTTPException, ValueError) as error:
+            log.warning("the webhook was not told of a plan", plan=plan.plan, error=str(error))
+
+    def _go_on(self, stop: Event) -> None:
+        while not stop.wait(self.every_s):
+            try:
+                found = self.once()
+            except KNOWN as error:
+                log.warning("no plan this time", error=str(error))
+            except Exception:  # whatever it is, the next time may go well
+                log.exception("no plan this time")
+            else:
+                name = found.plan.plan if found.plan else ""
+                log.info("looked who suffers", victims=len(found.ladders), plan=name)
+
+
+def notify(url: str, plan: Plan) -> None:
+    """Tell a webhook of a new plan: its name, and what it would save; not who is in it.
+
+    Raises:
+        OSError: it does not answer, or not with success.
+    """
+    gain, low, high = expected(plan.open_steps)
+    told = {
+        "plan": plan.plan,
+        "cluster": plan.cluster,
+        "steps": len(plan.open_steps),
+        "saves_an_hour": round(gain, 4),
+        "saves_an_hour_low": round(low, 4),
+        "saves_an_hour_high": round(high, 4),
+        "expires_us": plan.expires_us,
+    }
+    post(url, told)

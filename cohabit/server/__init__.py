@@ -1,0 +1,1 @@
+"""The server: workers, sockets, reload."""

@@ -1,0 +1,100 @@
+"""Deciding: the offices where people decide, on plans and on bills, as far as what they need is there. An edge.
+
+What tries steps again reads the lake; it is loaded with the first approval, and one approval is tried at a time.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Lock
+
+from sqlalchemy import Engine
+
+from advisor.auth.principal import Caller
+from advisor.billing.ledger.closing import Closing
+from advisor.billing.quotes.dependencies import BillOffice
+from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.plans.approvals import Desk, Stale
+from advisor.plans.office import Office
+from advisor.plans.rules.errors import CannotTry
+from advisor.plans.rules.plan_record import Proposal
+from cohabit.billing.quotes.last_hour import NewestHour
+from cohabit.config.errors import CohabitError
+from cohabit.config.settings import Settings
+from cohabit.terminal.db import checked
+from features.schema.errors import FeaturesError
+from ingest.schema.errors import IngestError
+from models.errors import ModelsError
+
+NOT_THERE = (StoreOutdated, StoreAhead, StoreUnavailable, BadStoreUrl)
+FAILED = (AdvisorError, CohabitError, FeaturesError, IngestError, ModelsError, OSError)
+
+
+@contextmanager
+def office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iterator[Office | None]:
+    """The office that the settings name; None where there is no lake, or no store of this version.
+
+    Args:
+        settings: with the folders that the server answers from.
+        now_us: the clock.
+        local: who decides where nobody is asked for a name.
+    """
+    with ExitStack() as stack:
+        store = _store(settings, stack) if is_there(settings.lake) else None
+        if store is None:
+            yield None
+            return
+        desk = Desk(store, settings.cluster, settings.proposals.rules(), now_us)
+        yield Office(desk, tried_in(settings, desk), Caller(local, frozenset({"admin"})))
+
+
+@contextmanager
+def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iterator[BillOffice | None]:
+    """The office of bills that the settings name; None where there is no store of this version.
+
+    Args:
+        settings: with the store and the folder of lines.
+        now_us: the clock.
+        local: who decides where nobody is asked for a name.
+    """
+    with ExitStack() as stack:
+        store = _store(settings, stack)
+        if store is None:
+            yield None
+            return
+        closing = Closing(store, settings.cluster, now_us)
+        who = Caller(local, frozenset({"admin"}))
+        yield BillOffice(closing, settings.lines, who, newest=NewestHour(settings, now_us))
+
+
+def is_there(lake: str) -> bool:
+    """Whether a lake is a folder of this machine."""
+    return bool(lake) and Path(lake.removeprefix("file://")).is_dir()
+
+
+def tried_in(settings: Settings, desk: Desk) -> Stale:
+    """Tries steps again by what the settings name."""
+    one_at_a_time = Lock()
+
+    def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
+        from cohabit.plans.create import PLANS, Sources, stale_now
+        from cohabit.terminal.locations import existing_lake, registry_of
+
+        try:
+            lake, registry = existing_lake(settings, None), registry_of(settings)
+            of = Sources(
+                lake, settings.snapshots, registry, settings.registry.parent / PLANS, settings.proposals.most_age_us
+            )
+            with one_at_a_time:
+                return stale_now(of, desk)(proposal, steps)
+        except FAILED as error:
+            raise CannotTry(str(error)) from error
+
+    return stale
+
+
+def _store(settings: Settings, stack: ExitStack) -> Engine | None:
+    try:
+        return stack.enter_context(checked(settings))
+    except NOT_THERE:
+        return None

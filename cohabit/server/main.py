@@ -1,0 +1,142 @@
+"""Serve: the two listeners, the process of the table and further workers, until the word to stop. An edge."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.http.auth_middleware import Guard
+from advisor.api.http.csrf import OwnSite
+from advisor.billing.quotes.dependencies import BillOffice
+from advisor.placement.model_state import Serving
+from advisor.placement.prioritizer import Prioritizer
+from advisor.plans.office import Office
+from advisor.ui.app import Beside, create_pages
+from advisor.ui.site.identity import Entrance
+from cohabit.server.reload import keep_fresh
+from cohabit.server.score_table_process import TableProcess
+from cohabit.server.sockets import HOST, App, Certificates, address, free_socket, listen, secured_by
+from cohabit.server.worker_metrics import Together
+from cohabit.server.workers import Shared, Source, Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the advisor listens."""
+
+    main: str
+    scheduler: str
+
+
+Ready = Callable[[Listening], bool]
+"""Told where the advisor listens, once it does; whether it shall go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerListener:
+    """Where schedulers are answered, and by how many.
+
+    Args:
+        port: 0 takes any.
+        tries: 1 where it must not move: schedulers are configured with a fixed address.
+        host: loopback unless there are certificates.
+        certificates: None speaks plain http.
+        workers: processes that answer.
+        peers: URLs of the same listener of other servers of the cluster.
+        refusing: whether the filter refuses nodes.
+    """
+
+    port: int
+    tries: int = 1
+    host: str = HOST
+    certificates: Certificates | None = None
+    workers: int = 1
+    peers: tuple[str, ...] = ()
+    refusing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How people and tools come in.
+
+    Args:
+        port: the first one that is tried; 0 takes any.
+        host: an address of this machine.
+        entrance: how browsers are recognised.
+        guard: who may do what; None lets everybody do everything.
+        office: where they decide on proposals; None where none are kept.
+        bills: where bills are kept; None where none are.
+    """
+
+    port: int
+    entrance: Entrance
+    host: str = HOST
+    guard: Guard | None = None
+    office: Office | None = None
+    bills: BillOffice | None = None
+
+
+def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerListener, *, ready: Ready) -> None:
+    """Serve until SIGINT or SIGTERM, then drain. The score table is kept by a process of its own meanwhile.
+
+    Args:
+        serving: what this process answers from.
+        source: what the others answer from.
+        front: how people and tools come in.
+        schedulers: how schedulers do.
+        ready: told where both listen.
+
+    Raises:
+        NoFreePort: one of the listeners finds no port.
+        UnusableCertificates: the listener for schedulers cannot use its files.
+    """
+    secured = None if schedulers.certificates is None else secured_by(schedulers.certificates)
+    with (
+        free_socket(front.port, host=front.host) as main,
+        free_socket(schedulers.port, schedulers.tries, schedulers.host) as scheduler,
+        tempfile.TemporaryDirectory(prefix="cohabit-serve-") as name,
+        closing(TableProcess(source.registry, source.snapshots, Path(name) / "table")) as table,
+    ):
+        shared = Shared(
+            Path(name),
+            table.asked,
+            schedulers.workers,
+            schedulers.peers,
+            schedulers.certificates,
+            schedulers.refusing,
+        )
+        listening = Listening(address(main), address(scheduler, "http" if secured is None else "https"))
+        prioritizer, peers = shared.prioritizer(serving, 0)
+        metrics = CollectorRegistry()
+        metrics.register(Together(serving.metrics, shared.folder))
+        pages = create_pages(serving, front.entrance, front.office, front.bills)
+        tools = create_app(serving, front.guard, metrics, front.office, bills=front.bills)
+        apps: list[App] = [
+            (Beside(OwnSite(tools) if front.guard is None else tools, pages), main, None),
+            (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
+        ]
+        with (
+            closing(peers),
+            closing(source.leases_for(prioritizer)),
+            closing(Workers(source, shared, scheduler)) as workers,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            runner.run(_run(prioritizer, apps, table, workers, lambda: ready(listening)))
+
+
+async def _run(
+    prioritizer: Prioritizer, apps: Sequence[App], table: TableProcess, workers: Workers, ready: Callable[[], bool]
+) -> None:
+    def each_time() -> None:
+        table.ensure()
+        workers.ensure()
+
+    fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
+    await listen(apps, ready, workers.stop)
+    fresh.cancel()

@@ -1,0 +1,200 @@
+"""Tabling: a process of its own that keeps the score table, so that no request waits for it. An edge.
+
+It follows the snapshots and the bundle, computes what changed for the classes that are asked for, and replaces the
+table's file. The processes that answer tell it what is asked through a pipe; a class nobody asks for is dropped.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from time import monotonic, time_ns
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from advisor.cluster.pending_pod import NewcomerClass
+from advisor.errors import NoTable
+from advisor.placement.model_state import Serving
+from advisor.scoring.score_table import ScoreTable, begun, followed, widened
+from advisor.scoring.score_table_file import read_table, write_table
+from advisor.scoring.scorer import ModelScorer
+from cohabit.config.logs import set_up_logs
+from cohabit.config.malloc_trim import give_back_for_good
+from models.registry.registry import Registry
+
+log = structlog.get_logger()
+CONTEXT = multiprocessing.get_context("spawn")
+
+FIRST = (NewcomerClass("", False), NewcomerClass("", True))
+"""Classes of apps that are not known, of teams neither: always there, and the answer for a class that is still being
+computed."""
+KEPT_S = 900.0
+"""A class that nobody asked for is dropped after so long."""
+TOLD_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
+"""How often a process that answers tells again of a class that is asked for, in the table and not."""
+MOST_CLASSES = 512
+"""The most recently asked for are kept."""
+WAIT_S = 0.2
+NICENESS = 5
+ENDED_WITHIN_S = 2.0
+
+
+@dataclass
+class Tabling:
+    """Keeps one table.
+
+    Args:
+        serving: loads snapshots and bundles.
+        path: the table's file.
+    """
+
+    serving: Serving
+    path: Path
+    table: ScoreTable | None = field(default=None, init=False)
+    behind: bool = field(default=False, init=False)
+    """Whether classes are asked for that the next step would begin."""
+    _scorer: ModelScorer | None = field(default=None, init=False)
+    _asked: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+
+    def ask(self, of: NewcomerClass, now_s: float) -> None:
+        """Keep a class in the table from now on."""
+        self._asked.pop(of, None)
+        self._asked[of] = now_s
+        if len(self._asked) > MOST_CLASSES:
+            del self._asked[next(iter(self._asked))]
+
+    def step(self, now_s: float) -> bool:
+        """Take up what is newer, and write the table if that changed it; whether it did."""
+        self.serving.reload()
+        scorer, before = self.serving.scorer, self.table
+        if scorer is None:
+            return False
+        apps, teams = scorer.snapshot.app_index, scorer.snapshot.team_index
+        self._asked = {of: at for of, at in self._asked.items() if now_s - at < KEPT_S}
+        wanted = (*FIRST, *(of for of in self._asked if of.is_known(apps, teams)))
+        self.table = self._over(scorer).only(wanted)
+        missing = [of for of in wanted if of not in self.table.classes]
+        self.behind = len(missing) > 1 and before is not None
+        if missing and before is not None:
+            self.table = widened(self.table, scorer, missing[:1])  # one at a time: others see the first one sooner
+        elif missing:
+            self.table = widened(self.table, scorer, missing)
+        self._scorer = scorer
+        if before is not None and (before.version, before.classes, before.bundle) == (
+            self.table.version,
+            self.table.classes,
+            self.table.bundle,
+        ):
+            return False
+        write_table(self.path, self.table)
+        return True
+
+    def _over(self, scorer: ModelScorer) -> ScoreTable:
+        """The table over the scorer's snapshot, with no class that was not in it before."""
+        bundle = self.serving.bundle
+        if self.table is None or self._scorer is None or self.table.bundle != bundle:
+            return begun(scorer, bundle, [] if self.table is None else self.table.classes)
+        if self._scorer is scorer:
+            return self.table
+        table, nodes = followed(self.table, self._scorer, scorer)
+        log.debug("table followed", version=table.version, nodes=nodes)
+        return table
+
+
+@dataclass
+class Asking:
+    """Tells the process of the table what is asked for; any number of processes have one.
+
+    Args:
+        heard: the end of the pipe that it does not read. No lock is held by whoever dies: so short a word is written
+            as a whole, or not at all where the pipe is full, and told again.
+    """
+
+    heard: Connection
+    _told: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+
+    def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
+        """Tell that a class is asked for, and whether the table lacks it."""
+        now_s = monotonic()
+        if now_s - self._told.get(of, -TOLD_AGAIN_S) >= (MISSED_AGAIN_S if missing else TOLD_AGAIN_S):
+            if len(self._told) > MOST_CLASSES:
+                self._told.clear()
+            self._told[of] = now_s
+            with contextlib.suppress(BlockingIOError):
+                self.heard.send(of)
+
+
+@dataclass
+class TableProcess:
+    """The process that keeps the table.
+
+    Args:
+        registry: of bundles.
+        snapshots: folder of snapshots.
+        path: the table's file.
+    """
+
+    registry: Registry
+    snapshots: Path
+    path: Path
+    asked: Connection = field(init=False)
+    """Where it is told of classes that are asked for, see Asking."""
+    _hears: Connection = field(init=False)
+    _process: SpawnProcess | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._hears, self.asked = CONTEXT.Pipe(duplex=False)
+        os.set_blocking(self.asked.fileno(), False)  # for all who have it
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None before it is started."""
+        return None if self._process is None else self._process.pid
+
+    def ensure(self) -> None:
+        """Start the process, or start it again where it has ended."""
+        if self._process is not None and self._process.is_alive():
+            return
+        if self._process is not None:
+            log.error("the process of the table ended; started again", exitcode=self._process.exitcode)
+        arguments = (self.registry, self.snapshots, self.path, self._hears, os.getpid())
+        self._process = CONTEXT.Process(target=keep, args=arguments, daemon=True, name="cohabit-table")
+        self._process.start()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(ENDED_WITHIN_S)
+            self._process.kill()  # a process that was stopped does not hear the word to end
+            self._process.join()
+        self.asked.close()
+        self._hears.close()
+
+
+def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
+    """Keep the table until the parent is gone."""
+    set_up_logs("WARNING")
+    give_back_for_good(apart=False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
+    tabling = Tabling(serving, path)
+    with contextlib.suppress(NoTable):  # after a death the table goes on with the classes it had
+        for of in read_table(path).classes:
+            tabling.ask(of, monotonic())
+    while os.getppid() == parent:
+        try:
+            tabling.step(monotonic())
+        except Exception:
+            log.exception("the table stays as it was")
+        with contextlib.suppress(EOFError):  # all others are gone
+            wait_s = 0.0 if tabling.behind else WAIT_S
+            while asked.poll(wait_s):
+                tabling.ask(asked.recv(), monotonic())
+                wait_s = 0.0

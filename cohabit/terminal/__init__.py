@@ -1,0 +1,1 @@
+"""The terminal: console, options, tables."""

@@ -1,0 +1,75 @@
+"""What every command needs: the lake that is meant, topics, and an event that signals set."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+from cohabit.config.errors import NoLake, NoStream
+from cohabit.config.settings import Settings
+from cohabit.terminal.console import console
+from features.schema.tables import TABLES
+from ingest.kafka_io.stream_files import topics_in
+from ingest.lake.tables import Lake
+from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
+from models.bundle.signing import signer_of, trust_of
+from models.registry.registry import Registry
+
+TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name, SAMPLES.name, NODE_USAGE.name)
+"""What is landed, in this order where it matters."""
+
+
+def open_lake(settings: Settings, lake: str | None) -> Lake:
+    """The lake an option or the settings name."""
+    return Lake.open(lake or settings.lake, TABLES)
+
+
+def existing_lake(settings: Settings, lake: str | None) -> Lake:
+    """As open_lake, but of a lake that is there.
+
+    Raises:
+        NoLake: it is not.
+    """
+    named = lake if lake is not None else settings.lake
+    if not Path(named.removeprefix("file://")).is_dir() or not named:
+        raise NoLake(named)
+    return open_lake(settings, named)
+
+
+def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:
+    """The folder, which holds at least one of the topics.
+
+    Raises:
+        NoStream: it does not.
+    """
+    if not set(topics) & set(topics_in(folder)):
+        raise NoStream(folder, topics)
+    if others := sorted(set(topics_in(folder)) - set(topics)):
+        console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(topics)})")
+    return folder
+
+
+def registry_of(settings: Settings, folder: Path | None = None) -> Registry:
+    """The registry that an option or the settings name, with whose bundles are believed.
+
+    Raises:
+        BadKey: a file of COHABIT_SIGNING__TRUSTED holds no key.
+    """
+    return Registry(folder or settings.registry, trust_of(settings.signing.trusted))
+
+
+def signer_in(settings: Settings) -> Callable[[bytes], bytes] | None:
+    """Signs bundles; None where the settings name no key.
+
+    Raises:
+        BadKey: the file holds no key.
+    """
+    return None if settings.signing.key is None else signer_of(settings.signing.key)
+
+
+def stop_on_signals() -> Event:
+    """An event that SIGINT and SIGTERM set."""
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop

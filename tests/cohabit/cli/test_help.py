@@ -1,0 +1,34 @@
+"""Help reads well on a terminal of any width, and the version is told."""
+
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cohabit.cli.main import app
+from cohabit.reference.commands import commands
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = [(), *(words for words, _ in commands(typer.main.get_command(app)))]
+WIDTH = 80
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_line_of_help_ends_where_the_next_word_has_no_room(words: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(WIDTH), "TERM": "dumb"}).stdout
+    prose = [line.strip() for line in told.split("╭", 1)[0].splitlines()]
+
+    assert len([line for line in prose if line]) > 1, "usage, and what it is for"
+    for line, after in pairwise(prose):
+        if line and after:
+            assert len(f" {line} {after.split()[0]} ") > WIDTH, line
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    told = CliRunner().invoke(app, ["--version"])
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (told.exit_code, told.stdout) == (0, f"cohabit {project['version']}\n")

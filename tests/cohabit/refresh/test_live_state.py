@@ -1,0 +1,120 @@
+"""Live state: what a refresher remembers between snapshots."""
+
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from advisor.cluster.snapshot import Snapshot
+from cohabit.refresh.live_state import LiveState, add
+from features.schema.tables import PROFILES
+from ingest.kafka_io.stream_files import Message, TopicWriter
+from ingest.pipeline.consumer_loop import Formats, Landers, ingest
+from ingest.pipeline.file_source import FileCapacities, FileSource
+from ingest.pipeline.metrics import IngestMetrics
+
+START_S = 1_772_366_400
+Record = dict[str, object]
+
+
+class Cluster:
+    """A stream of files that grows, and the live state that follows it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = LiveState("c", lambda: (START_S + 86_400) * 1_000_000)
+
+    def send(self, topic: str, second: int, record: Record, *, arrived: int | None = None) -> None:
+        value = {"cluster": "c", "node": "n", "ts": START_S + second, **record}
+        at_ms = (START_S + (second if arrived is None else arrived)) * 1000
+        TopicWriter(self.folder, topic).write([Message(at_ms, b"k", orjson.dumps(value))])
+
+    def snapshot(self) -> Snapshot:
+        with (
+            closing(FileCapacities(self.folder)) as capacities,
+            closing(FileSource(self.folder, ("nodes", "placements", "usage"), self.state.position)) as source,
+        ):
+            source.stop_at_end()
+            metrics = IngestMetrics.on(CollectorRegistry())
+            ingest(source, self.state, Landers(Formats(), capacities), metrics, Event())
+        return self.state.snapshot(PROFILES.schema.empty_table(), version=1)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """One node of eight cores with one container that uses two."""
+    cluster = Cluster(tmp_path)
+    cluster.send("nodes", 0, {"cores": 8, "platform": "p"})
+    cluster.send("placements", 0, {"container": "a", "event": "add", "app": "web"})
+    cluster.send("usage", 60, {"container": "a", "interval_s": 30, "app": "web", "cpu_cores": 2.0}, arrived=61)
+    return cluster
+
+
+def test_a_snapshot_holds_who_is_where_and_what_each_uses(cluster: Cluster) -> None:
+    snapshot = cluster.snapshot()
+
+    assert snapshot.containers == ("a",)
+    assert snapshot.resident_use[:, 0].tolist() == [2.0]
+    assert snapshot.as_of_us == (START_S + 61) * 1_000_000
+
+
+def test_another_clusters_rows_are_not_ours(cluster: Cluster) -> None:
+    cluster.send("nodes", 70, {"cluster": "other", "node": "x", "cores": 8})
+
+    snapshot = cluster.snapshot()
+
+    assert snapshot.nodes == ("n",)
+    assert snapshot.as_of_us == (START_S + 61) * 1_000_000
+
+
+def test_a_fact_dated_ahead_by_a_wrong_clock_does_not_blot_out_what_holds_now(cluster: Cluster) -> None:
+    cluster.snapshot()
+    cluster.send("nodes", 75, {"cores": 16, "platform": "p"}, arrived=62)
+    cluster.send("placements", 75, {"container": "a", "event": "change", "app": "web"}, arrived=62)
+
+    snapshot = cluster.snapshot()
+
+    assert snapshot.node_capacity[0, 0] == 8.0
+    assert snapshot.containers == ("a",)
+
+
+def test_a_container_that_ended_is_gone_and_forgotten_in_time(cluster: Cluster) -> None:
+    cluster.send("placements", 65, {"container": "a", "event": "delete"})
+    assert cluster.snapshot().containers == ()
+
+    cluster.send("nodes", 1200, {"cores": 8, "platform": "p"})
+    assert cluster.snapshot().containers == ()
+
+    assert cluster.state.held()["placements"] == 0
+
+
+def test_a_producers_clock_ahead_of_ours_does_not_age_everybody_else(cluster: Cluster) -> None:
+    before = cluster.snapshot()
+    far = 86_400 + 3600
+    cluster.send("usage", far, {"container": "late", "interval_s": 30, "cpu_cores": 1.0}, arrived=far)
+
+    after = cluster.snapshot()
+
+    assert after.as_of_us == before.as_of_us
+    assert after.containers == before.containers
+
+
+@given(st.lists(st.integers(0, 40), max_size=200))
+def test_of_any_number_of_batches_few_pieces_are_left_and_every_row_in_its_order(sizes: list[int]) -> None:
+    pieces = [pa.table({"row": pa.array([], pa.int64())})]
+    ends = np.cumsum([0, *sizes])
+
+    for begin, end in pairwise(ends):
+        add(pieces, pa.table({"row": np.arange(begin, end)}))
+
+    assert pa.concat_tables(pieces)["row"].to_pylist() == list(range(ends[-1]))
+    assert len(pieces) <= 1 + np.log2(1 + ends[-1])
+    assert all(column.num_chunks <= 1 for piece in pieces for column in piece.columns)

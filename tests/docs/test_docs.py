@@ -1,0 +1,51 @@
+"""What docs/ingest.md says can be done as it says."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from cohabit.cli.main import app
+from ingest.decode.formats.format_registry import FORMATS
+from ingest.decode.metrics.known_metrics import EXPORTERS
+from ingest.decode.metrics.metric_mapping import read_mapping
+
+DOCS = Path(__file__).parents[2] / "docs"
+INGEST = (DOCS / "ingest.md").read_text()
+PAGES = "\n".join(page.read_text() for page in sorted([*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]))
+
+
+def test_every_format_that_is_named_exists() -> None:
+    named = re.findall(r"--topic \w+=([a-z-]+)", INGEST)
+
+    assert set(named) >= {"prom-adapter", "telegraf-json", "otlp-proto", "cadvisor", "auto"}
+    assert set(named) <= set(FORMATS)
+
+
+def test_the_mapping_can_be_read(tmp_path: Path) -> None:
+    mapping = next(
+        block for block in re.findall(r"```toml\n(.*?)```", INGEST, flags=re.DOTALL) if "[[metric]]" in block
+    )
+    (tmp_path / "my.toml").write_text(mapping)
+
+    read = read_mapping(tmp_path / "my.toml", EXPORTERS)
+
+    assert "my_app_requests_total" in read.metrics
+    assert tomllib.loads(mapping)["metric"][0]["target"] == "qps"
+
+
+def test_every_command_that_is_named_exists_with_its_options() -> None:
+    for words, rest in set(
+        re.findall(
+            r"^cohabit ((?:backup |bill |config |doctor |lake |models |store |token )?[a-z][a-z-]*)([^\n`]*)",
+            PAGES,
+            flags=re.MULTILINE,
+        )
+    ):
+        command = words.split()
+        told = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "300", "TERM": "dumb"})
+        assert told.exit_code == 0, command
+        if command[0] != "lake":
+            for option in re.findall(r" (--[a-z-]+)", rest.split("#")[0]):
+                assert option in told.output, (words, option)

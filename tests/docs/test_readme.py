@@ -1,0 +1,101 @@
+"""README's examples run, in their order, as a reader would type them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BIN = Path(sys.executable).parent
+
+
+def block(marker: str) -> str:
+    """The shell block that follows a marker."""
+    found = re.search(rf"<!-- {marker} -->\n```sh\n(.*?)```", README, flags=re.DOTALL)
+    assert found is not None, f"README has no block marked {marker!r}"
+    return found[1]
+
+
+def environment() -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_") or k == "COHABIT_CACHE"}
+    return {**kept, "PATH": f"{BIN}{os.pathsep}{kept['PATH']}"}
+
+
+def shell(commands: str, folder: Path) -> str:
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[str, str]]:
+    """`cohabit serve` over what the steps left; its two addresses."""
+    command = [str(BIN / "cohabit"), "serve", "--port", "0", "--scheduler-port", "0"]
+    exported = dict(re.findall(r"(COHABIT_\w+)=(\S+)", block("runs as a test")))
+    settings = {**environment(), **exported, "COLUMNS": "200"}
+    with subprocess.Popen(command, cwd=folder, env=settings, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            addresses = re.findall(r"http://[\d.:]+", process.stdout.readline())
+            yield addresses[0], addresses[1]
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the step-by-step block was run."""
+    folder = tmp_path_factory.mktemp("readme")
+    shell(block("runs as a test"), folder)
+    return folder
+
+
+def test_the_steps_leave_a_bundle_and_a_snapshot(folder: Path) -> None:
+    assert any((folder / "try" / "registry").glob("*/manifest.json"))
+    assert (folder / "try" / "snapshots" / "current").exists()
+
+
+def test_the_requests_are_answered(folder: Path) -> None:
+    with served(folder) as (main, scheduler):
+        commands = block("runs as a test against a running server")
+        commands = commands.replace("localhost:8080", main).replace("localhost:8081", scheduler)
+        prioritized, scores, ready = re.split(r"(?<=[\]}])(?=[{])", shell(commands, folder))
+
+    assert [entry["Host"] for entry in json.loads(prioritized)] == ["node-0000", "node-0007"]
+    assert all(type(entry["Score"]) is int for entry in json.loads(prioritized))
+    assert json.loads(scores)["nodes"][0]["slowdown_ratio"] > 0.5
+    assert json.loads(ready)["status"] == "ready"
+
+
+def test_every_step_teaches() -> None:
+    steps = (
+        "broker",
+        "simulate",
+        "replay",
+        "ingest",
+        "features",
+        "train",
+        "evaluate",
+        "refresh",
+        "serve",
+        "demo",
+        "backtest",
+        "worth",
+    )
+
+    listed = shell("cohabit --help", ROOT)
+
+    assert all(step in listed for step in steps)
+    assert all(len(shell(f"cohabit {step} --help", ROOT).split()) > 30 for step in steps)
