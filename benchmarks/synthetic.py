@@ -10,8 +10,16 @@ from advisor.cluster.snapshot import Snapshot
 from advisor.scoring.scorer import ModelScorer
 from advisor.scoring.served_margins import served_margins
 from cohabit.training.train_model import entry_of, files_of
-from features.contention.co_runner_effects import TOGETHER
-from features.schema.catalog import DEMANDS, EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash
+from features.schema.catalog import (
+    DEMANDS,
+    EXPECTED,
+    NAMES,
+    PRESSURES,
+    RAW_NAMES,
+    SENSITIVITIES,
+    TOGETHER,
+    catalogue_hash,
+)
 from features.training.model_input import PROFILE_COLUMNS
 from models.bundle.bundle import write_bundle
 from models.bundle.leakage_guard import PLACEMENT

@@ -1,17 +1,20 @@
 """Desk: where people decide on proposals, naming the version they saw; every decision is audited. An edge."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from secrets import token_hex
 
 from sqlalchemy import Connection, Engine
 
 from advisor.auth import audit_log as audit
+from advisor.auth.api_tokens import TokenRole
 from advisor.auth.audit_log import Entry
+from advisor.auth.principal import Caller
 from advisor.database.engine import reading, writing
 from advisor.plans import store as proposal_store
 from advisor.plans.rules import state_machine as states
 from advisor.plans.rules.did_estimate import Outcome
-from advisor.plans.rules.errors import ChangedMeanwhile, NothingHolds, NotNow
+from advisor.plans.rules.errors import ChangedMeanwhile, NoOffice, NothingHolds, NotNow
 from advisor.plans.rules.plan_record import Halt, Proposal, State, expected
 from advisor.plans.rules.policy import Rules
 
@@ -218,3 +221,46 @@ class Desk:
 
     def _entry(self, actor: Actor, action: str, subject: str, outcome: str = "done") -> Entry:
         return Entry(self.now_us(), actor.who, actor.role, action, subject, outcome, actor.request_id)
+
+
+READERS: tuple[TokenRole, ...] = ("sre", "admin", "planner")
+"""Who may read proposals."""
+DECIDERS: tuple[TokenRole, ...] = ("sre", "admin")
+"""Who may decide on them, and halt everything."""
+
+
+def _new_id() -> str:
+    return token_hex(8)
+
+
+@dataclass(frozen=True)
+class Office:
+    """Where decisions are taken.
+
+    Args:
+        desk: of the cluster.
+        stale: tries the steps of a proposal again in the cluster as it is now; may take seconds.
+        local: who decides where nobody is asked for a name.
+        new_id: makes the name of an event, by which the reply and the audit call it.
+    """
+
+    desk: Desk
+    stale: Stale
+    local: Caller = field(default_factory=lambda: Caller("local", frozenset({"admin"})))
+    new_id: Callable[[], str] = _new_id
+
+    def actor(self, caller: Caller | None) -> Actor:
+        """Who decides, as the audit has it; None is whoever reaches an open listener."""
+        who = caller or self.local
+        return Actor(who.name, "admin" if "admin" in who.roles else "sre", self.new_id())
+
+
+def opened(office: Office | None) -> Office:
+    """The office.
+
+    Raises:
+        NoOffice: there is none.
+    """
+    if office is None:
+        raise NoOffice
+    return office

@@ -7,18 +7,9 @@ from numpy.typing import NDArray
 
 from advisor.cluster.pending_pod import Newcomer
 from advisor.cluster.snapshot import Snapshot
-from features.contention.co_runner_effects import (
-    ORDERS,
-    Company,
-    Victims,
-    apart,
-    company_of,
-    joined_sums,
-    power_sums,
-    roots,
-)
+from features.contention.co_runner_effects import Company, Victims, apart, company_of, joined_sums, power_sums, roots
 from features.contention.pressure import Members, pressures
-from features.schema.catalog import NAMES
+from features.schema.catalog import NAMES, ORDERS
 from features.training.model_input import raw_features
 from features.training.residents import DEMAND, EXPECTED_THERE
 from features.training.rows import joining_pressure

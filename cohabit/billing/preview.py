@@ -5,14 +5,34 @@ Both sides are billed from the lake as it is now, so that only the price books t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from advisor.billing.ledger.drafts import Draft
 from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.postings import owed
 from advisor.billing.pricing.price_book import PriceBook, refuse_wrong
-from cohabit.billing.draft import Progress
-from cohabit.billing.unkept_billing import unkept_draft
+from cohabit.billing.draft import Progress, draft_of
 from cohabit.config.errors import OtherCurrency
 from ingest.lake.tables import Lake
+
+
+def unkept_draft(lake: Lake, cluster: str, period: str, *, books: Sequence[PriceBook], progress: Progress) -> Draft:
+    """As cohabit.billing.draft.draft_of, of which no file is left.
+
+    Raises:
+        BadPeriod, NotReady, NoPrice, NoCost: as it.
+    """
+    with TemporaryDirectory(prefix="cohabit-lines-") as name:
+        folder = Path(name)
+
+        def forget(day: str, lines: int) -> None:
+            for file in folder.iterdir():
+                file.unlink()
+            progress(day, lines)
+
+        return draft_of(lake, cluster, period, books=books, folder=folder, progress=forget)
+
 
 NOBODY = "nobody, for a preview"
 

@@ -14,7 +14,7 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.postings import owed
 from cohabit.billing.draft import Progress
-from cohabit.billing.unkept_billing import unkept_draft
+from cohabit.billing.preview import unkept_draft
 from features.columnar.arrow_columns import micros
 from ingest.lake.tables import Lake
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from advisor.billing.budgets.budget_status import Budget, Standing
 from advisor.billing.lines.money import MICROS
-from cohabit.terminal.console import console, show_amounts
+from cohabit.terminal.console import console, money, show_amounts
 
 CELLS = 20
 """Of a picture: a whole budget."""
@@ -60,11 +60,6 @@ def told_set(budget: Budget, until: str | None) -> str:
         f"{budget.team} has a budget of {money(budget.amount_micros)} {budget.currency} a month from {budget.since} "
         f"on{_until(until)}, and is warned at {Decimal(budget.warn_ppm * 100) / MICROS:f} % of it"
     )
-
-
-def money(micros: int) -> str:
-    """An amount, to a hundredth."""
-    return f"{Decimal(micros) / MICROS:,.2f}"
 
 
 def _row(one: Standing) -> tuple[str, ...]:

@@ -6,21 +6,18 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from cohabit.reference.markdown import NONE, code, page, table, told
 
 KINDS = {int: "integer", float: "number", str: "text", Path: "path", datetime: "time", bool: "yes or no"}
 
 
-def commands_page(app: typer.Typer) -> str:
-    """The reference of the command line."""
+def commands_page(root: Any) -> str:
+    """The reference of the command line, from the group that holds all commands."""
     about = (
         "Every command, from the command line itself; `cohabit COMMAND --help` tells the same. Where an option names a "
         "variable, that is what counts when it is left out. `cohabit --version` tells which version is installed. "
         "`make reference` writes this page."
     )
-    root = typer.main.get_command(app)
     return page("Commands", about, (_section(" ".join(path), of) for path, of in commands(root)))
 
 

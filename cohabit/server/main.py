@@ -16,7 +16,7 @@ from advisor.api.http.csrf import OwnSite
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
-from advisor.plans.office import Office
+from advisor.plans.approvals import Office
 from advisor.ui.app import Beside, create_pages
 from advisor.ui.site.identity import Entrance
 from cohabit.server.reload import keep_fresh

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from advisor.billing.lines.money import MICROS
 
 console = Console(highlight=False, markup=False, emoji=False)
 """No markup and no emoji: what is printed may come from records, and a name may hold `:key:`."""
@@ -95,3 +98,8 @@ def bar(what: str) -> Iterator[Bar]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         yield Bar(progress, progress.add_task(what, total=None))
+
+
+def money(micros: int) -> str:
+    """An amount, to a hundredth."""
+    return f"{Decimal(micros) / MICROS:,.2f}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from e2e.kube.errors import BuildFailed, NoGo
-from ingest.devkafka.cache import cache_folder
+from ingest.devkafka.java import cache_folder
 
 MODULE = Path(__file__).parent
 ETCD, KUBERNETES = "go.etcd.io/etcd/server/v3", "k8s.io/kubernetes"

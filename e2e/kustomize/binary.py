@@ -11,7 +11,7 @@ from pathlib import Path
 
 from e2e.kube.binaries import download, go
 from e2e.kube.errors import BuildFailed, NoGo
-from ingest.devkafka.cache import cache_folder
+from ingest.devkafka.java import cache_folder
 
 MODULE = Path(__file__).parent
 PACKAGE = "sigs.k8s.io/kustomize/kustomize/v5"

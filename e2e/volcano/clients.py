@@ -13,7 +13,7 @@ from typing import Any
 from e2e.kube.binaries import download, go
 from e2e.kube.errors import BuildFailed, E2eError, NoGo
 from e2e.volcano.twin import Passed
-from ingest.devkafka.cache import cache_folder
+from ingest.devkafka.java import cache_folder
 
 MODULE = Path(__file__).parent
 MODULES = {"volcano": "volcano.sh/volcano", "kubernetes": "k8s.io/kubernetes"}

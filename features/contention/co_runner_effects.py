@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, side_by_side
-from features.schema.catalog import NAMES
+from features.schema.catalog import NAMES, ORDERS
 
-ORDERS = (1, 2, 4)
-TOGETHER = tuple(f"harm_{order}" for order in ORDERS)
 MOST = 2.0
 """No app alone harms by more, slowdown - 1: a sensitivity seen at little pressure claims too much at a lot of it."""
 PAIRS_AT_ONCE = 1 << 18

@@ -17,17 +17,6 @@ from features.schema.catalog import NAMES
 from ingest.schema.cpuset import membership
 
 MEMBW = NAMES.index("membw")
-OTHERS = tuple(name for name in NAMES if name != "cpu")
-"""The busiest neighbour's CPU is among the pressures already."""
-
-COMPOSITION = (
-    *(f"max_neighbour_{name}" for name in OTHERS),
-    *(f"burst_{name}" for name in NAMES),
-    *(f"pressure_be_{name}" for name in NAMES),
-    "pressure_cpu_smt",
-    "pressure_membw_numa",
-    "neighbour_run_delay_frac",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from features.columnar.asof_join import key_codes, newest_known, stands_until
 from features.columnar.group_means import group_codes, group_starts
 from features.columnar.windows import LATENESS_US, in_time, once
 from features.contention.container_windows import IDENTITY, ContainerWindows, container_windows, demand_columns
-from features.contention.neighbour_mix import COMPOSITION, Details, composition
+from features.contention.neighbour_mix import Details, composition
 from features.contention.pressure import PRESSURE_COLUMNS, Members, pressures
-from features.schema.catalog import NAMES, RESOURCES
+from features.schema.catalog import COMPOSITION, NAMES, RESOURCES
 from features.schema.tables import NODE_STATE
 from ingest.schema.tables import UNKNOWN_NODE
 

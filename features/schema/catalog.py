@@ -90,6 +90,19 @@ INTERACTIONS = (
     *(Feature(f"sensitive_late_{name}", "slowdown - 1", sign=1, base=True, known="residents") for name in NAMES),
 )
 """Resource by resource: sensitivity and own demand x pressure; sensitivity x pressure up to KNEE, and beyond it."""
+COMPOSITION = (
+    *(f"max_neighbour_{name}" for name in NAMES if name != "cpu"),
+    *(f"burst_{name}" for name in NAMES),
+    *(f"pressure_be_{name}" for name in NAMES),
+    "pressure_cpu_smt",
+    "pressure_membw_numa",
+    "neighbour_run_delay_frac",
+)
+"""Columns of features.contention.neighbour_mix; the busiest neighbour's CPU is among the pressures already."""
+ORDERS = (1, 2, 4)
+TOGETHER = tuple(f"harm_{order}" for order in ORDERS)
+"""Columns of features.contention.co_runner_effects, one an order."""
+
 MISSING = tuple(Feature(f"missing_{name}", "0 or 1", known="residents") for name in PRESSURES)
 FEATURES = (*RAW, *INTERACTIONS, *MISSING)
 

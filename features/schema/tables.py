@@ -2,9 +2,7 @@
 
 import pyarrow as pa
 
-from features.contention.co_runner_effects import TOGETHER
-from features.contention.neighbour_mix import COMPOSITION
-from features.schema.catalog import EXPECTED, NAMES, PRESSURES, RAW, SENSITIVITIES, expected_name
+from features.schema.catalog import COMPOSITION, EXPECTED, NAMES, PRESSURES, RAW, SENSITIVITIES, TOGETHER, expected_name
 from ingest.schema.tables import (
     APP,
     CLUSTER,

@@ -7,9 +7,8 @@ from features.columnar.arrow_columns import Floats, Ints, floats, micros, table
 from features.columnar.composite_keys import joint, ranks, rising
 from features.columnar.group_means import group_means, group_starts
 from features.columnar.windows import LABEL_US, WINDOW_US, window_end
-from features.contention.neighbour_mix import COMPOSITION
 from features.contention.pressure import PRESSURE_COLUMNS
-from features.schema.catalog import PRESSURES
+from features.schema.catalog import COMPOSITION, PRESSURES
 from features.schema.tables import CONTENTION
 from features.training.residents import newest_profile
 from ingest.schema.tables import TIMESTAMP

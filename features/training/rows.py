@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from features.columnar.arrow_columns import Floats, Ints, micros, table
 from features.columnar.asof_join import key_codes, row_of
 from features.columnar.group_means import group_codes
-from features.contention.co_runner_effects import TOGETHER, Company, Victims, apart, company_of, power_sums, roots
+from features.contention.co_runner_effects import Company, Victims, apart, company_of, power_sums, roots
 from features.contention.node_state import capacities, is_best_effort, known_by
 from features.contention.pressure import PRESSURE_COLUMNS, Members, pressures
 from features.profiles.cold_start_prior import expected_of_new
-from features.schema.catalog import EXPECTED, NAMES, RAW_NAMES, expected_name
+from features.schema.catalog import EXPECTED, NAMES, RAW_NAMES, TOGETHER, expected_name
 from features.schema.tables import TRAINING
 from features.training.model_input import node_matrix, raw_features
 from features.training.residents import Sources, described, resident_use, residents

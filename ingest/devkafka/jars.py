@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ingest.devkafka.cache import cache_folder
+from ingest.devkafka.java import cache_folder
 from ingest.devkafka.maven import Fetch, fetchers
 from ingest.schema.errors import FetchFailed, JarsMissing
 

@@ -11,8 +11,14 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from ingest.devkafka.cache import cache_folder
 from ingest.schema.errors import NoJava
+
+
+def cache_folder() -> Path:
+    """COHABIT_CACHE, else XDG_CACHE_HOME, else ~/.cache; then `cohabit` inside it. Not created here."""
+    root = os.environ.get("COHABIT_CACHE") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(root).expanduser() / "cohabit"
+
 
 OLDEST = 17
 """Kafka 4 and Spark 4 start from this version."""

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.lake import manifests as journal
-from ingest.lake.checkpoint_check import Chain, wrong_of
-from ingest.lake.checkpoints import REMEDY, all_checkpoints
+from ingest.lake.checkpoints import REMEDY, Chain, all_checkpoints, wrong_of
 from ingest.lake.layout import Compaction, DataFile, LinkFacts, Part, batch_files, finished_batches
 from ingest.lake.tables import Lake
 from ingest.schema.errors import DamagedLake

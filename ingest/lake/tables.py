@@ -23,7 +23,7 @@ from ingest.lake import manifests as journal
 from ingest.lake.arrow_dataset import ds
 from ingest.lake.checkpoints import is_newest
 from ingest.lake.commit_log import Chains
-from ingest.lake.ends import Ends
+from ingest.lake.commits import Ends
 from ingest.lake.layout import (
     BatchRun,
     DataFile,

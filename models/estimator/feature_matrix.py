@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.group_means import group_codes
-from features.contention.co_runner_effects import TOGETHER
-from features.schema.catalog import EXPECTED, FEATURES, RAW_NAMES, expected_name
+from features.schema.catalog import EXPECTED, FEATURES, RAW_NAMES, TOGETHER, expected_name
 from features.training.model_input import FILLED, complete
 from models.data.dataset import Dataset
 from models.estimator.fitted_model import Placement

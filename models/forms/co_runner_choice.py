@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.contention.co_runner_effects import ORDERS
+from features.schema.catalog import ORDERS
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from features.contention.co_runner_effects import ORDERS
+from features.schema.catalog import ORDERS
 from models.forms.co_runner_choice import Choice, bent
 from models.training.fit_base import fit_base
 

@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 
 from advisor.cluster.snapshot import Snapshot
 from features.columnar.arrow_columns import table
-from features.contention.co_runner_effects import TOGETHER
-from features.schema.catalog import EXPECTED, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES, catalogue_hash, expected_name
+from features.schema.catalog import (
+    EXPECTED,
+    NAMES,
+    PRESSURES,
+    RAW_NAMES,
+    SENSITIVITIES,
+    TOGETHER,
+    catalogue_hash,
+    expected_name,
+)
 from features.schema.tables import TRAINING
 from features.training.model_input import PROFILE_COLUMNS, training_fills
 from models.bundle.bundle import write_bundle

@@ -1,9 +1,13 @@
 """Pods as schedulers send them: the part of Kubernetes' objects that is read, and who a pod is."""
 
+import contextlib
+from collections.abc import Sequence
+
 import msgspec
 
 from advisor.cluster.pending_pod import Newcomer
-from ingest.schema.workload_identity import Owner, PodFacts, identify
+from advisor.placement.prioritizer import Offer
+from ingest.schema.workload_identity import Owner, PodFacts, identify, template_hash
 
 
 class OwnerReference(msgspec.Struct):
@@ -39,3 +43,57 @@ def newcomer_of(pod: Object) -> Newcomer:
     owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
     identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
     return Newcomer(identity.app, identity.team, identity.best_effort)
+
+
+def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:
+    """A pod, with the uid that its scheduler knows it by, and the nodes where it may go."""
+    meta = pod.metadata
+    return Offer(newcomer_of(pod), uid, names, group_of(pod), meta.namespace, template_hash(meta.labels or {}))
+
+
+LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+"""Of the coscheduling plugin, the older name last."""
+ANNOTATIONS = (
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/group-name",
+    "gang.scheduling.koordinator.sh/name",
+)
+"""Of Volcano and Koordinator."""
+
+
+def group_of(pod: Object) -> str:
+    """Namespace and name of the pod's group; empty for none.
+
+    Source: Kubernetes' PodSpec.schedulingGroup, else labels of coscheduling, annotations of Volcano and Koordinator.
+    """
+    name = _stated(pod) or _first(pod.metadata)
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+class SchedulingGroup(msgspec.Struct):
+    """Of a pod that is scheduled with others."""
+
+    podGroupName: str = ""  # noqa: N815
+
+
+class PodSpec(msgspec.Struct):
+    """The part of a pod's spec that is read."""
+
+    schedulingGroup: SchedulingGroup  # noqa: N815
+
+
+def _stated(pod: Object) -> str:
+    text = bytes(pod.spec)
+    if b"schedulingGroup" in text:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # of a spec unlike ours
+            return _decode(text).schedulingGroup.podGroupName
+    return ""
+
+
+_decode = msgspec.json.Decoder(PodSpec).decode
+
+
+def _first(meta: Metadata) -> str:
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    told = [*(labels.get(key) for key in LABELS), *(annotations.get(key) for key in ANNOTATIONS)]
+    return next((name for name in told if name), "")

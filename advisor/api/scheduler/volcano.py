@@ -13,8 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.api.scheduler.extender import HostPriority
-from advisor.api.scheduler.offers import offer_to
-from advisor.api.scheduler.pod_types import Metadata, Object
+from advisor.api.scheduler.pod_types import Metadata, Object, offer_to
 from advisor.api.scheduler.raw_http import decoded, send_json, whole_body
 from advisor.placement.prioritizer import Offer, Prioritizer
 

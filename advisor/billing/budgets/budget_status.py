@@ -13,8 +13,7 @@ from advisor.billing.budgets.forecast import Forecast, settled
 from advisor.billing.ledger.errors import BadBudget, NoCurrency
 from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.postings import refuse_reserved
-from advisor.billing.lines.currencies import exponent_of
-from advisor.billing.lines.money import MICROS
+from advisor.billing.lines.money import MICROS, exponent_of
 from advisor.billing.pricing.price_book import PriceBook
 
 State = Literal["within", "warned", "exceeded", "other currency"]

@@ -11,7 +11,8 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.lines.errors import BadWeights, NothingToShareBy
+from advisor.billing.lines.errors import BadWeights, NothingToShareBy, UnknownCurrency
+from ingest.schema.currencies import BY_DIGITS, MEANT
 
 Ints = NDArray[np.int64]
 
@@ -174,3 +175,17 @@ def written(micros: int, currency: str = "") -> str:
 def in_coins(minor: int, exponent: int) -> str:
     """Whole coins in major units, as people read it: 724 of exponent 2 are 7.24; of 0, as yen are, 724."""
     return f"{Decimal(minor).scaleb(-exponent):,.{exponent}f}"
+
+
+def exponent_of(code: str) -> int:
+    """Digits behind the point that a currency is paid in: 0, 2 or 3.
+
+    Raises:
+        UnknownCurrency: it is none, or not one that is paid in.
+
+    Source: ISO 4217:2015, list one.
+    """
+    for digits, codes in BY_DIGITS.items():
+        if code in codes.split():
+            return digits
+    raise UnknownCurrency(code, MEANT.get(code.strip().upper(), ""))

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
-from advisor.billing.lines.currencies import exponent_of
 from advisor.billing.lines.errors import AlreadyStarted, BadPriceBook, NoPrice, NotApproved, Overlap, UnknownCurrency
-from advisor.billing.lines.money import MICROS
+from advisor.billing.lines.money import MICROS, exponent_of
 from advisor.billing.pricing.billed_quantity import LARGER, Rule
 
 HOUR_US = 3600 * 1_000_000

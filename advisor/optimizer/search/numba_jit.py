@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar, cast
 
 import numba
 
-from ingest.devkafka.cache import cache_folder
+from ingest.devkafka.java import cache_folder
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,8 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 from starlette.types import Scope
 
-from advisor.billing.lines.currencies import exponent_of
-from advisor.billing.lines.money import MICROS, in_coins, written
+from advisor.billing.lines.money import MICROS, exponent_of, in_coins, written
 from advisor.ui.site.assets import Asset, address_in
 from advisor.ui.site.auth_middleware import Problem, Visit
 

@@ -12,8 +12,8 @@ from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.postings import ROUNDING
 from advisor.billing.ledger.store import Posted
-from advisor.billing.lines.currencies import exponent_of
 from advisor.billing.lines.focus import COLUMNS, Grain, Invoice, Row, focus_rows, rounding_rows
+from advisor.billing.lines.money import exponent_of
 from advisor.billing.lines.parquet import read_lines
 from advisor.billing.pricing.price_book import PriceBook
 from ingest.schema.atomic_file import written_whole

@@ -2,8 +2,7 @@
 
 from advisor.billing.lines.money import written
 from cohabit.billing.preview import Changed, Preview
-from cohabit.budgets.tables import money
-from cohabit.terminal.console import console, show_amounts
+from cohabit.terminal.console import console, money, show_amounts
 
 
 def show_preview(found: Preview) -> None:

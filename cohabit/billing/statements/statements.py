@@ -19,8 +19,7 @@ from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.spreadsheet_safe import as_text
 from advisor.billing.ledger.store import Posted
-from advisor.billing.lines.currencies import exponent_of
-from advisor.billing.lines.money import MICROS, in_coins
+from advisor.billing.lines.money import MICROS, exponent_of, in_coins
 from advisor.database.engine import reading
 from cohabit.config.errors import NoSuchAccount, UnknownForm
 from ingest.schema.atomic_file import written_whole

@@ -12,8 +12,7 @@ from advisor.billing.ledger.drafts import Draft, digest_of
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.postings import POOL, Payables, payables
 from advisor.billing.ledger.price_book_versions import Kept, in_force, summary
-from advisor.billing.lines.currencies import exponent_of
-from advisor.billing.lines.money import MICROS, in_coins, written
+from advisor.billing.lines.money import MICROS, exponent_of, in_coins, written
 from cohabit.billing.statements.explain import Explained
 from cohabit.terminal.console import console, printable, show_amounts
 

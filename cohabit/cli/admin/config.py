@@ -50,6 +50,7 @@ def check_command() -> None:
 @config_app.command("reference")
 @told_plainly
 def reference_command(
+    context: typer.Context,
     into: Annotated[
         Path | None, typer.Option("--into", metavar="DIR", help="Write all reference pages into this folder instead.")
     ] = None,
@@ -60,10 +61,11 @@ def reference_command(
     """
     from cohabit.reference.pages import PAGES
 
+    root = context.find_root().command
     if into is None:
-        typer.echo(PAGES["settings.md"](), nl=False)
+        typer.echo(PAGES["settings.md"](root), nl=False)
         return
     for name, write in PAGES.items():
         (into / name).parent.mkdir(parents=True, exist_ok=True)
-        (into / name).write_text(write())
+        (into / name).write_text(write(root))
         console.print(f"written: {into / name}")

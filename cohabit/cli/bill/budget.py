@@ -37,7 +37,8 @@ def budget_command(
     from advisor.billing.budgets import store as budget_store
     from advisor.billing.budgets.budget_status import Budget, amount_of, currency_in, warn_of
     from advisor.billing.ledger import price_book_store as book_store
-    from cohabit.budgets.tables import money, told_set
+    from cohabit.budgets.tables import told_set
+    from cohabit.terminal.console import money
 
     with till() as of:
         engine, cluster, period = of.closing.engine, of.closing.cluster, since or _this_month(of)

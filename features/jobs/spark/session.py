@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from ingest.devkafka.cache import cache_folder
 from ingest.devkafka.jars import jar_paths
-from ingest.devkafka.java import quiet_java_home
+from ingest.devkafka.java import cache_folder, quiet_java_home
 from ingest.schema.atomic_file import replace_atomically
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from advisor.api.scheduler.extender import offer_of
-from advisor.api.scheduler.groups import group_of
-from advisor.api.scheduler.pod_types import Metadata, Object
+from advisor.api.scheduler.pod_types import Metadata, Object, group_of
 from advisor.api.scheduler.volcano import offer_of as volcano_offer_of
 from advisor.cluster import pod_groups as grouping
 from advisor.cluster.pending_pod import Newcomer, NewcomerClass

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Engine
 
 from advisor.auth.principal import Caller
-from advisor.plans.approvals import Actor, Desk
-from advisor.plans.office import Office
+from advisor.plans.approvals import Actor, Desk, Office
 from advisor.plans.rules.plan_record import Plan, Proposal
 from advisor.plans.rules.policy import Rules
 from advisor.plans.rules.state_machine import drafted

@@ -13,9 +13,8 @@ from advisor.cluster.snapshot_builder import build_snapshot
 from advisor.scoring.candidates import harms_of, home_of, seats_of
 from advisor.scoring.scorer import ModelScorer
 from features.columnar.arrow_columns import floats
-from features.contention.co_runner_effects import TOGETHER
 from features.contention.node_state import Facts, node_state
-from features.schema.catalog import DEMANDS, RAW_NAMES, SENSITIVITIES
+from features.schema.catalog import DEMANDS, RAW_NAMES, SENSITIVITIES, TOGETHER
 from features.schema.tables import LABELS, PROFILES
 from features.training.online_features import live_view, state_by
 from features.training.residents import Sources

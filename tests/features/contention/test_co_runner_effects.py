@@ -7,17 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import features.contention.co_runner_effects
-from features.contention.co_runner_effects import (
-    MOST,
-    ORDERS,
-    Victims,
-    apart,
-    company_of,
-    joined_sums,
-    power_sums,
-    roots,
-)
-from features.schema.catalog import NAMES
+from features.contention.co_runner_effects import MOST, Victims, apart, company_of, joined_sums, power_sums, roots
+from features.schema.catalog import NAMES, ORDERS
 
 R = len(NAMES)
 Floats = NDArray[np.float64]

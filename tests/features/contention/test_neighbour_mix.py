@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.contention.neighbour_mix import COMPOSITION, Details, composition, smt_pressure
+from features.contention.neighbour_mix import Details, composition, smt_pressure
 from features.contention.node_state import Facts, node_state
 from features.contention.pressure import Members, pressures
-from features.schema.catalog import NAMES
+from features.schema.catalog import COMPOSITION, NAMES
 from tests.features.rows import nodes, placements, usage
 
 LLC, MEMBW = NAMES.index("llc"), NAMES.index("membw")

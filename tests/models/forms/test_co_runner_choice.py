@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from features.contention.co_runner_effects import ORDERS
+from features.schema.catalog import ORDERS
 from models.forms.co_runner_choice import BELOW, Choice
 from models.training.fit_choice import fit_choice
 

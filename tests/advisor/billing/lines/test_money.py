@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.billing.lines.currencies import exponent_of
 from advisor.billing.lines.errors import BadWeights, NothingToShareBy, UnknownCurrency
 from advisor.billing.lines.money import (
     MICROS,
     apportion,
     exact_total,
+    exponent_of,
     in_coins,
     in_order,
     in_order_64,

@@ -22,7 +22,7 @@ from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft
 from advisor.billing.ledger.postings import owed
 from advisor.billing.lines.money import MICROS
-from cohabit.billing.unkept_billing import unkept_draft
+from cohabit.billing.preview import unkept_draft
 from cohabit.budgets import webhook as webhook_call
 from cohabit.cli.main import app
 from features.schema.tables import TABLES
