@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from structlog.typing import FilteringBoundLogger
 
 
 class AdvisorError(Exception):
@@ -327,3 +331,25 @@ class NoVictim(AdvisorError):
             f"container {container[:253]!r} does not suffer, as far as the newest diagnoses tell: GET /v1/victims "
             "names all who do"
         )
+
+
+class Contained:
+    """Contain any error of a `with` block: log it, keep it in `error`, and go on after the block.
+
+    For work that must not stop because of a fault in it: a scheduler always gets an answer. What ends a process
+    (KeyboardInterrupt, SystemExit, cancellation) passes.
+    """
+
+    def __init__(self, log: FilteringBoundLogger, event: str) -> None:
+        self.error: Exception | None = None
+        self._log, self._event = log, event
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.error = error
+        self._log.exception(self._event, exc_info=error)
+        return True

@@ -10,6 +10,7 @@ Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old info
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from advisor.cluster.pending_pod import NewcomerClass
 from advisor.cluster.snapshot import Snapshot
 from features.training.residents import DEMAND
+
+T = TypeVar("T")
 
 KEPT_US = 120_000_000
 """Two metric intervals."""
@@ -161,16 +164,8 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
         snapshot,
         racks=(),
         nodes=tuple(snapshot.nodes[row] for row in rows),
-        containers=tuple(
-            uid
-            for (begin, end), each in zip(seats, guests, strict=True)
-            for uid in (*snapshot.containers[begin:end], *(guest.uid for guest in each))
-        ),
-        cpusets=tuple(
-            cpuset
-            for (begin, end), each in zip(seats, guests, strict=True)
-            for cpuset in (*snapshot.cpusets[begin:end], *([None] * len(each)))
-        ),
+        containers=_appended(snapshot.containers, seats, [[guest.uid for guest in each] for each in guests]),
+        cpusets=_appended(snapshot.cpusets, seats, [[None] * len(each) for each in guests]),
         node_platform=snapshot.node_platform[rows],
         node_capacity=snapshot.node_capacity[rows],
         node_facts=snapshot.node_facts[rows],
@@ -187,6 +182,12 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
         ),
         resident_use=np.insert(use, after, _expected_use(snapshot, flat, where), axis=0),
     )
+
+
+def _appended(values: Sequence[T], seats: Sequence[tuple[int, int]], more: Sequence[Sequence[T]]) -> tuple[T, ...]:
+    """Values of each node's residents, then what is added there."""
+    nodes = zip(seats, more, strict=True)
+    return tuple(one for (begin, end), added in nodes for one in (*values[begin:end], *added))
 
 
 def _expected_use(snapshot: Snapshot, guests: Sequence[Booked], nodes: NDArray[np.int64]) -> NDArray[np.float64]:

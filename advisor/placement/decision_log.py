@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter
 
 from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.errors import Contained
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.exploration import ARM, KEPT, drawn, lot, propensities, put_first
 from advisor.placement.rotating_log import SUFFIX, KeptLines
@@ -216,12 +217,10 @@ class Explorer:
         """
         if not of.uid:
             return of.points
-        try:
+        with Contained(log, "a decision was not explored"):
             return self._told(of)
-        except Exception:
-            log.exception("a decision was not explored")
-            self.lost.labels("error").inc()
-            return of.points
+        self.lost.labels("error").inc()
+        return of.points
 
     def _told(self, of: Decision) -> Ints | None:
         kept_share = max(self.logged_share, self.withheld_share)
@@ -258,20 +257,24 @@ class Explorer:
 
     def _write(self, of: Decision, weighed: Weighed) -> None:
         try:
+            with Contained(log, "a decision was not written down") as writing:
+                self._append(of, weighed)
+            if writing.error:
+                self.lost.labels("error").inc()
+        finally:
+            self._room.release()
+
+    def _append(self, of: Decision, weighed: Weighed) -> None:
+        try:
             self.lines.append(spelled(of, weighed))
         except OSError as error:
             if not self._fails:
                 log.warning("decisions cannot be written down", folder=str(self.lines.folder), error=str(error))
             self._fails = True
             self.lost.labels("disk").inc()
-        except Exception:
-            log.exception("a decision was not written down")
-            self.lost.labels("error").inc()
         else:
             self._fails = False
             self.kept.labels(str(weighed.at >= 0).lower()).inc()
-        finally:
-            self._room.release()
 
 
 def explorer_in(folder: Path, shares: Shares, rng: np.random.Generator, metrics: CollectorRegistry) -> Explorer:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from advisor.cluster.pending_pod import Newcomer
 from advisor.cluster.snapshot import Snapshot, current_version, directory_name, load_current
 from advisor.diagnosis.report_reader import NewestTold
-from advisor.errors import AdvisorError, NoBundle
+from advisor.errors import AdvisorError, Contained, NoBundle
 from advisor.placement.decision_log import Explorer
 from advisor.placement.feature_log import ServedLog
 from advisor.scoring.loaded_model import Model, believed, open_model
@@ -241,11 +241,9 @@ class Serving:
 
     def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
         """As `answer`, but neutral whatever goes wrong, and not counted: it may come too late for who asked."""
-        try:
+        with Contained(log, "scoring failed; answered neutrally"):
             return self._answer(newcomer, names)
-        except Exception:
-            log.exception("scoring failed; answered neutrally")
-            return self._neutral(names, "error")
+        return self._neutral(names, "error")
 
     def _neutral(self, offered: Sequence[str], reason: str) -> Answer:
         return Answer(offered, np.zeros(len(offered), np.int64), reason, ("neutral", reason), None)

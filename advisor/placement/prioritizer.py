@@ -23,7 +23,7 @@ from advisor.cluster.pending_pod import Newcomer, NewcomerClass, class_of
 from advisor.cluster.pod_groups import packed, spread
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.worker_bus import Journal
-from advisor.errors import NoTable
+from advisor.errors import Contained, NoTable
 from advisor.placement.assumed_pods import Guests, nobody
 from advisor.placement.decision_log import Decision
 from advisor.placement.encoded_scores import Ints, Replies, spell, spelled_reply
@@ -170,9 +170,8 @@ class Prioritizer:
         """HostPriorityList of the offered nodes; neutral whatever goes wrong: a scheduler always gets an answer."""
         began = perf_counter()
         try:
-            return await self._answer(offer)
-        except Exception:
-            log.exception("scoring failed; answered neutrally")
+            with Contained(log, "scoring failed; answered neutrally"):
+                return await self._answer(offer)
             return self._neutral(offer, "error")
         finally:
             self._seconds.observe(perf_counter() - began)

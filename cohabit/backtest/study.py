@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import active_children, get_context
@@ -186,14 +186,16 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
 @contextmanager
 def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that end with the work, also where it is broken off."""
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.terminate()
-            raise
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool, ExitStack() as broken_off:
+        broken_off.callback(_end_at_once, pool)
+        yield pool
+        broken_off.pop_all()
+
+
+def _end_at_once(pool: ProcessPoolExecutor) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    for child in active_children():
+        child.terminate()
 
 
 def _told(call: Callable[[], object]) -> object:

@@ -8,7 +8,7 @@ from threading import Event, Thread
 import structlog
 
 from advisor.diagnosis.report_file import write_told
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, Contained
 from advisor.plans.approvals import Actor, Desk
 from advisor.plans.planner import Draft
 from advisor.plans.rules.plan_record import Plan, expected
@@ -72,15 +72,17 @@ class Drafting:
 
     def _go_on(self, stop: Event) -> None:
         while not stop.wait(self.every_s):
-            try:
-                found = self.once()
-            except KNOWN as error:
-                log.warning("no plan this time", error=str(error))
-            except Exception:  # whatever it is, the next time may go well
-                log.exception("no plan this time")
-            else:
-                name = found.plan.plan if found.plan else ""
-                log.info("looked who suffers", victims=len(found.ladders), plan=name)
+            with Contained(log, "no plan this time"):  # the next time may go well
+                self._try()
+
+    def _try(self) -> None:
+        try:
+            found = self.once()
+        except KNOWN as error:
+            log.warning("no plan this time", error=str(error))
+        else:
+            name = found.plan.plan if found.plan else ""
+            log.info("looked who suffers", victims=len(found.ladders), plan=name)
 
 
 def notify(url: str, plan: Plan) -> None:

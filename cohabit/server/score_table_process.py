@@ -18,7 +18,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.pending_pod import NewcomerClass
-from advisor.errors import NoTable
+from advisor.errors import Contained, NoTable
 from advisor.placement.model_state import Serving
 from advisor.scoring.score_table import ScoreTable, begun, followed, widened
 from advisor.scoring.score_table_file import read_table, write_table
@@ -189,10 +189,8 @@ def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, par
         for of in read_table(path).classes:
             tabling.ask(of, monotonic())
     while os.getppid() == parent:
-        try:
+        with Contained(log, "the table stays as it was"):
             tabling.step(monotonic())
-        except Exception:
-            log.exception("the table stays as it was")
         with contextlib.suppress(EOFError):  # all others are gone
             wait_s = 0.0 if tabling.behind else WAIT_S
             while asked.poll(wait_s):

@@ -10,7 +10,7 @@ import sys
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
@@ -107,11 +107,10 @@ class Broker:
         if not (self.folder / "data" / "meta.properties").exists():
             _run_to_end(self, deadline)
         self.process = _launch(self, "kafka.Kafka", str(self.folder / "server.properties"))
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.stop)
             _await_answer(self, self.process, deadline)
-        except BaseException:
-            self.stop()
-            raise
+            failed.pop_all()
 
     def stop(self) -> None:
         """Stop cleanly; after a limit, by force."""

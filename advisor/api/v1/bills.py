@@ -57,6 +57,14 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
             statements=[month_row(one) for one in found if one.state == "closed" or (team is None and one.draft)]
         )
 
+    router.include_router(_month_routes(bills))
+    return router
+
+
+def _month_routes(bills: BillOffice | None) -> APIRouter:
+    """Routes of one month: all accounts, and one of them."""
+    router = APIRouter()
+
     @router.get("/v1/statements/{period}", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
     def statement(period: Month, request: Request) -> StatementReply:

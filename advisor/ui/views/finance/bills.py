@@ -101,6 +101,14 @@ def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
         }
         return pages.page(request, "bill_team.html", facts)
 
+    router.include_router(_container_routes(pages, bills))
+    return router
+
+
+def _container_routes(pages: Pages, bills: BillOffice | None) -> APIRouter:
+    """What one container owes, as a page, and all lines of its account, as a file."""
+    router = APIRouter()
+
     @router.get("/ui/bills/{period}/container")
     @allowed(*BILLED)
     def of_container(

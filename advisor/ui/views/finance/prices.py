@@ -26,23 +26,11 @@ def price_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
     """Routes of price books."""
     router = APIRouter()
 
-    def listed(request: Request, text: str = EXAMPLE.strip(), said: str = "") -> Response:
-        kept = [] if bills is None else book_store.kept_books(bills.closing.engine)
-        force = {book.version: book for book in in_force(kept)}
-        facts = {
-            "lacking": "" if bills is not None else str(NoBills()),
-            "books": [(one, summary(force.get(one.book.version, one.book))) for one in reversed(kept)],
-            "now_us": pages.now_us() if bills is None else bills.closing.now_us(),
-            "text": text,
-            "said": said,
-        }
-        return pages.page(request, "prices.html", facts, 422 if said else 200)
-
     @router.get(PLACE)
     @allowed(*KEEPERS)
     def prices(request: Request) -> Response:
         """All versions that were ever proposed."""
-        return listed(request)
+        return _listed(pages, bills, request)
 
     @router.post("/ui/prices/preview")
     @allowed(*KEEPERS)
@@ -53,10 +41,18 @@ def price_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
         try:
             book = _book(text, "nobody yet")
         except (BadBookText, BadPriceBook) as error:
-            return listed(request, text, str(error))
+            return _listed(pages, bills, request, text=text, said=str(error))
         before = _before(book_store.books(opened_bills(bills).closing.engine), book.start_us)
         facts = {"book": book, "before": before, "rows": compared(before, book), "text": text, "when": summary(book)}
         return pages.page(request, "price_preview.html", facts)
+
+    router.include_router(_decision_routes(bills))
+    return router
+
+
+def _decision_routes(bills: BillOffice | None) -> APIRouter:
+    """Routes that propose, approve and withdraw a version."""
+    router = APIRouter()
 
     @router.post("/ui/prices/propose")
     @allowed(*KEEPERS)
@@ -91,6 +87,21 @@ def price_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
         return RedirectResponse(PLACE, 303)
 
     return router
+
+
+def _listed(
+    pages: Pages, bills: BillOffice | None, request: Request, *, text: str = EXAMPLE.strip(), said: str = ""
+) -> Response:
+    kept = [] if bills is None else book_store.kept_books(bills.closing.engine)
+    force = {book.version: book for book in in_force(kept)}
+    facts = {
+        "lacking": "" if bills is not None else str(NoBills()),
+        "books": [(one, summary(force.get(one.book.version, one.book))) for one in reversed(kept)],
+        "now_us": pages.now_us() if bills is None else bills.closing.now_us(),
+        "text": text,
+        "said": said,
+    }
+    return pages.page(request, "prices.html", facts, 422 if said else 200)
 
 
 def _book(text: str, by: str) -> PriceBook:

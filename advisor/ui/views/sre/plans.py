@@ -102,6 +102,13 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
         }
         return pages.page(request, "proposal.html", facts)
 
+    router.include_router(_export_route(office))
+    return router
+
+
+def _export_route(office: Office | None) -> APIRouter:
+    router = APIRouter()
+
     @router.get("/ui/proposals/{plan}/export")
     @allowed(*DECIDERS)
     def given_out(plan: Name) -> Response:
