@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("cohabit", "ingest", "features", "models", "advisor")
 DATA_FILES = {"ingest/devkafka/jars.sha256"} | {
     str(path.relative_to(ROOT))
-    for folder in ("advisor/ui/static", "advisor/ui/templates", "cohabit/training/templates")
+    for folder in ("advisor/ui/static", "advisor/ui/templates", "cohabit/billing/statements/templates")
     for path in (ROOT / folder).rglob("*")
     if path.is_file()
 }

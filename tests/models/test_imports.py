@@ -6,20 +6,20 @@ import sys
 import pytest
 
 SERVING = [
-    "attribution",
-    "base",
-    "bundle",
-    "calibrate",
-    "explainer",
-    "impute",
-    "link",
-    "manifest",
-    "paths",
-    "predictor",
-    "registry",
-    "runtime",
-    "tree_file",
-    "trees",
+    "explain.shap",
+    "forms.pressure_base",
+    "bundle.bundle",
+    "calibration.conformal",
+    "explain.explainer",
+    "data.impute",
+    "calibration.log_link",
+    "bundle.manifest",
+    "explain.tree_paths",
+    "estimator.predictor",
+    "registry.registry",
+    "estimator.onnx_session",
+    "bundle.tree_file",
+    "forms.tree_arrays",
 ]
 HEAVY = {"lightgbm", "onnx", "scipy", "pandas", "sklearn"}
 

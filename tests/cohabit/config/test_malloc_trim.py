@@ -15,7 +15,7 @@ MEASURED = Path(__file__).parents[3] / "data_samples" / "measured"
 HOLES = """
 import ctypes
 from pathlib import Path
-from cohabit import memory
+from cohabit.config import malloc_trim as memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]

@@ -43,7 +43,7 @@ def test_missing_jars_are_told_with_the_command_that_fetches_them(
 ) -> None:
     monkeypatch.setenv("COHABIT_CACHE", str(tmp_path))
 
-    with pytest.raises(JarsMissing, match=r"python -m ingest\.jars"):
+    with pytest.raises(JarsMissing, match=r"python -m ingest\.devkafka\.jars"):
         jar_paths("spark")
 
 

@@ -31,7 +31,7 @@ from ingest.schema.topics import Topic
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = Path(__file__).with_name("ingest_process.py")
+PROGRAM = Path(__file__).parents[1] / "ingest_process.py"
 NOON_S = 1_772_366_400
 PARTITIONS = 2
 LIMIT_S = 30.0
