@@ -62,6 +62,7 @@ class ApiServer:
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     waiting: dict[tuple[str, int], int] = field(default_factory=dict)
     changed: Condition = field(default_factory=Condition)
+    removed: set[str] = field(default_factory=set)
     closing: bool = False
     oldest: int = 0
 
@@ -80,6 +81,7 @@ class ApiServer:
         """Delete an object."""
         with self.changed:
             self.version += 1
+            self.removed.add(key)
             made = json.loads(json.dumps(self.objects[resource].pop(key)))
             made["metadata"]["resourceVersion"] = str(self.version)
             self._happened(resource, "DELETED", made)

@@ -414,11 +414,11 @@ STRETCHES = st.lists(
 
 
 def apply(api: ApiServer, uid: str, state: str) -> None:
-    """Let a pod come into a state that it can still come into."""
+    """Let a pod come into a state that it can still come into; Kubernetes never uses a uid again."""
     now = api.objects["pods"].get(uid)
     if state == "removed" and now is not None:
         api.remove("pods", uid)
-    elif state in STATES and not (now and (now["status"]["phase"] == "Failed" or state == "pending")):
+    elif state in STATES and uid not in api.removed and not (now and (now["status"]["phase"] == "Failed" or state == "pending")):
         api.put("pods", a_pod(uid, **STATES[state]))
 
 
