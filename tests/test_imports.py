@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +80,19 @@ def test_help_imports_nothing_heavy_and_no_server(arguments: list[str]) -> None:
 
     assert "typer" in found
     assert not found & (HEAVY | {"fastapi", "onnxruntime", "uvicorn", "pyarrow", "numpy"})
+
+
+@pytest.mark.parametrize("name", ["ingest", "features", "models", "advisor"])
+def test_a_package_of_the_same_name_in_the_folder_is_named_or_does_no_harm(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+
+    def run(*words: str) -> tuple[int, str]:
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    assert run(str(Path(sys.executable).parent / "cohabit"), "--version")[0] == 0
+    assert run(sys.executable, "-c", "import cohabit")[0] == 0
+    code, said = run(sys.executable, "-m", "cohabit", "--version")
+    assert code == 1
+    assert f"{tmp_path} holds a package named {name!r}" in " ".join(said.split())

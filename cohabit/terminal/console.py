@@ -10,8 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-from advisor.billing.lines.money import MICROS
-
 console = Console(highlight=False, markup=False, emoji=False)
 """No markup and no emoji: what is printed may come from records, and a name may hold `:key:`."""
 complaints = Console(stderr=True, highlight=False, emoji=False)
@@ -102,4 +100,6 @@ def bar(what: str) -> Iterator[Bar]:
 
 def money(micros: int) -> str:
     """An amount, to a hundredth."""
+    from advisor.billing.lines.money import MICROS
+
     return f"{Decimal(micros) / MICROS:,.2f}"

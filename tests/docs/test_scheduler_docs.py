@@ -91,7 +91,9 @@ def test_each_score_is_given_up_to_the_cost_that_is_told() -> None:
 
 
 def test_every_reason_in_the_code_is_told_and_no_other() -> None:
-    code = "\n".join((ROOT / "advisor" / "placement" / name).read_text() for name in ("prioritizer.py", "model_state.py"))
+    code = "\n".join(
+        (ROOT / "advisor" / "placement" / name).read_text() for name in ("prioritizer.py", "model_state.py")
+    )
     neutral = set(re.findall(r'_neutral\([^()]*, "(\w+)"\)', code))
     nearest = set(re.findall(r'_nearest\([^()]*, "(\w+)"\)', code))
     others = {"stale", "ahead", "not_loaded", "no_bundle", "no_snapshot"}

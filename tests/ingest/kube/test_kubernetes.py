@@ -418,7 +418,11 @@ def apply(api: ApiServer, uid: str, state: str) -> None:
     now = api.objects["pods"].get(uid)
     if state == "removed" and now is not None:
         api.remove("pods", uid)
-    elif state in STATES and uid not in api.removed and not (now and (now["status"]["phase"] == "Failed" or state == "pending")):
+    elif (
+        state in STATES
+        and uid not in api.removed
+        and not (now and (now["status"]["phase"] == "Failed" or state == "pending"))
+    ):
         api.put("pods", a_pod(uid, **STATES[state]))
 
 
