@@ -48,7 +48,7 @@ def schedule(dag_id: str, cron: str, about: str, *, catchup: bool = False) -> DA
         max_active_runs=1,
         doc_md=about,
         tags=["cohabit"],
-        default_args={"owner": "cohabit", "on_failure_callback": told_of_failure},
+        default_args={"owner": "cohabit", "on_failure_callback": failure_reported},
         user_defined_filters={"quote": shlex.quote},
     )
 
@@ -100,22 +100,22 @@ def _tries(minutes: int, retries: int) -> dict[str, object]:
     }
 
 
-def told_of_failure(context: Context) -> None:
+def failure_reported(context: Context) -> None:
     """Say in the log which task failed for good, and tell the webhook in Variable `cohabit_webhook`, if it is set."""
     failed = context["task_instance"]
-    told = {
+    body = {
         "dag": failed.dag_id,
         "task": failed.task_id,
         "run": failed.run_id,
         "tries": failed.try_number,
         "error": str(context.get("exception")),
     }
-    log.error("failed for good: %s", told)
+    log.error("failed for good: %s", body)
     if url := Variable.get("cohabit_webhook", default=None):
-        post(url, told)
+        post(url, body)
 
 
-def post(url: str, told: Mapping[str, object]) -> None:
+def post(url: str, body: Mapping[str, object]) -> None:
     """Send something as JSON.
 
     Raises:
@@ -125,6 +125,6 @@ def post(url: str, told: Mapping[str, object]) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
         raise ValueError("Variable cohabit_webhook: give https://HOST/PATH; http counts on loopback alone")
-    request = Request(url, json.dumps(told).encode(), {"Content-Type": "application/json"})  # noqa: S310 - see above
+    request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 - see above
     with urlopen(request, timeout=WEBHOOK_S):  # noqa: S310 - see above
         pass

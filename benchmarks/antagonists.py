@@ -31,10 +31,10 @@ from ingest.simulator.simulated_cluster import (
     Records,
     Remove,
     State,
-    beside,
     crowding,
     empty_cluster,
     load_at,
+    neighbour_load,
     step,
 )
 
@@ -171,7 +171,7 @@ def truly_added(cast: Cast, scene: Scene, victim: int) -> dict[str, float]:
 
     def suffered(but: int | None) -> float:
         left = [i for i in range(len(there)) if i != but]
-        neighbours = beside(app[left], np.zeros(len(left), np.int64), load[left], len(cast.best_effort))
+        neighbours = neighbour_load(app[left], np.zeros(len(left), np.int64), load[left], len(cast.best_effort))
         row = left.index(one)
         return float(cast.law.slowdown(app[[one]], neighbours[[row]], load[[one]], platform)[0])
 

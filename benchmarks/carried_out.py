@@ -38,10 +38,10 @@ from ingest.simulator.simulated_cluster import (
     Records,
     Remove,
     apply,
-    beside,
     crowding,
     empty_cluster,
     load_at,
+    neighbour_load,
 )
 
 START_S = 1_772_409_600.0
@@ -162,7 +162,7 @@ class Played:
         apps, code = _apps_of(self.cast.apps, moment)
         load, node = _loads(moment), np.array([c.node for c in state.containers])
         law = LAWS[self.law](apps)
-        neighbours = beside(code, node, load, len(apps.cpi))
+        neighbours = neighbour_load(code, node, load, len(apps.cpi))
         slowdown = law.slowdown(code, neighbours, load, state.platform[node])
         signals = law.signals(code, load, slowdown, state.platform[node], rng=self._rng)
         records = Records(now_s, (*self._events, *events), state.containers, signals)
@@ -223,7 +223,7 @@ def slowdowns(law: str, cast: Cast, moment: Moment, undone: Undone | None = None
     apps, code = _apps_of(cast.apps, moment)
     load, node = _loads(moment), np.array([c.node for c in moment.containers])
     platform = empty_cluster(cast.nodes, cast.best_effort, 0.0).platform[node]
-    found = LAWS[law](apps).slowdown(code, beside(code, node, load, len(apps.cpi)), load, platform)
+    found = LAWS[law](apps).slowdown(code, neighbour_load(code, node, load, len(apps.cpi)), load, platform)
     return {c.uid: float(x) for c, x in zip(moment.containers, found, strict=True)}
 
 

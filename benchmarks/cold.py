@@ -15,7 +15,7 @@ from features.schema.catalog import RAW_NAMES
 from features.training.model_input import complete
 from ingest.lake.tables import Lake
 from models.data.splits import Split
-from models.estimator.feature_matrix import KIN, PROFILE
+from models.estimator.feature_matrix import PRIOR, PROFILE
 from models.metrics.ranking import candidate_sets, regret_at_1
 from models.training.trainer import Outcome, Question, Trainer, open_fitted
 
@@ -31,7 +31,7 @@ def judged_cold(trainer: Trainer, question: Question, table: pa.Table, lake: Lak
     anybody = expected_of_new(keys, micros(table["as_of"]), without_teams(profiles))
     rows = {
         OURS: trainer.rows,
-        FILLED: trainer.rows.without_kin(),
+        FILLED: trainer.rows.without_prior(),
         ANY: replace(trainer.rows, expected=anybody),
     }
     return {who: replace(trainer, rows=told).judge(question, lambda _: None) for who, told in rows.items()}
@@ -70,7 +70,7 @@ def _regrets(trainer: Trainer, split: Split, choices: Choices) -> dict[str, Floa
     raw[:, RAW_NAMES.index("profile_windows")] = 0.0
     found = {}
     for who, told in ((OURS, choices.expected), (FILLED, np.nan), (ANY, choices.expected_of_any)):
-        raw[:, KIN] = told
+        raw[:, PRIOR] = told
         together, whole = choices.together.harm(np.broadcast_to(told, choices.expected.shape)), complete(raw, fills)
         said = predictor.log_choice(together, partial(np.take, whole, axis=0))
         found[who] = regret_at_1(sets, choices.log_slowdown, said)

@@ -108,11 +108,11 @@ def describe(bootstrap: str, folder: Path, nodes: int, at_s: float) -> None:
     ingest_kafka(ConsumerSettings(bootstrap, (NODES.name,)), lake, until="end", stop=Event(), metrics=metrics)
 
 
-def tell(bootstrap: str, folder: Path, until_end: bool, stop: EventType, done: EventType) -> None:  # noqa: FBT001
+def publish(bootstrap: str, folder: Path, until_end: bool, stop: EventType, done: EventType) -> None:  # noqa: FBT001
     """The streaming job, in a process of its own."""
     from features.jobs.spark.session import spark_session
     from features.jobs.spark.stream_job import Broker, Follow, from_kafka
-    from features.jobs.spark.stream_job import tell as start
+    from features.jobs.spark.stream_job import publish as start
 
     lake = Lake.open(folder / "lake", TABLES)
     how = Follow(folder / "checkpoint", every=None if until_end else "2 seconds")
@@ -132,7 +132,7 @@ def telling(bootstrap: str, folder: Path) -> Iterator[None]:
     """The streaming job runs meanwhile."""
     context = get_context("spawn")
     stop, started = context.Event(), context.Event()
-    process = context.Process(target=tell, args=(bootstrap, folder, False, stop, started))
+    process = context.Process(target=publish, args=(bootstrap, folder, False, stop, started))
     process.start()
     started.wait(120)
     try:

@@ -1,6 +1,6 @@
 """Contracts: what others build on, pinned in tests/golden/contract-*.json and compared with the code.
 
-`python tests/test_contracts.py` writes the files again, once a decision record says why.
+`python -m tests.test_contracts` writes the files again, once a decision record says why.
 """
 
 import inspect
@@ -191,7 +191,7 @@ def test_the_code_keeps_its_contracts(name: str) -> None:
     assert json.loads(as_json(CONTRACTS[name]())) == json.loads(file_of(name).read_text()), (
         f"the contract {name!r} differs from tests/golden/contract-{name}.json, which others build on. Changing this "
         "needs a decision record in docs/decisions/ (and a new version of the table or schema where there is one); "
-        "then write the file again with `python tests/test_contracts.py`"
+        "then write the file again with `python -m tests.test_contracts`"
     )
 
 

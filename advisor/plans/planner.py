@@ -51,7 +51,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
+class Skipped:
     """A victim for whom nothing is proposed, and why, in words."""
 
     victim: str
@@ -65,12 +65,12 @@ class Draft:
 
     Args:
         plan: None where nothing is proposed.
-        passed_over: for whom nothing is.
+        skipped: for whom nothing is.
         ladders: of the MOST_LADDERS worst victims, and of as many more as it takes to find as many steps as allowed.
     """
 
     plan: Plan | None
-    passed_over: tuple[PassedOver, ...]
+    skipped: tuple[Skipped, ...]
     ladders: tuple[Ladder, ...]
 
 
@@ -100,12 +100,12 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
             found.ladders.append(told)
         why = "" if helped else found.full or closed or (found.take(one, told) if told else "")
         if why:
-            found.passed_over.append(PassedOver(one.container, one.node, why))
+            found.skipped.append(Skipped(one.container, one.node, why))
     if search is not None and not closed and not found.full:
         found.rearrange(search)
     steps = _numbered(found.steps)
     plan = _plan(of, rules, steps) if steps else None
-    return Draft(plan, tuple(found.passed_over), tuple(found.ladders))
+    return Draft(plan, tuple(found.skipped), tuple(found.ladders))
 
 
 def _calibrated(told: Ladder, factor: float) -> Ladder:
@@ -119,7 +119,7 @@ class _Found:
     def __init__(self, of: Situation, rules: Rules) -> None:
         self.of, self.rules, self.scene = of, rules, of.scene
         self.left = left(rules, len(of.scene.snapshot.containers), of.past, of.scene.now_us)
-        self.steps, self.passed_over, self.ladders = list[Step](), list[PassedOver](), list[Ladder]()
+        self.steps, self.skipped, self.ladders = list[Step](), list[Skipped](), list[Ladder]()
 
     @property
     def full(self) -> str:

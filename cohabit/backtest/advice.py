@@ -137,7 +137,7 @@ class Advisor:
     def guarded(self, sight: Sight, app: int, nodes: Ints) -> Floats:
         """As served: whoever is on the way counts as a resident; of equal points the best stands out. See Policy."""
         points, costs = (column[nodes] for column in self._scored(sight, app))
-        coming = sight.newcomers(nodes)
+        coming = sight.pending(nodes)
         rows = np.flatnonzero(coming.any(axis=1))
         self._count(app, [(int(nodes[row]), coming[row]) for row in rows])
         for row in rows:

@@ -181,13 +181,13 @@ def over_laws(all_findings: Sequence[Findings]) -> dict[str, Figures]:
 
 
 def _law_json(findings: Findings) -> dict[str, object]:
-    told = [
+    parts = [
         {"requested": gap.level, "best_heuristic": gap.heuristic}
         | ({"gap_closed": gap.closed, "lo": gap.low, "hi": gap.high} if np.isfinite(gap.closed) else {})
         for gap in gaps(findings)
     ]
     settings, plan = dict(findings.settings), asdict(findings.plan)
-    return {"plan": plan, "gaps": told, "settings": settings, "policies": by_policy(findings)}
+    return {"plan": plan, "gaps": parts, "settings": settings, "policies": by_policy(findings)}
 
 
 def figure(findings: Findings) -> str:
@@ -203,9 +203,9 @@ def figure(findings: Findings) -> str:
 
 
 def _curve(findings: Findings, policy: str) -> Series:
-    told = [
+    parts = [
         interval(100 * values(findings, policy, level, FIGURES["violation_share"]))
         for level in range(len(findings.plan.levels))
     ]
     sizes = [float(size) for size in findings.plan.sizes()]
-    return Series(policy, sizes, [mean for mean, _, _ in told], [(low, high) for _, low, high in told], "line")
+    return Series(policy, sizes, [mean for mean, _, _ in parts], [(low, high) for _, low, high in parts], "line")

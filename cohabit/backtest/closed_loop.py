@@ -163,11 +163,11 @@ class _Cluster:
         sight.time_s = self.state.time_s
         if last is None or not last.containers:
             return
-        told = measured_in(last)
-        _learn(sight.typical, told.app, told.use)
+        metrics = measured_in(last)
+        _learn(sight.typical, metrics.app, metrics.use)
         still = {uid for _, uid in self._where.values()}
         there = np.array([c.uid in still for c in last.containers], np.bool_)
-        sight.residents = Measured(told.node[there], told.app[there], told.use[there])
+        sight.residents = Measured(metrics.node[there], metrics.app[there], metrics.use[there])
         sight.measured = np.zeros_like(sight.counts)
         np.add.at(sight.measured, (sight.residents.node, sight.residents.app), 1)
         used = _by_node(sight.residents.node, sight.residents.use, len(sight.counts))

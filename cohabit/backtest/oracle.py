@@ -17,7 +17,7 @@ def oracle(world: World) -> Policy:
     Args:
         world: whose law it knows.
     """
-    suffers = ~world.best_effort
+    degrades = ~world.best_effort
 
     def cost(sight: Sight, app: int, nodes: Ints) -> Floats:
         before, platform = sight.counts[nodes], sight.platform[nodes]
@@ -28,7 +28,7 @@ def oracle(world: World) -> Policy:
 
     def _harm(counts: Ints, platform: Ints, load: Floats) -> Floats:
         """(k,) of nodes: violations, and a little for each slowdown."""
-        node, who = np.nonzero((counts > 0) & suffers)
+        node, who = np.nonzero((counts > 0) & degrades)
         others = (counts * load)[node]
         others[np.arange(len(who)), who] -= load[who]
         ratio = world.law.slowdown(who, np.maximum(others, 0.0), load[who], platform[node])

@@ -17,7 +17,7 @@ COLUMNS = ("victim", "aggressor", "slowdown")
 MOST_WORKLOADS, MOST_PLATFORMS = 400, 50
 SLOWEST = 1e3
 """A larger ratio is no measurement."""
-TOLD_BY = {
+METRIC_WORDS = {
     "llc": ("l3", "llc", "cache occupancy"),
     "membw": ("bandwidth", "bw"),
     "disk": ("disk",),
@@ -83,16 +83,16 @@ def _alone(path: Path, workloads: list[str]) -> Floats:
     row = {name: i for i, name in enumerate(names)}
     if not row.keys() & set(workloads):
         raise UnusableLaw(path, "it describes none of the workloads")
-    found = np.full((len(workloads), len(TOLD_BY)), np.nan)
+    found = np.full((len(workloads), len(METRIC_WORDS)), np.nan)
     at = np.array([row.get(name, -1) for name in workloads])
-    for column, words in enumerate(TOLD_BY.values()):
-        told = [name for name in table.column_names if any(word in name.lower() for word in words)]
-        chosen = [name for name in told if "mean" in name.lower()] or told
+    for column, words in enumerate(METRIC_WORDS.values()):
+        matches = [name for name in table.column_names if any(word in name.lower() for word in words)]
+        chosen = [name for name in matches if "mean" in name.lower()] or matches
         if chosen:
             total = np.sum([_numbers(table[name], path, name) for name in chosen], axis=0)
             found[:, column] = np.append(total, np.nan)[at]
     if not np.isfinite(found).any():
-        heard = ", ".join(word for words in TOLD_BY.values() for word in words)
+        heard = ", ".join(word for words in METRIC_WORDS.values() for word in words)
         raise UnusableLaw(path, f"no column tells a use that presses on others: name one with {heard}")
     return found
 

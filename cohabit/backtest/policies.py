@@ -67,7 +67,7 @@ def target_load(target: float) -> Policy:
     """
 
     def cost(sight: Sight, app: int, nodes: Ints) -> Floats:
-        used = sight.used_with_newcomers(nodes)[:, CPU] + sight.expected_share(app, nodes)[:, CPU]
+        used = sight.used_with_pending(nodes)[:, CPU] + sight.expected_share(app, nodes)[:, CPU]
         below = target + (1.0 - target) / target * used
         above = target * (1.0 - used) / (1.0 - target)
         return -np.where(used <= target, below, np.where(used <= 1.0, above, 0.0))
@@ -82,7 +82,7 @@ def load_variation(margin: float, sensitivity: float) -> Policy:
     """
 
     def cost(sight: Sight, app: int, nodes: Ints) -> Floats:
-        used = sight.used_with_newcomers(nodes)[:, CPU] + sight.expected_share(app, nodes)[:, CPU]
+        used = sight.used_with_pending(nodes)[:, CPU] + sight.expected_share(app, nodes)[:, CPU]
         spread = sight.past_cpu[nodes].std(axis=1) if sight.past_cpu.shape[1] else np.zeros(len(nodes))
         return np.asarray((used + margin * spread ** (1.0 / sensitivity)) / 2.0)
 
@@ -99,7 +99,7 @@ def low_risk(weight: float) -> Policy:
 
     def cost(sight: Sight, app: int, nodes: Ints) -> Floats:
         asked = np.clip(requested_after(sight, app, nodes)[:, 0], 0.0, 1.0)
-        mean = np.clip(sight.used_with_newcomers(nodes)[:, CPU], 1e-3, 1.0 - 1e-3)
+        mean = np.clip(sight.used_with_pending(nodes)[:, CPU], 1e-3, 1.0 - 1e-3)
         spread = sight.past_cpu[nodes].var(axis=1) if sight.past_cpu.shape[1] else np.zeros(len(nodes))
         size = mean * (1.0 - mean) / np.clip(spread, 1e-4, mean * (1.0 - mean) * 0.99) - 1.0
         above = beta_distribution.sf(asked, mean * size, (1.0 - mean) * size)
@@ -146,7 +146,7 @@ def sum_of_pressure(weights: Sequence[float]) -> Policy:
     """
 
     def cost(sight: Sight, _app: int, nodes: Ints) -> Floats:
-        used = sight.used_with_newcomers(nodes)
+        used = sight.used_with_pending(nodes)
         weight = np.full(used.shape[1], weights[3])
         weight[[CPU, LLC, MEMBW]] = weights[:3]
         return np.asarray(used @ weight)
@@ -162,13 +162,13 @@ def optum(predicted: ByFullness, others: float) -> Policy:
     """
 
     def cost(sight: Sight, app: int, nodes: Ints) -> Floats:
-        used = sight.used_with_newcomers(nodes) + sight.expected_share(app, nodes)
+        used = sight.used_with_pending(nodes) + sight.expected_share(app, nodes)
         cpu, memory = np.clip(used[:, CPU], 0.0, 1.0), np.clip(used[:, MEMORY], 0.0, 1.0)
         there = sight.counts[nodes].astype(np.float64)
         there[:, app] += 1.0
         weight = np.where(sight.best_effort, 0.3, 0.7)
-        suffered = (there * predicted.predict(cpu, memory)) @ weight
-        return np.asarray(others * suffered - cpu * memory)
+        slowdown = (there * predicted.predict(cpu, memory)) @ weight
+        return np.asarray(others * slowdown - cpu * memory)
 
     return cost
 

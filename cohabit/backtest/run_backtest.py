@@ -46,8 +46,8 @@ def drivers_of(laws: Sequence[str], composes: Sequence[str], alone: Path | None)
         if law in LAWS:
             found.append(Driver(law))
         elif Path(law).is_file():
-            told = "" if alone is None else str(alone)
-            found += [Driver(law, compose, told) for compose in composes or COMPOSED]
+            solo_path = "" if alone is None else str(alone)
+            found += [Driver(law, compose, solo_path) for compose in composes or COMPOSED]
         else:
             raise BadOption(f"--law {law}: no file, and no law of {', '.join(LAWS)}")
     if alone is not None and not alone.is_file():
@@ -76,15 +76,15 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
     done: list[Findings] = []
     for driver in drivers:
         with bar(driver.name) as shown:
-            done.append(study(driver, plan, jobs, shown.tell))
+            done.append(study(driver, plan, jobs, shown.advance))
         show(done[-1])
         if out is not None:
             write(done, out)
     worst = worst_gap(done)
-    told = [gap for findings in done for gap in gaps(findings)]
-    without = sum(not isfinite(gap.closed) for gap in told)
+    found = [gap for findings in done for gap in gaps(findings)]
+    without = sum(not isfinite(gap.closed) for gap in found)
     counted = (
-        f", of {len(told) - without} of {len(told)} sizes; at the others there is nothing to close" if without else ""
+        f", of {len(found) - without} of {len(found)} sizes; at the others there is nothing to close" if without else ""
     )
     console.print(
         f"worst share of a gap closed: {worst:.2f}{counted}" if isfinite(worst) else "the oracle leaves no gap anywhere"
@@ -143,23 +143,23 @@ def _equal(nodes: float, sizes: Sequence[int]) -> str:
 
 def waiting(findings: Findings) -> str:
     """Whose containers waited for a node: who places fewer has fewer in violation."""
-    levels, told = range(len(findings.plan.levels)), list[str]()
+    levels, clauses = range(len(findings.plan.levels)), list[str]()
     for name in policies_of(findings):
         minutes = [float(np.mean(values(findings, name, level, FIGURES["pending_minutes"]))) for level in levels]
         if any(minutes):
-            told.append(f"{name} {' / '.join(f'{one:,.0f}' for one in minutes)}")
-    return f"container-minutes of waiting for a node, which are no violations: {', '.join(told)}" if told else ""
+            clauses.append(f"{name} {' / '.join(f'{one:,.0f}' for one in minutes)}")
+    return f"container-minutes of waiting for a node, which are no violations: {', '.join(clauses)}" if clauses else ""
 
 
 def cell_sentence(findings: Findings) -> str:
     """How small a cell may be."""
-    told = []
+    clauses = []
     for name, shares in findings.cells.items():
         found = sufficient(shares)
-        told.append(f"{name} {found:.0%}" if isfinite(found) else f"{name} more than all")
+        clauses.append(f"{name} {found:.0%}" if isfinite(found) else f"{name} more than all")
     draws = len(next(iter(findings.cells.values())))
     default = "as few violations as the default policy has on all"
-    return f"nodes that suffice for {default}, in {SHARE:.0%} of {draws} draws: {', '.join(told)}"
+    return f"nodes that suffice for {default}, in {SHARE:.0%} of {draws} draws: {', '.join(clauses)}"
 
 
 def sentence(findings: Findings, level: int, gap: Gap) -> str:
@@ -168,9 +168,9 @@ def sentence(findings: Findings, level: int, gap: Gap) -> str:
     if not isfinite(gap.closed):
         names = (gap.heuristic, ORACLE, OURS)
         minutes = [float(values(findings, name, level, FIGURES["violation_minutes"]).mean()) for name in names]
-        told = ", ".join(f"{name} {one:,.0f}" for name, one in zip(names, minutes, strict=True))
+        clauses = ", ".join(f"{name} {one:,.0f}" for name, one in zip(names, minutes, strict=True))
         better = f": take {gap.heuristic}" if minutes[0] < minutes[2] else ""
-        return f"{at}nothing to close between {gap.heuristic} and the oracle (violation-minutes: {told}){better}"
+        return f"{at}nothing to close between {gap.heuristic} and the oracle (violation-minutes: {clauses}){better}"
     if gap.closed <= 0:
         return f"{at}{gap.heuristic} is at least as good as ours ({gap.closed:.2f} of the gap): take it"
     closed = f"{gap.closed:.2f}" + (f" ({gap.low:.2f} to {gap.high:.2f})" if findings.plan.seeds > 1 else "")

@@ -53,5 +53,5 @@ def sufficient(shares: Mapping[int, float]) -> float:
         shares: by draw, NaN where all nodes were not enough.
     """
     found = np.sort(np.nan_to_num(np.array(list(shares.values())), nan=np.inf))
-    told = float(np.quantile(found, SHARE, method="higher")) if len(found) else np.inf
-    return told if np.isfinite(told) else float("nan")
+    quantile = float(np.quantile(found, SHARE, method="higher")) if len(found) else np.inf
+    return quantile if np.isfinite(quantile) else float("nan")

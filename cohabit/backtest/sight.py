@@ -70,7 +70,7 @@ class Sight:
     past_cpu: Floats
     typical: Floats
 
-    def newcomers(self, nodes: Ints) -> Ints:
+    def pending(self, nodes: Ints) -> Ints:
         """(k, a) containers placed on nodes since the last measurement."""
         coming: Ints = self.counts[nodes] - self.measured[nodes]
         return coming
@@ -80,9 +80,9 @@ class Sight:
         share: Floats = np.nan_to_num(self.typical[app] / CAPACITY[self.platform[nodes]])
         return share
 
-    def used_with_newcomers(self, nodes: Ints) -> Floats:
+    def used_with_pending(self, nodes: Ints) -> Floats:
         """(k, resources) measured shares, plus what those who came since are known to use."""
-        coming = self.newcomers(nodes) @ np.nan_to_num(self.typical) / CAPACITY[self.platform[nodes]]
+        coming = self.pending(nodes) @ np.nan_to_num(self.typical) / CAPACITY[self.platform[nodes]]
         return np.maximum(np.nan_to_num(self.used[nodes]) + np.nan_to_num(coming), 0.0)
 
 

@@ -156,7 +156,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
     with tempfile.TemporaryDirectory(prefix="cohabit-backtest-") as folder, _workers(jobs) as pool:
 
         def all_done(what: str, calls: Sequence[Callable[[], object]]) -> Iterator[object]:
-            waiting = [pool.submit(_told, call) for call in calls]
+            waiting = [pool.submit(_outcome, call) for call in calls]
             progress(f"{driver.name}: {what}", 0, len(waiting))
             for number, done in enumerate(as_completed(waiting), 1):
                 progress(f"{driver.name}: {what}", number, len(waiting))
@@ -198,7 +198,7 @@ def _end_at_once(pool: ProcessPoolExecutor) -> None:
         child.terminate()
 
 
-def _told(call: Callable[[], object]) -> object:
+def _outcome(call: Callable[[], object]) -> object:
     """What a call returns, or why it could not."""
     try:
         return call()

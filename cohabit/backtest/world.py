@@ -58,8 +58,8 @@ def built_in_world(law: str, seed: int) -> World:
     rng = np.random.default_rng([seed, 10])
     apps = draw_apps(BUILT_IN_APPS, np.random.default_rng([seed, 0]))
     request = _requested(apps.demand[:, 0] * rng.uniform(*OVER_REQUEST, BUILT_IN_APPS), apps)
-    nobody = np.zeros((BUILT_IN_APPS, BUILT_IN_APPS), np.bool_)
-    return World(law, LAWS[law](apps), apps.best_effort, request, nobody)
+    no_pairs = np.zeros((BUILT_IN_APPS, BUILT_IN_APPS), np.bool_)
+    return World(law, LAWS[law](apps), apps.best_effort, request, no_pairs)
 
 
 def pair_world(pairs: Pairs, compose: str, seed: int) -> World:
@@ -98,8 +98,8 @@ def _requested(cores: Floats, apps: Apps) -> Floats:
 def _apart(pairs: Pairs) -> Flags:
     """(a, a) whether a pair was not measured although one of it is a victim elsewhere."""
     measured = pairs.measured()
-    suffers = measured.sum(axis=1) > 0
-    unknown = suffers[:, None] & ~measured
+    degrades = measured.sum(axis=1) > 0
+    unknown = degrades[:, None] & ~measured
     return np.asarray(unknown | unknown.T, np.bool_)
 
 
@@ -114,8 +114,8 @@ def _described(pairs: Pairs, excess: Floats, cores: Floats, rng: np.random.Gener
     best_effort = pairs.measured().sum(axis=1) == 0
     machine = capacities_of(PLATFORMS)[0]
     loud = pairs.alone if pairs.alone is not None else factors(_over_platforms(excess).T, SIGNALS, rng)
-    told = loud / np.maximum(np.nanmax(loud, axis=0, initial=0.0), np.finfo(np.float64).tiny)
-    shown = told if pairs.alone is not None else told * rng.lognormal(0.0, SIGNAL_NOISE, told.shape)
+    scaled = loud / np.maximum(np.nanmax(loud, axis=0, initial=0.0), np.finfo(np.float64).tiny)
+    shown = scaled if pairs.alone is not None else scaled * rng.lognormal(0.0, SIGNAL_NOISE, scaled.shape)
     of_half = WHOLE_MACHINE * cores / PLATFORMS[0].cores
     others = LOUDEST * shown * of_half[:, None] * machine[1:]
     cpu = cores * rng.uniform(*PAIR_USE, count)

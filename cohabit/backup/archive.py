@@ -123,10 +123,10 @@ def back_up_once(places: Places, folder: Path, progress: Progress) -> Manifest:
     if (folder / MANIFEST).exists():
         return _manifest(folder)
     _refuse_filled(folder)
-    beside = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(beside, ignore_errors=True)
-    found = back_up(places, beside, progress)
-    beside.rename(folder)
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    found = back_up(places, unfinished, progress)
+    unfinished.rename(folder)
     return found
 
 
@@ -169,17 +169,17 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
     for target in targets.values():
         _refuse_filled(target)
     refuse_filled(places.store)
-    beside = {name: target.with_name(f".{target.name}.{uuid.uuid4().hex}") for name, target in targets.items()}
+    temporary = {name: target.with_name(f".{target.name}.{uuid.uuid4().hex}") for name, target in targets.items()}
     try:
-        for name, copy in beside.items():
+        for name, copy in temporary.items():
             _copy_back(found, folder, name, copy, progress)
         for target in filter(Path.exists, targets.values()):
             target.rmdir()  # before anything is filled: a volume that is mounted just there cannot be replaced
         load(places.store, folder / STORE, found.store_version)
-        for name, copy in beside.items():
+        for name, copy in temporary.items():
             copy.rename(targets[name])
     finally:
-        for copy in beside.values():
+        for copy in temporary.values():
             shutil.rmtree(copy, ignore_errors=True)
     return found
 

@@ -30,8 +30,8 @@ from ingest.lake.tables import Lake
 
 Progress = Callable[[str, int], None]
 """Told of each day and the lines it made."""
-MOST_TOLD_POOLS = 20
-MOST_TOLD = 3
+MAX_LISTED_POOLS = 20
+MAX_SHOWN = 3
 """Hours that a complaint names."""
 
 
@@ -173,16 +173,16 @@ def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:
     pools = _of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour", "pool", "cost_micros"]), cluster)
     lacking = pools.filter(pc.is_null(pools["cost_micros"])).group_by("pool")
     rows = lacking.aggregate([("hour", "count"), ("hour", "min")]).sort_by("pool").to_pylist()
-    told = [
+    reasons = [
         f"pool {row['pool']!r} has no cost in {row['hour_count']} of its hours, from {row['hour_min']:%d %H:00} on"
         for row in rows
     ]
-    if told:
+    if reasons:
         instead = (
             "tell cost_micros_per_hour of its nodes, or import a bill of it with `cohabit bill import`, then "
             f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
         )
-        raise NotReady(period, [*told[:MOST_TOLD_POOLS], instead])
+        raise NotReady(period, [*reasons[:MAX_LISTED_POOLS], instead])
 
 
 def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:
@@ -200,9 +200,9 @@ def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> No
     first = round(start.timestamp() * 1e6) if earlier or not known else min(known)
     missing = [hour for hour in range(first, round(end.timestamp() * 1e6), HOUR_US) if hour not in known]
     if not known or missing:
-        told = ", ".join(f"{datetime.fromtimestamp(hour / 1e6, end.tzinfo):%d %H:00}" for hour in missing[:MOST_TOLD])
+        listed = ", ".join(f"{datetime.fromtimestamp(hour / 1e6, end.tzinfo):%d %H:00}" for hour in missing[:MAX_SHOWN])
         again = f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
-        raise NotReady(period, [f"{len(missing)} of its hours were not metered ({told} ...): {again}"])
+        raise NotReady(period, [f"{len(missing)} of its hours were not metered ({listed} ...): {again}"])
 
 
 def unjudged_days(
@@ -235,8 +235,8 @@ def refuse_unjudged(lake: Lake, cluster: str, period: str, books: Sequence[Price
         NotReady: some days were not.
     """
     if days := unjudged_days(lake, cluster, period, books, paying=True):
-        told = ", ".join(f"{day:%d}" for day in days[:MOST_TOLD])
-        raise NotReady(period, [f"{len(days)} of its days were not judged ({told} ...): `cohabit bill judge`"])
+        listed = ", ".join(f"{day:%d}" for day in days[:MAX_SHOWN])
+        raise NotReady(period, [f"{len(days)} of its days were not judged ({listed} ...): `cohabit bill judge`"])
 
 
 @dataclass

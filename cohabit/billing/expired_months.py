@@ -23,5 +23,5 @@ def refuse_forgotten(lake: Lake, period: str) -> None:
         gone_us = min(lake.horizon_us(table), end_us)
         if any(max(part.start_us, start_us) < min(part.end_us, gone_us) for part in lake.range_parts(table)):
             before = EPOCH + timedelta(microseconds=gone_us)
-            told = f"the lake has let rows of {table} before {before:%Y-%m-%d} go (`cohabit lake expire`)"
-            raise NotReady(period, [told])
+            reason = f"the lake has let rows of {table} before {before:%Y-%m-%d} go (`cohabit lake expire`)"
+            raise NotReady(period, [reason])

@@ -85,7 +85,7 @@ def meter_hours(lake: Lake, hours: Hours, spark: SparkSettings | None) -> Mappin
     with bar("metering") as shown:
         days = _Days(shown, hours, written)
         if spark is None:
-            run_local(lake, hours, days.told)
+            run_local(lake, hours, days.report_rows)
         else:
             _with_spark(lake, hours, spark, days)
     return written
@@ -100,12 +100,12 @@ class _Days:
     written: dict[str, int]
     done: int = 0
 
-    def told(self, table: str, rows: int) -> None:
+    def report_rows(self, table: str, rows: int) -> None:
         """A day of a table was written."""
         self.written[table] += rows
         if table == "pool_hours":
             self.done = min(self.done + 24, self.hours.count)
-            self.shown.tell("hours metered", self.done, self.hours.count)
+            self.shown.advance("hours metered", self.done, self.hours.count)
 
 
 def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) -> None:
@@ -113,7 +113,7 @@ def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) 
     from features.jobs.spark.spark_metering import run_spark
 
     with spark_session(settings.master or LOCAL_MASTER, {"spark.driver.memory": settings.driver_memory}) as spark:
-        run_spark(spark, lake, hours, days.told)
+        run_spark(spark, lake, hours, days.report_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,5 +209,5 @@ def _landed(lake: Lake, name: str, cluster: str) -> pa.Table:
 
 def _totals(rows: pa.Table) -> dict[str, Decimal]:
     sums = rows.group_by("currency").aggregate([("cost_micros", "sum")])
-    told = zip(sums["currency"].to_pylist(), sums["cost_micros_sum"].to_pylist(), strict=True)
-    return {currency: Decimal(micros) / MICROS for currency, micros in told}
+    totals = zip(sums["currency"].to_pylist(), sums["cost_micros_sum"].to_pylist(), strict=True)
+    return {currency: Decimal(micros) / MICROS for currency, micros in totals}

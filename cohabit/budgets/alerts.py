@@ -11,15 +11,15 @@ from sqlalchemy import Engine
 from advisor.auth.audit_log import Entry
 from advisor.billing.budgets import store as budget_store
 from advisor.billing.budgets.budget_status import Standing, due
-from cohabit.budgets.tables import told_of
+from cohabit.budgets.tables import alert_text
 from cohabit.budgets.webhook import post
 from cohabit.config.errors import UntoldAlerts
 
-Tell = Callable[[Standing], None]
+Send = Callable[[Standing], None]
 
 
 def alert(
-    engine: Engine, period: str, found: Sequence[Standing], tell: Tell, entry: Callable[[str, str], Entry]
+    engine: Engine, period: str, found: Sequence[Standing], send: Send, entry: Callable[[str, str], Entry]
 ) -> int:
     """Tell of each budget whose state is worse than what was told of it in that month.
 
@@ -27,7 +27,7 @@ def alert(
         engine: the store, which remembers it in the audit.
         period: month, as in 2026-11.
         found: how teams stand.
-        tell: somebody of one; what it raises is told, and tried again the next time.
+        send: somebody of one; what it raises is told, and tried again the next time.
         entry: for the audit, of a subject and an outcome.
 
     Returns:
@@ -36,29 +36,29 @@ def alert(
     Raises:
         UntoldAlerts: some could not be; all others were.
     """
-    told, failed = 0, dict[str, str]()
+    sent, failed = 0, dict[str, str]()
     for one in found:
         if not due(one.state, budget_store.alerted(engine, one.budget, period)):
             continue
         try:
-            tell(one)
+            send(one)
         except (OSError, HTTPException, ValueError) as error:
             failed[one.budget.team] = str(error)
         else:
             subject, outcome = budget_store.alert_subject(one.budget, period), budget_store.alert_outcome(one)
             budget_store.remember_alert(engine, entry(subject, outcome))
-            told += 1
+            sent += 1
     if failed:
         raise UntoldAlerts(failed)
-    return told
+    return sent
 
 
-def by_webhook(url: str, period: str) -> Tell:
+def by_webhook(url: str, period: str) -> Send:
     """Tells a webhook: amounts in micro-units, and all of it in a sentence."""
 
-    def tell(one: Standing) -> None:
+    def send(one: Standing) -> None:
         ahead = one.forecast
-        told = {
+        body = {
             "cluster": one.budget.cluster,
             "period": period,
             "team": one.budget.team,
@@ -69,8 +69,8 @@ def by_webhook(url: str, period: str) -> Tell:
             "forecast_micros": ahead.micros if ahead else None,
             "forecast_low_micros": ahead.low_micros if ahead else None,
             "forecast_high_micros": ahead.high_micros if ahead else None,
-            "text": told_of(one, period),
+            "text": alert_text(one, period),
         }
-        post(url, told)
+        post(url, body)
 
-    return tell
+    return send

@@ -50,8 +50,8 @@ def standings_of(of: Closing, period: str, lake: Callable[[], Lake], progress: P
     full = {day for day, count in hours.items() if count == HOURS}
     known = daily(draft.batches, full, budgets)
     foreseen = {team: forecast_of(days, period) for team, days in known.items()}
-    told = {team: one for team, one in foreseen.items() if one is not None}
-    return standings(budgets, owed(draft.postings), told, draft.currency)
+    forecasts = {team: one for team, one in foreseen.items() if one is not None}
+    return standings(budgets, owed(draft.postings), forecasts, draft.currency)
 
 
 def metered_hours(lake: Lake, cluster: str, period: str) -> Mapping[date, int]:

@@ -40,19 +40,19 @@ def picture(of: Standing) -> str:
     return f"[{whole[:CELLS]}{'›' if max(owed, ahead) > CELLS else ']'}"
 
 
-def told_of(one: Standing, period: str) -> str:
+def alert_text(one: Standing, period: str) -> str:
     """A standing in a sentence."""
     currency, ahead = one.currency, one.forecast
-    told = (
+    text = (
         f"{one.budget.team} owes {money(one.owed_micros)} of {money(one.budget.amount_micros)} {currency} for {period}"
     )
     if ahead is not None and ahead.high_micros > one.owed_micros:
         between = f"{money(ahead.low_micros)} to {money(ahead.high_micros)}"
-        told += f", and by its end {money(ahead.micros)} ({between} four times in five)"
-    return f"budget {one.state}: {told}"
+        text += f", and by its end {money(ahead.micros)} ({between} four times in five)"
+    return f"budget {one.state}: {text}"
 
 
-def told_set(budget: Budget, until: str | None) -> str:
+def budget_text(budget: Budget, until: str | None) -> str:
     """What was set, in a sentence."""
     if not budget.amount_micros:
         return f"{budget.team} has no budget from {budget.since} on{_until(until)}"

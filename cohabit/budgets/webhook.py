@@ -11,19 +11,19 @@ Outcome = OSError | HTTPException | ValueError | None
 """What became of a call; None is success."""
 
 
-def post(url: str, told: Mapping[str, object], limit_s: float = WEBHOOK_LIMIT_S) -> None:
+def post(url: str, body: Mapping[str, object], limit_s: float = WEBHOOK_LIMIT_S) -> None:
     """Tell a webhook something, and follow no redirect.
 
     Args:
         url: of the webhook.
-        told: becomes JSON.
+        body: becomes JSON.
         limit_s: seconds that all of its answer may take.
 
     Raises:
         OSError, http.client.HTTPException: it does not answer in that time, or not with success.
     """
     request = urllib.request.Request(  # noqa: S310 - checked when it was set
-        url, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST"
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
     )
     came = list[Outcome]()
     call = Thread(

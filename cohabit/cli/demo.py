@@ -177,9 +177,9 @@ def _measured(demo: Demo) -> None:
         report = leave_kind_out(read_configurations(MEASURED, demo.lake()), np.random.default_rng(0))
     show_metrics(f"measured runs, {report.rows} configurations, antagonist kind left out", report.metrics)
     console.print(f"for comparison, one round of the same measurements ranks the other at {report.round_to_round:.3f}")
-    rows = [(kind, f"{predicted:.2f}", f"{measured:.2f}") for kind, (predicted, measured) in report.beside.items()]
+    rows = [(kind, f"{predicted:.2f}", f"{measured:.2f}") for kind, (predicted, measured) in report.example.items()]
     show_table("beside redis, worst predicted first (mean slowdown)", ("antagonist", "predicted", "measured"), rows)
-    console.print(f"avoid beside redis: {next(iter(report.beside))}", style="bold")
+    console.print(f"avoid beside redis: {next(iter(report.example))}", style="bold")
 
 
 def _refresh(demo: Demo) -> None:

@@ -18,7 +18,7 @@ from cohabit.cli.operate.plan import proposals_app
 from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap
 from cohabit.config.settings import MOST_WORKERS
 from cohabit.terminal.db import store_app
-from cohabit.terminal.options import MOST_ROWS, LakeOption, flowing, settings, told_plainly
+from cohabit.terminal.options import MOST_ROWS, LakeOption, flowing, reports_errors, settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def broker(
     folder: Annotated[Path, typer.Option(help="Where the broker keeps its records.")] = Path("cohabit-data/broker"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 takes a free one.")] = 9092,
@@ -106,7 +106,7 @@ def broker(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def topics(
     bootstrap: Bootstrap = None,
     partitions: Annotated[
@@ -124,7 +124,7 @@ def topics(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def simulate(
     folder: Annotated[Path, typer.Argument(help="Gets <topic>.log files; must not hold any yet.")],
     nodes: Annotated[int, typer.Option(min=1, help="Nodes, three platforms in turn.")] = 24,
@@ -149,7 +149,7 @@ def simulate(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def backtest(
     law: Annotated[
         list[str] | None,
@@ -197,7 +197,7 @@ def backtest(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def replay(
     folder: Folder,
     bootstrap: Bootstrap = None,
@@ -214,7 +214,7 @@ def replay(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def ingest(
     folder: Annotated[Path | None, typer.Argument(help="Stream files to land; from Kafka when left out.")] = None,
     lake: LakeOption = None,
@@ -241,7 +241,7 @@ def ingest(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def watch(
     kubeconfig: Annotated[Path | None, typer.Option(help="Configuration; else the pod's own, else ~/.kube.")] = None,
     context: Annotated[str | None, typer.Option(help="Which context of the configuration.")] = None,
@@ -278,7 +278,7 @@ def watch(
 
 
 @app.command("import")
-@told_plainly
+@reports_errors
 def import_(
     form: Annotated[str, typer.Argument(metavar="FORMAT", help="alibaba2018, gentd26 or gpu2023.")],
     source: Annotated[Path, typer.Argument(help="The trace's folder, or one of its files; .csv or .csv.gz.")],
@@ -301,14 +301,14 @@ def import_(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def features(
     lake: LakeOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep going: node state of finished minutes.")] = False,
     kafka: Annotated[bool, typer.Option("--kafka", help="Read usage straight from Kafka, not from the lake.")] = False,
     bootstrap: Bootstrap = None,
     spark: Annotated[bool, typer.Option("--spark", help="With Spark, however little there is.")] = False,
-    tell: Annotated[
+    publish: Annotated[
         bool, typer.Option("--tell", help="Keep going: from Kafka to topic node_state, for `refresh --told`.")
     ] = False,
 ) -> None:
@@ -320,11 +320,11 @@ def features(
     """
     from cohabit.cli.models.train import run_features
 
-    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark, tell=tell)
+    run_features(settings(), lake=lake, bootstrap=bootstrap, follow=follow, kafka=kafka, spark=spark, publish=publish)
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def evaluate(
     lake: LakeOption = None,
     report: Annotated[
@@ -350,7 +350,7 @@ def evaluate(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def train(
     lake: LakeOption = None,
     registry: RegistryOption = None,
@@ -388,7 +388,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def drift(
     lake: LakeOption = None,
     registry: RegistryOption = None,
@@ -410,7 +410,7 @@ def drift(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> None:
     """Let the current bundle's bounds follow the labels that came since it was trained; its models stay as they are.
 
@@ -426,7 +426,7 @@ def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> Non
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def search(
     lake: LakeOption = None,
     candidates: Annotated[int, typer.Option(min=1, help="Random settings beside the default.")] = 15,
@@ -449,7 +449,7 @@ def search(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def refresh(
     folder: Annotated[Path | None, typer.Argument(help="Stream files to read once; else follows Kafka.")] = None,
     lake: LakeOption = None,
@@ -457,7 +457,7 @@ def refresh(
     bootstrap: Bootstrap = None,
     cluster: Annotated[str | None, typer.Option(help="Which cluster [COHABIT_CLUSTER].")] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between snapshots.")] = 5.0,
-    told: Annotated[
+    from_topic: Annotated[
         bool, typer.Option("--told", help="Kafka: take minutes from `features --tell` instead of computing them.")
     ] = False,
 ) -> None:
@@ -477,12 +477,12 @@ def refresh(
         bootstrap=bootstrap,
         cluster=cluster,
         every_s=every,
-        told=told,
+        from_topic=from_topic,
     )
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def serve(
     registry: RegistryOption = None,
     snapshots: Snapshots = None,
@@ -513,7 +513,7 @@ def serve(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def audit(
     since: Annotated[
         datetime | None,
@@ -530,7 +530,7 @@ def audit(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def metrics(
     mapping: Annotated[Path | None, typer.Option("--mapping", help="Your own metrics too [COHABIT_MAPPING].")] = None,
 ) -> None:
@@ -544,7 +544,7 @@ def metrics(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def skew(
     lake: LakeOption = None,
     snapshots: Snapshots = None,
@@ -563,7 +563,7 @@ def skew(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def victims(
     lake: LakeOption = None,
     at: Annotated[
@@ -597,7 +597,7 @@ def victims(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def worth(
     lake: LakeOption = None,
     log: Annotated[
@@ -626,7 +626,7 @@ def worth(
 
 
 @app.command()
-@told_plainly
+@reports_errors
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Through a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Return after the report instead of serving on.")] = False,

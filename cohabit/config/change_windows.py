@@ -8,26 +8,26 @@ from advisor.plans.rules.policy import DAY_MINUTES, DAYS, Freeze, Window
 _WINDOW = re.compile(r"([a-z]{3})(?:-([a-z]{3}))? (\d{2}):(\d{2})-(\d{2}):(\d{2})")
 
 
-def freezes_of(told: object) -> object:
+def freezes_of(value: object) -> object:
     """Freezes from START/END by commas.
 
     Raises:
         ValueError: a part is none.
     """
-    return tuple(map(_freeze, _parts(told))) if isinstance(told, str) else told
+    return tuple(map(_freeze, _parts(value))) if isinstance(value, str) else value
 
 
-def windows_of(told: object) -> object:
+def windows_of(value: object) -> object:
     """Windows from DAYS HH:MM-HH:MM by commas.
 
     Raises:
         ValueError: a part is none.
     """
-    return tuple(map(_window, _parts(told))) if isinstance(told, str) else told
+    return tuple(map(_window, _parts(value))) if isinstance(value, str) else value
 
 
-def _parts(told: str) -> list[str]:
-    return [part.strip() for part in told.split(",") if part.strip()]
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _freeze(part: str) -> Freeze:
@@ -40,8 +40,8 @@ def _freeze(part: str) -> Freeze:
     return Freeze(start, end)
 
 
-def _micros(told: str) -> int:
-    at = datetime.fromisoformat(told.strip())
+def _micros(text: str) -> int:
+    at = datetime.fromisoformat(text.strip())
     return round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1e6)
 
 

@@ -86,13 +86,13 @@ def _settings(of: BaseModel, default: BaseModel, path: str, environment: Mapping
     for name, field in type(of).model_fields.items():
         variable = f"{path}{name.upper()}"
         if not isinstance(getattr(of, name), BaseModel):
-            usual = _told(getattr(default, name))
+            usual = _default_text(getattr(default, name))
             value = environment.get(variable, usual)
-            told = _without_secret(value) if name in HELD_BACK else value
-            yield Setting(variable, told, usual, variable in environment, " ".join((field.description or "").split()))
+            shown = _without_secret(value) if name in HELD_BACK else value
+            yield Setting(variable, shown, usual, variable in environment, " ".join((field.description or "").split()))
 
 
-def _told(default: object) -> str:
+def _default_text(default: object) -> str:
     return "" if default is None or default in ((), {}) else str(default)
 
 

@@ -64,7 +64,7 @@ class NothingAdvised(CohabitError):
         )
 
 
-class NothingWithheld(CohabitError):
+class NoHoldout(CohabitError):
     """Decisions were written down, and none could have been withheld."""
 
     def __init__(self, folder: Path, lines: int) -> None:
@@ -158,9 +158,9 @@ class LostInputs(CohabitError):
 class NoSuchLine(CohabitError):
     """Nothing that was billed is called so."""
 
-    def __init__(self, told: str, reason: str) -> None:
-        self.told, self.reason = told, reason
-        super().__init__(f"there is no line {told[:80]!r}: {reason}")
+    def __init__(self, reference: str, reason: str) -> None:
+        self.told, self.reason = reference, reason
+        super().__init__(f"there is no line {reference[:80]!r}: {reason}")
 
 
 class NoSuchAccount(CohabitError):
@@ -247,10 +247,10 @@ class NoStream(CohabitError):
 class BadTopic(CohabitError):
     """A foreign topic that is not told as NAME=FORMAT."""
 
-    def __init__(self, told: str, formats: Sequence[str], why: str = "it is no topic with its format") -> None:
-        self.told, self.formats = told, tuple(formats)
+    def __init__(self, entry: str, formats: Sequence[str], why: str = "it is no topic with its format") -> None:
+        self.told, self.formats = entry, tuple(formats)
         super().__init__(
-            f"{told!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats are {', '.join(formats)}"
+            f"{entry!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats are {', '.join(formats)}"
         )
 
 
@@ -460,9 +460,9 @@ class UntoldAlerts(CohabitError):
 
     def __init__(self, failed: Mapping[str, str]) -> None:
         self.failed = dict(failed)
-        told = "; ".join(f"{team}: {why}" for team, why in self.failed.items())
+        failures = "; ".join(f"{team}: {why}" for team, why in self.failed.items())
         super().__init__(
-            f"COHABIT_BUDGETS__WEBHOOK was not told of {len(self.failed)} budgets ({told}): nothing of that is "
+            f"COHABIT_BUDGETS__WEBHOOK was not told of {len(self.failed)} budgets ({failures}): nothing of that is "
             "remembered, and `cohabit bill budgets --alert` tells it the next time"
         )
 

@@ -43,13 +43,13 @@ def _roles_by_value(given: object) -> dict[str, TokenRole]:
         ValueError: it is something else, or names a role that there is not.
     """
     try:
-        told = json.loads(given) if isinstance(given, str) else given
+        parsed = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError) as error:
         raise ValueError('give JSON, such as {"platform-team": "sre"}') from error
-    if not isinstance(told, dict) or not all(isinstance(role, str) for role in told.values()):
+    if not isinstance(parsed, dict) or not all(isinstance(role, str) for role in parsed.values()):
         raise ValueError('give values of the claim and their roles, such as {"platform-team": "sre"}')
     try:
-        return {value: checked_role(role) for value, role in told.items()}
+        return {value: checked_role(role) for value, role in parsed.items()}
     except UnknownRole as error:
         raise ValueError(str(error)) from error
 
@@ -122,13 +122,13 @@ class KafkaSettings(Branch):
 
 def _password(path: Path) -> str:
     try:
-        told = path.read_text()
+        secret = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} cannot be read: {reason}") from error
-    if not told.strip() or len(told.strip().splitlines()) > 1:
+    if not secret.strip() or len(secret.strip().splitlines()) > 1:
         raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} is to hold a password, in one line")
-    return told.rstrip("\r\n")
+    return secret.rstrip("\r\n")
 
 
 class SparkSettings(Branch):
@@ -140,9 +140,9 @@ class SparkSettings(Branch):
     """Of the driver, as Spark writes it."""
 
 
-def _urls(told: object) -> object:
+def _urls(value: object) -> object:
     """URLs from what a variable says."""
-    urls = tuple(part.strip() for part in told.split(",") if part.strip()) if isinstance(told, str) else told
+    urls = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
     for url in urls if isinstance(urls, tuple) else ():
         parts = urlsplit(str(url))
         if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.port or parts.path.strip("/"):
@@ -150,10 +150,10 @@ def _urls(told: object) -> object:
     return urls
 
 
-def _address(told: object) -> IPv4Address | IPv6Address:
+def _address(value: object) -> IPv4Address | IPv6Address:
     """An address of this machine, from what a variable says."""
     try:
-        return ip_address(str(told))
+        return ip_address(str(value))
     except ValueError as error:
         raise ValueError("give an IP address, such as 127.0.0.1 or ::1; names are not looked up") from error
 
@@ -300,29 +300,29 @@ class DriftSettings(Branch):
     """A model whose newest row is older counts as old."""
 
 
-def _paths(told: object) -> object:
+def _paths(value: object) -> object:
     """Paths from what a variable says.
 
     Raises:
         ValueError: it says none, and whoever set it does not mean that everybody is believed.
     """
-    if not isinstance(told, str):
-        return told
-    paths = tuple(part.strip() for part in told.split(",") if part.strip())
+    if not isinstance(value, str):
+        return value
+    paths = tuple(part.strip() for part in value.split(",") if part.strip())
     if not paths:
         raise ValueError("names no file: name one, or leave the variable out")
     return paths
 
 
-def _named(told: object) -> object:
+def _named(value: object) -> object:
     """A path from what a variable says.
 
     Raises:
         ValueError: it says none, which would be the folder in which a command is started.
     """
-    if not str(told).strip():
+    if not str(value).strip():
         raise ValueError("names nothing: name a path, or leave the variable out")
-    return told
+    return value
 
 
 Named = Annotated[Path, BeforeValidator(_named)]
@@ -423,8 +423,8 @@ def _complaint(error: ErrorDetails) -> str:
     branch: type[BaseModel] = Settings
     for step in error["loc"][:-1]:
         branch = type(getattr(Settings(), str(step)))
-    beside = name.rpartition("__")[0] + "__" if "__" in name else PREFIX
-    return f"{name} is no setting; there are {', '.join(beside + known.upper() for known in branch.model_fields)}"
+    same_branch = name.rpartition("__")[0] + "__" if "__" in name else PREFIX
+    return f"{name} is no setting; there are {', '.join(same_branch + known.upper() for known in branch.model_fields)}"
 
 
 def _put(tree: dict[str, object], path: list[str], value: str) -> None:

@@ -31,8 +31,8 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
     """
     path = mapping or settings.mapping
     known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
-    told = [entry.strip() for entry in settings.kafka.topics.split(",") if entry.strip()]
-    formats = dict(_split(entry) for entry in (*told, *options))
+    entries = [entry.strip() for entry in settings.kafka.topics.split(",") if entry.strip()]
+    formats = dict(_split(entry) for entry in (*entries, *options))
     if own := sorted(formats.keys() & TOPICS.keys()):
         raise BadTopic(f"{own[0]}={formats[own[0]]}", list(FORMATS), "that topic is Cohabit's own, in its own format")
     return {name: decoder_named(wanted, known) for name, wanted in formats.items()}
@@ -53,8 +53,8 @@ def _conditions(metric: ForeignMetric) -> str:
     return " ".join(wanted + [f"not {label}={'|'.join(words)}" for label, words in metric.unless.items()])
 
 
-def _split(told: str) -> tuple[str, str]:
-    name, equals, wanted = told.partition("=")
+def _split(entry: str) -> tuple[str, str]:
+    name, equals, wanted = entry.partition("=")
     if not (equals and name and wanted):
-        raise BadTopic(told, list(FORMATS))
+        raise BadTopic(entry, list(FORMATS))
     return checked_name(name), wanted

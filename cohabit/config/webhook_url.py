@@ -4,19 +4,19 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 
-def checked_webhook(told: object) -> object:
+def checked_webhook(value: object) -> object:
     """An address that may be told of something: https, or http on loopback.
 
     Raises:
         ValueError: it is none.
     """
-    parts = urlsplit(str(told))
-    if parts.username or parts.password or any(c.isspace() for c in str(told)) or not _has_port(parts):
+    parts = urlsplit(str(value))
+    if parts.username or parts.password or any(c.isspace() for c in str(value)) or not _has_port(parts):
         raise ValueError("give https://HOST/PATH without user and spaces")
-    if told is None or (parts.scheme == "https" and parts.hostname):
-        return told
+    if value is None or (parts.scheme == "https" and parts.hostname):
+        return value
     if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
-        return told
+        return value
     raise ValueError("give https://HOST/PATH; http counts on loopback alone")
 
 

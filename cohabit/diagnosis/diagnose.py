@@ -36,8 +36,8 @@ def newest_window(lake: Lake) -> datetime:
     Raises:
         NothingMeasured: there is none.
     """
-    told = [span[1] for table in ("usage", "samples") if (span := lake.span(table))]
-    last = datetime.fromtimestamp(max(told, default=0) / 1e6, UTC) + 2 * WINDOW
+    ended = [span[1] for table in ("usage", "samples") if (span := lake.span(table))]
+    last = datetime.fromtimestamp(max(ended, default=0) / 1e6, UTC) + 2 * WINDOW
     for back in LOOKED_BACK:
         ends = lake.read("labels", max(EPOCH, last - back), last, columns=["window_end"])
         if ends.num_rows:

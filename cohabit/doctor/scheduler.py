@@ -156,12 +156,12 @@ def examine(wish: Wish) -> Iterator[Finding]:
     """All findings on a running advisor; one that cannot be reached ends them."""
     with closing(Caller(wish.url, wish.tls)) as scheduler, closing(Caller(wish.people)) as people:
         try:
-            told = scheduler.get("/watcher")
+            reply = scheduler.get("/watcher")
         except LOST as error:
             yield problem("listener", f"{wish.url} cannot be reached ({error}): {_what_to_do(error)}")
             return
         yield _readiness(people)
-        known = _nodes_in(told)
+        known = _nodes_in(reply)
         yield _nodes(wish.nodes, known)
         before = _answers(people)
         yield from _asked(scheduler, wish, (wish.nodes or known or MADE_UP)[:MOST_NODES])
@@ -180,7 +180,7 @@ def _asked(scheduler: Caller, wish: Wish, nodes: tuple[str, ...]) -> Iterator[Fi
     body, strange = request_of(wish.app, nodes), (*nodes, NO_NODE)
     try:
         reply = scheduler.post(body)
-        beside = scheduler.post(request_of(wish.app, strange))
+        with_unknown = scheduler.post(request_of(wish.app, strange))
         first = scheduler.post(request_of(NO_APP, nodes))
     except LOST as error:
         yield problem("answer", f"none within {PATIENCE_S:g} s ({error}): is the machine overloaded?")
@@ -192,7 +192,7 @@ def _asked(scheduler: Caller, wish: Wish, nodes: tuple[str, ...]) -> Iterator[Fi
         return
     yield from header_findings(reply, wish.max_age_s)
     yield spread_finding(scores)
-    yield unknown_node_finding(beside, strange)
+    yield unknown_node_finding(with_unknown, strange)
     yield unknown_app_finding(first, nodes)
     yield latency_finding(_timed(scheduler, body, wish.requests), wish.timeout_ms, len(nodes))
 
@@ -213,9 +213,9 @@ def _took_ms(scheduler: Caller, body: bytes) -> float:
     return reply.took_ms if reply.status == 200 else inf
 
 
-def _nodes_in(told: Reply) -> tuple[str, ...]:
+def _nodes_in(reply: Reply) -> tuple[str, ...]:
     try:
-        return tuple(json.loads(told.body)["data"]["NodeMetricsMap"])
+        return tuple(json.loads(reply.body)["data"]["NodeMetricsMap"])
     except (ValueError, KeyError, TypeError):
         return ()
 
@@ -227,8 +227,8 @@ def _nodes(named: tuple[str, ...], known: tuple[str, ...]) -> Finding:
     strangers = [name for name in named if name not in set(known)]
     if strangers:
         rename = f"records on topic nodes must name them as Kubernetes does, as they do {known[0]}"
-        told = f"{len(strangers)} of {len(named)} named ones are not known, {strangers[0]} among them: {rename}"
-        return (problem if len(strangers) == len(named) else warning)("nodes", told)
+        message = f"{len(strangers)} of {len(named)} named ones are not known, {strangers[0]} among them: {rename}"
+        return (problem if len(strangers) == len(named) else warning)("nodes", message)
     return ok("nodes", f"{len(known)} known, of which {min(len(named or known), MOST_NODES)} are offered")
 
 

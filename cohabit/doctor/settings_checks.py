@@ -118,8 +118,8 @@ def _broker(server: str) -> Finding:
         return warning("COHABIT_KAFKA__BOOTSTRAP", f"{server} does not answer ({reason}): start it, or name another")
 
 
-def _port(told: str) -> int:
-    port = int(told)
+def _port(text: str) -> int:
+    port = int(text)
     if not 0 < port <= MOST_PORT:
-        raise ValueError(told)
+        raise ValueError(text)
     return port

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.placement.decision_log import Advised, read_advised
-from cohabit.config.errors import NothingAdvised, NothingLabelled, NothingWithheld, UnreadableAdvised
+from cohabit.config.errors import NoHoldout, NothingAdvised, NothingLabelled, UnreadableAdvised
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.windows import LABEL_US
 from features.labels.violation_minutes import Measured, Outcomes, outcomes
@@ -158,7 +158,7 @@ def trial_lines(folder: Path) -> tuple[list[Advised], int]:
         raise NothingAdvised(folder)
     within = [line for line in lines if 0 < line.withheld_share < 1 and line.candidates]
     if not any(line.withheld for line in within):
-        raise NothingWithheld(folder, len(lines))
+        raise NoHoldout(folder, len(lines))
     return within, len({(line.cluster, line.uid) for line in lines} - {(line.cluster, line.uid) for line in within})
 
 
@@ -265,9 +265,9 @@ def _spread(parts: Sequence[Outcomes], over: NDArray[np.bool_]) -> Outcomes:
 def _outcome(pods: Pods) -> tuple[Floats, NDArray[np.bool_]]:
     """(n,) violation-minutes, and whether each pod landed where it was told first."""
     best_effort = np.array([line.best_effort for line in pods.lines])
-    told = [f"{line.cluster}{SEP}{line.drawn or line.best}" for line in pods.lines]
+    nodes = [f"{line.cluster}{SEP}{line.drawn or line.best}" for line in pods.lines]
     own = np.where(best_effort, 0.0, pods.found.own)
-    return own + pods.found.neighbours, np.array(told) == np.array(pods.landed)
+    return own + pods.found.neighbours, np.array(nodes) == np.array(pods.landed)
 
 
 def _arm(pods: Pods, *, withheld: bool) -> Arm:

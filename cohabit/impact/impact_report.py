@@ -19,7 +19,7 @@ UNEVEN = 0.05
 """Arms of which so much or less is the chance to miss outcomes so differently."""
 RELATED = 1.3
 """Errors that grow by more than this where pods an hour apart are taken for related are told of."""
-MOST_TOLD = 10_000_000
+MAX_SHOWN = 10_000_000
 
 
 def run_worth(
@@ -83,27 +83,27 @@ def _between(interval: "Interval") -> str:
 def sentences(found: "Ledger") -> list[str]:
     """What is told, what is not, and what to doubt."""
     worth, minutes = found.worth, found.rules.windows * 5
-    told = [
+    lines = [
         f"Minutes slower than {found.rules.limit:g} times normal in the {minutes} minutes after a start; the advice "
         f"moved {worth.moved:.0%} of pods to the node that it rated best.",
         _verdict(found),
     ]
     if not isfinite(worth.per_mover.low):
-        told.append("For each pod moved there are no bounds: it is not told yet that the advice moves any.")
+        lines.append("For each pod moved there are no bounds: it is not told yet that the advice moves any.")
     if found.missing_chance < UNEVEN:
-        told.append(
+        lines.append(
             f"Careful: {found.advised.missing:,} of {found.advised.due:,} advised and {found.withheld.missing:,} of "
             f"{found.withheld.due:,} withheld pods have no outcome, which differs by more than chance "
             f"(p = {found.missing_chance:.2g}): the arms may no longer be alike."
         )
     if worth.serial_error > RELATED * worth.error:
-        told.append(
+        lines.append(
             f"Careful: pods act on each other more than the interval counts on; {worth.serial_error / worth.error:.1f} "
             "times as wide a one would be safe."
         )
     if found.outside:
-        told.append(f"{found.outside:,} pods were decided while nothing was withheld and are left out.")
-    return told
+        lines.append(f"{found.outside:,} pods were decided while nothing was withheld and are left out.")
+    return lines
 
 
 def _verdict(found: "Ledger") -> str:
@@ -117,7 +117,7 @@ def _verdict(found: "Ledger") -> str:
         if isfinite(worth.per_mover.low):
             return costs
         return f"{costs} It is not told that the advice moved any pod: chance, one such verdict in twenty, may be why."
-    if not worth.more < MOST_TOLD:
+    if not worth.more < MAX_SHOWN:
         return (
             "The interval holds zero, and so nearly does the estimate: if there is an effect, it is too small to tell."
         )
@@ -144,8 +144,8 @@ def as_figures(found: "Ledger") -> dict[str, object]:
 
 
 def _arm(found: "Ledger", name: str) -> dict[str, object]:
-    told = asdict(getattr(found, name))
-    return {**told, "outcome": _finite(told["outcome"])}
+    fields = asdict(getattr(found, name))
+    return {**fields, "outcome": _finite(fields["outcome"])}
 
 
 def _finite(value: float) -> float | None:

@@ -15,7 +15,7 @@ from cohabit.config.malloc_trim import give_back_for_good
 from cohabit.config.settings import Settings
 from cohabit.ingestion.metrics_port import scraped
 from cohabit.terminal.locations import stop_on_signals
-from cohabit.terminal.options import told_plainly
+from cohabit.terminal.options import reports_errors
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
@@ -86,12 +86,12 @@ def foreign_in(formats: "Formats") -> tuple[str, ...]:
 def run_member(job: Job, number: int) -> None:
     """Land as member `number`, in a process of its own; an error is told in one line."""
     try:
-        told_plainly(land_from_kafka)(job, number, stop_on_signals(), lambda _landing: None)
+        reports_errors(land_from_kafka)(job, number, stop_on_signals(), lambda _landing: None)
     except typer.Exit as ended:
         raise SystemExit(ended.exit_code) from ended
 
 
-def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int:
+def land_from_kafka(job: Job, number: int, stop: Event, on_landed: "OnLanded") -> int:
     """Land until told to stop or at the end; how many messages were landed."""
     from ingest.pipeline.dead_letter_topic import DeadLetterTopic
     from ingest.pipeline.metrics import IngestMetrics
@@ -102,7 +102,7 @@ def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int
     metrics = IngestMetrics.on(registry, time)
     with ExitStack() as open_things:
         open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry, number))
-        hear: list[OnLanded] = [told]
+        hear: list[OnLanded] = [on_landed]
         if job.wishes.dead_letters:
             hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
         lake = Lake.open(job.lake, TABLES)
@@ -112,8 +112,8 @@ def land_from_kafka(job: Job, number: int, stop: Event, told: "OnLanded") -> int
 
 
 def _all(hearers: "Sequence[OnLanded]") -> "OnLanded":
-    def tell(landing: "Landing") -> None:
+    def report(landing: "Landing") -> None:
         for hear in hearers:
             hear(landing)
 
-    return tell
+    return report

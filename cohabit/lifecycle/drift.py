@@ -16,7 +16,7 @@ from ingest.lake.tables import Lake
 from ingest.schema.atomic_file import replace_atomically
 from models.bundle.bundle import Bundle, load_bundle
 from models.bundle.leakage_guard import PLACEMENT
-from models.drift.detector import Labels, Told, evidence, next_status, with_change
+from models.drift.detector import DriftContext, Labels, evidence, next_status, with_change
 from models.drift.drift_status import DriftStatus, read_status, write_status
 from models.drift.feature_shift import REFERENCE, Reference, stability_index
 from models.errors import BundleCorrupt, NothingToWatch
@@ -80,7 +80,7 @@ def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> Dr
     table = _newest(lake, bundle, how.span, now)
     entry = bundle.entry_of(PLACEMENT)
     level = entry.margins.level if entry.margins is not None else entry.calibration.level
-    told = Told(
+    context = DriftContext(
         stability=_stability(bundle, table),
         age=now - bundle.manifest.training_window[1],
         most_age=how.most_age,
@@ -89,7 +89,7 @@ def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> Dr
     said = served_by(bundle, table, followed=True)
     by_load = _by_load(bundle, table)
     rng = np.random.default_rng(0)
-    found = evidence(said, by_load, _labels(table), told, level=level, widening=before.widening, rng=rng)
+    found = evidence(said, by_load, _labels(table), context, level=level, widening=before.widening, rng=rng)
     status = next_status(before, found, now)
     write_status(registry, status)
     return status

@@ -175,10 +175,10 @@ def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: P
     classes = [NewcomerClass(app, best_effort=False) for app in snapshot.apps[:MOST_CLASSES]]
     known = np.flatnonzero(snapshot.node_known)
     nodes = known[np.linspace(0, len(known) - 1, min(MOST_NODES, len(known))).astype(np.int64)].astype(np.int32)
-    told = [score_columns(_scorer(snapshot, registry, bundle), classes, nodes) for bundle in (champion, challenger)]
+    scored = [score_columns(_scorer(snapshot, registry, bundle), classes, nodes) for bundle in (champion, challenger)]
     if not classes or not len(nodes):
         return Shadow(len(classes), len(nodes), 0.0, 0.0, (0.0, 0.0), (0.0, 0.0))
-    theirs, ours = told
+    theirs, ours = scored
     best = theirs.points[np.arange(len(classes)), ours.cost.argmin(axis=1)] == theirs.points.max(axis=1)
     moved = np.abs(ours.points.astype(np.int64) - theirs.points.astype(np.int64)).mean()
     zeros = float((theirs.points == 0).mean()), float((ours.points == 0).mean())
@@ -233,8 +233,8 @@ def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, ref
         few = f"{table.num_rows:,} labels of {groups} pairs of app and node came after {since:%Y-%m-%d %H:%M} UTC"
         needed = f"{FEWEST_LABELS} labels of {FEWEST_GROUPS} pairs are needed"
         more = f"{few}, until when one of the two learnt; {needed}"
-        told = {"labels": table.num_rows, "groups": groups, "refusals": (*refusals, more)}
-        return Verdict.model_validate({**names, "judged_at": now, **told})
+        common = {"labels": table.num_rows, "groups": groups, "refusals": (*refusals, more)}
+        return Verdict.model_validate({**names, "judged_at": now, **common})
     of = Judged(keys.app_node_day, keys.app, keys.decision, keys.node)
     said = [served_by(bundle, table, followed=False) for bundle in (challenger, champion)]
     checks = check_all(said[0], said[1], of, np.random.default_rng(0))

@@ -118,8 +118,8 @@ def _pieces(lake: Lake, until: datetime, now: datetime) -> Iterator[pa.Table]:
 def _followed(bundle: Bundle, margins: EntryMargins, predictor: Predictor, table: pa.Table) -> Recalibrated:
     """The labels of a table, cluster by cluster judged, together followed."""
     platform = pc.fill_null(table["platform"], "").to_pylist()
-    told = () if margins.followed is None else margins.followed.stretches
-    names = sorted({*platform, *(one.platform for one in told)})
+    before = () if margins.followed is None else margins.followed.stretches
+    names = sorted({*platform, *(one.platform for one in before)})
     at = {name: number for number, name in enumerate(names)}
     key, scores = np.empty(table.num_rows, np.int64), np.empty(table.num_rows)
     code = np.array([at[name] for name in platform], np.int64)

@@ -73,7 +73,7 @@ class Looked:
     until: datetime
     diagnoses: tuple[Diagnosis, ...]
 
-    def told(self, cluster: str, now_us: int) -> Told:
+    def report(self, cluster: str, now_us: int) -> Told:
         """The same as it is told to servers, of one cluster."""
         here = tuple(one for one in self.diagnoses if one.cluster == cluster)
         return Told(cluster, round(self.until.timestamp() * 1e6), now_us, here)
@@ -141,8 +141,8 @@ def stale_now(of: Sources, desk: Desk) -> Stale:
         now = situation_of(replace(_where(of, snapshot), past=others), of.registry)
         until = newest_window(of.lake)
         later = until.timestamp() * 1e6 > proposal.plan.made_us
-        suffering = [one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster] if later else None
-        return stale_steps(proposal.plan, steps, now.scene, now.roster, suffering)
+        degraded = [one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster] if later else None
+        return stale_steps(proposal.plan, steps, now.scene, now.roster, degraded)
 
     return stale
 
@@ -155,12 +155,12 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     _must_be_new(of, snapshot, desk.now_us())
     if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
         raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
-    suffering = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
+    degraded = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
     past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
     where = _where(of, snapshot)
     achieved = proposal_store.achieved(desk.engine, desk.cluster)
     now_us, rules = desk.now_us(), desk.rules if searchable() else replace(desk.rules, searched=0)
-    return replace(where, diagnoses=suffering, past=past, rules=rules, achieved=achieved, now_us=now_us)
+    return replace(where, diagnoses=degraded, past=past, rules=rules, achieved=achieved, now_us=now_us)
 
 
 def searchable() -> bool:

@@ -137,13 +137,13 @@ def _body(step: Eviction) -> bytes:
 def _answer(step: int, status: int, content: bytes) -> Answer:
     if status in {HTTPStatus.OK, HTTPStatus.CREATED}:
         return Answer(step, "would_be_evicted")
-    said, causes = _told(content)
+    said, causes = _read_review(content)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Answer(step, "blocked_by_budget" if BUDGET_CAUSE in causes else "unanswered", said)
     return Answer(step, BY_STATUS.get(status, "failed"), said or f"status {status}")
 
 
-def _told(content: bytes) -> tuple[str, frozenset[str]]:
+def _read_review(content: bytes) -> tuple[str, frozenset[str]]:
     """Message and causes of a Status; what is none has no causes."""
     try:
         status = json.loads(content)

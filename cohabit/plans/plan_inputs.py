@@ -66,8 +66,8 @@ class _Rest(msgspec.Struct, frozen=True):
 
 def digest_of(inputs: Inputs) -> str:
     """SHA-256 of what tells situations apart: the snapshot's version and time, who suffers, the past and the rules."""
-    told = (inputs.snapshot.cluster, inputs.snapshot.version, inputs.snapshot.as_of_us, _rest(inputs))
-    return hashlib.sha256(msgspec.msgpack.encode(told, order="deterministic")).hexdigest()
+    parts = (inputs.snapshot.cluster, inputs.snapshot.version, inputs.snapshot.as_of_us, _rest(inputs))
+    return hashlib.sha256(msgspec.msgpack.encode(parts, order="deterministic")).hexdigest()
 
 
 def keep(folder: Path, inputs: Inputs) -> None:

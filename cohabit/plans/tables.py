@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from advisor.auth.audit_log import Entry
 from advisor.plans.listing import on_nodes
-from advisor.plans.planner import PassedOver
+from advisor.plans.planner import Skipped
 from advisor.plans.rules.plan_record import Proposal, Step, expected
 from cohabit.plans.dry_run import Answer
 from cohabit.terminal.console import console, printable, show_table
@@ -26,18 +26,18 @@ def show_each(proposals: Sequence[Proposal]) -> None:
         gain, low, high = expected(steps)
         saves = f"{_steps(len(steps))} {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"
         why = f"; {one.reason}" if one.reason else ""
-        told = f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.made_us)}: {saves}{why}"
-        console.print(printable(told), soft_wrap=True)
+        line = f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.made_us)}: {saves}{why}"
+        console.print(printable(line), soft_wrap=True)
 
 
 def show_plan(of: Proposal, history: Sequence[Entry]) -> None:
     """A plan, step by step, what it does to each node, and what was done with it."""
     plan = of.plan
-    told = (
+    lines = (
         f"plan {plan.plan} of cluster {plan.cluster}: {of.state}, version {of.version}, made {moment(plan.made_us)}, "
         f"good until {moment(plan.expires_us)}{f'; {of.reason}' if of.reason else ''}"
     )
-    console.print(printable(told))
+    console.print(printable(lines))
     for step in sorted(plan.steps, key=lambda one: (one.round, one.number)):
         for line in _lines(of, step):
             console.print(printable(line))
@@ -51,7 +51,7 @@ def nodes_of(of: Proposal) -> list[tuple[str, str, str]]:
     return [(one.node, f"{one.before:.2f}", f"{one.after:.2f}") for one in on_nodes(of)]
 
 
-def show_passed_over(found: Sequence[PassedOver], *, everything: bool) -> None:
+def show_skipped(found: Sequence[Skipped], *, everything: bool) -> None:
     """For whom nothing is proposed."""
     if not found:
         return
@@ -85,8 +85,8 @@ def _lines(of: Proposal, step: Step) -> Iterator[str]:
     """A step for people."""
     who = f"{step.who.namespace}/{step.who.name}" if step.who.name else step.who.container
     where = f"{step.source} -> {step.target}" if step.target is not None else f"on {step.source}"
-    told = f"step {step.number}, round {step.round}, {of.decision_of(step.number)}"
-    yield f"{told}: {step.kind}, {who} of {step.who.app}, {where}"
+    text = f"step {step.number}, round {step.round}, {of.decision_of(step.number)}"
+    yield f"{text}: {step.kind}, {who} of {step.who.app}, {where}"
     yield (
         f"  saves {step.gain:.2f} an hour ({step.low:.2f} to {step.high:.2f}), costs {step.cost:.2f} in "
         f"{of.plan.hours:g} h; helps {', '.join(step.victims)}{_sure(step)}"

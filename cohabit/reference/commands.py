@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cohabit.reference.markdown import NONE, code, page, table, told
+from cohabit.reference.markdown import NONE, as_text, code, page, table
 
 KINDS = {int: "integer", float: "number", str: "text", Path: "path", datetime: "time", bool: "yes or no"}
 
@@ -36,12 +36,12 @@ def commands(root: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 def _section(words: str, of: Any) -> str:
     """A command: a group tells what it is for, its commands follow."""
     level = "##" if " " not in words else "###"
-    text = told(of.help or "")
+    text = as_text(of.help or "")
     if getattr(of, "commands", None):
         return f"{level} cohabit {words}\n\n{text}\n"
     taken = [one for one in of.params if one.name != "help" and not one.hidden]
     usage = " ".join(["cohabit", words, *(_placed(one) for one in taken if _is_argument(one)), "[OPTIONS]"])
-    rows = [(code(_written(one)), _kind(one), _default(one), told(one.help or "")) for one in taken]
+    rows = [(code(_written(one)), _kind(one), _default(one), as_text(one.help or "")) for one in taken]
     options = f"\n{table(('argument or option', 'value', 'default', 'meaning'), rows)}" if rows else ""
     return f"{level} cohabit {words}\n\n```text\n{usage}\n```\n\n{text}\n{options}"
 
@@ -71,7 +71,7 @@ def _kind(one: Any) -> str:
     low, high = getattr(one, "min", None), getattr(one, "max", None)
     bounds = "" if low is None and high is None else f" from {low}" if high is None else f" up to {high}"
     bounds = f" from {low} to {high}" if low is not None and high is not None else bounds
-    return f"{KINDS.get(of, told(str(one.metavar or 'text')))}{bounds}{', repeatable' if one.multiple else ''}"
+    return f"{KINDS.get(of, as_text(str(one.metavar or 'text')))}{bounds}{', repeatable' if one.multiple else ''}"
 
 
 def _default(one: Any) -> str:

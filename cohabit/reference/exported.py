@@ -13,7 +13,7 @@ from advisor.auth.denials import Refusals
 from advisor.placement.decision_log import Shares, explorer_in
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
-from cohabit.reference.markdown import NONE, code, page, table, told
+from cohabit.reference.markdown import NONE, as_text, code, page, table
 from cohabit.server.peer_discovery import Peers
 from cohabit.server.reservation_poller import LeaseReading
 from ingest.kube.watcher import WatchMetrics
@@ -78,7 +78,7 @@ def _section(command: str, found: list[Exported]) -> str:
             code(one.name + ("_total" if one.kind == "counter" else "")),
             one.kind,
             ", ".join(code(label) for label in one.labels) or NONE,
-            told(one.meaning),
+            as_text(one.meaning),
         )
         for one in found
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cohabit.reference.markdown import code, page, table, told
+from cohabit.reference.markdown import as_text, code, page, table
 from features.schema.catalog import FEATURES, Feature
 from features.training.diagnosis_rows import DIAGNOSIS
 from models.bundle.leakage_guard import DIAGNOSIS as DIAGNOSES
@@ -27,7 +27,14 @@ def features_page() -> str:
 def _section(name: str, features: Sequence[Feature]) -> str:
     use, not_for = USES[name]
     rows = [
-        (code(f.name), told(f.unit), SIGNS[f.sign], "base" if f.base else "", told(meaning(f.name)), KNOWN[f.known])
+        (
+            code(f.name),
+            as_text(f.unit),
+            SIGNS[f.sign],
+            "base" if f.base else "",
+            as_text(meaning(f.name)),
+            KNOWN[f.known],
+        )
         for f in features
     ]
     head = f"## Model `{name}`\n\n{use}\n\nNot for: {not_for}\n\n{len(features)} features.\n"

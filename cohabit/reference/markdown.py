@@ -7,7 +7,7 @@ _STYLED = re.compile(r"\[/?(?:bold|dim|italic)?\]")
 NONE = "–"
 
 
-def told(text: str) -> str:
+def as_text(text: str) -> str:
     """Text as it is to be read: without styles of the terminal, and with its signs kept."""
     plain = _STYLED.sub("", text)
     return plain.replace("<", "&lt;").replace("*", "\\*").strip()

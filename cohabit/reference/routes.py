@@ -12,7 +12,7 @@ from advisor.api.http.openapi import described
 from advisor.api.http.roles import roles_of
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
-from cohabit.reference.markdown import NONE, code, page, table, told
+from cohabit.reference.markdown import NONE, as_text, code, page, table
 from models.registry.registry import Registry
 
 Json = Mapping[str, Any]
@@ -58,13 +58,13 @@ def _place(entry: tuple[str, Collection[str]]) -> tuple[str, ...]:
 
 
 def _route(name: str, of: Json) -> str:
-    parts = [f"### {name}\n", f"{told(of.get('description', ''))}\n"]
+    parts = [f"### {name}\n", f"{as_text(of.get('description', ''))}\n"]
     if given := of.get("parameters"):
         rows = [_parameter(one) for one in given]
         parts.append(table(("parameter", "in", "type", "default", "meaning"), rows))
     if (body := of.get("requestBody")) is not None:
         parts.append(f"Body: {_content(body)}\n")
-    answers = ((code(status), _content(one), told(one["description"])) for status, one in sorted(_answers(of)))
+    answers = ((code(status), _content(one), as_text(one["description"])) for status, one in sorted(_answers(of)))
     parts.append(table(("status", "body", "when"), answers))
     return "\n".join(parts)
 
@@ -78,7 +78,7 @@ def _answers(of: Json) -> Iterator[tuple[str, Json]]:
 def _parameter(one: Json) -> tuple[str, ...]:
     schema = one["schema"]
     default = "needed" if one.get("required") else code(_text(schema.get("default")))
-    return code(one["name"]), one["in"], kind(schema), default, told(one.get("description", ""))
+    return code(one["name"]), one["in"], kind(schema), default, as_text(one.get("description", ""))
 
 
 def _content(of: Json) -> str:
@@ -86,9 +86,14 @@ def _content(of: Json) -> str:
 
 
 def _type(name: str, schema: Json) -> str:
-    head = f"**{name}**: {told(' '.join(schema.get('description', '').split())) or kind(schema)}\n"
+    head = f"**{name}**: {as_text(' '.join(schema.get('description', '').split())) or kind(schema)}\n"
     rows = [
-        (code(field), kind(of), "yes" if field in schema.get("required", ()) else "no", told(of.get("description", "")))
+        (
+            code(field),
+            kind(of),
+            "yes" if field in schema.get("required", ()) else "no",
+            as_text(of.get("description", "")),
+        )
         for field, of in schema.get("properties", {}).items()
     ]
     return f"{head}\n{table(('field', 'type', 'needed', 'meaning'), rows)}" if rows else head

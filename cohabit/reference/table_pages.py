@@ -4,7 +4,7 @@ from math import inf
 
 import pyarrow as pa
 
-from cohabit.reference.markdown import NONE, code, page, table, told
+from cohabit.reference.markdown import NONE, as_text, code, page, table
 from features.schema.tables import DERIVED, TABLES
 from ingest.schema.tables import DEAD_LETTERS, LANDED, Column, Table
 from ingest.schema.topics import TOPICS, Topic
@@ -43,7 +43,7 @@ def _section(of: Table) -> str:
 
 def _column(of: Column) -> tuple[str, ...]:
     null = "never" if of.required else "possible"
-    return code(of.name), kind(of.type), told(of.unit) or NONE, reach(of), null, told(of.meaning)
+    return code(of.name), kind(of.type), as_text(of.unit) or NONE, reach(of), null, as_text(of.meaning)
 
 
 def kind(of: pa.DataType) -> str:

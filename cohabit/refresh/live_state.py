@@ -12,7 +12,7 @@ from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
 from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
 from features.contention.node_state import LANDED_IN, Facts
-from features.contention.stream_state import minutes_told
+from features.contention.stream_state import minutes_published
 from features.contention.usage_rates import LOOK_BACK_US, rates
 from features.training.online_features import live_view, state_by
 from ingest.pipeline.transform import Landing
@@ -91,8 +91,8 @@ class LiveState:
         with self._lock:
             tables, as_of_us = self._standing(), self.as_of_us
         facts = Facts(tables["nodes"], tables["placements"])
-        told = minutes_told(tables["live_state"])
-        state = told if told.num_rows else self._own_state(as_of_us, tables, facts)
+        minutes = minutes_published(tables["live_state"])
+        state = minutes if minutes.num_rows else self._own_state(as_of_us, tables, facts)
         view = live_view(as_of_us, state, facts, profiles)
         return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
 

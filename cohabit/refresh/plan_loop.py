@@ -56,15 +56,15 @@ class Drafting:
             AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are halted.
         """
         looked = look(self.sources.lake)
-        write_told(self.sources.snapshots, looked.told(self.desk.cluster, self.desk.now_us()))
+        write_told(self.sources.snapshots, looked.report(self.desk.cluster, self.desk.now_us()))
         actor = Actor("cohabit refresh", "", self.request_id())
         conclude(self.sources.lake, self.desk, actor)
         found = propose(self.sources, self.desk, actor, looked)
         if found.plan is not None and self.webhook is not None:
-            Thread(target=self._tell, args=(self.webhook, found.plan), name="webhook", daemon=True).start()
+            Thread(target=self._send, args=(self.webhook, found.plan), name="webhook", daemon=True).start()
         return found
 
-    def _tell(self, webhook: str, plan: Plan) -> None:
+    def _send(self, webhook: str, plan: Plan) -> None:
         try:
             notify(webhook, plan)
         except (OSError, HTTPException, ValueError) as error:
@@ -92,7 +92,7 @@ def notify(url: str, plan: Plan) -> None:
         OSError: it does not answer, or not with success.
     """
     gain, low, high = expected(plan.open_steps)
-    told = {
+    body = {
         "plan": plan.plan,
         "cluster": plan.cluster,
         "steps": len(plan.open_steps),
@@ -101,4 +101,4 @@ def notify(url: str, plan: Plan) -> None:
         "saves_an_hour_high": round(high, 4),
         "expires_us": plan.expires_us,
     }
-    post(url, told)
+    post(url, body)

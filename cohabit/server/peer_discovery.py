@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from advisor.api.scheduler.peers import MOST_AT_ONCE, told_of
+from advisor.api.scheduler.peers import MOST_AT_ONCE, booking_message
 from advisor.cluster.assumed_pod import Booked
 
 log = structlog.get_logger()
@@ -52,7 +52,7 @@ class Peer:
         self._thread = Thread(target=self._run, name=f"cohabit-peer-{self.url}", daemon=True)
         self._thread.start()
 
-    def tell(self, booked: Booked) -> None:
+    def send(self, booked: Booked) -> None:
         """Send it soon; never waits."""
         if len(self._waiting) == MOST_WAITING:
             self.lost.labels(self.url).inc()
@@ -81,13 +81,13 @@ class Peer:
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
     def _send(self, connection: http.client.HTTPConnection) -> None:
-        told = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
         now_us = self.now_us()
-        body = _encode([told_of(booked, now_us) for booked in told])
+        body = _encode([booking_message(booked, now_us) for booked in batch])
         # a second time, for a connection that was idle is closed by the other side
         problem = _asked(connection, body) and _asked(connection, body)
         if problem:
-            self.lost.labels(self.url).inc(len(told))
+            self.lost.labels(self.url).inc(len(batch))
             self._ended.wait(PAUSE_S)
         self._say(problem)
 
@@ -146,7 +146,7 @@ class Peers:
     def __call__(self, booked: Booked) -> None:
         """Tell all of them soon."""
         for peer in self._all:
-            peer.tell(booked)
+            peer.send(booked)
 
     def close(self) -> None:
         """Tell nobody any more."""

@@ -35,7 +35,7 @@ FIRST = (NewcomerClass("", False), NewcomerClass("", True))
 computed."""
 KEPT_S = 900.0
 """A class that nobody asked for is dropped after so long."""
-TOLD_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
+REPORT_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
 """How often a process that answers tells again of a class that is asked for, in the table and not."""
 MOST_CLASSES = 512
 """The most recently asked for are kept."""
@@ -116,15 +116,15 @@ class Asking:
     """
 
     heard: Connection
-    _told: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+    _reported_s: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
 
     def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
         """Tell that a class is asked for, and whether the table lacks it."""
         now_s = monotonic()
-        if now_s - self._told.get(of, -TOLD_AGAIN_S) >= (MISSED_AGAIN_S if missing else TOLD_AGAIN_S):
-            if len(self._told) > MOST_CLASSES:
-                self._told.clear()
-            self._told[of] = now_s
+        if now_s - self._reported_s.get(of, -REPORT_AGAIN_S) >= (MISSED_AGAIN_S if missing else REPORT_AGAIN_S):
+            if len(self._reported_s) > MOST_CLASSES:
+                self._reported_s.clear()
+            self._reported_s[of] = now_s
             with contextlib.suppress(BlockingIOError):
                 self.heard.send(of)
 

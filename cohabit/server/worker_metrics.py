@@ -58,9 +58,9 @@ class Leaving:
 
     def leave(self) -> None:
         """Write down what was counted so far."""
-        beside = self._path.with_suffix(".new")
-        beside.write_bytes(_encode(_sum([self._before, _counts(self.metrics.collect())])))
-        beside.replace(self._path)
+        temporary = self._path.with_suffix(".new")
+        temporary.write_bytes(_encode(_sum([self._before, _counts(self.metrics.collect())])))
+        temporary.replace(self._path)
 
     @property
     def _path(self) -> Path:

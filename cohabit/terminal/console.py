@@ -46,7 +46,7 @@ def show_amounts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     """Print a table of which no amount is ever cut off, though it were wider than the terminal then."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        words = [word for told in (column, *(row[i] for row in rows)) for word in told.split()]
+        words = [word for cell in (column, *(row[i] for row in rows)) for word in cell.split()]
         width = min(MOST_WHOLE, max(map(len, words), default=0))
         table.add_column(column, justify="left" if i == 0 else "right", min_width=width, overflow="fold")
     for row in rows:
@@ -54,9 +54,9 @@ def show_amounts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     console.print(table, crop=False)
 
 
-def printable(told: str) -> str:
+def printable(text: str) -> str:
     """What comes from records, without what a terminal would obey; "?" stands in its place."""
-    return "".join(c if c.isprintable() else "?" for c in told)
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 @contextmanager
@@ -64,13 +64,13 @@ def steps(what: str) -> Iterator[Callable[[str], None]]:
     """Show what is being done while working; in a log a line for each step that is told."""
     with console.status(Text(what)) as status:
 
-        def tell(step: str) -> None:
+        def advance(step: str) -> None:
             if not console.is_terminal:
                 complaints.print(step, markup=False, soft_wrap=True)
             status.update(Text(step))
 
-        tell(what)
-        yield tell
+        advance(what)
+        yield advance
 
 
 class Bar:
@@ -83,7 +83,7 @@ class Bar:
         """Show that much as done."""
         self._progress.update(self._task, completed=done, total=total)
 
-    def tell(self, what: str, done: int, total: int) -> None:
+    def advance(self, what: str, done: int, total: int) -> None:
         """Show what is being done, and that much of it as done; in a log a line for each part."""
         if not console.is_terminal:
             complaints.print(f"{what}: {done} of {total}", markup=False)

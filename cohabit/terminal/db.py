@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cohabit.terminal.console import console
-from cohabit.terminal.options import settings, told_plainly
+from cohabit.terminal.options import reports_errors, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def store() -> None:
 
 
 @store_app.command("migrate")
-@told_plainly
+@reports_errors
 def migrate_command() -> None:
     """Make the store, or bring it to the version of this Cohabit; nothing happens when it is there already.
 

@@ -30,7 +30,7 @@ OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """What a full or read-only disk says, without the name of a file where it comes from Arrow."""
 
 
-def told_plainly(command: Callable[P, R]) -> Callable[P, R]:
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Turn the errors that our packages raise into one red line and exit code 1; its help fits terminals."""
 
     @wraps(command)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cohabit.training.evaluation import Thoroughness
-from cohabit.training.tables import Sheet, told
+from cohabit.training.tables import Sheet, with_range
 from cohabit.training.train_model import training_table
 from ingest.lake.tables import Lake
 from models.challengers.catalogue import BOUNDS, WORDS
@@ -94,7 +94,7 @@ def verdicts(faced: list[Faced]) -> list[str]:
     """Who, by question, beats ours beyond the interval, and in what, or that nobody does; and who was not fitted."""
     said = []
     for one in faced:
-        named = ", ".join(f"{n} ({_loss(n)} {told(one.metrics[n]['above_ours'])})" for n in winners(one.metrics))
+        named = ", ".join(f"{n} ({_loss(n)} {with_range(one.metrics[n]['above_ours'])})" for n in winners(one.metrics))
         words = one.reason if not one.metrics else f"better than ours beyond luck: {named or 'nobody'}"
         said.append(f"{one.asked.id} {one.asked.title}: {words}")
         said += [f"{one.asked.id} {one.asked.title}: {name} not fitted: {why}" for name, why in one.unfitted.items()]
@@ -131,7 +131,7 @@ def _expectations(one: Faced) -> Sheet:
     chosen = {name: found for name, found in one.metrics.items() if "mae_log" in found}
     ranked = sorted(chosen, key=lambda name: (name != OURS, chosen[name]["mae_log"].value))
     rows: list[tuple[str, ...]] = [
-        (name, told(chosen[name]["mae_log"]), told(chosen[name].get("above_ours"))) for name in ranked
+        (name, with_range(chosen[name]["mae_log"]), with_range(chosen[name].get("above_ours"))) for name in ranked
     ]
     return Sheet(f"{one.asked.id} {one.asked.title}: MAE of log slowdown", ("predictor", "MAE", "above ours"), rows)
 
@@ -140,6 +140,8 @@ def _bounds(one: Faced) -> Sheet:
     rows: list[tuple[str, ...]] = []
     for name in (OURS, *(name for name in BOUNDS if name in one.metrics)):
         found = one.metrics[name]
-        rows.append((name, told(found["pinball90"]), told(found["coverage90"]), told(found.get("above_ours"))))
+        rows.append(
+            (name, with_range(found["pinball90"]), with_range(found["coverage90"]), with_range(found.get("above_ours")))
+        )
     columns = ("bound", "pinball", "coverage", "pinball above ours")
     return Sheet(f"{one.asked.id} {one.asked.title}: bounds, 0.9 is promised", columns, rows)

@@ -152,11 +152,11 @@ def answers(rows: Rows, keys: Keys, how: Thoroughness, progress: Progress) -> di
     found = {}
     for number, one in enumerate(asked, 1):
 
-        def told(what: str, one: Asked = one, number: int = number) -> None:
+        def advance(what: str, one: Asked = one, number: int = number) -> None:
             progress(f"question {number} of {len(asked)}, {one.id} {one.title}: {what}")
 
         try:
-            outcome = None if one.question is None else trainer.judge(one.question, told)
+            outcome = None if one.question is None else trainer.judge(one.question, advance)
         except InconsistentDataset as error:
             found[one.id] = Answer(one, reason=f"{error.problem}: {error.remedy}")
         else:
@@ -201,19 +201,19 @@ def leak_words(ratio: float | None) -> str:
     """What the ratio of the error on unseen apps to that on random rows says."""
     if ratio is None:
         return "no leak alarm: unseen apps or random rows could not be judged"
-    told = f"unseen apps are {ratio:.2f} times as hard as random rows"
+    text = f"unseen apps are {ratio:.2f} times as hard as random rows"
     if ratio < LEAST_LEAK:
         return (
-            f"ALARM: {told}, less than {LEAST_LEAK}: either the same app runs under several names, so that it was seen "
+            f"ALARM: {text}, less than {LEAST_LEAK}: either the same app runs under several names, so that it was seen "
             "after all and S2 is too good, or the model has little from knowing an app beyond its profile, which S2 "
             "leaves in; SC takes it away"
         )
     if ratio > MOST_LEAK:
         return (
-            f"ALARM: {told}, more than {MOST_LEAK:.0f}: random rows are far too easy, so some feature tells which row "
+            f"ALARM: {text}, more than {MOST_LEAK:.0f}: random rows are far too easy, so some feature tells which row "
             "it is; look for one that is only known afterwards"
         )
-    return f"no sign of a leak: {told} (expected {LEAST_LEAK} to {MOST_LEAK:.0f})"
+    return f"no sign of a leak: {text} (expected {LEAST_LEAK} to {MOST_LEAK:.0f})"
 
 
 def mae(answer: Answer, predictor: str = OURS) -> float | None:

@@ -187,12 +187,12 @@ def _line(name: str, of: Curve, kind: str = "line") -> Series:
 
 def _head(found: Findings, how: Thoroughness, seconds: float) -> str:
     config, depth, rows = how.config, how.depth, len(found.keys.time)
-    told = "\n".join(f"- {sentence}" for sentence in sentences(found))
+    listed = "\n".join(f"- {sentence}" for sentence in sentences(found))
     return (
         f"# How far the placement model can be believed\n\n{rows:,} training rows of {len(found.apps)} apps. "
         f"Effort: {config.rounds} rounds, {config.folds} folds inside each training, {depth.app_folds} folds of apps, "
         f"{depth.folds} of other groups, up to {depth.origins} origins; {seconds:.0f} s. Terms: docs/evaluation.md.\n\n"
-        f"{told}\n\n{_worst(found)}\n"
+        f"{listed}\n\n{_worst(found)}\n"
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 
-from cohabit.training.tables import Sheet, told
+from cohabit.training.tables import Sheet, with_range
 from models.training.tuning import SPACE, Candidate, Found
 
 
@@ -42,8 +42,9 @@ def verdict(found: Found) -> str:
         else "the default stands: choosing is not better beyond luck"
     )
     return (
-        f"on apps that no choice saw: default {told(found.default)}, chosen inside each fold {told(found.nested)}, "
-        f"gain {told(found.gain)}: {words}"
+        f"on apps that no choice saw: default {with_range(found.default)}, chosen inside each fold "
+        f"{with_range(found.nested)}, "
+        f"gain {with_range(found.gain)}: {words}"
     )
 
 
@@ -65,14 +66,14 @@ def write_found(found: Found, path: Path) -> None:
 
 def _row(name: str, one: Candidate) -> tuple[str, ...]:
     settings = (f"{asdict(one.config)[setting]:g}" for setting in SHORT)
-    return name, *settings, _beside(one.inner), str(one.chosen or ""), _shown(one.outer)
+    return name, *settings, _compared(one.inner), str(one.chosen or ""), _shown(one.outer)
 
 
 def _shown(figure: float) -> str:
     return f"{figure:.4f}" if isfinite(figure) else ""
 
 
-def _beside(figure: float) -> str:
+def _compared(figure: float) -> str:
     return f"{figure:+.4f}" if isfinite(figure) else ""
 
 

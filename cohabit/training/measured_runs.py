@@ -78,13 +78,13 @@ class Report:
         metrics: ours, the diagnosis and every baseline on kinds left out; intervals are over configurations of a kind.
         round_to_round: rank correlation of one round with the other; labels average both and are better than one.
         rows: how many configurations were judged.
-        beside: antagonist kind -> (predicted, measured) mean slowdown of one service beside it.
+        example: antagonist kind -> (predicted, measured) mean slowdown of one service beside it.
     """
 
     metrics: Metrics
     round_to_round: float
     rows: int
-    beside: dict[str, tuple[float, float]]
+    example: dict[str, tuple[float, float]]
 
 
 def read_configurations(folder: Path, lake: Lake) -> Configurations:
@@ -104,10 +104,10 @@ def read_configurations(folder: Path, lake: Lake) -> Configurations:
     during = read_diagnosis(table, contention(sources.state, sources.profiles), sources.state)
     by_container = {pair.container: pair for pair in pairs}
     ordered = [by_container[container] for container in table["container"].to_pylist()]
-    beside = [pair.kinds for pair in ordered]
+    partners = [pair.kinds for pair in ordered]
     return Configurations(
-        rows=_grouped(read_rows(table), beside),
-        during=replace(during, rows=_grouped(during.rows, beside)),
+        rows=_grouped(read_rows(table), partners),
+        during=replace(during, rows=_grouped(during.rows, partners)),
         app=tuple(pair.app for pair in ordered),
         kinds=tuple(tuple(pair.kinds.split("+")) if pair.kinds else () for pair in ordered),
         rounds=np.array([pair.logs[:2] for pair in ordered if len(pair.logs) > 1]),
@@ -129,8 +129,8 @@ def leave_kind_out(found: Configurations, rng: np.random.Generator, service: str
     truth = found.rows.log_slowdown[judged]
     metrics = evaluate(truth, predicted, found.rows.group[judged], rng=rng)
     round_to_round = spearman(found.rounds[:, 0], found.rounds[:, 1])
-    beside = _beside(found, np.flatnonzero(judged), predicted[OURS], service)
-    return Report(metrics, round_to_round, int(judged.sum()), beside)
+    example = _example(found, np.flatnonzero(judged), predicted[OURS], service)
+    return Report(metrics, round_to_round, int(judged.sum()), example)
 
 
 def said_of_unseen(found: Configurations, test: NDArray[np.bool_]) -> dict[str, Floats]:
@@ -153,7 +153,7 @@ def _diagnosed(found: Configurations, test: NDArray[np.bool_]) -> Floats:
     return open_fitted(model).predict(found.during.take(test).dataset(fills).features).log_mean
 
 
-def _beside(
+def _example(
     found: Configurations, rows: NDArray[np.int64], predicted: Floats, service: str
 ) -> dict[str, tuple[float, float]]:
     pairs: dict[str, list[tuple[float, float]]] = {}

@@ -19,13 +19,13 @@ class Sheet:
     rows: list[tuple[str, ...]]
 
 
-Tell = Callable[[Estimate | None], str]
-Cell = Callable[[Answer, Tell], str]
+AsText = Callable[[Estimate | None], str]
+Cell = Callable[[Answer, AsText], str]
 
 
 def sheets(found: Findings) -> list[Sheet]:
     """Errors, bounds and ranking with all intervals, a row for each question that has an answer."""
-    return _sheets(found, told)
+    return _sheets(found, with_range)
 
 
 def narrow_sheets(found: Findings) -> list[Sheet]:
@@ -40,7 +40,7 @@ def predictor_sheets(found: Findings) -> list[Sheet]:
         Sheet(
             f"{answer.asked.id}: {answer.asked.title}, splits: {len(answer.asked.question.splits)}",
             ("predictor", *names),
-            [(who, *(told(metrics.get(name)) for name in names)) for who, metrics in _ranked(answer)],
+            [(who, *(with_range(metrics.get(name)) for name in names)) for who, metrics in _ranked(answer)],
         )
         for answer in found.answers.values()
         if answer.metrics and answer.asked.question is not None
@@ -62,16 +62,16 @@ def sentences(found: Findings) -> list[str]:
 
 def beyond_words(ratio: float) -> str:
     """What the error beyond the learnt pressures, over that of models that saw such pressures elsewhere, says."""
-    beside = f"{ratio:.2f} times that of models that saw such pressures, but on other nodes, on the same rows"
+    compared = f"{ratio:.2f} times that of models that saw such pressures, but on other nodes, on the same rows"
     if ratio < 1:
         return (
-            f"denser packing: the error beyond the pressures learnt from is not larger, {beside}: those "
+            f"denser packing: the error beyond the pressures learnt from is not larger, {compared}: those "
             "models never saw the node that they judge, so this does not say that such rows are easier"
         )
-    return f"denser packing: the error beyond the pressures learnt from is {beside}"
+    return f"denser packing: the error beyond the pressures learnt from is {compared}"
 
 
-def told(estimate: Estimate | None) -> str:
+def with_range(estimate: Estimate | None) -> str:
     """An estimate with its interval; nothing where there is none."""
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else ""
 
@@ -81,30 +81,30 @@ def brief(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3f}" if estimate else ""
 
 
-def _sheets(found: Findings, tell: Tell) -> list[Sheet]:
+def _sheets(found: Findings, as_text: AsText) -> list[Sheet]:
     answered = [answer for answer in found.answers.values() if answer.metrics]
-    return [_sheet(title, columns, answered, tell) for title, columns in SHEETS.items()]
+    return [_sheet(title, columns, answered, as_text) for title, columns in SHEETS.items()]
 
 
-def _sheet(title: str, columns: dict[str, Cell], answered: Sequence[Answer], tell: Tell) -> Sheet:
-    rows = [(f"{a.asked.id} {a.asked.title}", *(cell(a, tell) for cell in columns.values())) for a in answered]
+def _sheet(title: str, columns: dict[str, Cell], answered: Sequence[Answer], as_text: AsText) -> Sheet:
+    rows = [(f"{a.asked.id} {a.asked.title}", *(cell(a, as_text) for cell in columns.values())) for a in answered]
     return Sheet(title, ("question", *columns), rows)
 
 
 def _foremost(metric: str) -> Cell:
-    return lambda answer, _: told(answer.metrics[OURS].get(metric))
+    return lambda answer, _: with_range(answer.metrics[OURS].get(metric))
 
 
 def _ours(metric: str) -> Cell:
-    return lambda answer, tell: tell(answer.metrics[OURS].get(metric))
+    return lambda answer, as_text: as_text(answer.metrics[OURS].get(metric))
 
 
-def _best(answer: Answer, _: Tell) -> str:
+def _best(answer: Answer, _: AsText) -> str:
     name = best_baseline(answer.metrics)
     return f"{answer.metrics[name]['mae_log'].value:.3f} {name}"
 
 
-def _best_regret(answer: Answer, _: Tell) -> str:
+def _best_regret(answer: Answer, _: AsText) -> str:
     regrets = [(m["regret_at_1"].value, n) for n, m in answer.metrics.items() if n != OURS and "regret_at_1" in m]
     return f"{min(regrets)[0]:.3f} {min(regrets)[1]}" if regrets else ""
 
@@ -147,12 +147,16 @@ def _own_words(found: Findings) -> str:
     if "coverage90_adapted" not in ours:
         return "bounds of tomorrow: unknown"
     own = ours.get("coverage90_own")
-    warm = f"{told(own)} of the rows of apps with an own margin are covered" if own else "no app has an own margin yet"
+    warm = (
+        f"{with_range(own)} of the rows of apps with an own margin are covered"
+        if own
+        else "no app has an own margin yet"
+    )
     chosen = ours.get("coverage90_selected_adapted")
-    among = "" if chosen is None else f", and {told(chosen)} on the chosen node by labels of chosen nodes alone"
+    among = "" if chosen is None else f", and {with_range(chosen)} on the chosen node by labels of chosen nodes alone"
     return (
         f"bounds of tomorrow: {warm}; bounds that follow labels an hour late (cohabit recalibrate) cover "
-        f"{told(ours['coverage90_adapted'])} of all rows at a width of {brief(ours['width_adapted'])}{among}"
+        f"{with_range(ours['coverage90_adapted'])} of all rows at a width of {brief(ours['width_adapted'])}{among}"
     )
 
 
@@ -160,10 +164,10 @@ def _floor_words(found: Findings) -> str:
     if found.floor is None:
         return "noise floor: unknown, too few neighbouring windows of near-equal state"
     error = mae(found.answers["S1"])
-    beside = "" if error is None else f"; tomorrow's error is {error / found.floor.if_normal:.2f} times the latter"
+    compared = "" if error is None else f"; tomorrow's error is {error / found.floor.if_normal:.2f} times the latter"
     return (
         f"noise floor, from {found.floor.pairs:,} pairs of windows that should have measured the same: no predictor's "
-        f"MAE is below {found.floor.guaranteed:.3f}, nor below {found.floor.if_normal:.3f} if noise is normal{beside}"
+        f"MAE is below {found.floor.guaranteed:.3f}, nor below {found.floor.if_normal:.3f} if noise is normal{compared}"
     )
 
 

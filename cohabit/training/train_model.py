@@ -32,7 +32,7 @@ from models.registry.model_card import CARD, model_card
 from models.registry.registry import Registry
 from models.training.diagnosis_model import (
     DiagnosisRows,
-    beside_placement,
+    compared_to_placement,
     fit_diagnosis,
     judge_diagnosis,
     read_diagnosis,
@@ -112,14 +112,14 @@ def evaluate_rows(
     explained: dict[str, Metrics] = {}
     for name, question in standard_questions(rows, folds=effort.folds, origins=effort.origins).items():
 
-        def told(what: str, name: str = name) -> None:
+        def advance(what: str, name: str = name) -> None:
             progress(f"{name}: {what}")
 
-        outcome = trainer.judge(question, told)
+        outcome = trainer.judge(question, advance)
         placed[name] = outcome.metrics(rng)
         if diagnosis is not None and name in EXPLAINING:
-            again = judge_diagnosis(diagnosis, question.splits, effort.config, told)
-            explained[f"{DIAGNOSIS}_{name}"] = beside_placement(again, outcome, np.random.default_rng(effort.seed))
+            again = judge_diagnosis(diagnosis, question.splits, effort.config, advance)
+            explained[f"{DIAGNOSIS}_{name}"] = compared_to_placement(again, outcome, np.random.default_rng(effort.seed))
     return placed | explained
 
 

@@ -29,7 +29,7 @@ class Company:
             alike.
         share: (k, resources) what its containers use together, as shares of the node; finite.
         typical: (g, resources) mean share of one container; 0 where nobody's is known.
-        told: (g,) whether anything is known of anybody, or there is nobody.
+        measured: (g,) whether anything is known of anybody, or there is nobody.
         rising: (k,) the rows by node-time, then app.
     """
 
@@ -37,7 +37,7 @@ class Company:
     app: Ints
     share: Floats
     typical: Floats
-    told: NDArray[np.bool_]
+    measured: NDArray[np.bool_]
     rising: Ints
 
     def find(self, group: Ints, app: Ints) -> Ints:
@@ -101,8 +101,8 @@ def company_of(share: Floats, group: Ints, app: Ints, groups: int) -> Company:
     rank[seen] = np.arange(len(code))
     total = _by(rank[kind], np.where(known, share, typical[group]), len(code))
     first = np.append(0, np.cumsum(np.bincount(code // size, minlength=groups)))
-    told = (counts > 0).any(axis=1) | (np.bincount(group, minlength=groups) == 0)
-    return Company(first, (code % size)[seen], total, typical, told, rank)
+    measured = (counts > 0).any(axis=1) | (np.bincount(group, minlength=groups) == 0)
+    return Company(first, (code % size)[seen], total, typical, measured, rank)
 
 
 def _by(code: Ints, columns: Floats | NDArray[np.bool_], count: int) -> Floats:
@@ -133,7 +133,7 @@ def power_sums(victims: Victims, company: Company) -> Floats:
         end = max(begin + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, side="right")))
         sums[begin:end] = _sums_of(_taken(victims, slice(begin, end)), company, counts[begin:end])
         begin = end
-    unknown = ~np.isfinite(victims.sensitivity).any(axis=1) | ~company.told[victims.group]
+    unknown = ~np.isfinite(victims.sensitivity).any(axis=1) | ~company.measured[victims.group]
     sums[unknown] = np.nan
     return sums
 
@@ -179,9 +179,9 @@ def _sums_of(victims: Victims, company: Company, counts: Ints) -> Floats:
     """`power_sums` of a block of victims beside so many apps each."""
     victim = np.repeat(np.arange(len(counts)), counts)
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    beside = np.arange(len(victim)) - before + np.repeat(company.first[victims.group], counts)
-    share = company.share[beside]
-    own_kind = np.flatnonzero(company.app[beside] == victims.app[victim])
+    co_runner = np.arange(len(victim)) - before + np.repeat(company.first[victims.group], counts)
+    share = company.share[co_runner]
+    own_kind = np.flatnonzero(company.app[co_runner] == victims.app[victim])
     share[own_kind] = _without(share[own_kind], victims, victim[own_kind], company)
     powers = _powers(_harm(victims.sensitivity[victim], share))
     return _by(victim, powers, len(counts))

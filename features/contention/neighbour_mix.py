@@ -102,11 +102,11 @@ def _sibling_use(cpu_cores: Floats, allowed: NDArray[np.bool_], smt: int) -> Flo
     core_of = np.arange(threads) % cores
     core_held = np.zeros((len(allowed), cores), np.bool_)
     np.logical_or.at(core_held.T, core_of, allowed.T)
-    beside = core_held[:, core_of] & ~allowed
+    siblings = core_held[:, core_of] & ~allowed
     spread = np.where(np.isfinite(cpu_cores), cpu_cores, 0.0) / allowed.sum(axis=1)
     by_thread = spread @ allowed
-    count = beside.sum(axis=1)
-    return np.asarray((beside * by_thread).sum(axis=1) / np.maximum(count, 1), np.float64)
+    count = siblings.sum(axis=1)
+    return np.asarray((siblings * by_thread).sum(axis=1) / np.maximum(count, 1), np.float64)
 
 
 def _groups(group: Ints, wanted: NDArray[np.bool_]) -> Sequence[Ints]:
@@ -127,5 +127,5 @@ def _numa(members: Members, details: Details) -> Floats:
     use = members.use[:, MEMBW]
     spread = neighbour_sum(np.where(bound, 0.0, use / details.numa_nodes), members.group)
     own_node = np.where(bound, details.numa_node, -1.0).astype(np.int64)
-    beside = neighbour_sum(use, np.unique(members.group * (own_node.max() + 2) + own_node + 1, return_inverse=True)[1])
-    return np.where(bound, (beside + spread) / (members.capacity[:, MEMBW] / details.numa_nodes), np.nan)
+    near = neighbour_sum(use, np.unique(members.group * (own_node.max() + 2) + own_node + 1, return_inverse=True)[1])
+    return np.where(bound, (near + spread) / (members.capacity[:, MEMBW] / details.numa_nodes), np.nan)

@@ -23,7 +23,7 @@ SLOTS = 8
 """Minutes that survive compaction: those a refresher may still use, with room for late ones."""
 MOST_CONTAINERS = 500
 """In one message; more are told in several, each with its own key."""
-TOLD = [c.name for c in LIVE_STATE.columns if c not in LANDING]
+PUBLISHED = [c.name for c in LIVE_STATE.columns if c not in LANDING]
 NAMES = {"window_end": "ts", "arrived_at": "heard_at"}
 """Columns of node state that are called otherwise when told; the message's own arrival is another matter."""
 KEPT = [c for c in LIVE_STATE.schema.names if c != "arrived_at"]
@@ -39,17 +39,17 @@ def messages(state: pa.Table) -> pa.Table:
     Returns:
         Columns key and value, as MESSAGE.
     """
-    rows = state.rename_columns([NAMES.get(c, c) for c in state.column_names]).select(TOLD)
+    rows = state.rename_columns([NAMES.get(c, c) for c in state.column_names]).select(PUBLISHED)
     rows = rows.sort_by([(c, "ascending") for c in ("cluster", "node", "ts", "container")]).combine_chunks()
-    told = list(_parts(rows))
-    return pa.table([[key for key, _ in told], [value for _, value in told]], schema=MESSAGE)
+    parts = list(_parts(rows))
+    return pa.table([[key for key, _ in parts], [value for _, value in parts]], schema=MESSAGE)
 
 
 def _parts(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     starts = np.append(group_starts(group_codes(rows, ["cluster", "node", "ts"])), rows.num_rows)
     numbered = rows
     for time in NAMES.values():
-        numbered = numbered.set_column(TOLD.index(time), time, pa.array(micros(rows[time]) // 1000))
+        numbered = numbered.set_column(PUBLISHED.index(time), time, pa.array(micros(rows[time]) // 1000))
     for start, end in pairwise(starts):
         for part in range(start, end, MOST_CONTAINERS):
             records = numbered.slice(part, min(MOST_CONTAINERS, end - part)).to_pylist()
@@ -58,21 +58,21 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
             yield key, orjson.dumps([{k: v for k, v in r.items() if v is not None} for r in records])
 
 
-def minutes_told(told: pa.Table) -> pa.Table:
+def minutes_published(published: pa.Table) -> pa.Table:
     """Table `node_state` of what was told; of a minute told several times the last counts.
 
     Args:
-        told: rows of `live_state` as they came from the topic, any order.
+        published: rows of `live_state` as they came from the topic, any order.
 
     Returns:
         Rows with what refreshers need; the other columns are null.
     """
     order = [(c, "ascending") for c in (*LIVE_STATE.key, *LANDED_IN)]
-    ordered = told.take(pc.sort_indices(told, sort_keys=order)).combine_chunks()
+    ordered = published.take(pc.sort_indices(published, sort_keys=order)).combine_chunks()
     starts = group_starts(group_codes(ordered, list(LIVE_STATE.key)))
     last = ordered.take(pa.array(np.append(starts[1:], ordered.num_rows) - 1)) if ordered.num_rows else ordered
-    told_names = {told: name for name, told in NAMES.items()}
-    named = last.drop_columns(["arrived_at"]).rename_columns([told_names.get(c, c) for c in KEPT])
+    published_names = {published: name for name, published in NAMES.items()}
+    named = last.drop_columns(["arrived_at"]).rename_columns([published_names.get(c, c) for c in KEPT])
     known, count = set(named.column_names), named.num_rows
     columns = [named[f.name].cast(f.type) if f.name in known else pa.nulls(count, f.type) for f in NODE_STATE.schema]
     return pa.table(columns, schema=NODE_STATE.schema)

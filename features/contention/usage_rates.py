@@ -147,11 +147,11 @@ def _with_uids(samples: pa.Table, placements: pa.Table) -> pa.Table:
     """The samples with namespace/name replaced by the uid of the pod that had that name then, where it is known."""
     container = samples["container"]
     by_name = np.asarray(pc.and_(pc.match_substring(container, "/"), pc.not_equal(container, WHOLE_NODE)))
-    told = placements.filter(pc.is_valid(placements["name"]))
-    if not by_name.any() or not told.num_rows:
+    named = placements.filter(pc.is_valid(placements["name"]))
+    if not by_name.any() or not named.num_rows:
         return samples
     rows = samples.filter(pa.array(by_name))
-    called = told.append_column("called", pc.binary_join_element_wise(told["namespace"], told["name"], "/"))
+    called = named.append_column("called", pc.binary_join_element_wise(named["namespace"], named["name"], "/"))
     asked = pa.table({"cluster": rows["cluster"], "called": rows["container"]})
     uid = known_at(asked, micros(rows["ts"]), called, ["cluster", "called"])["container"]
     renamed = pc.replace_with_mask(

@@ -85,8 +85,8 @@ def _write_state(lake: Lake, stretch: Stretch, facts: Facts, progress: Progress,
     progress(LATE, late)
     if lake.span("samples"):
         progress(IMPOSSIBLE, impossible)
-        told = pa.concat_tables(whole_nodes)
-        progress("node_usage", lake.replace("node_usage", *stretch.ends(), JOB, told))
+        whole = pa.concat_tables(whole_nodes)
+        progress("node_usage", lake.replace("node_usage", *stretch.ends(), JOB, whole))
     progress("node_state", lake.replace("node_state", *stretch.ends(), JOB, staged))
     return pa.concat_tables(kept)
 

@@ -33,8 +33,8 @@ def versions(windows: pa.Table, placements: pa.Table) -> Ints:
 
     Source: the newest event before the window's end.
     """
-    told = placements.filter(pc.is_valid(placements["image_version"]))
-    names = known_at(windows, micros(windows["window_end"]), told, KEYS)["image_version"]
+    versioned = placements.filter(pc.is_valid(placements["image_version"]))
+    names = known_at(windows, micros(windows["window_end"]), versioned, KEYS)["image_version"]
     return np.where(np.asarray(names.is_valid()), ranks(names), UNKNOWN)
 
 
@@ -59,7 +59,7 @@ def specs(version: Ints, time_us: Ints) -> list[tuple[NDArray[np.bool_], NDArray
     else:
         parts = [(version == code, version == code) for code in codes[counts >= SUPPORT]]
         parts.append((version == UNKNOWN, every))
-    return [(told & when, _enough(fitted, when)) for told, fitted in parts for when in _periods(time_us, told)]
+    return [(start & when, _enough(fitted, when)) for start, fitted in parts for when in _periods(time_us, start)]
 
 
 def _periods(time_us: Ints, chosen: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:

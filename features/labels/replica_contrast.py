@@ -49,11 +49,11 @@ def shared_drift(log: Floats, pressure: Floats, time_us: Ints) -> Floats:
     apart = np.where(known, log, 0.0) - np.average(log[known], weights=weight[known])
     apart = np.clip(apart, -MOST_DRIFT, MOST_DRIFT)
     said = weight * apart
-    heard, told = _others(weight, when), _others(said, when)
-    shared = max(0.0, (said * told).sum() / (weight * heard).sum() - FLOOR**2)
+    heard, sums = _others(weight, when), _others(said, when)
+    shared = max(0.0, (said * sums).sum() / (weight * heard).sum() - FLOOR**2)
     alone = max((said * apart).sum() / weight.sum() - shared, SMALLEST)
     support = np.clip(heard**2 / np.maximum(_others(weight**2, when), SMALLEST), 1.0, np.maximum(others, 1.0))
-    mean = np.where(others > 0, told / np.where(others > 0, heard, 1.0), 0.0)
+    mean = np.where(others > 0, sums / np.where(others > 0, heard, 1.0), 0.0)
     drift: Floats = mean * shared / (shared + alone / support)
     return drift
 

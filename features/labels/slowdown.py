@@ -171,10 +171,10 @@ def _log(ratio: Floats) -> Floats:
 def _by_spec(signal: Floats, under: Conditions, parts: list[tuple[Flags, Flags]]) -> Floats:
     """(n,) `log_ratio` of each window against the normal of its spec; NaN where it is of none."""
     found = np.full(len(signal), np.nan)
-    for told, fitted in parts:
+    for start, fitted in parts:
         ratio = np.full(len(signal), np.nan)
         ratio[fitted] = log_ratio(signal[fitted], under.of(fitted))
-        found[told] = ratio[told]
+        found[start] = ratio[start]
     return found
 
 

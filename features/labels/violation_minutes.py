@@ -138,15 +138,15 @@ def outcomes(windows: Measured, pod: Ints, node: Ints, start: Ints, *, horizon: 
     there = (windows.container[row] != pod[of]) & windows.sensitive[row]
     of, row = of[there], row[there]
     pairs, pair = np.unique(np.column_stack([of, windows.container[row]]), axis=0, return_inverse=True)
-    pair, beside = pair.ravel(), pairs[:, 0]
+    pair, first = pair.ravel(), pairs[:, 0]
     late = windows.number[row] >= start[of]
     before, after = (_windows(windows, pair[side], row[side], len(pairs)) for side in (~late, late))
     stood = (np.bincount(pair[~late], minlength=len(pairs)) > 0) & (np.bincount(pair[late], minlength=len(pairs)) > 0)
     return Outcomes(
         own_minutes(own),
-        neighbour_minutes(beside, before, after, len(pod)),
-        np.bincount(beside[stood], minlength=len(pod)),
-        np.bincount(beside[(before.measured > 0) & (after.measured > 0)], minlength=len(pod)),
+        neighbour_minutes(first, before, after, len(pod)),
+        np.bincount(first[stood], minlength=len(pod)),
+        np.bincount(first[(before.measured > 0) & (after.measured > 0)], minlength=len(pod)),
     )
 
 

@@ -39,6 +39,6 @@ def starts(placements: pa.Table) -> pa.Table:
     rows = there.sort_by([(c, "ascending") for c in (*KEYS, "ts", *LANDED_IN)]).combine_chunks()
     first = np.diff(joint([ranks(rows[c]) for c in KEYS]), prepend=-1) != 0
     version = rows["image_version"]
-    told = np.asarray(pc.is_valid(version))
+    versioned = np.asarray(pc.is_valid(version))
     other = np.diff(ranks(version), prepend=-1) != 0
-    return rows.filter(pa.array(first | (other & told & np.roll(told, 1))))
+    return rows.filter(pa.array(first | (other & versioned & np.roll(versioned, 1))))

@@ -169,9 +169,9 @@ def _rows(free: _Free, cause: str, quantity: Floats, of_teams: Floats | None = N
             if key[-1] is not None:
                 by_key[which, key[:-1]][str(key[-1])] = amount
     for which, key, amount in _sums(keys, quantity):
-        told = dict(zip(keys.column_names, key, strict=True))
+        identity = dict(zip(keys.column_names, key, strict=True))
         teams = sorted(by_key[which, key].items())
-        yield {**told, "cause": cause, "resource": SHARED[which], "quantity": amount, "by_team": teams}
+        yield {**identity, "cause": cause, "resource": SHARED[which], "quantity": amount, "by_team": teams}
 
 
 def _sums(keys: pa.Table, quantities: Floats) -> Iterator[tuple[int, tuple[object, ...], int]]:

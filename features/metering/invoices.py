@@ -107,17 +107,17 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
 
 def _items(content: str, name: str, columns: Columns) -> Iterator[_Item]:
     reader = csv.DictReader(StringIO(content.removeprefix("\ufeff"), newline=""))
-    told = _head(reader, name)
+    head = _head(reader, name)
     needed = [columns.start, columns.end, columns.cost, columns.currency]
-    needed += [] if TAGS in told else [columns.pool]
+    needed += [] if TAGS in head else [columns.pool]
     for column in needed:
-        if column not in told:
-            raise BadBill(name, 1, column, f"the header does not have it, only {', '.join(told)[:200] or 'nothing'}")
-        if told.count(column) > 1:
+        if column not in head:
+            raise BadBill(name, 1, column, f"the header does not have it, only {', '.join(head)[:200] or 'nothing'}")
+        if head.count(column) > 1:
             raise BadBill(name, 1, column, "the header has it twice: leave one")
     for row in _rows(reader, name):
         if None in row:
-            raise BadBill(name, reader.line_num, told[-1], "there are more cells than the header has: quote commas")
+            raise BadBill(name, reader.line_num, head[-1], "there are more cells than the header has: quote commas")
         yield _item(row, reader.line_num, name, columns)
 
 
@@ -180,22 +180,22 @@ def _cost(row: Mapping[str, str | None], line: int, name: str, column: str) -> D
 
 def _tagged(tags: str | None) -> str:
     try:
-        told = json.loads(tags or "{}")
+        parsed = json.loads(tags or "{}")
     except (ValueError, RecursionError):
         return ""
-    pool = told.get(POOL_TAG) if isinstance(told, dict) else None
+    pool = parsed.get(POOL_TAG) if isinstance(parsed, dict) else None
     return pool.strip() if isinstance(pool, str) else ""
 
 
 def _whole(items: list[_Item]) -> Iterator[tuple[_Item, int]]:
     """Micro-units of each row: what its pool's total rises by, so that fractions are carried and none is lost."""
     exact: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    told: dict[tuple[str, str], int] = defaultdict(int)
+    sums: dict[tuple[str, str], int] = defaultdict(int)
     for item in items:
         key = item.pool, item.currency
         exact[key] += item.cost * MICROS
-        micros = int(exact[key].to_integral_value(ROUND_HALF_EVEN)) - told[key]
-        told[key] += micros
+        micros = int(exact[key].to_integral_value(ROUND_HALF_EVEN)) - sums[key]
+        sums[key] += micros
         yield item, micros
 
 

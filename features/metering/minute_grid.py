@@ -141,13 +141,13 @@ class Grid:
 
     def identity(self) -> dict[str, pa.Array]:
         """App, team and class of each container's hour: as usage told last, else placements until the hour's end."""
-        told = self.usage.select(IDENTITY).take(_taken(self._last_row))
+        identities = self.usage.select(IDENTITY).take(_taken(self._last_row))
         alive = np.flatnonzero(np.asarray(pc.not_equal(self.events["event"], "delete").to_numpy(), np.bool_))
         ends = self.hours.start_us + (self.hour + 1) * HOUR_US - 1
         ts = micros(self.events["ts"])[alive]
         found = np.append(alive, -1)[newest_known(self.container, ends, self._whose[alive], ts)]
         placed = self.events.select(IDENTITY).take(_taken(found))
-        return {name: pc.coalesce(told[name], placed[name]) for name in IDENTITY}
+        return {name: pc.coalesce(identities[name], placed[name]) for name in IDENTITY}
 
     def names(self) -> dict[str, pa.Array]:
         """Cluster, node and container of each row."""

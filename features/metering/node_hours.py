@@ -69,9 +69,9 @@ def node_hours(nodes: pa.Table, start_us: int, hours: int) -> pa.Table:
     nodes = nodes.filter(pa.array(micros(nodes["ts"]) < start_us + hours * HOUR_US)).combine_chunks()
     codes = key_codes(nodes, nodes.slice(0, 0), ["cluster", "node"])[0]
     order = rising(codes, micros(nodes["ts"]), *(ranks(nodes[name]) for name in LANDED_IN))
-    told, codes = nodes.take(pa.array(order)), codes[order]
-    row, hour, minutes = _by_hour(*_stretches(told, codes, start_us, hours))
-    rows = told.take(pa.array(row))
+    facts, codes = nodes.take(pa.array(order)), codes[order]
+    row, hour, minutes = _by_hour(*_stretches(facts, codes, start_us, hours))
+    rows = facts.take(pa.array(row))
     starts = group_starts(codes[row] * hours + hour)
     found = pa.table({"cluster": rows["cluster"], "node": rows["node"]}).take(pa.array(starts))
     found = found.append_column("hour", pa.array(start_us + hour[starts] * HOUR_US, TIMESTAMP))
@@ -87,9 +87,9 @@ def node_hours(nodes: pa.Table, start_us: int, hours: int) -> pa.Table:
     return pa.table({**{name: found[name] for name in found.column_names}, **columns})
 
 
-def _stretches(told: pa.Table, codes: Ints, start_us: int, hours: int) -> tuple[Ints, Ints]:
+def _stretches(facts: pa.Table, codes: Ints, start_us: int, hours: int) -> tuple[Ints, Ints]:
     """(n,) of each description the minute, counted from the start, that it stands from and until."""
-    since = np.clip((micros(told["ts"]) - start_us) // WINDOW_US, 0, hours * MINUTES)
+    since = np.clip((micros(facts["ts"]) - start_us) // WINDOW_US, 0, hours * MINUTES)
     same = np.append(np.diff(codes) == 0, [False])[: len(codes)]
     return since, np.where(same, np.append(since[1:], [0])[: len(since)], hours * MINUTES)
 

@@ -141,13 +141,13 @@ def _sums(grid: Grid, there: Bools, number: int) -> _Sums:
     known = there & ~(np.isnan(request) & np.isnan(use))
     sums = minutes_of(np.where(known, request, np.nan), np.where(known, use, np.nan))
     minutes, gaps = known.sum(axis=1), (there & ~known).sum(axis=1)
-    told = (minutes > 0) | (RESOURCES[number].name in EVERYBODYS)
+    measured = (minutes > 0) | (RESOURCES[number].name in EVERYBODYS)
     return _Sums(
         requested=sums.requested.sum(axis=1),
         within=sums.within.sum(axis=1),
         beyond=sums.beyond.sum(axis=1),
         minutes=minutes,
-        gap_minutes=np.where(told, gaps, 0),
+        gap_minutes=np.where(measured, gaps, 0),
     )
 
 

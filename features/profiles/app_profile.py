@@ -30,9 +30,9 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
-    suffering, team = running_sensitivities(states, as_of_us), running_teams(states, as_of_us)
+    sensitivity, team = running_sensitivities(states, as_of_us), running_teams(states, as_of_us)
     return pa.concat_tables(
-        _on_platform(state, as_of_us, found, team) for state, found in zip(states, suffering, strict=True)
+        _on_platform(state, as_of_us, found, team) for state, found in zip(states, sensitivity, strict=True)
     )
 
 
@@ -53,27 +53,27 @@ def newest(profiles: pa.Table, now_us: int) -> pa.Table:
     """
     code, since = group_codes(profiles, ["cluster", "app", "platform"]), micros(profiles["as_of"])
     order = np.lexsort((since, code))
-    told, next_us = since[order], np.append(since[order][1:], 0)
+    start_us, next_us = since[order], np.append(since[order][1:], 0)
     last = np.diff(code[order], append=-1) != 0
-    stands = last | (next_us > now_us) | (told > now_us)
+    stands = last | (next_us > now_us) | (start_us > now_us)
     return profiles.take(pa.array(np.sort(order[stands])))
 
 
 def running_teams(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Array:
     """(t,) the team that was told last by each time in rows of `node_state` that had arrived; null where none was."""
     rows = pa.concat_tables([state.select([*ORDER, "team"]) for state in states])
-    told = _in_order(rows.filter(pc.is_valid(rows["team"])))
-    count = np.searchsorted(micros(told["arrived_at"]), as_of_us, side="right")
-    return told["team"].combine_chunks().take(pa.array(count - 1, mask=count == 0))
+    with_team = _in_order(rows.filter(pc.is_valid(rows["team"])))
+    count = np.searchsorted(micros(with_team["arrived_at"]), as_of_us, side="right")
+    return with_team["team"].combine_chunks().take(pa.array(count - 1, mask=count == 0))
 
 
-def _on_platform(state: pa.Table, as_of_us: Ints, suffering: Floats, team: pa.Array) -> pa.Table:
+def _on_platform(state: pa.Table, as_of_us: Ints, sensitivity: Floats, team: pa.Array) -> pa.Table:
     ordered = _in_order(state)
     counts = np.searchsorted(micros(ordered["arrived_at"]), as_of_us, side="right")
     known = np.diff(counts, prepend=0) > 0
     values = np.column_stack([floats(ordered[c]) for c in MEANS])
     columns: dict[str, object] = dict(zip(MEANS, running_means(values, counts[known]).T, strict=True))
-    columns |= dict(zip(SENSITIVITIES, suffering[known].T, strict=True))
+    columns |= dict(zip(SENSITIVITIES, sensitivity[known].T, strict=True))
     columns |= {
         c: pa.array([ordered[c][0].as_py()] * int(known.sum()), pa.string()) for c in ("cluster", "app", "platform")
     }

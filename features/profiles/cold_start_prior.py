@@ -137,7 +137,7 @@ def _coded(keys: pa.Table, profiles: pa.Table) -> tuple[_Codes, _Codes]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kin:
+class _Prior:
     """Values of apps by platform and team.
 
     Args:
@@ -160,9 +160,9 @@ class _Kin:
 
     def _or_everywhere(self, asked: _Codes, left_out: Ints) -> Floats:
         own = self.team[asked.app]
-        told = own < asked.sizes.teams - 1
-        of_team = replace(asked, team=np.where(told, own, asked.team))
-        here, everywhere = (self._drawn(codes, left_out, told) for codes in (of_team, of_team.everywhere()))
+        has_team = own < asked.sizes.teams - 1
+        of_team = replace(asked, team=np.where(has_team, own, asked.team))
+        here, everywhere = (self._drawn(codes, left_out, has_team) for codes in (of_team, of_team.everywhere()))
         return np.where(np.isfinite(here), here, everywhere)
 
     def _drawn(self, asked: _Codes, left_out: Ints, inside: NDArray[np.bool_]) -> Floats:
@@ -176,31 +176,31 @@ class _Known:
     """What is known at one time.
 
     Args:
-        kin: values of all apps.
+        prior: values of all apps.
         carried: (apps + 1, k) how far an app is expected from its kin by what it is on its other platforms.
         least: (clusters, k) smallest known value.
         most: (clusters, k) largest.
     """
 
-    kin: _Kin
+    prior: _Prior
     carried: Floats
     least: Floats
     most: Floats
 
     def expected(self, asked: _Codes) -> Floats:
         """(n, k) of apps; see `expected`."""
-        whole = self.kin.expected(asked) + self.carried[asked.app]
+        whole = self.prior.expected(asked) + self.carried[asked.app]
         return np.clip(whole, self.least[asked.cluster], self.most[asked.cluster])
 
     def expected_of_new(self, asked: _Codes) -> Floats:
         """(n, k) of apps as if they had never run."""
-        return self.kin.expected_of_others(asked)
+        return self.prior.expected_of_others(asked)
 
 
 def _known(codes: _Codes, since: Ints, values: Floats) -> _Known:
     """What profiles tell, the newest of each app and platform, sorted by app and platform; (n, k) scaled values."""
-    kin, sizes = _kin(codes, values, _teams(codes, since)), codes.sizes
-    apart = values - kin.expected_of_others(codes)
+    prior, sizes = _prior(codes, values, _teams(codes, since)), codes.sizes
+    apart = values - prior.expected_of_others(codes)
     apps = np.arange(sizes.apps + 1)
     cluster_of = np.zeros(len(apps), np.int64)
     cluster_of[codes.app] = codes.cluster
@@ -208,19 +208,19 @@ def _known(codes: _Codes, since: Ints, values: Floats) -> _Known:
     least, most = np.full((2, sizes.clusters, values.shape[1]), np.nan)
     np.fmin.at(least, codes.cluster, values)
     np.fmax.at(most, codes.cluster, values)
-    return _Known(kin, of_app.weight(untold=1.0) * of_app.own_mean(), least, most)
+    return _Known(prior, of_app.weight(untold=1.0) * of_app.own_mean(), least, most)
 
 
 def _teams(codes: _Codes, since: Ints) -> Ints:
     """(apps + 1,) the team that each app's newest profile tells, the last code where none does."""
     found = np.full(codes.sizes.apps + 1, codes.sizes.teams - 1)
-    told = np.flatnonzero(codes.team < codes.sizes.teams - 1)
-    newest_last = told[rising(codes.app[told], since[told])]
+    with_team = np.flatnonzero(codes.team < codes.sizes.teams - 1)
+    newest_last = with_team[rising(codes.app[with_team], since[with_team])]
     found[codes.app[newest_last]] = codes.team[newest_last]
     return found
 
 
-def _kin(codes: _Codes, values: Floats, team_of: Ints) -> _Kin:
+def _prior(codes: _Codes, values: Floats, team_of: Ints) -> _Prior:
     codes, sizes = replace(codes, team=team_of[codes.app]), codes.sizes
     count = sums(np.isfinite(values), codes.app, sizes.apps)
     with np.errstate(invalid="ignore"):
@@ -234,4 +234,4 @@ def _kin(codes: _Codes, values: Floats, team_of: Ints) -> _Kin:
         place, team = np.append(place, part.place()), np.append(team, part.team_there())
     wholes = sizes.clusters * sizes.platforms
     whole = np.concatenate([values, of_app])
-    return _Kin(nested(whole, place, team, wholes=wholes, groups=wholes * sizes.teams), own, team_of)
+    return _Prior(nested(whole, place, team, wholes=wholes, groups=wholes * sizes.teams), own, team_of)

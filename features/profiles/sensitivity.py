@@ -38,8 +38,8 @@ def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> list[Fl
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
-    told = [_Told(state) for state in states]
-    found = [sensitivities([platform.by(int(time)) for platform in told]) for time in as_of_us]
+    labels_of = [_RunningLabels(state) for state in states]
+    found = [sensitivities([platform.by(int(time)) for platform in labels_of]) for time in as_of_us]
     whole = np.array(found).reshape(len(as_of_us), len(states), len(NAMES))
     return list(whole.transpose(1, 0, 2))
 
@@ -66,7 +66,7 @@ def sensitivities(labels: Sequence[pa.Table]) -> Floats:
     return found
 
 
-class _Told:
+class _RunningLabels:
     """Labels of one platform, made anew only when there are more of them."""
 
     def __init__(self, state: pa.Table) -> None:

@@ -71,14 +71,14 @@ class Moments:
         Source: variance components of unbalanced groups by the method of moments, never below 0: Searle, Casella and
         McCulloch, "Variance Components", 1992, chapter 3; the weight is that of Efron and Morris, JASA 1973.
         """
-        beside, inside = self.groups - 1, self.grouped - self.groups
-        told = (beside > 0) & (inside > 0)
+        across_df, inside = self.groups - 1, self.grouped - self.groups
+        usable = (across_df > 0) & (inside > 0)
         within = _over(np.maximum(self.squares - self.between, 0.0), inside)
-        across = _over(self.between - _over(self.sum**2, self.grouped), beside)
-        size = _over(self.grouped - _over(self.crowd, self.grouped), beside)
+        across = _over(self.between - _over(self.sum**2, self.grouped), across_df)
+        size = _over(self.grouped - _over(self.crowd, self.grouped), across_df)
         variance = np.maximum(_over(across - within, size), 0.0)
         weight = _over(variance, variance + _over(within, self.own_count))
-        return np.where(self.own_count > 0, np.where(told, weight, untold), 0.0)
+        return np.where(self.own_count > 0, np.where(usable, weight, untold), 0.0)
 
     def mean(self) -> Floats:
         """(n, k) of the whole, NaN where nothing is known of it."""

@@ -59,7 +59,7 @@ AFTER_DECISION = frozenset(
 )
 """Names of what is known too late for a placement: all that is measured of the container itself while it runs."""
 _PRESSING = tuple(f.name for f in RAW if f.known == "residents")
-_BESIDE = ("neighbour_run_delay_frac", "load_of_peak")
+_WINDOW_SIGNS = ("neighbour_run_delay_frac", "load_of_peak")
 
 
 def diagnosis_rows(training: pa.Table, contention: pa.Table, state: pa.Table) -> Floats:
@@ -79,13 +79,13 @@ def diagnosis_rows(training: pa.Table, contention: pa.Table, state: pa.Table) ->
     """
     raw = np.column_stack([floats(training[name]) for name in RAW_NAMES])
     row = row_of(*key_codes(training, contention, list(WINDOW_KEY)))
-    beside = contention.take(pa.array(row, mask=row < 0))
+    window = contention.take(pa.array(row, mask=row < 0))
     for name in _PRESSING:
-        raw[:, RAW_NAMES.index(name)] = floats(beside[name])
+        raw[:, RAW_NAMES.index(name)] = floats(window[name])
     own = own_means(training, state)
     normal = floats(training["profile_llc_mpki"])
     own[:, list(OWN).index("llc_mpki")] /= np.where(normal > 0, normal, np.nan)
-    return np.column_stack([raw, own, *(floats(beside[name]) for name in _BESIDE)])
+    return np.column_stack([raw, own, *(floats(window[name]) for name in _WINDOW_SIGNS)])
 
 
 def own_means(windows: pa.Table, state: pa.Table) -> Floats:

@@ -49,8 +49,8 @@ def residents(decisions: pa.Table, sources: Sources) -> pa.Table:
     """
     seen = _seen(decisions, sources.state)
     placed = _placed(decisions, sources.placements)
-    told = _told(decisions, sources.placements)
-    seen_only = seen.filter(pa.array(~told[np.asarray(seen["decision"], np.int64)]))
+    placed_known = _placements_known(decisions, sources.placements)
+    seen_only = seen.filter(pa.array(~placed_known[np.asarray(seen["decision"], np.int64)]))
     with_state = _join_state(placed, seen)
     return pa.concat_tables([with_state, seen_only.select(with_state.column_names)])
 
@@ -109,8 +109,8 @@ def _described(keys: pa.Table, time_us: Ints, profiles: pa.Table, wanted: NDArra
     ever = np.array([profiles[c].null_count < profiles.num_rows for c in EXPECTED], np.bool_)
     lacking = np.isnan(values) & ever & wanted & (~IS_DEMAND | (found[:, -1:] == 0))
     rows = np.flatnonzero(lacking.any(axis=1))
-    told = expected(keys.take(pa.array(rows)), time_us[rows], profiles)
-    values[rows] = np.where(lacking[rows], told, values[rows])
+    priors = expected(keys.take(pa.array(rows)), time_us[rows], profiles)
+    values[rows] = np.where(lacking[rows], priors, values[rows])
     return found
 
 
@@ -169,7 +169,7 @@ def _placed(decisions: pa.Table, placements: pa.Table) -> pa.Table:
     return pa.table({"decision": pa.array(found[:, 0], pa.int64()), **{c: rows[c] for c in PLACED}})
 
 
-def _told(decisions: pa.Table, placements: pa.Table) -> NDArray[np.bool_]:
+def _placements_known(decisions: pa.Table, placements: pa.Table) -> NDArray[np.bool_]:
     """(n,) whether any placement on a decision's node was known by then, be it that all have ended."""
     left, right = key_codes(decisions, placements, ["cluster", "node"])
     first = np.full(max(left.max(initial=-1), right.max(initial=-1)) + 1, NEVER)

@@ -46,7 +46,7 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     keys = rows.select(["cluster", "app", "team"]).append_column("platform", node["platform"])
     profile, new = described(keys, time_us, sources.profiles), expected_of_new(keys, time_us, sources.profiles)
     raw = raw_features(pressure, profile, node_matrix(node))
-    felt, felt_new = (roots(power_sums(home.victims(decision, told), home.company)) for told in (profile, new))
+    felt, felt_new = (roots(power_sums(home.victims(decision, source), home.company)) for source in (profile, new))
     columns: dict[str, object] = {c: rows[c] for c in rows.column_names}
     columns |= {**dict(zip(RAW_NAMES, raw.T, strict=True)), "as_of": rows["window_start"]}
     columns |= dict(zip(map(expected_name, EXPECTED), new.T, strict=True))
@@ -112,13 +112,13 @@ def newcomer_pressure(rows: pa.Table, decision: Ints, home: Home, sources: Sourc
     Returns:
         (n, pressure columns).
     """
-    newcomers = np.flatnonzero(home.seat < 0)
+    pending = np.flatnonzero(home.seat < 0)
     own = known_by(
-        rows.take(pa.array(newcomers)), micros(rows["window_start"])[newcomers], sources.nodes, ["cluster", "node"]
+        rows.take(pa.array(pending)), micros(rows["window_start"])[pending], sources.nodes, ["cluster", "node"]
     )
     result = np.empty((rows.num_rows, len(PRESSURE_COLUMNS)))
     result[home.seat >= 0] = pressures(home.members)[home.seat[home.seat >= 0]]
-    result[newcomers] = joining_pressure(home.members, decision[newcomers], capacities(own))
+    result[pending] = joining_pressure(home.members, decision[pending], capacities(own))
     return result
 
 

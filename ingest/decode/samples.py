@@ -162,7 +162,7 @@ class Shapes:
             return f"{point.name} as a delta"
         place = place_of(point.labels, self.mapping.labels, metric.of)
         if isinstance(place, Nowhere):
-            return place if place.missing else f"{point.name} of {place.nobody}"
+            return place if place.missing else f"{point.name} of {place.podless}"
         return _template(metric, place, point)
 
     def table(self) -> "TemplateColumns":

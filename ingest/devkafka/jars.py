@@ -108,14 +108,14 @@ def _fetch(jars: Sequence[Jar]) -> None:
     """Bring jars of one set into its folder: every fetcher in turn, three times each, whole files only."""
     target = jar_folder(jars[0].set)
     target.mkdir(parents=True, exist_ok=True)
-    told: list[str] = []
+    output: list[str] = []
     for fetch in _tries(fetchers()):
         with tempfile.TemporaryDirectory(dir=target, prefix=".fetch-") as folder:
-            told.append(fetch([jar.coordinate for jar in jars if not jar.is_good(target)], Path(folder)))
+            output.append(fetch([jar.coordinate for jar in jars if not jar.is_good(target)], Path(folder)))
             _keep_good(jars, Path(folder), target)
         if all(jar.is_good(target) for jar in jars):
             return
-    raise FetchFailed([jar.coordinate for jar in jars if not jar.is_good(target)], told[-1] if told else "")
+    raise FetchFailed([jar.coordinate for jar in jars if not jar.is_good(target)], output[-1] if output else "")
 
 
 def _tries(ways: Iterable[Fetch]) -> Iterator[Fetch]:

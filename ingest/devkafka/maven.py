@@ -65,7 +65,7 @@ def by_maven(coordinates: Sequence[str], folder: Path) -> str:
     items = "\n".join(POM_ITEM.format(*coordinate.split(":")) for coordinate in coordinates)
     pom = folder / "pom.xml"
     pom.write_text(POM.format(plugin=DEPENDENCY_PLUGIN, folder=folder, items=items))
-    return _told(["mvn", "-B", "-q", "-f", str(pom), "dependency:copy"], {"JAVA_HOME": str(java_home())})
+    return _output_of(["mvn", "-B", "-q", "-f", str(pom), "dependency:copy"], {"JAVA_HOME": str(java_home())})
 
 
 def by_ivy(coordinates: Sequence[str], folder: Path) -> str:
@@ -76,7 +76,7 @@ def by_ivy(coordinates: Sequence[str], folder: Path) -> str:
     pattern = f"{folder}/[artifact]-[revision].[ext]"
     options = ["-ivy", str(module), "-cache", str(folder / "ivy"), "-retrieve", pattern, "-warn"]
     trust = _trust_options(folder / "authorities.jks")
-    return _told([str(java()), *trust, "-cp", str(_ivy_jar()), "org.apache.ivy.Main", *options], {})
+    return _output_of([str(java()), *trust, "-cp", str(_ivy_jar()), "org.apache.ivy.Main", *options], {})
 
 
 def _trust_options(store: Path) -> list[str]:
@@ -88,7 +88,7 @@ def _trust_options(store: Path) -> list[str]:
     return [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStoreType=JKS"]
 
 
-def _told(command: list[str], extra: Mapping[str, str]) -> str:
+def _output_of(command: list[str], extra: Mapping[str, str]) -> str:
     """What a command printed, errors included; how it ended shows in the files it left."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         with subprocess.Popen(command, env={**os.environ, **extra}, stdout=output, stderr=output) as process:

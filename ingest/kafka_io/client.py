@@ -53,7 +53,7 @@ class _Tries(logging.Handler):
         self.reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        for told in record.args if isinstance(record.args, tuple) else ():
-            cut_off = isinstance(told, KafkaConnectionError) and self.reason  # an earlier try came further
-            if isinstance(told, Exception) and not isinstance(told, KafkaTimeoutError) and not cut_off:
-                self.reason = str(told)
+        for argument in record.args if isinstance(record.args, tuple) else ():
+            cut_off = isinstance(argument, KafkaConnectionError) and self.reason  # an earlier try came further
+            if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError) and not cut_off:
+                self.reason = str(argument)

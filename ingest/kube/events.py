@@ -15,7 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from ingest.kube.api_types import Node, Pod
-from ingest.kube.nodes import node_facts, told_at
+from ingest.kube.nodes import node_facts, reported_at
 from ingest.kube.pods import Record, changed_at, ended_at, placed_at, placement
 from ingest.schema.topics import NODES, PLACEMENTS, Topic
 
@@ -25,7 +25,7 @@ IDENTITY = ("cluster", "node", "container", "namespace", "name", "owner", "app",
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Published:
     """What was told last of an object.
 
     Args:
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     """Records to send, in order, and what is now told of the object; None: forget it."""
 
     records: list[Record]
-    told: Told | None
+    published: Published | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class Kind:
     name: str
     topic: Topic
     key: str
-    seen: Callable[[Told | None, object, Heard], Answer]
-    listed: Callable[[Told | None, object, Heard], Answer]
-    gone: Callable[[Told | None, object, Heard], Answer]
+    seen: Callable[[Published | None, object, Heard], Answer]
+    listed: Callable[[Published | None, object, Heard], Answer]
+    gone: Callable[[Published | None, object, Heard], Answer]
 
     def key_of(self, raw: object) -> str | None:
         """The key of an object, be the rest of it as malformed as it likes; None where it has none."""
@@ -89,7 +89,7 @@ def metadata_text(raw: object, name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def pod_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
+def pod_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Tell a pod that is there: add when it is new, change when its placement changed, delete when it has ended.
 
     A pod without a node has no placement yet. One that changed after it was placed and is new to us is told twice, add
@@ -98,45 +98,48 @@ def pod_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
     Raises:
         pydantic.ValidationError: it is no pod.
     """
-    return _tell_pod(told, Pod.model_validate(raw), heard)
+    return _publish_pod(published, Pod.model_validate(raw), heard)
 
 
-def pod_listed(told: Told | None, raw: object, heard: Heard) -> Answer:
+def pod_listed(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Tell a pod as `pod_seen` does; one that stands as it was told is told again.
 
     Raises:
         pydantic.ValidationError: it is no pod.
     """
     pod = Pod.model_validate(raw)
-    answer = _tell_pod(told, pod, heard)
-    if answer.records or answer.told is None or answer.told.event == "delete":
+    answer = _publish_pod(published, pod, heard)
+    if answer.records or answer.published is None or answer.published.event == "delete":
         return answer
-    again = _event(answer.told.event, pod, placement(pod, heard.cluster), answer.told.ts_ms)
-    return Answer(again.records, answer.told)
+    again = _event(answer.published.event, pod, placement(pod, heard.cluster), answer.published.ts_ms)
+    return Answer(again.records, answer.published)
 
 
-def _tell_pod(told: Told | None, pod: Pod, heard: Heard) -> Answer:
-    if not pod.spec.node_name or (told is not None and told.event == "delete"):
-        return Answer([], told)
-    answer = _standing(told, pod, heard)
+def _publish_pod(published: Published | None, pod: Pod, heard: Heard) -> Answer:
+    if not pod.spec.node_name or (published is not None and published.event == "delete"):
+        return Answer([], published)
+    answer = _standing(published, pod, heard)
     due = _ms(pod.metadata.deletion_timestamp)
-    answer = Answer(answer.records, replace(answer.told, due_ms=due) if answer.told else None)
+    answer = Answer(answer.records, replace(answer.published, due_ms=due) if answer.published else None)
     return _then_deleted(answer, pod, heard) if pod.status.phase in ENDED else answer
 
 
-def pod_gone(told: Told | None, raw: object, heard: Heard) -> Answer:
+def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Tell a pod that was deleted, unless its end was told already; then forget it.
 
     Raises:
         pydantic.ValidationError: it is no pod.
     """
     if raw is None:
-        return Answer([] if told is None or told.event == "delete" else [_deletion(told, told.due_ms, heard)], None)
+        return Answer(
+            [] if published is None or published.event == "delete" else [_deletion(published, published.due_ms, heard)],
+            None,
+        )
     pod = Pod.model_validate(raw)
-    return Answer(_then_deleted(_tell_pod(told, pod, heard), pod, heard).records, None)
+    return Answer(_then_deleted(_publish_pod(published, pod, heard), pod, heard).records, None)
 
 
-def node_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
+def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Tell a node when what it says of itself changed; its heartbeats tell nothing.
 
     Raises:
@@ -145,26 +148,26 @@ def node_seen(told: Told | None, raw: object, heard: Heard) -> Answer:
     node = Node.model_validate(raw)
     facts = node_facts(node, heard.cluster)
     digest = digest_of(facts)
-    if told is not None and told.digest == digest:
-        return Answer([], told)
-    ts_ms = _after(told, _ms(told_at(node.metadata)), heard)
-    return Answer([{**facts, "ts": ts_ms}], Told("add", ts_ms, digest, {}))
+    if published is not None and published.digest == digest:
+        return Answer([], published)
+    ts_ms = _after(published, _ms(reported_at(node.metadata)), heard)
+    return Answer([{**facts, "ts": ts_ms}], Published("add", ts_ms, digest, {}))
 
 
-def node_listed(told: Told | None, raw: object, heard: Heard) -> Answer:
+def node_listed(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Tell a node as `node_seen` does; one that is as it was told is told again.
 
     Raises:
         pydantic.ValidationError: it is no node.
     """
-    answer = node_seen(told, raw, heard)
-    if answer.records or answer.told is None:
+    answer = node_seen(published, raw, heard)
+    if answer.records or answer.published is None:
         return answer
     facts = node_facts(Node.model_validate(raw), heard.cluster)
-    return Answer([{**facts, "ts": answer.told.ts_ms}], answer.told)
+    return Answer([{**facts, "ts": answer.published.ts_ms}], answer.published)
 
 
-def node_gone(_told: Told | None, _raw: object, _heard: Heard) -> Answer:
+def node_gone(_published: Published | None, _raw: object, _heard: Heard) -> Answer:
     """Forget a node. Table `nodes` says what nodes are like, not that they are there; no record tells of their end."""
     return Answer([], None)
 
@@ -178,45 +181,45 @@ PODS = Kind("pods", PLACEMENTS, "uid", pod_seen, pod_listed, pod_gone)
 CLUSTER_NODES = Kind("nodes", NODES, "name", node_seen, node_listed, node_gone)
 
 
-def _standing(told: Told | None, pod: Pod, heard: Heard) -> Answer:
+def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
     content = placement(pod, heard.cluster)
     digest = digest_of(content)
-    if told is not None and told.digest == digest:
-        return Answer([], told)
+    if published is not None and published.digest == digest:
+        return Answer([], published)
     changed = _ms(changed_at(pod.metadata))
-    if told is not None:
-        return _event("change", pod, content, _after(told, changed, heard))
+    if published is not None:
+        return _event("change", pod, content, _after(published, changed, heard))
     added = _event("add", pod, content, _after(None, _ms(placed_at(pod)), heard))
-    if changed is None or added.told is None or changed <= added.told.ts_ms:
+    if changed is None or added.published is None or changed <= added.published.ts_ms:
         return added
     change = _event("change", pod, content, changed)
-    return Answer(added.records + change.records, change.told)
+    return Answer(added.records + change.records, change.published)
 
 
 def _event(event: str, pod: Pod, content: Record, ts_ms: int) -> Answer:
     record = {**content, "event": event, "ts": ts_ms, "resource_version": pod.metadata.resource_version}
     identity = {name: content[name] for name in IDENTITY if name in content}
-    return Answer([record], Told(event, ts_ms, digest_of(content), identity))
+    return Answer([record], Published(event, ts_ms, digest_of(content), identity))
 
 
 def _then_deleted(answer: Answer, pod: Pod, heard: Heard) -> Answer:
-    told = answer.told
-    if told is None or told.event == "delete":
+    published = answer.published
+    if published is None or published.event == "delete":
         return answer
-    record = _deletion(told, _ms(ended_at(pod)), heard) | {"resource_version": pod.metadata.resource_version}
-    ended = replace(told, event="delete", ts_ms=int(str(record["ts"])))
+    record = _deletion(published, _ms(ended_at(pod)), heard) | {"resource_version": pod.metadata.resource_version}
+    ended = replace(published, event="delete", ts_ms=int(str(record["ts"])))
     return Answer([*answer.records, record], ended)
 
 
-def _deletion(told: Told, own_ms: int | None, heard: Heard) -> Record:
+def _deletion(published: Published, own_ms: int | None, heard: Heard) -> Record:
     """A deletion's time is set ahead by the grace period; a pod that went earlier went when we heard of it."""
     ended_ms = None if own_ms is None else min(own_ms, heard.at_ms)
-    return {**told.identity, "event": "delete", "ts": _after(told, ended_ms, heard)}
+    return {**published.identity, "event": "delete", "ts": _after(published, ended_ms, heard)}
 
 
-def _after(told: Told | None, own_ms: int | None, heard: Heard) -> int:
+def _after(published: Published | None, own_ms: int | None, heard: Heard) -> int:
     ts_ms = heard.at_ms if own_ms is None else own_ms
-    return ts_ms if told is None else max(ts_ms, told.ts_ms + 1)
+    return ts_ms if published is None else max(ts_ms, published.ts_ms + 1)
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -146,9 +146,9 @@ class Feed:
             raise PositionExpired(self.what, f"a line is no event: {line[:60]!r}")
         if event.get("type") == "ERROR":
             status = event.get("object")
-            told = status if isinstance(status, dict) else {}
-            code = told.get("code")
-            raise self._failure(code if isinstance(code, int) else 500, str(told.get("message")))
+            published = status if isinstance(status, dict) else {}
+            code = published.get("code")
+            raise self._failure(code if isinstance(code, int) else 500, str(published.get("message")))
         return event
 
     def _failure(self, status: int, reason: str) -> PositionExpired | ClusterRefused | ClusterUnanswered:

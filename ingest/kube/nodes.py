@@ -62,7 +62,7 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
 
 
-def told_at(meta: Metadata) -> datetime | None:
+def reported_at(meta: Metadata) -> datetime | None:
     """When the node last said something of itself or was written to, else when it came; None where it says neither."""
     return max((field.time for field in meta.managed_fields if field.time), default=meta.creation_timestamp)
 

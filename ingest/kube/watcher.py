@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from ingest.kafka_io.sender import Outlet
 from ingest.kafka_io.stream_files import Message
-from ingest.kube.events import Answer, Heard, Kind, Told, metadata_text
+from ingest.kube.events import Answer, Heard, Kind, Published, metadata_text
 from ingest.kube.list_watch import Feed
 from ingest.schema.atomic_file import replace_atomically
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, PositionExpired
@@ -71,7 +71,7 @@ class WatchMetrics:
         """Records sent so far."""
         return _total(self.records)
 
-    def passed_over(self) -> int:
+    def skipped(self) -> int:
         """Malformed objects so far."""
         return _total(self.malformed)
 
@@ -81,7 +81,7 @@ class Progress:
     """How far a watch is: the version to go on from, None before the first list, and what was told of each object."""
 
     version: str | None = None
-    told: dict[str, Told] = field(default_factory=dict)
+    published: dict[str, Published] = field(default_factory=dict)
 
     @staticmethod
     def load(path: Path, cluster: str) -> "Progress":
@@ -90,8 +90,8 @@ class Progress:
             return Progress()
         try:
             saved = orjson.loads(path.read_bytes())
-            told = {key: Told(**entry) for key, entry in saved["told"].items()}
-            found = Progress(saved["version"], told)
+            published = {key: Published(**entry) for key, entry in saved["published"].items()}
+            found = Progress(saved["version"], published)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("saved progress cannot be read; everything is listed anew", path=str(path), reason=repr(error))
             return Progress()
@@ -99,7 +99,9 @@ class Progress:
 
     def save(self, path: Path, cluster: str) -> None:
         """Replace the file at once."""
-        replace_atomically(path, orjson.dumps({"cluster": cluster, "version": self.version, "told": self.told}))
+        replace_atomically(
+            path, orjson.dumps({"cluster": cluster, "version": self.version, "published": self.published})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +202,9 @@ class Follower:
             version = page.version
             for raw in page.items:
                 there.add(self._kind.key_of(raw) or "")
-                self._tell(raw, self._kind.listed)
-        for key in self._progress.told.keys() - there:
-            self._answer(key, self._kind.gone(self._progress.told[key], None, self._heard()))
+                self._handle(raw, self._kind.listed)
+        for key in self._progress.published.keys() - there:
+            self._answer(key, self._kind.gone(self._progress.published[key], None, self._heard()))
         self._progress.version = version
         self._around.metrics.lists.labels(self._kind.name).inc()
 
@@ -210,25 +212,25 @@ class Follower:
         """Tell one event of a watch, then stand at its version."""
         raw, kind = event.get("object"), event.get("type")
         if kind in ("ADDED", "MODIFIED"):
-            self._tell(raw, self._kind.seen)
+            self._handle(raw, self._kind.seen)
         elif kind == "DELETED":
-            self._tell(raw, self._kind.gone)
+            self._handle(raw, self._kind.gone)
         elif kind != "BOOKMARK":
             self._count(f"event type {kind!r:.40}", None)
         self._progress.version = metadata_text(raw, "resourceVersion") or self._progress.version
 
-    def _tell(self, raw: object, how: Callable[[Told | None, object, Heard], Answer]) -> None:
+    def _handle(self, raw: object, how: Callable[[Published | None, object, Heard], Answer]) -> None:
         key = self._kind.key_of(raw)
         if key is None:
             self._count(f"metadata.{self._kind.key}: missing", None)
             return
         try:
-            answer = how(self._progress.told.get(key), raw, self._heard())
+            answer = how(self._progress.published.get(key), raw, self._heard())
         except ValidationError as error:
             self._count(complaint(error), key)
             if how is not self._kind.gone:
                 return
-            answer = how(self._progress.told.get(key), None, self._heard())
+            answer = how(self._progress.published.get(key), None, self._heard())
         self._answer(key, answer)
 
     def _answer(self, key: str, answer: Answer) -> None:
@@ -238,10 +240,10 @@ class Follower:
             message = Message(self._around.now_ms(), message_key(topic, record), value)
             self._around.outlet.send(topic.name, message)
             self._around.metrics.records.labels(topic.name).inc()
-        if answer.told is None:
-            self._progress.told.pop(key, None)
+        if answer.published is None:
+            self._progress.published.pop(key, None)
         else:
-            self._progress.told[key] = answer.told
+            self._progress.published[key] = answer.published
 
     def _count(self, reason: str, key: str | None) -> None:
         self._around.metrics.malformed.labels(self._kind.name, reason).inc()

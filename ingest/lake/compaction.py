@@ -83,9 +83,9 @@ def compact(lake: Lake, table: str, when: When, progress: Progress) -> Compacted
     number = lake.history().compacted(table).number + 1  # before choosing: what is added meanwhile takes this number
     bins, runs = _hours(lake, table, when), _runs(lake, table, when)
     total = sum(map(len, bins)) + sum(len(run.folders) for run in runs)
-    told = _Told(progress, total)
-    merged = tuple(_merge(lake, table, number, chosen, told) for chosen in bins)
-    joined = tuple(_join(lake, table, number, run, told) for run in runs)
+    counter = _Counter(progress, total)
+    merged = tuple(_merge(lake, table, number, chosen, counter) for chosen in bins)
+    joined = tuple(_join(lake, table, number, run, counter) for run in runs)
     manifest = Compaction(microseconds(when.now), merged, joined)
     written = manifest.files()
     rows = sum(file.rows for file in written)
@@ -124,7 +124,7 @@ def _pays(files: Sequence[DataFile]) -> bool:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Counter:
     """Counts files for a progress bar."""
 
     progress: Progress
@@ -202,25 +202,25 @@ def _metadata(path: Path) -> pq.FileMetaData:
         raise DamagedLake(path, str(error)) from error
 
 
-def _merge(lake: Lake, table: str, number: int, files: Sequence[DataFile], told: _Told) -> Merged:
+def _merge(lake: Lake, table: str, number: int, files: Sequence[DataFile], counter: _Counter) -> Merged:
     kind = lake.table(table)
     target = lake.layout.compacted(kind, number)
     said = [(lake.root / file.path, file.rows) for file in files]
-    rows = _write(target, kind, _read(said, kind, told))
+    rows = _write(target, kind, _read(said, kind, counter))
     start_us, end_us = min(f.start_us for f in files), max(f.end_us for f in files)
     written = DataFile(table, lake.layout.relative(target), rows, start_us, end_us)
     return Merged(written, tuple(file.path for file in files))
 
 
-def _join(lake: Lake, table: str, number: int, run: _Run, told: _Told) -> BatchRun:
+def _join(lake: Lake, table: str, number: int, run: _Run, counter: _Counter) -> BatchRun:
     """Newest batch first, so that of equal keys the newest stays the first, as it is for readers of batches."""
     kind = lake.table(table)
     target = lake.layout.compacted(kind, number)
     paths = [path for folder in reversed(run.folders) for path in batch_files(folder)]
     said = [(path, _metadata(path).num_rows) for path in paths]
     span = _Span(kind.time)
-    rows = _write(target, kind, map(span.seen, _read(said, kind, told)))
-    told.done += len(run.folders) - len(paths)
+    rows = _write(target, kind, map(span.seen, _read(said, kind, counter)))
+    counter.done += len(run.folders) - len(paths)
     through, replaces = int(run.folders[-1].name), tuple(map(lake.layout.relative, paths))
     if rows == 0:
         target.unlink()
@@ -245,7 +245,7 @@ class _Span:
         return rows
 
 
-def _read(files: Sequence[tuple[Path, int]], kind: Table, told: _Told) -> Iterator[pa.Table]:
+def _read(files: Sequence[tuple[Path, int]], kind: Table, counter: _Counter) -> Iterator[pa.Table]:
     """Rows of files in order, in the table's present schema, some files at a time.
 
     Raises:
@@ -259,7 +259,7 @@ def _read(files: Sequence[tuple[Path, int]], kind: Table, told: _Told) -> Iterat
         if read.num_rows != sum(rows for _, rows in chosen):
             _refuse_other_counts(chosen)
         for _ in chosen:
-            told.one_more()
+            counter.one_more()
         yield read
 
 

@@ -21,7 +21,7 @@ from ingest.pipeline.runner import Until
 CHECK_EVERY_S = 0.2
 DRAIN_S = 60.0
 """Longest a member may take to land the batch at hand."""
-TOLD_TO_END = (0, -signal.SIGTERM, -signal.SIGINT)
+END_CODES = (0, -signal.SIGTERM, -signal.SIGINT)
 """Exit codes of members that were told to: the signal may come before they are ready to take it."""
 
 log = structlog.get_logger(__name__)
@@ -123,7 +123,7 @@ def _drained(places: Sequence[_Place]) -> bool:
             log.error("a member did not end in time, killed", pid=process.pid)
             process.kill()
             process.join()
-    return all(p.exitcode in TOLD_TO_END for p in left) and all(place.well for place in places if place.over)
+    return all(p.exitcode in END_CODES for p in left) and all(place.well for place in places if place.over)
 
 
 def _run(member: Member, number: int) -> None:

@@ -14,7 +14,7 @@ def create_exclusively(path: Path, content: bytes) -> bool:
     The content is complete and on disk before the name appears, so a reader sees all of it or nothing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _write_beside(path, content)
+    temporary = _write_temporary(path, content)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -27,7 +27,7 @@ def create_exclusively(path: Path, content: bytes) -> bool:
 def replace_atomically(path: Path, content: bytes) -> None:
     """Write `path`, whether or not it exists; readers see the old content or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_beside(path, content).replace(path)
+    _write_temporary(path, content).replace(path)
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         temporary.unlink(missing_ok=True)
 
 
-def _write_beside(path: Path, content: bytes) -> Path:
+def _write_temporary(path: Path, content: bytes) -> Path:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with temporary.open("wb") as file:

@@ -69,9 +69,9 @@ class JarsMissing(IngestError):
 class FetchFailed(IngestError):
     """Jars could not be fetched, or are not the bytes that were listed."""
 
-    def __init__(self, coordinates: Sequence[str], told: str) -> None:
-        self.coordinates, self.told = tuple(coordinates), told
-        because = f"the last try printed:\n{told[-2000:]}" if told.strip() else "no tool printed a reason"
+    def __init__(self, coordinates: Sequence[str], output: str) -> None:
+        self.coordinates, self.told = tuple(coordinates), output
+        because = f"the last try printed:\n{output[-2000:]}" if output.strip() else "no tool printed a reason"
         super().__init__(
             f"{len(coordinates)} jars could not be fetched as listed in ingest/devkafka/jars.sha256, first "
             f"{coordinates[0]}. "

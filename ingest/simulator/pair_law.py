@@ -63,8 +63,8 @@ class PairLaw:
 
 def scale_of(measured: Floats) -> Scale:
     """Sizes of harm among measured slowdowns - 1, any shape, NaN where nothing was measured; zeros without any."""
-    told = np.maximum(measured[np.isfinite(measured)], 0.0)
-    return Scale(LIMIT * float(told.max(initial=0.0)), float(np.median(told)) if len(told) else 0.0)
+    scales = np.maximum(measured[np.isfinite(measured)], 0.0)
+    return Scale(LIMIT * float(scales.max(initial=0.0)), float(np.median(scales)) if len(scales) else 0.0)
 
 
 def additive(harm: Floats, _: Scale) -> Floats:

@@ -120,7 +120,7 @@ def step(
     app = np.array([c.app for c in running], np.int64)
     node = np.array([c.node for c in running], np.int64)
     load = load_at(app, now_s)
-    slowdown = law.slowdown(app, beside(app, node, load, len(state.best_effort)), load, state.platform[node])
+    slowdown = law.slowdown(app, neighbour_load(app, node, load, len(state.best_effort)), load, state.platform[node])
     signals = law.signals(app, load, slowdown, state.platform[node], rng=rng)
     return state, Records(now_s, events, running, signals), Truth(now_s, running, slowdown)
 
@@ -130,7 +130,7 @@ def uid_of(born: int) -> str:
     return f"c{born:06d}"
 
 
-def beside(app: Ints, node: Ints, load: Floats, apps: int) -> Floats:
+def neighbour_load(app: Ints, node: Ints, load: Floats, apps: int) -> Floats:
     """(n, apps) containers of each app on the same node, counted by load, the container itself left out."""
     by_node = np.zeros((node.max(initial=-1) + 1, apps))
     np.add.at(by_node, (node, app), load)

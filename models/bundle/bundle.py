@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from models.bundle.leakage_guard import PLACEMENT, refuse_hindsight
+from models.bundle.leakage_guard import PLACEMENT, refuse_leakage
 from models.bundle.manifest import Manifest, ModelEntry
 from models.bundle.signing import ANYBODY, Trust
 from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch, UnknownModel
@@ -55,7 +55,7 @@ def write_bundle(
         BundleExists: the directory holds something already.
         KnownTooLate: its placement model reads what is known only after the decision.
     """
-    _refuse_hindsight(manifest)
+    _refuse_leakage(manifest)
     sealed = manifest.model_copy(update={"sha256": {name: _digest(content) for name, content in files.items()}})
     described = Manifest.model_validate(sealed.model_dump()).model_dump_json(indent=2).encode()
     Manifest.model_validate_json(described)  # what could not be read again, such as an infinite figure, is not written
@@ -104,7 +104,7 @@ def read_bundle(directory: Path, trust: Trust = ANYBODY) -> Bundle:
     if trust.keys:
         trust.verify(directory, described, _signature(directory))
     manifest = _parsed(directory, described)
-    _refuse_hindsight(manifest)
+    _refuse_leakage(manifest)
     for name in sorted({file for model in manifest.models.values() for file in model.files.values()}):
         if name not in manifest.sha256:
             raise BundleCorrupt(directory, name, "has no digest in the manifest")
@@ -112,9 +112,9 @@ def read_bundle(directory: Path, trust: Trust = ANYBODY) -> Bundle:
     return Bundle(directory, manifest, files)
 
 
-def _refuse_hindsight(manifest: Manifest) -> None:
+def _refuse_leakage(manifest: Manifest) -> None:
     if PLACEMENT in manifest.models:
-        refuse_hindsight(manifest.models[PLACEMENT].features)
+        refuse_leakage(manifest.models[PLACEMENT].features)
 
 
 def _parsed(directory: Path, content: bytes) -> Manifest:
@@ -123,8 +123,8 @@ def _parsed(directory: Path, content: bytes) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        told = f"{where}: {first['msg']}" if where else first["msg"]
-        raise BundleCorrupt(directory, MANIFEST, f"cannot be read by this version ({told})") from error
+        text = f"{where}: {first['msg']}" if where else first["msg"]
+        raise BundleCorrupt(directory, MANIFEST, f"cannot be read by this version ({text})") from error
 
 
 def _verified(directory: Path, name: str, digest: str) -> bytes:

@@ -10,7 +10,7 @@ PLACEMENT, DIAGNOSIS = "placement", "diagnosis"
 """The models of a bundle."""
 
 
-def refuse_hindsight(names: Iterable[str]) -> None:
+def refuse_leakage(names: Iterable[str]) -> None:
     """Refuse columns of a placement model that the catalogue declares as known only while the container runs.
 
     Raises:
@@ -27,5 +27,5 @@ def known_at_decision(data: Dataset) -> Dataset:
     Raises:
         KnownTooLate: a column is known only after the decision.
     """
-    refuse_hindsight(data.names)
+    refuse_leakage(data.names)
     return data

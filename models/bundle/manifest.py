@@ -114,8 +114,8 @@ class ModelEntry(BaseModel):
             raise ValueError("signs must match features one to one, and medians name features")
         if not {"mean", "spread"} <= self.files.keys():
             raise ValueError("a model has a graph for its mean and one for its spread")
-        told = self.calibration
-        if not (0 < told.level < 1 and all(0 <= m < LARGEST for m in (told.pooled, told.hierarchical, told.node))):
+        own = self.calibration
+        if not (0 < own.level < 1 and all(0 <= m < LARGEST for m in (own.pooled, own.hierarchical, own.node))):
             raise ValueError("multipliers of a bound are finite and not negative, its level lies between 0 and 1")
         if (self.familiar_share is None) != ("familiar" not in self.files):
             raise ValueError("the graph of familiar apps and its share of the base go together")

@@ -35,9 +35,9 @@ def where_stretches_stand(margins: EntryMargins, platforms: Sequence[str]) -> Tr
     """The state that a bundle tells of, for platforms by name; untouched where it tells nothing."""
     state = np.zeros((len(platforms), TIERS))
     at = {name: row for row, name in enumerate(platforms)}
-    for told in margins.followed.stretches if margins.followed is not None else ():
-        if told.platform in at:
-            state[at[told.platform], NAMES.index(told.tier)] = told.log_stretch
+    for stretch in margins.followed.stretches if margins.followed is not None else ():
+        if stretch.platform in at:
+            state[at[stretch.platform], NAMES.index(stretch.tier)] = stretch.log_stretch
     return Tracked(state.ravel(), margins.level)
 
 
@@ -76,8 +76,8 @@ def follow(
 
 def _labels(margins: EntryMargins, platforms: Sequence[str]) -> Ints:
     """(p x TIERS,) labels followed so far."""
-    told = margins.followed.stretches if margins.followed is not None else ()
+    stretches = margins.followed.stretches if margins.followed is not None else ()
     count = np.zeros(len(platforms) * TIERS, np.int64)
-    for one in told:
+    for one in stretches:
         count[platforms.index(one.platform) * TIERS + NAMES.index(one.tier)] = one.labels
     return count

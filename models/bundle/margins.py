@@ -95,14 +95,14 @@ def margins_of(entry: ModelEntry, cluster: str, apps: Sequence[str]) -> Margins:
     """Margins of a model of a bundle for a cluster's apps, named by their place among them."""
     if entry.margins is None:
         return without_apps(entry.calibration)
-    told, at = entry.margins, {app: i for i, app in enumerate(apps)}
-    known = sorted(((at[m.app], m) for m in told.apps if m.cluster == cluster and m.app in at), key=itemgetter(0))
+    fitted, at = entry.margins, {app: i for i, app in enumerate(apps)}
+    known = sorted(((at[m.app], m) for m in fitted.apps if m.cluster == cluster and m.app in at), key=itemgetter(0))
     return Margins(
-        level=told.level,
-        floor=told.floor,
-        seen=told.seen,
-        unseen=told.unseen,
-        cold=told.cold,
+        level=fitted.level,
+        floor=fitted.floor,
+        seen=fitted.seen,
+        unseen=fitted.unseen,
+        cold=fitted.cold,
         group=np.array([row for row, _ in known], np.int64),
         own=np.array([margin.multiplier for _, margin in known], np.float64),
         windows=np.array([margin.windows for _, margin in known], np.float64),

@@ -74,10 +74,10 @@ class Contest:
         parts: list[dict[str, Floats | str]] = []
         for number, split in enumerate(question.splits, 1):
 
-            def told(name: str, number: int = number) -> None:
+            def advance(name: str, number: int = number) -> None:
                 progress(f"split {number} of {len(question.splits)}, {name}")
 
-            fitted = self._fitted(split, told)
+            fitted = self._fitted(split, advance)
             asked = self.trainer.rows.take(split.test)
             rows = self._imputed(asked.without_profile() if question.cold else asked, split)
             parts.append(
@@ -85,15 +85,15 @@ class Contest:
             )
         return _heard(parts)
 
-    def _fitted(self, split: Split, told: Progress) -> dict[str, Says | str]:
+    def _fitted(self, split: Split, advance: Progress) -> dict[str, Says | str]:
         key = np.packbits(split.train).tobytes()
         if key not in self.done:
-            told(OURS)
+            advance(OURS)
             seen = self._imputed(self.trainer.rows.take(split.train), split)
             lesson = Lesson(seen, self.trainer.model_of(split), self.trainer.config)
             self.done[key] = {}
             for name, fit in {**self.expecting, **self.bounding}.items():
-                told(name)
+                advance(name)
                 self.done[key][name] = _tried(partial(fit, lesson))
         return self.done[key]
 
@@ -152,12 +152,12 @@ def _heard(parts: list[dict[str, Floats | str]]) -> Heard:
     """Splits one after the other; of a challenger that failed on one, only the first reason."""
     said, unfitted = {}, {}
     for name in parts[0]:
-        told = [part[name] for part in parts]
-        reasons = [one for one in told if isinstance(one, str)]
+        values = [part[name] for part in parts]
+        reasons = [one for one in values if isinstance(one, str)]
         if reasons:
             unfitted[name] = reasons[0]
         else:
-            said[name] = np.concatenate(told)
+            said[name] = np.concatenate(values)
     return Heard(said, unfitted)
 
 

@@ -28,11 +28,11 @@ def factors(harm: Floats, rank: int, rng: np.random.Generator) -> Floats:
 
     Source: Lee and Seung, "Learning the parts of objects by non-negative matrix factorization", Nature 1999.
     """
-    told = np.isfinite(harm)
-    overall = harm[told].mean() if told.any() else 0.0
-    count = told.sum(axis=1)
-    own = np.where(count > 0, np.where(told, harm, 0.0).sum(axis=1) / np.maximum(count, 1), overall)
-    whole = np.where(told, harm, own[:, None])
+    known = np.isfinite(harm)
+    overall = harm[known].mean() if known.any() else 0.0
+    count = known.sum(axis=1)
+    own = np.where(count > 0, np.where(known, harm, 0.0).sum(axis=1) / np.maximum(count, 1), overall)
+    whole = np.where(known, harm, own[:, None])
     parts = min(rank, *whole.shape)
     model = NMF(parts, init="nndsvda", max_iter=ROUNDS, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():

@@ -245,13 +245,13 @@ class _Chain:
         self._draw_noise()
         self._draw_prior()
 
-    def _draw_role(self, who: Ints, beside: Ints, own: slice, other: slice) -> None:
+    def _draw_role(self, who: Ints, partner: Ints, own: slice, other: slice) -> None:
         """One role of every entity, given its other role and everybody else: a linear regression each."""
         inverse = np.linalg.inv(self.covariance)
         prior = inverse[own, own]
         deviation = (self.latent - self.expected)[:, other]
         mean = self.expected[:, own] - np.linalg.solve(prior, inverse[own, other] @ deviation.T).T
-        factor = self.latent[beside, other]
+        factor = self.latent[partner, other]
         x = np.column_stack([np.ones(len(who)), factor[:, 1:]])
         strength = self.precision * self.weight
         left = self.label - self.common @ self.level - factor[:, 0]

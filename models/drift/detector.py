@@ -91,7 +91,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Told:
+class DriftContext:
     """What is known beside labels.
 
     Args:
@@ -108,7 +108,14 @@ class Told:
 
 
 def evidence(
-    said: AsServed, by_load: Floats, of: Labels, told: Told, *, level: float, widening: float, rng: np.random.Generator
+    said: AsServed,
+    by_load: Floats,
+    of: Labels,
+    context: DriftContext,
+    *,
+    level: float,
+    widening: float,
+    rng: np.random.Generator,
 ) -> Evidence:
     """Everything that is watched.
 
@@ -116,7 +123,7 @@ def evidence(
         said: what is said of n labelled rows, bounds as they would be without widening.
         by_load: (n,) what nodes would be compared by without the model.
         of: what ties the rows to each other.
-        told: what is known beside labels.
+        context: what is known beside labels.
         level: share of labels that bounds promise to lie above.
         widening: what margins are served multiplied by now.
         rng: source of resamples.
@@ -129,17 +136,17 @@ def evidence(
 
     Source: ours, docs/decisions/0054-life-cycle.md; cluster bootstrap, Cameron et al., REStat 2008.
     """
-    beside = (_stability(told.stability), _age(told), _skew(told.equal))
+    unlabelled = (_stability(context.stability), _age(context), _skew(context.equal))
     until = datetime.fromtimestamp(int(of.time.max()) / 1e6, tz=UTC) if len(of.time) else None
     if not of.enough:
         unknown = (_unknown("coverage", level), _unknown("residual", MOST_BIAS), _unknown("ranking", MOST_REGRET))
-        return Evidence((*unknown, *beside), until, judged=False, widening=1.0, holds=True, orders=False)
+        return Evidence((*unknown, *unlabelled), until, judged=False, widening=1.0, holds=True, orders=False)
     again = resamples_of(of.group, rng)
     held = again.mean(covered(said.truth, said.upper))
     served = again.mean(covered(said.truth, said.mean + widening * (said.upper - said.mean)))
     bias = again.mean(said.truth - said.mean)
     ranking = _ranking(said, by_load, of, rng)
-    signals = (_coverage(held, level), _residual(bias, said, of), _ranked(ranking), *beside)
+    signals = (_coverage(held, level), _residual(bias, said, of), _ranked(ranking), *unlabelled)
     return Evidence(
         signals,
         until,
@@ -245,7 +252,7 @@ def first_change(residual: Floats) -> int | None:
 def _trouble(found: Evidence) -> str:
     """Why the model is believed less; empty for no reason. Labels vouch for old models and moved features."""
     counted = ("coverage", "residual", "ranking", "skew") if found.judged else ("stability", "age", "skew")
-    return "; ".join(signal.told for signal in found.signals if signal.alarm and signal.name in counted)
+    return "; ".join(signal.message for signal in found.signals if signal.alarm and signal.name in counted)
 
 
 def _served_widening(found: Evidence) -> float:
@@ -263,19 +270,19 @@ def _after_widening(before: DriftStatus, found: Evidence) -> tuple[State, float]
 
 def _coverage(held: Estimate, level: float) -> Signal:
     alarm = held.high < level - COVERAGE_SLACK
-    told = f"{held.value:.3f} of labels lie below their bounds, {level:g} is promised"
-    return _signal("coverage", held, level - COVERAGE_SLACK, told, alarm=alarm)
+    message = f"{held.value:.3f} of labels lie below their bounds, {level:g} is promised"
+    return _signal("coverage", held, level - COVERAGE_SLACK, message, alarm=alarm)
 
 
 def _residual(bias: Estimate, said: AsServed, of: Labels) -> Signal:
     alarm = abs(bias.value) > MOST_BIAS and (bias.low > 0 or bias.high < 0)
-    told = f"labels are {abs(np.expm1(bias.value)):.1%} {'slower' if bias.value > 0 else 'faster'} than expected"
+    message = f"labels are {abs(np.expm1(bias.value)):.1%} {'slower' if bias.value > 0 else 'faster'} than expected"
     windows, place = np.unique(of.time, return_inverse=True)
     at = first_change(np.bincount(place, said.truth - said.mean) / np.bincount(place)) if alarm else None
     if at is not None and at < len(windows):
         since = datetime.fromtimestamp(int(windows[at]) / 1e6, tz=UTC)
-        told = f"{told}, since the window that ended {since:%Y-%m-%d %H:%M} UTC"
-    return _signal("residual", bias, MOST_BIAS, told, alarm=alarm)
+        message = f"{message}, since the window that ended {since:%Y-%m-%d %H:%M} UTC"
+    return _signal("residual", bias, MOST_BIAS, message, alarm=alarm)
 
 
 def _ranking(said: AsServed, by_load: Floats, of: Labels, rng: np.random.Generator) -> Estimate | None:
@@ -291,8 +298,8 @@ def _ranked(regret: Estimate | None) -> Signal:
     if regret is None:
         return _unknown("ranking", MOST_REGRET)
     word = "more" if regret.value > 0 else "less"
-    told = f"choosing by it costs {abs(regret.value):.2%} {word} slowdown than choosing by load"
-    return _signal("ranking", regret, MOST_REGRET, told, alarm=regret.low > 0 and regret.value > MOST_REGRET)
+    message = f"choosing by it costs {abs(regret.value):.2%} {word} slowdown than choosing by load"
+    return _signal("ranking", regret, MOST_REGRET, message, alarm=regret.low > 0 and regret.value > MOST_REGRET)
 
 
 def _stability(index: Mapping[str, float]) -> Signal:
@@ -300,8 +307,8 @@ def _stability(index: Mapping[str, float]) -> Signal:
         return _unknown("stability", UNSTABLE)
     moved = sorted((name for name in index if index[name] > UNSTABLE), key=lambda name: -index[name])
     worst = max(index, key=lambda name: index[name])
-    told = f"most moved: {worst} ({index[worst]:.2f})" if not moved else f"moved: {', '.join(_some(moved, index))}"
-    return Signal(name="stability", value=index[worst], limit=UNSTABLE, alarm=bool(moved), told=told)
+    message = f"most moved: {worst} ({index[worst]:.2f})" if not moved else f"moved: {', '.join(_some(moved, index))}"
+    return Signal(name="stability", value=index[worst], limit=UNSTABLE, alarm=bool(moved), message=message)
 
 
 def _some(names: Sequence[str], index: Mapping[str, float], most: int = 5) -> list[str]:
@@ -309,24 +316,24 @@ def _some(names: Sequence[str], index: Mapping[str, float], most: int = 5) -> li
     return [f"{name} ({index[name]:.2f})" for name in names[:most]] + more
 
 
-def _age(told: Told) -> Signal:
-    days, most = told.age / timedelta(days=1), told.most_age / timedelta(days=1)
+def _age(context: DriftContext) -> Signal:
+    days, most = context.age / timedelta(days=1), context.most_age / timedelta(days=1)
     said = f"the newest row it learnt from is {days:.1f} days old"
-    return Signal(name="age", value=days, limit=most, alarm=days > most, told=said)
+    return Signal(name="age", value=days, limit=most, alarm=days > most, message=said)
 
 
 def _skew(equal: float | None) -> Signal:
     if equal is None:
         return _unknown("skew", LEAST_EQUAL)
-    told = f"{equal:.4%} of served values are equal when computed again"
-    return Signal(name="skew", value=equal, limit=LEAST_EQUAL, alarm=equal < LEAST_EQUAL, told=told)
+    message = f"{equal:.4%} of served values are equal when computed again"
+    return Signal(name="skew", value=equal, limit=LEAST_EQUAL, alarm=equal < LEAST_EQUAL, message=message)
 
 
-def _signal(name: str, found: Estimate, limit: float, told: str, *, alarm: bool) -> Signal:
+def _signal(name: str, found: Estimate, limit: float, message: str, *, alarm: bool) -> Signal:
     known = {"value": found.value, "low": found.low, "high": found.high}
-    return Signal.model_validate({"name": name, **known, "limit": limit, "alarm": bool(alarm), "told": told})
+    return Signal.model_validate({"name": name, **known, "limit": limit, "alarm": bool(alarm), "message": message})
 
 
 def _unknown(name: str, limit: float) -> Signal:
-    told = "not known" if name in {"stability", "skew"} else "too few labels"
-    return Signal.model_validate({"name": name, "value": None, "limit": limit, "alarm": False, "told": told})
+    message = "not known" if name in {"stability", "skew"} else "too few labels"
+    return Signal.model_validate({"name": name, "value": None, "limit": limit, "alarm": False, "message": message})

@@ -32,7 +32,7 @@ class Signal(BaseModel):
     high: Finite | None = None
     limit: Finite
     alarm: bool
-    told: str
+    message: str
     """In words, such as which features moved."""
 
 

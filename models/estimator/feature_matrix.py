@@ -16,7 +16,7 @@ from models.estimator.fitted_model import Placement
 
 PROFILE = [i for i, name in enumerate(RAW_NAMES) if name.startswith(("sensitivity_", "demand_", "profile_"))]
 """Raw features that describe the newcomer's app."""
-KIN = [RAW_NAMES.index(name) for name in EXPECTED]
+PRIOR = [RAW_NAMES.index(name) for name in EXPECTED]
 """Those that are expected of an app of which they are not known."""
 
 Floats = NDArray[np.float64]
@@ -68,11 +68,11 @@ class Rows:
         """The same rows as if their apps had never run anywhere: what is expected of them is all that is known."""
         raw = self.raw.copy()
         raw[:, PROFILE] = np.nan
-        raw[:, KIN] = self.expected
+        raw[:, PRIOR] = self.expected
         raw[:, RAW_NAMES.index("profile_windows")] = 0.0
         return replace(self, raw=raw, together=self.together_new)
 
-    def without_kin(self) -> "Rows":
+    def without_prior(self) -> "Rows":
         """The same rows where nothing would be expected of an app that never ran."""
         unknown = np.full_like(self.together_new, np.nan)
         return replace(self, expected=np.full_like(self.expected, np.nan), together_new=unknown)
@@ -108,13 +108,13 @@ def read_rows(table: pa.Table) -> Rows:
         node_window=group_codes(table, ["cluster", "node", "window_end"]),
         time=micros(table["window_end"]),
         series=group_codes(table, ["cluster", "node", "container"]),
-        expected=_told(table, [expected_name(name) for name in EXPECTED]),
-        together=_told(table, TOGETHER),
-        together_new=_told(table, [expected_name(name) for name in TOGETHER]),
+        expected=_expected_of(table, [expected_name(name) for name in EXPECTED]),
+        together=_expected_of(table, TOGETHER),
+        together_new=_expected_of(table, [expected_name(name) for name in TOGETHER]),
     )
 
 
-def _told(table: pa.Table, names: Sequence[str]) -> Floats:
+def _expected_of(table: pa.Table, names: Sequence[str]) -> Floats:
     """(n, k) columns of those names, NaN in tables that were derived before there were any."""
     if not set(names) <= set(table.column_names):
         return np.full((table.num_rows, len(names)), np.nan)

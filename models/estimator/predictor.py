@@ -181,7 +181,7 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
     """
     entry = bundle.entry_of(model)
     roles = {"mean": {"base_sum", "tree_raw"}, "spread": {"tree_raw"}, FAMILIAR: {"base_sum", "tree_raw"}}
-    graphs = {role: _graph(bundle, model, role, told) for role, told in roles.items() if role in entry.files}
+    graphs = {role: _graph(bundle, model, role, outputs) for role, outputs in roles.items() if role in entry.files}
     plain = Predictor(medians_of(entry), graphs["mean"], graphs["spread"])
     if ROLE in entry.files:
         plain = replace(plain, terms=read_trees(bundle, model)[1])
@@ -197,8 +197,10 @@ def _graph(bundle: Bundle, model: str, role: str, outputs: set[str]) -> Graph:
     entry = bundle.entry_of(model)
     graph = load_graph(bundle.file_of(model, role))
     if set(graph.outputs) != outputs or graph.width != len(entry.features):
-        told = f"reads {graph.width} columns and tells {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"
-        raise BundleCorrupt(bundle.directory, entry.files[role], told)
+        reason = (
+            f"reads {graph.width} columns and tells {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"
+        )
+        raise BundleCorrupt(bundle.directory, entry.files[role], reason)
     return graph
 
 

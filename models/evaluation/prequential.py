@@ -15,21 +15,21 @@ LATE = 12
 """Windows that labels come late: an hour, as often as `cohabit recalibrate` should run."""
 
 
-def followed(outcome: Outcome, platform: Ints, *, told: NDArray[np.bool_] | None = None) -> Floats:
+def followed(outcome: Outcome, platform: Ints, *, observed: NDArray[np.bool_] | None = None) -> Floats:
     """Let margins follow the judged rows.
 
     Args:
         outcome: n judged rows of times after the one that was learnt from.
         platform: (n,) code of each row's platform, 0..p-1.
-        told: (n,) whose labels come true; None for all.
+        observed: (n,) whose labels come true; None for all.
 
     Returns:
         (n,) log slowdown of the bound that each would have had, by labels LATE windows old.
     """
     key = tracking_key(outcome.tier, platform)
     scores = needed(outcome.rows.log_slowdown - outcome.predicted[OURS], outcome.margin)
-    if told is not None:
-        scores[~told] = np.nan
+    if observed is not None:
+        scores[~observed] = np.nan
     _, stretch = replay(untouched(int(key.max()) + 1, 0.9), key, scores, time=outcome.rows.time, late=LATE)
     return outcome.predicted[OURS] + stretch * outcome.margin
 
@@ -55,6 +55,6 @@ def adapted_metrics(outcome: Outcome, sets: CandidateSets, platform: Ints, again
     chosen = np.zeros(len(truth), np.bool_)
     chosen[chosen_rows(sets, outcome.choice)] = True
     if chosen.any():
-        inside = covered(truth, followed(outcome, platform, told=chosen)) * chosen
+        inside = covered(truth, followed(outcome, platform, observed=chosen)) * chosen
         found["coverage90_selected_adapted"] = again.ratio(inside, chosen.astype(np.float64))
     return found

@@ -88,7 +88,7 @@ def _check(name: str, ours: Floats, theirs: Floats, again: Resamples, least: flo
     """A loss per row: passed where it is neither worse beyond luck nor by more than is allowed."""
     worse, champion = again.mean(ours - theirs), float(theirs.mean())
     passed = worse.low <= 0 and worse.value <= max(ALLOWED * champion, least)
-    return _told(name, float(ours.mean()), champion, worse, passed=passed)
+    return _check_of(name, float(ours.mean()), champion, worse, passed=passed)
 
 
 def _coverage(challenger: AsServed, champion: AsServed, again: Resamples) -> Check:
@@ -96,7 +96,7 @@ def _coverage(challenger: AsServed, champion: AsServed, again: Resamples) -> Che
     ours, theirs = covered(challenger.truth, challenger.upper), covered(champion.truth, champion.upper)
     worse, own = again.mean(theirs - ours), again.mean(ours)
     passed = own.high >= LEVEL or (worse.low <= 0 and worse.value <= ALLOWED_COVERAGE)
-    return _told("coverage", own.value, float(theirs.mean()), worse, passed=passed)
+    return _check_of("coverage", own.value, float(theirs.mean()), worse, passed=passed)
 
 
 def _regret(
@@ -106,6 +106,6 @@ def _regret(
     return _check("regret", ours, theirs, resamples_of(of.app[sets.first_rows()], rng), ALLOWED_REGRET)
 
 
-def _told(name: str, ours: float, theirs: float, worse: Estimate, *, passed: bool) -> Check:
-    told = Range(value=worse.value, low=worse.low, high=worse.high)
-    return Check(name=name, challenger=ours, champion=theirs, worse=told, passed=bool(passed))
+def _check_of(name: str, ours: float, theirs: float, worse: Estimate, *, passed: bool) -> Check:
+    worse_by = Range(value=worse.value, low=worse.low, high=worse.high)
+    return Check(name=name, challenger=ours, champion=theirs, worse=worse_by, passed=bool(passed))

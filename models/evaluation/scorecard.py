@@ -118,7 +118,7 @@ def bound_metrics(outcome: Outcome, again: Resamples, rng: np.random.Generator) 
         "pinball90": again.mean(pinball(truth, upper)),
         "coverage90": again.mean(inside),
         "width": again.each(lambda rows: float(np.exp(np.median(outcome.margin[rows])))),
-    } | _beside_oracle(outcome, again)
+    } | _compared_to_oracle(outcome, again)
     own = (outcome.tier == Margins.OWN).astype(np.float64)
     if own.any():
         found["coverage90_own"] = again.ratio(inside * own, own)
@@ -153,7 +153,7 @@ def oracle_margin(outcome: Outcome) -> Floats:
     return margin
 
 
-def _beside_oracle(outcome: Outcome, again: Resamples) -> dict[str, Estimate]:
+def _compared_to_oracle(outcome: Outcome, again: Resamples) -> dict[str, Estimate]:
     ours, oracle = outcome.margin, oracle_margin(outcome)
     found = {"width_vs_oracle": again.ratio(np.exp(ours), np.exp(oracle))}
     return found | ({"margin_vs_oracle": again.ratio(ours, oracle)} if oracle.any() else {})

@@ -31,8 +31,8 @@ class Choice:
 
     def log_slowdown(self, together: Floats) -> Floats:
         """(n,) log1p(weight x bent harm) of (n, len(ORDERS)) harms; NaN where the harm is not known."""
-        told: Floats = np.log1p(self.weight * bent(together[:, ORDERS.index(self.order)], self.knee))
-        return told
+        weighed: Floats = np.log1p(self.weight * bent(together[:, ORDERS.index(self.order)], self.knee))
+        return weighed
 
 
 def bent(harm: Floats, knee: float) -> Floats:

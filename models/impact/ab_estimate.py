@@ -150,11 +150,11 @@ def adjusted_effects(trial: Trial) -> tuple[Floats, Floats]:
     Source: Lin 2013, with each arm regressed alone on covariates less their mean, which is the same as interactions;
     HC2, MacKinnon & White, Journal of Econometrics 1985.
     """
-    told = np.column_stack([-trial.outcome, trial.complied.astype(np.float64)])
+    columns = np.column_stack([-trial.outcome, trial.complied.astype(np.float64)])
     weight, design = trial.weight, _design(trial.covariates, trial.weight)
-    effects, scores = np.zeros(2), np.zeros(told.shape)
+    effects, scores = np.zeros(2), np.zeros(columns.shape)
     for arm, sign in ((trial.advised, 1.0), (~trial.advised, -1.0)):
-        level, score = _level(told[arm], design[arm], weight[arm])
+        level, score = _level(columns[arm], design[arm], weight[arm])
         effects += sign * level
         scores[arm] = sign * score
     return effects, scores
@@ -168,13 +168,13 @@ def _design(covariates: Floats, weight: Floats) -> Floats:
     return np.column_stack([np.ones(len(covariates)), (covariates - mean)[:, varies] / spread[varies]])
 
 
-def _level(told: Floats, design: Floats, weight: Floats) -> tuple[Floats, Floats]:
+def _level(values: Floats, design: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """(2,) values of one arm at the mean of the covariates, and (m, 2) HC2 scores."""
     inverse = np.linalg.pinv((design * weight[:, None]).T @ design, hermitian=True)
     part = weight[:, None] * (design @ inverse)
-    coefficients = part.T @ told
+    coefficients = part.T @ values
     leverage = np.clip((part * design).sum(axis=1), 0.0, 1.0 - LEAST_SPREAD)
-    residual = (told - design @ coefficients) / np.sqrt(1.0 - leverage)[:, None]
+    residual = (values - design @ coefficients) / np.sqrt(1.0 - leverage)[:, None]
     return coefficients[0], part[:, :1] * residual
 
 
@@ -330,9 +330,9 @@ def _check(trial: Trial) -> None:
     if ((trial.kept_chance <= 0) | (trial.kept_chance > 1)).any():
         raise NotComparable("the chance to be kept is not in (0, 1] for some pod", "look at the lines of the log")
     fewest = max(FEWEST, FEWEST_PER_COVARIATE * (1 + trial.covariates.shape[1]))
-    advised, withheld = int(trial.advised.sum()), int((~trial.advised).sum())
-    if min(advised, withheld) < fewest:
+    advised, held_out = int(trial.advised.sum()), int((~trial.advised).sum())
+    if min(advised, held_out) < fewest:
         raise NotComparable(
-            f"{advised:,} advised and {withheld:,} withheld pods have an outcome, {fewest} of each are the least",
+            f"{advised:,} advised and {held_out:,} withheld pods have an outcome, {fewest} of each are the least",
             "let more pods come, or raise COHABIT_ADVISOR__WITHHELD_SHARE",
         )

@@ -114,7 +114,7 @@ def _quality(manifest: Manifest) -> Iterator[str]:
         shown = [name for name in METRICS if any(name in values for values in found.values())]
         yield from ("", f"### `{split}`", "", _row(["predictor", *shown]), _row(["---", *["---:"] * len(shown)]))
         for who, values in found.items():
-            yield _row([who, *(_told(values.get(name)) for name in shown)])
+            yield _row([who, *(_with_range(values.get(name)) for name in shown)])
 
 
 def _calibrations(manifest: Manifest) -> Iterator[str]:
@@ -181,7 +181,9 @@ def _limits(manifest: Manifest) -> Iterator[str]:
     )
     for split, found in manifest.metrics.items():
         for other in _no_worse(found):
-            yield f"- `{split}`: `{other}` is no worse than ours ({_told(found[other]['mae_log'])} in log slowdown)"
+            yield (
+                f"- `{split}`: `{other}` is no worse than ours ({_with_range(found[other]['mae_log'])} in log slowdown)"
+            )
 
 
 def _reproduced(manifest: Manifest) -> Iterator[str]:
@@ -229,9 +231,9 @@ def _no_worse(found: dict[str, dict[str, Estimate]]) -> list[str]:
 
 
 def _holds_its_own(found: dict[str, dict[str, Estimate]], who: str) -> bool:
-    beside = found[who].get("above_ours")
+    compared = found[who].get("above_ours")
     as_good = found[who]["mae_log"].value <= found[OURS]["mae_log"].value
-    return as_good or (beside is not None and beside.low <= 0)
+    return as_good or (compared is not None and compared.low <= 0)
 
 
 def _too_few(calibration: Calibration) -> bool:
@@ -243,7 +245,7 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _told(estimate: Estimate | None) -> str:
+def _with_range(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
     return f"{_number(estimate.value)} ({_number(estimate.low)} to {_number(estimate.high)})"

@@ -123,7 +123,7 @@ def judge_diagnosis(data: DiagnosisRows, splits: list[Split], config: TrainConfi
     )
 
 
-def beside_placement(explained: Explained, placed: Outcome, rng: np.random.Generator) -> Metrics:
+def compared_to_placement(explained: Explained, placed: Outcome, rng: np.random.Generator) -> Metrics:
     """Metrics of the diagnosis, with the placement model's predictions of the same rows as one more predictor.
 
     Args:

@@ -45,13 +45,13 @@ def fit_choice(together: Floats, log_slowdown: Floats, weight: Floats, alike: In
     sets = _sets(alike[known])
     if len(sets) < FEWEST_ALIKE:
         return None
-    told, share = log_slowdown[known], weight[known]
-    bent_sum = _bent(together[known][:, 0], told, share, sets)
+    target, share = log_slowdown[known], weight[known]
+    bent_sum = _bent(together[known][:, 0], target, share, sets)
     if bent_sum is not None:
         return bent_sum
-    agreed = np.array([_correlations(together[known][rows], told[rows]) for rows in sets])
+    agreed = np.array([_correlations(together[known][rows], target[rows]) for rows in sets])
     column = int(_good_enough(-agreed, sets)[1].argmax())
-    return Choice(ORDERS[column], _weight(together[known][:, column], told, share)) if column else None
+    return Choice(ORDERS[column], _weight(together[known][:, column], target, share)) if column else None
 
 
 def _sets(alike: Ints) -> list[Ints]:

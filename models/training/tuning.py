@@ -126,10 +126,10 @@ def search(rows: Rows, default: TrainConfig, effort: Effort, progress: Progress)
     said: dict[int, Floats] = {}
     for number, split in enumerate(outer):
 
-        def told(what: str, number: int = number) -> None:
+        def advance(what: str, number: int = number) -> None:
             progress(f"outer fold {number + 1} of {len(outer)}: {what}")
 
-        inner[number] = halving(rows.take(split.train), configs, effort, told)
+        inner[number] = halving(rows.take(split.train), configs, effort, advance)
         picked[number] = int(np.argmin(inner[number]))
     for which in {0, *picked.tolist()}:
         said[which] = np.empty(len(rows.group))
@@ -206,8 +206,8 @@ def _found(
     for number, split in enumerate(outer):
         nested[split.test] = said[int(picked[number])][split.test]
     known = np.isfinite(inner)
-    beside = np.where(known, inner, inner[:, :1]) - inner[:, :1]
-    means = beside.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    excess = np.where(known, inner, inner[:, :1]) - inner[:, :1]
+    means = excess.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     candidates = [
         Candidate(
             config,

@@ -48,11 +48,11 @@ from cohabit.config.errors import (
     DamagedBackup,
     LostInputs,
     NoBackup,
+    NoHoldout,
     NoSuchLine,
     NothingAdvised,
     NothingKept,
     NothingServed,
-    NothingWithheld,
     UnreadableAdvised,
     UnreadableServed,
 )
@@ -158,7 +158,7 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     arms = [msgspec.structs.replace(line, withheld=arm, withheld_share=0.5) for arm in (True, False)]
     _put(folder / "advised" / "1.jsonl", b"".join(msgspec.json.encode(arm) + b"\n" for arm in arms))
-    refuses = UnreadableAdvised, NothingAdvised, NothingWithheld
+    refuses = UnreadableAdvised, NothingAdvised, NoHoldout
     yield in_folder("advised lines", "advisor.placement.decision_log", folder / "advised", trial_lines, refuses)
     served = {"cluster": "c", "as_of_us": 5, "profiles_us": 0, "node": "n0", "app": "web", "team": None}
     features = [None, *(0.5 for _ in RAW_NAMES[1:])]

@@ -23,7 +23,7 @@ EMPTY = Manifest(
 )
 CHECK = Check(name="tomorrow", challenger=1.0, champion=2.0, worse=Range(value=-1, low=-2, high=0), passed=True)
 VERDICT = Verdict(challenger="one", champion="two", judged_at=T0, since=T0, until=T0, labels=9, checks=(CHECK,))
-SIGNAL = Signal(name="coverage", value=0.5, low=0.1, high=0.9, limit=0.87, alarm=True, told="too low")
+SIGNAL = Signal(name="coverage", value=0.5, low=0.1, high=0.9, limit=0.87, alarm=True, message="too low")
 CHANGE = Change(at=T0, bundle="one", state="widened", widening=2.0, why="too low")
 DRIFT = DriftStatus(bundle="one", state="widened", widening=2.0, checked_at=T0, signals=(SIGNAL,), changes=(CHANGE,))
 KUBECONFIG = b"""

@@ -39,7 +39,7 @@ Bookings = Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]
 _decode = msgspec.json.Decoder(Bookings).decode
 
 
-def told_of(booked: Booked, now_us: int) -> Told:
+def booking_message(booked: Booked, now_us: int) -> Told:
     """A booking as another server is told of it; a clock that was set meanwhile makes none that it would refuse."""
     age_us = min(max(0, now_us - booked.at_us), LONGEST_US)
     of = booked.of

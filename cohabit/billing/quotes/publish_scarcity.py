@@ -48,8 +48,8 @@ def publish(lake: Lake, cluster: str, period: str, now: datetime) -> tuple[bool,
     if not pools.num_rows:
         raise NothingMetered(cluster, now - LOOK_BACK)
     hours = np.arange(microseconds(start), microseconds(end), HOUR_US)
-    told = hashlib.sha256(f"{cluster}\0{period}".encode()).hexdigest()[:32]
-    lake.append(SCARCITY.name, forecast(metered, pools, hours, microseconds(now)), BatchId(f"scarcity-{told}", 0))
+    digest = hashlib.sha256(f"{cluster}\0{period}".encode()).hexdigest()[:32]
+    lake.append(SCARCITY.name, forecast(metered, pools, hours, microseconds(now)), BatchId(f"scarcity-{digest}", 0))
     return True, published(lake, cluster, period)
 
 

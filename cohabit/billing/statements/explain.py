@@ -52,28 +52,28 @@ class Explained:
         return self.line == self.again
 
 
-def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
+def explain(engine: Engine, cluster: str, reference: str, folder: Path) -> Explained:
     """Work a line out again from what was recorded.
 
     Args:
         engine: the store.
         cluster: whose.
-        told: what the line is called, see advisor.billing.lines.parquet.reference.
+        reference: what the line is called, see advisor.billing.lines.parquet.reference.
         folder: of lines and what they are made of.
 
     Raises:
         NoSuchLine: nothing that was billed is called so.
         BadLineFile, LostInputs: the line, or what it was made of, is not there any more or was changed.
     """
-    posted, row = _found(engine, cluster, told)
+    posted, row = _found(engine, cluster, reference)
     lines, _ = read_lines(folder / f"{posted.batch.sha256}.parquet")
     if row >= lines.num_rows:
-        raise NoSuchLine(told, f"its file has {lines.num_rows} lines, counted from 0")
+        raise NoSuchLine(reference, f"its file has {lines.num_rows} lines, counted from 0")
     line = lines.slice(row, 1)
     known, spent = read_inputs(folder, posted.batch.inputs_sha256)
     books = [one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book]
     if not books:
-        raise NoSuchLine(told, f"price book {posted.batch.book!r}, which it was billed by, is not in the store")
+        raise NoSuchLine(reference, f"price book {posted.batch.book!r}, which it was billed by, is not in the store")
     own, before = _needed(known, spent, line)
     again, _ = bill_hours(own, books[0], before)
     return Explained(
@@ -88,13 +88,13 @@ def explain(engine: Engine, cluster: str, told: str, folder: Path) -> Explained:
     )
 
 
-def _found(engine: Engine, cluster: str, told: str) -> tuple[Posted, int]:
-    named = REFERENCE.fullmatch(told)
+def _found(engine: Engine, cluster: str, reference: str) -> tuple[Posted, int]:
+    named = REFERENCE.fullmatch(reference)
     if named is None:
-        raise NoSuchLine(told, "a line is called by its file and place, as in 3f9c2a1e8b07-1234")
+        raise NoSuchLine(reference, "a line is called by its file and place, as in 3f9c2a1e8b07-1234")
     files: Sequence[Posted] = ledger_store.batch_by_file(engine, cluster, named[1])
     if len({one.batch.sha256 for one in files}) != 1:
-        raise NoSuchLine(told, "several files begin so" if files else "no file that was billed begins so")
+        raise NoSuchLine(reference, "several files begin so" if files else "no file that was billed begins so")
     return files[0], int(named[2])
 
 

@@ -72,7 +72,7 @@ def _rows(one: Posted, cluster: str, book: PriceBook, folder: Path, grain: Grain
 def _rounding(engine: Engine, cluster: str, period: str, any_of: Posted) -> Iterator[Row]:
     """What makes invoices whole coins, and what no coin can pay as an invoice of its own."""
     paid = ledger_store.paid(engine, cluster, period)
-    accounts = {who: told for who, told in paid.items() if who != ROUNDING}
+    accounts = {who: amount for who, amount in paid.items() if who != ROUNDING}
     owed = {who: micros for who, (micros, _, _) in accounts.items()} | {ROUNDING: -paid[ROUNDING][0]}
     minor = {who: coins for who, (_, coins, _) in accounts.items()} | {ROUNDING: 0}
     yield from rounding_rows(_invoice(any_of, cluster, {}), owed, minor, exponent_of(any_of.currency))

@@ -22,9 +22,9 @@ def show_preview(found: Preview) -> None:
         whole.before_micros == whole.after_micros == found.cost_micros,
         written(found.cost_micros, found.currency),
     )
-    told = "both come" if found.books else "no version is in force yet; it comes"
+    note = "both come" if found.books else "no version is in force yet; it comes"
     console.print(
-        f"{told} to what the pools cost, {cost}; nothing of this is kept"
+        f"{note} to what the pools cost, {cost}; nothing of this is kept"
         if same
         else f"pools cost {cost}: THAT IS NOT THE SAME",
         soft_wrap=True,

@@ -85,10 +85,10 @@ def lines_of(posted: list[Posted], team: str, folder: Path) -> Iterator[pa.Table
     drilling = Drilling(folder)
     for one in posted:
         for lines in drilling.lines([one.batch], team):
-            yield _told(one, lines, team)
+            yield _with_accounts(one, lines, team)
 
 
-def _told(one: Posted, lines: pa.Table, team: str) -> pa.Table:
+def _with_accounts(one: Posted, lines: pa.Table, team: str) -> pa.Table:
     shared = {"account": team, "month": one.batch.about, "pool": one.batch.pool}
     columns = {name: lines[name] for name in NAMES if name not in shared}
     columns |= {name: pa.array([value] * lines.num_rows, pa.string()) for name, value in shared.items()}

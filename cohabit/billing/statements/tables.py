@@ -46,13 +46,13 @@ def show_months(periods: Sequence[Period], total_micros: int) -> None:
 def show_state(of: Period) -> None:
     """Whether a month is closed, since when and by whom."""
     since = f"since {datetime.fromtimestamp(of.changed_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC, by {of.changed_by}"
-    told = {
+    states = {
         "open": f"{of.period} is open: cohabit bill close --month {of.period}",
         "closing": f"{of.period} is being closed {since}: cohabit bill close --month {of.period} "
         f"--confirm {of.digest[:12]}",
         "closed": f"{of.period} is closed {since}",
     }
-    console.print(told[of.state], soft_wrap=True)
+    console.print(states[of.state], soft_wrap=True)
 
 
 def show_draft(draft: Draft) -> None:
@@ -68,10 +68,10 @@ def show_draft(draft: Draft) -> None:
     rows.append(("together", *whole, in_coins(sum(pays.values()), exponent)))
     columns = ("account", *(kind.replace("_", " ") for kind in kinds), "pays")
     show_amounts(f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", columns, rows)
-    _tell_sums(draft, sum(sums.values()))
+    _show_sums(draft, sum(sums.values()))
 
 
-def _tell_sums(draft: Draft, billed: int) -> None:
+def _show_sums(draft: Draft, billed: int) -> None:
     """Whether lines come to what the pools cost, and what of it is about earlier months."""
     cost = sum(batch.sign * batch.cost_micros for batch in draft.batches)
     lines = sum(batch.rows for batch in draft.batches)
@@ -94,10 +94,10 @@ def show_payables(period: str, found: Payables, currency: str) -> None:
     console.print(f"{written(found.residue_micros, currency)} are what no coin can pay")
 
 
-def show_explained(told: str, found: Explained) -> None:
+def show_explained(reference: str, found: Explained) -> None:
     """A line, step by step."""
     line, currency = found.line, found.book.currency
-    _say(f"line {told}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
+    _say(f"line {reference}: {line['kind']}, {line['account']}, {written(_int(line['amount_micros']), currency)}")
     where = f"container {line['container']} on {line['node']}" if line["container"] else "about no container"
     hour = line["hour"] or "all hours of the file"
     _say(f"pool {found.batch.batch.pool}, hour {hour}, {where}")
@@ -126,8 +126,8 @@ def _show_evidence(found: Explained) -> None:
 def _show_idle(row: Mapping[str, object]) -> None:
     """What was free for a cause, and whose doing that was."""
     teams = dict(cast("Iterable[tuple[str, int]]", row["by_team"]))
-    told = ", ".join(f"{team} adds {amount / HOUR_MICROS:.6f}" for team, amount in teams.items())
-    _say(f"{row['resource']}: {_int(row['quantity']) / HOUR_MICROS:.6f} unit-hours{told and f' ({told})'}")
+    added = ", ".join(f"{team} adds {amount / HOUR_MICROS:.6f}" for team, amount in teams.items())
+    _say(f"{row['resource']}: {_int(row['quantity']) / HOUR_MICROS:.6f} unit-hours{added and f' ({added})'}")
 
 
 def _show_metered(row: Mapping[str, object], found: Explained) -> None:
@@ -146,15 +146,15 @@ def _show_metered(row: Mapping[str, object], found: Explained) -> None:
     )
 
 
-def _say(told: str) -> None:
+def _say(text: str) -> None:
     """A line that names what records tell."""
-    console.print(printable(told))
+    console.print(printable(text))
 
 
 def _evidence(line: Mapping[str, object]) -> Mapping[str, object]:
     """What else a line was worked out from, by name."""
-    told = line["evidence"]
-    found: Mapping[str, object] = json.loads(str(told)) if told else {}
+    facts = line["evidence"]
+    found: Mapping[str, object] = json.loads(str(facts)) if facts else {}
     return found
 
 
@@ -170,5 +170,5 @@ def _money(micros: int) -> str:
     return f"{Decimal(micros) / MICROS:,.2f}"
 
 
-def _int(told: object) -> int:
-    return told if isinstance(told, int) else 0
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0

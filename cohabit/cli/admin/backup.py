@@ -8,7 +8,7 @@ import typer
 
 from cohabit.terminal.console import bar, console
 from cohabit.terminal.db import checked, opened
-from cohabit.terminal.options import settings, told_plainly
+from cohabit.terminal.options import reports_errors, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def backup() -> None:
 
 
 @backup_app.command("make")
-@told_plainly
+@reports_errors
 def make_command(
     folder: Annotated[Path, typer.Argument(help="Gets the backup; empty, or not there.")],
     once: Annotated[
@@ -50,21 +50,21 @@ def make_command(
 
     own, make = settings(), back_up_once if once else back_up
     with checked(own) as engine, _shown("backing up") as progress:
-        _tell("backed up", folder, make(_places(own, engine), folder, progress))
+        _show_summary("backed up", folder, make(_places(own, engine), folder, progress))
 
 
 @backup_app.command("verify")
-@told_plainly
+@reports_errors
 def verify_command(folder: BackupFolder) -> None:
     """Read all of a backup and compare it with what was written."""
     from cohabit.backup.archive import verify
 
     with _shown("checking") as progress:
-        _tell("whole", folder, verify(folder, progress))
+        _show_summary("whole", folder, verify(folder, progress))
 
 
 @backup_app.command("restore")
-@told_plainly
+@reports_errors
 def restore_command(folder: BackupFolder) -> None:
     """Put a backup into the places that settings name, none of which may hold anything.
 
@@ -74,7 +74,7 @@ def restore_command(folder: BackupFolder) -> None:
 
     own = settings()
     with opened(own) as engine, _shown("restoring") as progress:
-        _tell("restored", folder, restore(_places(own, engine), folder, progress))
+        _show_summary("restored", folder, restore(_places(own, engine), folder, progress))
 
 
 def _places(own: "Settings", engine: "Engine") -> "Places":
@@ -89,19 +89,19 @@ def _places(own: "Settings", engine: "Engine") -> "Places":
 @contextmanager
 def _shown(title: str) -> "Iterator[Progress]":
     """Tells every twentieth, and of little the end alone."""
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     with bar(title) as shown:
 
         def progress(what: str, done: int, of: int) -> None:
             part = done * 20 // max(of, 1) if of > LITTLE else done // max(of, 1)
-            if part != told.get(what, 0):
-                told[what] = part
-                shown.tell(f"{title}: {what}, MB", done // 1_000_000, of // 1_000_000)
+            if part != counts.get(what, 0):
+                counts[what] = part
+                shown.advance(f"{title}: {what}, MB", done // 1_000_000, of // 1_000_000)
 
         yield progress
 
 
-def _tell(what: str, folder: Path, found: "Manifest") -> None:
+def _show_summary(what: str, folder: Path, found: "Manifest") -> None:
     console.print(
         f"{what}: {folder}, cluster {found.cluster}, made {found.made_at}, {len(found.files):,} files, "
         f"{found.size:,} bytes, store version {found.store_version}",

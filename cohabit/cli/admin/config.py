@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from cohabit.terminal.console import console
-from cohabit.terminal.options import settings, told_plainly
+from cohabit.terminal.options import reports_errors, settings
 
 config_app = typer.Typer(no_args_is_help=True, help="What is set, whether it works, and what can be set.")
 
@@ -19,7 +19,7 @@ def config() -> None:
 
 
 @config_app.command("show")
-@told_plainly
+@reports_errors
 def show_command() -> None:
     """Every setting in force, and whether the environment or the default says so; passwords are left out."""
     from cohabit.config.describe import sections
@@ -35,7 +35,7 @@ def show_command() -> None:
 
 
 @config_app.command("check")
-@told_plainly
+@reports_errors
 def check_command() -> None:
     """Look whether what settings name is there and can be used: folders, store, model, brokers; exit 1 if not.
 
@@ -48,7 +48,7 @@ def check_command() -> None:
 
 
 @config_app.command("reference")
-@told_plainly
+@reports_errors
 def reference_command(
     context: typer.Context,
     into: Annotated[

@@ -12,7 +12,7 @@ import typer
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import complaints, console, show_table
 from cohabit.terminal.db import checked
-from cohabit.terminal.options import settings, told_plainly
+from cohabit.terminal.options import reports_errors, settings
 
 if TYPE_CHECKING:
     from advisor.auth.token_store import Doer
@@ -30,7 +30,7 @@ def token() -> None:
 
 
 @token_app.command("create")
-@told_plainly
+@reports_errors
 def create_command(
     name: Name,
     role: Annotated[str, typer.Option(help="scheduler, sre, finance, planner, team, or admin, who may do everything.")],
@@ -54,7 +54,7 @@ def create_command(
 
 
 @token_app.command("list")
-@told_plainly
+@reports_errors
 def list_command() -> None:
     """List all tokens there ever were, by name; the tokens themselves are nowhere."""
     from advisor.auth.token_store import all_tokens
@@ -77,7 +77,7 @@ def list_command() -> None:
 
 
 @token_app.command("revoke")
-@told_plainly
+@reports_errors
 def revoke_command(name: Name) -> None:
     """Take a token back; servers that run refuse it within seconds."""
     from advisor.auth.token_store import revoke_token

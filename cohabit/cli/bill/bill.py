@@ -10,7 +10,7 @@ from cohabit.cli.bill.budget import budget_app
 from cohabit.cli.bill.close import ledger_app
 from cohabit.cli.bill.quote import quote_app
 from cohabit.terminal.console import console
-from cohabit.terminal.options import LakeOption, flowing, settings, told_plainly
+from cohabit.terminal.options import LakeOption, flowing, reports_errors, settings
 
 bill_app = typer.Typer(
     no_args_is_help=True,
@@ -31,7 +31,7 @@ HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ
 
 
 @bill_app.command("meter")
-@told_plainly
+@reports_errors
 def meter_command(
     start: Annotated[
         datetime | None,
@@ -72,7 +72,7 @@ def meter_command(
 
 
 @bill_app.command("judge")
-@told_plainly
+@reports_errors
 def judge_command(
     start: Annotated[
         datetime | None,
@@ -107,7 +107,7 @@ def judge_command(
     with bar("judging") as shown:
 
         def progress(day: datetime, rows: int | None) -> None:
-            shown.tell(f"{day:%Y-%m-%d} judged", days.index(day) + 1, len(days))
+            shown.advance(f"{day:%Y-%m-%d} judged", days.index(day) + 1, len(days))
             if rows is None:
                 missing.append(f"{day:%Y-%m-%d}")
 
@@ -118,7 +118,7 @@ def judge_command(
 
 
 @bill_app.command("publish")
-@told_plainly
+@reports_errors
 def publish_command(
     month: Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, before it begins.")],
     lake: LakeOption = None,
@@ -136,13 +136,13 @@ def publish_command(
 
     own = settings()
     new, rows = publish(existing_lake(own, lake), own.cluster, month, datetime.now(UTC))
-    told = [(pool, of, bars(hours), f"{max(hours):.3f}") for (pool, of), hours in by_hour(rows).items()]
-    show_table(f"scarcity by hour of the day, {month}, UTC", ("pool", "resource", "0 to 23", "most"), told)
+    published = [(pool, of, bars(hours), f"{max(hours):.3f}") for (pool, of), hours in by_hour(rows).items()]
+    show_table(f"scarcity by hour of the day, {month}, UTC", ("pool", "resource", "0 to 23", "most"), published)
     console.print(f"{month} was published{'' if new else ' before, and is never changed'}")
 
 
 @bill_app.command("import")
-@told_plainly
+@reports_errors
 def import_command(
     file: Annotated[Path, typer.Argument(help="CSV with a header.", exists=True, dir_okay=False)],
     name: Annotated[str, typer.Option("--name", help="Of the bill, such as aws-2026-11; on every cost that it tells.")],
@@ -173,8 +173,8 @@ def import_command(
     if not done.new:
         console.print(f"bill {name} was imported before, and is the same: nothing was changed")
         return
-    told = ", ".join(f"{amount} {currency}" for currency, amount in sorted(done.totals.items()))
-    console.print(f"bill {name}: {told} over {done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC")
+    totals = ", ".join(f"{amount} {currency}" for currency, amount in sorted(done.totals.items()))
+    console.print(f"bill {name}: {totals} over {done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC")
     if done.strange:
         known = ", ".join(pools_described(opened, own.cluster)) or "none yet"
         console.print(

@@ -7,7 +7,7 @@ import typer
 
 from cohabit.cli.bill.close import Till, till
 from cohabit.terminal.console import console
-from cohabit.terminal.options import LakeOption, settings, told_plainly
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from advisor.auth.audit_log import Entry
@@ -17,7 +17,7 @@ budget_app = typer.Typer()
 
 
 @budget_app.command("budget")
-@told_plainly
+@reports_errors
 def budget_command(
     team: Annotated[str, typer.Option("--team", help="Whose: a team, or platform or unattributed.")],
     amount: Annotated[
@@ -37,7 +37,7 @@ def budget_command(
     from advisor.billing.budgets import store as budget_store
     from advisor.billing.budgets.budget_status import Budget, amount_of, currency_in, warn_of
     from advisor.billing.ledger import price_book_store as book_store
-    from cohabit.budgets.tables import told_set
+    from cohabit.budgets.tables import budget_text
     from cohabit.terminal.console import money
 
     with till() as of:
@@ -49,11 +49,11 @@ def budget_command(
         budget_store.set_budget(engine, budget, _entry(of, "set budget", f"{cluster} {team}", outcome))
         every = budget_store.all_budgets(engine, cluster)
     later = sorted(one.since for one in every if one.team == team and one.since > period)
-    console.print(told_set(budget, later[0] if later else None), soft_wrap=True)
+    console.print(budget_text(budget, later[0] if later else None), soft_wrap=True)
 
 
 @budget_app.command("budgets")
-@told_plainly
+@reports_errors
 def budgets_command(
     month: Annotated[
         str | None, typer.Option("--month", metavar="YYYY-MM", help="Which month; this one when left out.")
@@ -95,19 +95,19 @@ def _standings(of: Till, period: str, lake: str | None) -> "tuple[Standing, ...]
 def _alert(of: Till, period: str, found: "tuple[Standing, ...]") -> None:
     from advisor.billing.budgets.store import ALERT
     from cohabit.budgets import alerts as budget_alerts
-    from cohabit.budgets.tables import told_of
+    from cohabit.budgets.tables import alert_text
 
     def entry(subject: str, outcome: str) -> "Entry":
         return _entry(of, ALERT, subject, outcome)
 
     def printed(one: "Standing") -> None:
-        console.print(told_of(one, period), soft_wrap=True)
+        console.print(alert_text(one, period), soft_wrap=True)
 
     url = settings().budgets.webhook
-    tell = printed if url is None else budget_alerts.by_webhook(url, period)
-    told = budget_alerts.alert(of.closing.engine, period, found, tell, entry)
-    if url is not None or not told:
-        console.print(f"{told} of {len(found)} budgets of {period} were told of; of the others there is nothing new")
+    send = printed if url is None else budget_alerts.by_webhook(url, period)
+    sent = budget_alerts.alert(of.closing.engine, period, found, send, entry)
+    if url is not None or not sent:
+        console.print(f"{sent} of {len(found)} budgets of {period} were told of; of the others there is nothing new")
 
 
 def _entry(of: Till, action: str, subject: str, outcome: str) -> "Entry":

@@ -14,7 +14,7 @@ import typer
 from cohabit.cli.admin.token import local_name
 from cohabit.terminal.console import console
 from cohabit.terminal.db import checked
-from cohabit.terminal.options import LakeOption, settings, told_plainly
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from advisor.auth.audit_log import Entry
@@ -66,7 +66,7 @@ def till() -> Iterator[Till]:
 
 
 @ledger_app.command("books")
-@told_plainly
+@reports_errors
 def books_command() -> None:
     """List all versions of the price book that were ever proposed, by when they begin."""
     from advisor.billing.ledger import price_book_store as book_store
@@ -77,7 +77,7 @@ def books_command() -> None:
 
 
 @ledger_app.command("propose-book")
-@told_plainly
+@reports_errors
 def propose_book_command(
     file: Annotated[Path | None, typer.Argument(help="TOML; left out, a whole example is printed.")] = None,
     month: Annotated[
@@ -111,7 +111,7 @@ def propose_book_command(
 
 
 @ledger_app.command("approve-book")
-@told_plainly
+@reports_errors
 def approve_book_command(version: Version) -> None:
     """Agree to a version of the price book that somebody else proposed; it has to begin in an hour to come."""
     from advisor.billing.ledger import price_book_store as book_store
@@ -124,7 +124,7 @@ def approve_book_command(version: Version) -> None:
 
 
 @ledger_app.command("withdraw-book")
-@told_plainly
+@reports_errors
 def withdraw_book_command(version: Version) -> None:
     """Take back a version of the price book that has not begun."""
     from advisor.billing.ledger import price_book_store as book_store
@@ -136,7 +136,7 @@ def withdraw_book_command(version: Version) -> None:
 
 
 @ledger_app.command("months")
-@told_plainly
+@reports_errors
 def months_command() -> None:
     """List months that somebody began to close, and whether all that was ever billed sums to zero."""
     from advisor.billing.ledger import store as ledger_store
@@ -148,14 +148,14 @@ def months_command() -> None:
 
 
 @ledger_app.command("draft")
-@told_plainly
+@reports_errors
 def draft_command(month: Month, correct: Correct = None, lake: LakeOption = None) -> None:
     """Show what a month comes to by what was metered so far; nothing is billed by that, and it can be done any time."""
     from cohabit.billing.statements.tables import show_draft
 
     with till() as of:
         show_draft(_drafted(of, month, correct or [], lake))
-        _tell_unjudged(of, month, lake)
+        _warn_unjudged(of, month, lake)
         if of.closing.one(month).state == "closed":
             console.print(
                 f"{month} is closed: this is what it would come to by now, not what was billed", soft_wrap=True
@@ -163,7 +163,7 @@ def draft_command(month: Month, correct: Correct = None, lake: LakeOption = None
 
 
 @ledger_app.command("close")
-@told_plainly
+@reports_errors
 def close_command(
     month: Month,
     correct: Correct = None,
@@ -210,12 +210,12 @@ def close_command(
         draft = _drafted(of, month, correct or [], lake)
         after = _renewed(of, before, draft) if renew else of.closing.begin(draft, before.version, of.actor)
         show_draft(draft)
-        _tell_unjudged(of, month, lake)
+        _warn_unjudged(of, month, lake)
     console.print(f"{month} is being closed: cohabit bill close --month {month} --confirm {after.digest[:12]}")
 
 
 @ledger_app.command("closed")
-@told_plainly
+@reports_errors
 def closed_command(month: Month) -> None:
     """Tell whether a month is closed, since when and by whom; exit 3 while it is not, 1 where that cannot be told."""
     from cohabit.billing.statements.tables import show_state
@@ -227,7 +227,7 @@ def closed_command(month: Month) -> None:
 
 
 @ledger_app.command("reopen")
-@told_plainly
+@reports_errors
 def reopen_command(month: Month) -> None:
     """Forget what a month was to be closed with; a closed one stays closed."""
     with till() as of:
@@ -236,7 +236,7 @@ def reopen_command(month: Month) -> None:
 
 
 @ledger_app.command("explain")
-@told_plainly
+@reports_errors
 def explain_command(
     line: Annotated[str, typer.Argument(help="A line as statements call it, such as 3f9c2a1e8b07-1234.")],
 ) -> None:
@@ -252,7 +252,7 @@ def explain_command(
 
 
 @ledger_app.command("statement")
-@told_plainly
+@reports_errors
 def statement_command(
     month: Month,
     team: Annotated[str, typer.Option("--team", help="Whose: a team, platform or unattributed.")],
@@ -267,7 +267,7 @@ def statement_command(
 
 
 @ledger_app.command("focus")
-@told_plainly
+@reports_errors
 def focus_command(
     month: Month,
     out: Annotated[Path, typer.Option("--out", help="CSV file to write.")],
@@ -339,7 +339,7 @@ def _preview(of: Till, book: "PriceBook", month: str, lake: str | None) -> None:
     show_preview(shown)
 
 
-def _tell_unjudged(of: Till, month: str, lake: str | None) -> None:
+def _warn_unjudged(of: Till, month: str, lake: str | None) -> None:
     from advisor.billing.ledger import price_book_store as book_store
     from cohabit.billing.draft import unjudged_days
     from cohabit.terminal.locations import existing_lake
@@ -347,8 +347,8 @@ def _tell_unjudged(of: Till, month: str, lake: str | None) -> None:
     found, books = existing_lake(settings(), lake), book_store.books(of.closing.engine)
     days = unjudged_days(found, of.closing.cluster, month, books)
     if days:
-        told = f"on {len(days)} of its days nothing is given back for interference, since they were not judged"
-        console.print(f"{told}; `cohabit bill judge` judges those that labels cover whole", soft_wrap=True)
+        warning = f"on {len(days)} of its days nothing is given back for interference, since they were not judged"
+        console.print(f"{warning}; `cohabit bill judge` judges those that labels cover whole", soft_wrap=True)
 
 
 def _whole(of: Till, month: str, digest: str) -> str:

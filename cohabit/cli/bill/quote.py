@@ -10,7 +10,7 @@ import typer
 from cohabit.cli.bill.close import till
 from cohabit.config.errors import BadOption
 from cohabit.config.logs import set_up_logs
-from cohabit.terminal.options import LakeOption, settings, told_plainly
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ quote_app = typer.Typer()
 
 
 @quote_app.command("quote")
-@told_plainly
+@reports_errors
 def quote_command(
     container: Annotated[
         str | None, typer.Option("--container", help="Uid of one that runs; left out, a new one is quoted.")
@@ -99,7 +99,7 @@ def _needs(request: "Sequence[str]", use: "Sequence[str]") -> "tuple[Need, ...]"
     return tuple(Need(name, asked.get(name), used.get(name)) for name in dict.fromkeys([*asked, *used]))
 
 
-def _amounts(option: str, told: "Sequence[str]") -> dict[str, float]:
+def _amounts(option: str, values: "Sequence[str]") -> dict[str, float]:
     """Units by resource, of texts such as cpu=4.
 
     Raises:
@@ -108,7 +108,7 @@ def _amounts(option: str, told: "Sequence[str]") -> dict[str, float]:
     from advisor.billing.quotes.cost_estimate import METERED_NAMES
 
     found = dict[str, float]()
-    for text in told:
+    for text in values:
         name, _, units = text.partition("=")
         amount = _number(units)
         if name not in METERED_NAMES or amount is None or name in found:

@@ -10,7 +10,7 @@ import typer
 
 from cohabit.config.errors import BadOption
 from cohabit.terminal.console import bar, console, show_table
-from cohabit.terminal.options import LakeOption, settings, told_plainly
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from ingest.lake.check import Report
@@ -32,7 +32,7 @@ TableOption = Annotated[list[str] | None, typer.Option("--table", help="Only thi
 
 
 @lake_app.command("check")
-@told_plainly
+@reports_errors
 def check_command(
     lake: LakeOption = None,
     rows: Annotated[bool, typer.Option("--rows", help="Read every row too, not only footers.")] = False,
@@ -53,7 +53,7 @@ def check_command(
 
 
 @lake_app.command("compact")
-@told_plainly
+@reports_errors
 def compact_command(
     lake: LakeOption = None,
     table: TableOption = None,
@@ -80,9 +80,9 @@ def compact_command(
         with bar(f"compacting {name}") as shown:
             done = compact(opened, name, when, shown.reach)
         freed = _sweep(opened, name, now, grace)
-        told = f"{done.into:,}" if done.won else "another was quicker"
+        result = f"{done.into:,}" if done.won else "another was quicker"
         if done.files or freed.files:
-            lines.append((name, f"{done.files:,}", told, f"{done.rows:,}", f"{freed.files:,}", _size(freed)))
+            lines.append((name, f"{done.files:,}", result, f"{done.rows:,}", f"{freed.files:,}", _size(freed)))
     checkpoint(opened, now)
     if not lines:
         console.print(f"nothing to compact in {opened.root}")
@@ -91,7 +91,7 @@ def compact_command(
 
 
 @lake_app.command("expire")
-@told_plainly
+@reports_errors
 def expire_command(
     before: Annotated[datetime, typer.Option("--before", formats=["%Y-%m-%d"], help="A day, UTC; older rows go.")],
     *,

@@ -147,9 +147,9 @@ def _ingest_files(
 
     opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics.on(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
-        told = _Landed(status)
+        landed = _Landed(status)
         count = ingest_files(
-            folder, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=told
+            folder, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=landed
         )
     console.print(f"{count:,} messages landed in {opened.root}")
     show_lake(opened)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cohabit.terminal.console import console, show_names, show_table
-from cohabit.terminal.options import LakeOption, settings, told_plainly
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from advisor.cluster.snapshot import Snapshot
@@ -45,7 +45,7 @@ def models() -> None:
 
 
 @models_app.command("list")
-@told_plainly
+@reports_errors
 def list_command(registry: RegistryOption = None) -> None:
     """Every bundle: until when it learnt, from how much, its verdict, which one is current, and how it became so."""
     from cohabit.terminal.locations import registry_of
@@ -71,16 +71,16 @@ def list_command(registry: RegistryOption = None) -> None:
     show_names("bundles", ("name", "learnt until", "rows", "verdict", "state"), rows)
     for complaint in complaints:
         console.print(complaint, soft_wrap=True)
-    told = [
+    listed = [
         (f"{one.at:%Y-%m-%d %H:%M:%S}", one.what, one.bundle, one.before or "–", one.by, one.why)
         for one in events(shelf)[-SHOWN:]
     ]
-    if told:
-        show_names("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), told)
+    if listed:
+        show_names("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), listed)
 
 
 @models_app.command("gate")
-@told_plainly
+@reports_errors
 def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption = None) -> None:
     """Judge a challenger beside what is current, on labels that neither learnt from; exit 1 if it is refused.
 
@@ -101,7 +101,7 @@ def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption =
 
 
 @models_app.command("shadow")
-@told_plainly
+@reports_errors
 def shadow_command(name: Name, registry: RegistryOption = None) -> None:
     """Tell what schedulers would be told by a challenger instead, over the newest snapshot; nobody is told."""
     from cohabit.config.errors import NothingToShadow
@@ -126,7 +126,7 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
 
 
 @models_app.command("promote")
-@told_plainly
+@reports_errors
 def promote_command(
     name: Name,
     force: Annotated[
@@ -147,7 +147,7 @@ def promote_command(
 
 
 @models_app.command("rollback")
-@told_plainly
+@reports_errors
 def rollback_command(registry: RegistryOption = None) -> None:
     """Go back to the models before; the present ones are refused from now on, unless they are judged again."""
     from cohabit.lifecycle.promotion import roll_back
@@ -158,7 +158,7 @@ def rollback_command(registry: RegistryOption = None) -> None:
 
 
 @models_app.command("keys")
-@told_plainly
+@reports_errors
 def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it must hold none yet.")]) -> None:
     """Make a pair of keys: whoever trains signs bundles with one, whoever serves believes only who has the other.
 
@@ -190,7 +190,7 @@ def _show_signals(status: "DriftStatus") -> None:
     for one in status.signals:
         value = "–" if one.value is None else f"{one.value:.3f}"
         around = "" if one.low is None else f" ({one.low:.3f} to {one.high:.3f})"
-        rows.append((one.name, value + around, f"{one.limit:g}", "alarm" if one.alarm else "", one.told))
+        rows.append((one.name, value + around, f"{one.limit:g}", "alarm" if one.alarm else "", one.message))
     show_table(f"drift of {status.bundle}", ("signal", "value", "limit", "", "in words"), rows)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from models.registry.registry import Registry
     from models.training.trainer import Metrics
 
-TELL_SINCE_MS = 600_000
+PUBLISH_SINCE_MS = 600_000
 """What is older need not be told to refreshers any more."""
 METRICS = ("mae_log", "above_ours", "spearman", "coverage90")
 LEGEND = f"""mae_log: mean absolute error of the log of slowdown, lower is better; above_ours: that error minus ours, on
@@ -47,15 +47,22 @@ load"""
 
 
 def run_features(
-    settings: Settings, *, lake: str | None, bootstrap: str | None, follow: bool, kafka: bool, spark: bool, tell: bool
+    settings: Settings,
+    *,
+    lake: str | None,
+    bootstrap: str | None,
+    follow: bool,
+    kafka: bool,
+    spark: bool,
+    publish: bool,
 ) -> None:
     """See `cohabit features`."""
     from features.jobs.job_plan import whole_stretch
     from features.jobs.local_job import MOST_ROWS
 
     opened = open_lake(settings, lake)
-    if tell:
-        _tell(settings, opened, settings.kafka.brokers(bootstrap))
+    if publish:
+        _publish_state(settings, opened, settings.kafka.brokers(bootstrap))
         return
     stretch = None if follow else whole_stretch(opened)
     if stretch is None and not follow:
@@ -73,7 +80,7 @@ def _compute_here(lake: Lake, stretch: "Stretch") -> None:
 
     console.print("in this process; --spark or COHABIT_SPARK__MASTER gives it to Spark")
     with console.status("computing features"):
-        run_local(lake, stretch, _told_of_table)
+        run_local(lake, stretch, _report_table)
     _warn_without_training(lake)
 
 
@@ -94,11 +101,11 @@ def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: Brok
 
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
     with console.status("computing features"):
-        batch.run_batch(usage, lake, stretch, _told_of_table)
+        batch.run_batch(usage, lake, stretch, _report_table)
     _warn_without_training(lake)
 
 
-def _told_of_table(table: str, rows: int) -> None:
+def _report_table(table: str, rows: int) -> None:
     console.print(f"  {table}: {rows:,}")
 
 
@@ -115,12 +122,12 @@ def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: 
     streams = stream.from_kafka(spark, lake, own) if own else stream.landed(spark, lake)
     stop = stop_on_signals()
     how = stream.Follow(lake.root / "checkpoints" / "follow")
-    query = stream.follow(streams, lake, how, _told)
+    query = stream.follow(streams, lake, how, _report_batch)
     console.print(f"following {broker or lake.root}; rows of a minute appear once it is final, {stream.WATERMARK} on")
     _until_stopped(query, stop)
 
 
-def _tell(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
+def _publish_state(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     from cohabit.ingestion.worker import ALONE, foreign_in, formats_of
     from features.jobs.spark import stream_job as stream
     from features.jobs.spark.session import LOCAL_MASTER, spark_session
@@ -129,11 +136,11 @@ def _tell(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     master, stop = settings.spark.master or LOCAL_MASTER, stop_on_signals()
     formats = formats_of(settings, ALONE)
     foreign = foreign_in(formats)
-    begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name, *foreign), TELL_SINCE_MS)
+    begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name, *foreign), PUBLISH_SINCE_MS)
     broker = stream.Broker(bootstrap, formats, foreign, begin)
     how = stream.Follow(lake.root / "checkpoints" / "tell")
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
-        query = stream.tell(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)
+        query = stream.publish(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)
         console.print(f"with Spark on {master}: minutes as they grow, from {bootstrap} to topic node_state")
         _until_stopped(query, stop)
 
@@ -152,7 +159,7 @@ def _until_stopped(query: "StreamingQuery", stop: Event) -> None:
     query.stop()
 
 
-def _told(batch: int, rows: int) -> None:
+def _report_batch(batch: int, rows: int) -> None:
     if rows:
         console.print(f"  node_state: {rows:,} rows more (batch {batch})")
 
@@ -285,9 +292,9 @@ def run_train(settings: Settings, asked: Training) -> None:
     sample = _sample(settings, opened, asked.most_rows, spark=spark, until=asked.until)
     table = sample.rows
     measured = diagnosis_of_sample(opened, sample, _on_spark(settings, spark=spark))
-    with steps("evaluating") as tell:
-        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, tell, measured)
-        tell("training")
+    with steps("evaluating") as advance:
+        metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, advance, measured)
+        advance("training")
         train_bundle(
             table, shelf, datetime.now(UTC), metrics, DEFAULT_EFFORT, diagnosis=measured, draw=sample.draw, birth=birth
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cohabit.terminal.console import console
-from cohabit.terminal.options import settings, told_plainly
+from cohabit.terminal.options import reports_errors, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ def doctor() -> None:
 
 
 @doctor_app.command("scheduler")
-@told_plainly
+@reports_errors
 def scheduler_command(
     *,
     url: Annotated[

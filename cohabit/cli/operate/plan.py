@@ -13,7 +13,7 @@ import typer
 from cohabit.cli.admin.token import local_name
 from cohabit.terminal.console import console
 from cohabit.terminal.db import checked
-from cohabit.terminal.options import LakeOption, settings, told_plainly
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from advisor.plans.approvals import Actor, Desk
@@ -58,7 +58,7 @@ def sources(lake: str | None) -> "Sources":
 
 
 @proposals_app.command("propose")
-@told_plainly
+@reports_errors
 def propose_command(
     lake: LakeOption = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also tell for whom nothing is proposed, and why.")] = False,
@@ -72,21 +72,21 @@ def propose_command(
     """
     from cohabit.plans.create import propose
     from cohabit.plans.outcomes import conclude
-    from cohabit.plans.tables import show_each, show_passed_over
+    from cohabit.plans.tables import show_each, show_skipped
 
     made_from = sources(lake)
     with opened() as of, console.status("looking who suffers, and what would help"):
         show_each(conclude(made_from.lake, of.desk, of.actor))
         found = propose(made_from, of.desk, of.actor)
     if found.plan is None:
-        console.print(f"nothing is proposed; {len(found.passed_over)} suffer")
+        console.print(f"nothing is proposed; {len(found.skipped)} suffer")
     else:
         _show(of.desk, found.plan.plan)
-    show_passed_over(found.passed_over, everything=show_all)
+    show_skipped(found.skipped, everything=show_all)
 
 
 @proposals_app.command("conclude")
-@told_plainly
+@reports_errors
 def conclude_command(lake: LakeOption = None) -> None:
     """Tell what came of plans that were given out an hour ago and more, and draft nothing.
 
@@ -104,7 +104,7 @@ def conclude_command(lake: LakeOption = None) -> None:
 
 
 @proposals_app.command("review")
-@told_plainly
+@reports_errors
 def review_command(
     plan: Annotated[str | None, typer.Argument(help="Which one to show or decide on; lists all if left out.")] = None,
     approve: Annotated[
@@ -140,7 +140,7 @@ def review_command(
 
 
 @proposals_app.command("export")
-@told_plainly
+@reports_errors
 def export_command(
     plan: Name,
     form: Annotated[
@@ -181,17 +181,17 @@ def export_command(
             with console.status(f"asking {dry_run}"):
                 show_answers(ask(server, steps))
             return
-        told = of.desk.export(plan, version, given_as(cast("As", form)), of.actor)
-    must_be(told, plan, form)
+        document = of.desk.export(plan, version, given_as(cast("As", form)), of.actor)
+    must_be(document, plan, form)
     if out is None:
-        typer.echo(told.decode(), nl=False)
+        typer.echo(document.decode(), nl=False)
     else:
-        out.write_bytes(told)
+        out.write_bytes(document)
         console.print(f"written: {out}")
 
 
 @proposals_app.command("halt")
-@told_plainly
+@reports_errors
 def halt_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
     """Stop at once: nothing is drafted, approved or exported until `cohabit resume`. Of the cluster COHABIT_CLUSTER."""
     with opened() as of:
@@ -200,7 +200,7 @@ def halt_command(reason: Annotated[str, typer.Argument(help="Why, for the others
 
 
 @proposals_app.command("resume")
-@told_plainly
+@reports_errors
 def resume_command() -> None:
     """Go on after `cohabit halt`, in the cluster COHABIT_CLUSTER."""
     with opened() as of:
@@ -209,7 +209,7 @@ def resume_command() -> None:
 
 
 @proposals_app.command("why")
-@told_plainly
+@reports_errors
 def why_command(
     plan: Name,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the plan here.")] = None,
@@ -221,13 +221,13 @@ def why_command(
     """
     from advisor.plans.rules.plan_record import plan_json
     from cohabit.plans.create import drafted_again
-    from cohabit.plans.tables import show_passed_over
+    from cohabit.plans.tables import show_skipped
 
     with opened() as of:
         proposal = of.desk.one(plan)
         again = drafted_again(sources(None), plan)
         _show(of.desk, plan)
-    show_passed_over(again.passed_over, everything=True)
+    show_skipped(again.skipped, everything=True)
     same = again.plan is not None and plan_json(again.plan) == plan_json(proposal.plan)
     console.print("made again, the same to the byte" if same else "made again, and it is NOT the same")
     if out is not None:
@@ -243,10 +243,10 @@ def _show(desk: "Desk", name: str) -> None:
     show_plan(found, desk.history(found))
 
 
-def _steps(told: str) -> frozenset[int] | None:
-    if told.strip().lower() == "all":
+def _steps(text: str) -> frozenset[int] | None:
+    if text.strip().lower() == "all":
         return None
     try:
-        return frozenset(int(part) for part in told.split(","))
+        return frozenset(int(part) for part in text.split(","))
     except ValueError as error:
-        raise typer.BadParameter(f"--approve {told}: give all, or numbers of steps by commas, as in 1,3") from error
+        raise typer.BadParameter(f"--approve {text}: give all, or numbers of steps by commas, as in 1,3") from error

@@ -34,7 +34,7 @@ MOST_DIFFERING = 10
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
 """Topics of which only the newest messages matter to a refresher."""
 OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
-TOLD_TOPICS = (NODES.name, PLACEMENTS.name, NODE_STATE.name)
+PUBLISHED_TOPICS = (NODES.name, PLACEMENTS.name, NODE_STATE.name)
 
 
 def run_refresh(
@@ -46,7 +46,7 @@ def run_refresh(
     bootstrap: str | None,
     cluster: str | None,
     every_s: float,
-    told: bool,
+    from_topic: bool,
 ) -> None:
     """See `cohabit refresh`."""
     from advisor.cluster.snapshot import next_version
@@ -64,8 +64,8 @@ def run_refresh(
         return
     hold_few_heaps()
     formats = formats_of(settings, ALONE)
-    foreign = () if told else foreign_in(formats)
-    broker, topics = settings.kafka.brokers(bootstrap), (*(TOLD_TOPICS if told else OWN_TOPICS), *foreign)
+    foreign = () if from_topic else foreign_in(formats)
+    broker, topics = settings.kafka.brokers(bootstrap), (*(PUBLISHED_TOPICS if from_topic else OWN_TOPICS), *foreign)
     console.print(f"following cluster {state.cluster} on {broker}: {', '.join(topics)}")
     begin = last_minutes(broker, (*LAST_MINUTES, *foreign), BEGIN_US // 1000)
     state.begin = lambda topic, partition: begin.get((topic, partition))

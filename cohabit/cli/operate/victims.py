@@ -64,11 +64,11 @@ def show_ladder(folder: Path, container: str) -> None:
     for one in found.remedies:
         where = f" to {one.target}" if one.target else ""
         enough = "not told" if one.sufficient is None else f"{one.sufficient:.0%}"
-        told = (
+        text = (
             f"  {one.kind}, {one.container}{where}: saves {one.gain:.2f} an hour ({one.low:.2f} to {one.high:.2f}), "
             f"costs {one.cost:.2f}, enough: {enough}; {one.why}"
         )
-        console.print(printable(told))
+        console.print(printable(text))
         for field in one.fields:
             console.print(f"    {field.where}: {field.name} = {field.value}")
 
@@ -91,8 +91,8 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
     rows = [victim_row(one) for one in found[:MOST_SHOWN]]
     columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
     show_table(f"who suffers, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
-    told = Counter(one.verdict for one in found)
-    console.print(", ".join(f"{verdict}: {number}" for verdict, number in told.most_common()))
+    counts = Counter(one.verdict for one in found)
+    console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
     if len(found) > MOST_SHOWN:
         console.print(f"{len(found) - MOST_SHOWN} more, less slow; --json FILE has all")
     console.print(
@@ -104,8 +104,8 @@ def victim_row(one: "Diagnosis") -> tuple[str, ...]:
     """A row for people."""
     slowdown = f"{one.slowdown:.2f}" if isfinite(one.slowdown) else "hidden"
     top = one.suspects[0] if one.suspects else None
-    beside = (top.app or top.container, top.resource, f"{top.surely:.0%}") if top else ("", "", "")
-    return (one.container, one.node, slowdown, one.verdict, *beside)
+    suspected = (top.app or top.container, top.resource, f"{top.surely:.0%}") if top else ("", "", "")
+    return (one.container, one.node, slowdown, one.verdict, *suspected)
 
 
 def _added(suspect: "Suspect") -> str:

@@ -43,6 +43,6 @@ def run_spark(spark: SparkSession, lake: Lake, hours: Hours, progress: Progress)
 
 def _silent(seen: pa.Table, facts: Facts, hours: Hours) -> pa.Table:
     """What containers were placed on nodes of which there is no usage at all."""
-    told = nodes_in(facts.placements)
-    where = told.join(nodes_in(seen), ["cluster", "node"], join_type="left anti")
+    reported = nodes_in(facts.placements)
+    where = reported.join(nodes_in(seen), ["cluster", "node"], join_type="left anti")
     return metered(READ.empty_table(), facts, hours, where)

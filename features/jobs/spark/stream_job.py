@@ -131,7 +131,7 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
     return _start(streams, _Mode("append", WATERMARK), how, write)
 
 
-def tell(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str) -> StreamingQuery:
+def publish(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str) -> StreamingQuery:
     """Start telling refreshers of every minute on topic node_state, again and again while it grows.
 
     Args:

@@ -140,20 +140,20 @@ def _has_run(stats: Record) -> bool:
 def _read_fields(stats: Record, branches: Branches) -> tuple[tuple[Shape, list[object]], ...]:
     """Names and values of the single values, by the kind of their branch."""
     found = [stats]
-    told: tuple[tuple[Shape, list[object]], ...] = ([], []), ([], []), ([], [])
+    read: tuple[tuple[Shape, list[object]], ...] = ([], []), ([], []), ([], [])
     for parent, key, kind, fields in branches:
         branch = found[parent].get(key)
         if type(branch) is not dict:
             branch = NOTHING
         found.append(branch)
         if fields:
-            shape, values = told[kind]
+            shape, values = read[kind]
             for field, name in fields:
                 value = branch.get(field)
                 if value is not None:
                     shape.append(name)
                     values.append(value)
-    return told
+    return read
 
 
 def _read_network(network: Record, shape: Shape, values: list[object]) -> None:

@@ -79,8 +79,8 @@ def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
                 value, attributes = point.get("asDouble"), point.get("attributes")
                 if type(value) is not float or "flags" in point:
                     value = _value(point)
-                told = _attributes(attributes) if attributes else ()
-                known.append((name, told, point.get("timeUnixNano"), value))
+                own = _attributes(attributes) if attributes else ()
+                known.append((name, own, point.get("timeUnixNano"), value))
 
 
 def _read_deltas(found: Found, name: str, points: Sequence[object]) -> None:
@@ -95,13 +95,13 @@ def _read_distribution(found: Found, name: object, metric: Record) -> None:
     data = next((d for d in map(metric.get, kinds) if isinstance(d, dict)), {})
     points = _objects(data, "dataPoints") if type(name) is str else []
     for point in points if found.has_room(2 * len(points)) else ():
-        told = _attributes(point.get("attributes"))
+        own = _attributes(point.get("attributes"))
         for field in ("sum", "count"):
             value = None if _flagged(point) else number_of_text(point.get(field))
             if data.get("aggregationTemporality") in DELTAS:
-                found.add_delta(f"{name}_{field}", told, _span(point), value)
+                found.add_delta(f"{name}_{field}", own, _span(point), value)
             else:
-                found.points.append((f"{name}_{field}", told, point.get("timeUnixNano"), value))
+                found.points.append((f"{name}_{field}", own, point.get("timeUnixNano"), value))
 
 
 def _value(point: Record) -> object:

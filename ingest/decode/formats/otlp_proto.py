@@ -144,11 +144,11 @@ def _read_metric(found: Found, metric: Message) -> None:
     for point in data.data_points if found.has_room(len(data.data_points)) else ():
         value = None if point.flags & NO_VALUE else point.as_double or _value(point)
         attributes = point.attributes
-        told = _attributes(attributes) if attributes else ()
+        own = _attributes(attributes) if attributes else ()
         if delta:
-            found.add_delta(name, told, (point.start_time_unix_nano, point.time_unix_nano), value)
+            found.add_delta(name, own, (point.start_time_unix_nano, point.time_unix_nano), value)
         else:
-            found.points.append((name, told, point.time_unix_nano, value))
+            found.points.append((name, own, point.time_unix_nano, value))
 
 
 def _value(point: Message) -> float | int | None:
@@ -164,15 +164,15 @@ def _read_distribution(found: Found, name: str, metric: Message, kind: str | Non
     data = getattr(metric, kind)
     delta = kind != "summary" and data.aggregation_temporality == DELTA
     for point in data.data_points if found.has_room(2 * len(data.data_points)) else ():
-        told, span = _attributes(point.attributes), (point.start_time_unix_nano, point.time_unix_nano)
+        own, span = _attributes(point.attributes), (point.start_time_unix_nano, point.time_unix_nano)
         has_sum = kind == "summary" or point.HasField("sum")
         missing = point.flags & NO_VALUE
         values = {"sum": point.sum if has_sum and not missing else None, "count": None if missing else point.count}
         for field, value in values.items():
             if delta:
-                found.add_delta(f"{name}_{field}", told, span, value)
+                found.add_delta(f"{name}_{field}", own, span, value)
             else:
-                found.points.append((f"{name}_{field}", told, span[1], value))
+                found.points.append((f"{name}_{field}", own, span[1], value))
 
 
 def _attributes(attributes: Message) -> Attributes:

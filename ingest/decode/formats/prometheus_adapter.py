@@ -80,8 +80,8 @@ def _remember_head(shapes: Shapes, message: bytes, parsed: Record, plan: Plan | 
     head, raw = message[:cut], parsed.get("timestamp")
     if plan is None or not 0 < cut < LONGEST or type(raw) is not str or raw not in shapes.clock.read:
         return
-    told = {"labels": parsed["labels"], "name": parsed.get("name")}
-    if load(head + b"}") == told and message[cut + len(TIME) :].startswith(raw.encode() + VALUE):
+    series = {"labels": parsed["labels"], "name": parsed.get("name")}
+    if load(head + b"}") == series and message[cut + len(TIME) :].startswith(raw.encode() + VALUE):
         shapes.clock.read[raw.encode()] = shapes.clock.read[raw]
         shapes.remember(head, plan, cut)
 

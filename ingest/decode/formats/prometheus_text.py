@@ -68,9 +68,9 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
         if plan is not None and line.startswith(head):
             words = line[len(head) :].split()
         else:
-            told, _, tail = line.rpartition("}")
-            plan, words = plans.get(told), tail.split()
-            page[number] = NO_LINE if plan is None else (told + "}", plan)
+            series, _, tail = line.rpartition("}")
+            plan, words = plans.get(series), tail.split()
+            page[number] = NO_LINE if plan is None else (series + "}", plan)
         if plan is None or not 0 < len(words) <= MAX_WORDS:
             rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
             _add_new(rows, shapes, (message, number, arrived), line)

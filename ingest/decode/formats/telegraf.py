@@ -86,9 +86,9 @@ def _remember_tail(shapes: Shapes, message: bytes, parsed: Record, plan: Plan | 
     tail, fields = message[middle + 1 : cut], parsed["fields"]
     if plan is None or not 0 < middle < cut < LONGEST or type(raw) is not int or not isinstance(fields, dict):
         return
-    told = {"fields": {}, "name": parsed.get("name"), "tags": parsed.get("tags")}
+    point = {"fields": {}, "name": parsed.get("name"), "tags": parsed.get("tags")}
     timely = raw in shapes.clock.read and message[cut + len(TIME) :] == b"%d}" % raw
-    if timely and load(FIELDS + b"}" + tail + b"}") == told:
+    if timely and load(FIELDS + b"}" + tail + b"}") == point:
         shapes.clock.read[b"%d" % raw] = shapes.clock.read[raw]
         shapes.remember((tail, *fields), plan, cut)
 

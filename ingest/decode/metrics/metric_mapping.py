@@ -191,16 +191,16 @@ def read_mapping(path: Path, known: MetricMap) -> MetricMap:
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        told = tomllib.loads(text)
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 1,000 lists in each other
         raise BadMapping(path, "it is not TOML", str(error)) from error
-    if strange := sorted(told.keys() - {"metric", "labels"}):
+    if strange := sorted(document.keys() - {"metric", "labels"}):
         raise BadMapping(path, f"{strange[0]!r} is unknown", "there are [[metric]] and [labels]")
-    entries = told.get("metric", [])
+    entries = document.get("metric", [])
     if not isinstance(entries, list):
         raise BadMapping(path, "'metric' is no list", "write each metric under [[metric]]")
     added = MetricMap.of(_metric(path, text, number, entry) for number, entry in enumerate(entries))
-    return MetricMap({**known.metrics, **added.metrics}, _labels(path, told.get("labels", {}), known.labels))
+    return MetricMap({**known.metrics, **added.metrics}, _labels(path, document.get("labels", {}), known.labels))
 
 
 def _metric(path: Path, text: str, number: int, entry: object) -> ForeignMetric:
@@ -286,13 +286,13 @@ _FIELDS = {
 }
 
 
-def _labels(path: Path, told: object, known: Labels) -> Labels:
+def _labels(path: Path, given: object, known: Labels) -> Labels:
     """Labels with the file's candidates before the known ones."""
     names = [f.name for f in fields(Labels)]
-    if not isinstance(told, dict):
+    if not isinstance(given, dict):
         raise BadMapping(path, "'labels' is no table", f"write it under [labels], with {', '.join(names)}")
     added: dict[str, Words] = {}
-    for name, value in told.items():
+    for name, value in given.items():
         words = _words(value)
         if name not in names or words is None:
             raise BadMapping(path, f"labels: {name} = {value!r}", f"give lists of labels for {', '.join(names)}")

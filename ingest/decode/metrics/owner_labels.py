@@ -36,7 +36,7 @@ class Nowhere(NamedTuple):
     """A value that has no place: `missing` says which key its labels lack; else `nobody` why it is nobody's."""
 
     missing: str = ""
-    nobody: str = ""
+    podless: str = ""
 
 
 def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhere:
@@ -62,10 +62,10 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
         return Place(cluster, node, WHOLE_NODE, None, None, None, None)
     container, below = _container(labels, names, cgroup)
     if container is None:
-        return Nowhere(nobody=NO_POD) if _is_no_pod(labels, names, cgroup) else Nowhere(missing=_no_container(names))
+        return Nowhere(podless=NO_POD) if _is_no_pod(labels, names, cgroup) else Nowhere(missing=_no_container(names))
     part = None if of == POD_LEVEL or not _in_pod(labels, names, cgroup) else _first(labels, names.part)
     if of != POD_LEVEL and ((part is None and below) or part in PAUSE_NAMES or _is_sandbox(labels)):
-        return Nowhere(nobody=PAUSE)
+        return Nowhere(podless=PAUSE)
     app, team = _first(labels, names.app), _first(labels, names.team)
     return Place(cluster, node, container, part, app, team, _qos(_first(labels, names.qos)))
 
@@ -111,8 +111,8 @@ def _no_container(names: Labels) -> str:
     return f"container is missing: none of the labels {', '.join((*names.uid, *names.pod, *names.cgroup))}"
 
 
-def _qos(told: str | None) -> str | None:
-    word = (told or "").upper()
+def _qos(text: str | None) -> str | None:
+    word = (text or "").upper()
     if word in BEST_EFFORT_CLASSES:
         return "BE"
     if word in LATENCY_SENSITIVE_CLASSES:

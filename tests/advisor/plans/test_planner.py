@@ -90,7 +90,7 @@ def test_a_plan_helps_who_suffers_and_every_step_pays(scorer_of: ScorerOf) -> No
     of, found = proposed(scorer_of)
 
     assert found.plan is not None
-    assert found.passed_over == ()
+    assert found.skipped == ()
     (step,) = found.plan.steps
     assert of.diagnoses[0].container in step.victims
     assert step.low * found.plan.hours > step.cost
@@ -163,7 +163,7 @@ def test_where_no_move_helps_it_is_said_what_to_look_at(scorer_of: ScorerOf, ver
 
     assert found.plan is None
     assert found.ladders[0].remedies == ()
-    assert found.passed_over[0].why == found.ladders[0].rest != ""
+    assert found.skipped[0].why == found.ladders[0].rest != ""
 
 
 def test_whose_own_limit_holds_it_back_is_told_a_higher_one_and_nobody_is_moved(scorer_of: ScorerOf) -> None:
@@ -222,10 +222,10 @@ def test_a_freeze_and_the_day_s_budget_keep_plans_away_and_say_so(scorer_of: Sco
         replace(one, step=replace(one.step, who=replace(one.step.who, container="x", app=None))) for one in done
     )
 
-    assert "frozen" in proposed(scorer_of, frozen)[1].passed_over[0].why
+    assert "frozen" in proposed(scorer_of, frozen)[1].skipped[0].why
     used_up = draft(replace(of, past=others), replace(RULES, daily_share=1e-9))
     assert used_up.plan is None
-    assert "are allowed in a plan or a day" in used_up.passed_over[0].why
+    assert "are allowed in a plan or a day" in used_up.skipped[0].why
 
 
 def test_nothing_is_done_twice_within_the_cool_down(scorer_of: ScorerOf) -> None:

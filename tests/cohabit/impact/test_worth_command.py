@@ -21,7 +21,7 @@ from advisor.placement.decision_log import Advised, Explorer, read_advised
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.placement.rotating_log import KeptLines
 from cohabit.cli.main import app
-from cohabit.config.errors import NothingAdvised, NothingLabelled, NothingWithheld, UnreadableAdvised
+from cohabit.config.errors import NoHoldout, NothingAdvised, NothingLabelled, UnreadableAdvised
 from cohabit.impact.estimate import Ledger, Rules, labels_since, ledger, looked_up, trial_lines, violating_before
 from cohabit.impact.impact_report import effect_rows, sentences
 from cohabit.lifecycle.training_serving_skew import snapshot_as_of
@@ -202,7 +202,7 @@ def test_a_line_that_is_no_decision_is_named_with_its_folder(tmp_path: Path, lin
     ("spoil", "error", "said"),
     [
         (lambda lines: [], NothingAdvised, "COHABIT_ADVISOR__WITHHELD_SHARE above 0"),
-        (lambda lines: [line for line in lines if not line.withheld], NothingWithheld, "nothing to compare with"),
+        (lambda lines: [line for line in lines if not line.withheld], NoHoldout, "nothing to compare with"),
         (lambda lines: lines[:10], NotComparable, "let more pods come"),
     ],
     ids=["empty", "none withheld", "few"],

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry
 
-from advisor.api.scheduler.peers import LONGEST_US, told_of
+from advisor.api.scheduler.peers import LONGEST_US, booking_message
 from advisor.cluster.assumed_pod import Booked
 from advisor.cluster.pending_pod import NewcomerClass
 from advisor.database.engine import migrate, open_store, writing
@@ -209,7 +209,7 @@ def test_a_peer_whose_host_no_name_can_be_is_away() -> None:
 def test_a_booking_as_old_as_a_clock_that_was_set_makes_it_is_understood() -> None:
     booked = Booked("u", "n0", NewcomerClass("web", False), 0)
     for now_us in (-(10**12), 0, 10**15):
-        assert 0 <= told_of(booked, now_us).age_us <= LONGEST_US
+        assert 0 <= booking_message(booked, now_us).age_us <= LONGEST_US
 
 
 def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted(folder: Path) -> None:

@@ -130,7 +130,7 @@ def test_an_error_beyond_the_pressures_that_is_smaller_is_not_called_easier() ->
 
 
 def test_intervals_whose_ends_are_negative_can_be_read() -> None:
-    assert evaluation_tables.told(Estimate(-0.02, -0.03, -0.01)) == "-0.020 (-0.030 to -0.010)"
+    assert evaluation_tables.with_range(Estimate(-0.02, -0.03, -0.01)) == "-0.020 (-0.030 to -0.010)"
 
 
 def test_why_figures_of_training_and_evaluation_differ_is_told_beside_both() -> None:

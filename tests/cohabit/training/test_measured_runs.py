@@ -165,6 +165,6 @@ def test_the_report_has_every_predictor_and_names_who_to_avoid(found: Configurat
     assert report.metrics["ours"]["spearman"].value > 0.2
     assert 0.5 < report.round_to_round < 1
     assert report.metrics["diagnosis"]["spearman"].value >= 0.9 * report.round_to_round
-    predicted = [p for p, _ in report.beside.values()]
+    predicted = [p for p, _ in report.example.values()]
     assert predicted == sorted(predicted, reverse=True)
-    assert {"cache", "stream"} <= report.beside.keys()
+    assert {"cache", "stream"} <= report.example.keys()

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from features.contention.node_state import Facts, node_state, resource_use
-from features.contention.stream_state import MOST_CONTAINERS, SLOTS, messages, minutes_told
+from features.contention.stream_state import MOST_CONTAINERS, SLOTS, messages, minutes_published
 from features.schema.catalog import RESOURCES
 from ingest.pipeline.consumer_loop import NATIVE
 from ingest.pipeline.plausibility import Capacities
@@ -36,7 +36,7 @@ def test_a_minute_told_is_the_minute_computed_for_all_that_containers_share() ->
         FACTS,
     )
 
-    told = minutes_told(landed(messages(state)))
+    told = minutes_published(landed(messages(state)))
 
     shared = [
         "cluster",
@@ -65,7 +65,7 @@ def test_of_a_minute_told_twice_the_last_word_counts() -> None:
     first, second = landed(messages(half)), landed(messages(whole), arrived_s=201.0, start=7)
 
     for rows in (pa.concat_tables([first, second]), pa.concat_tables([second, first])):
-        assert minutes_told(rows)["cpu_cores"].to_pylist() == [2.0]
+        assert minutes_published(rows)["cpu_cores"].to_pylist() == [2.0]
 
 
 def test_keys_let_compaction_keep_the_last_minutes_of_every_node() -> None:
@@ -84,8 +84,8 @@ def test_a_crowded_node_is_told_in_several_messages() -> None:
     told = messages(state)
 
     assert told.num_rows == len(set(told["key"].to_pylist())) == 2
-    assert minutes_told(landed(told)).num_rows == state.num_rows
+    assert minutes_published(landed(told)).num_rows == state.num_rows
 
 
 def test_nothing_told_is_no_minute() -> None:
-    assert minutes_told(landed(messages(node_state(usage(), FACTS)))).num_rows == 0
+    assert minutes_published(landed(messages(node_state(usage(), FACTS)))).num_rows == 0

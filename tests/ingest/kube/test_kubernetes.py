@@ -55,7 +55,7 @@ def quiet() -> Iterator[None]:
 
 
 @dataclass
-class Told:
+class Published:
     """An outlet that remembers."""
 
     messages: dict[str, list[Message]] = field(default_factory=lambda: defaultdict(list))
@@ -170,7 +170,7 @@ def landed(kafka: Broker, names: dict[str, str], folder: Path) -> Lake:
 
 
 def test_a_watch_that_broke_in_the_middle_of_a_line_goes_on_from_the_last_version(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     with api_server() as server, watching(server, told, tmp_path):
         api, _ = server
         api.settle("pods", "nodes")
@@ -187,7 +187,7 @@ def test_a_watch_that_broke_in_the_middle_of_a_line_goes_on_from_the_last_versio
 
 @pytest.mark.parametrize("fault", [Status(410), GoneEvent()], ids=["http", "event"])
 def test_a_version_that_is_gone_leads_to_a_list_that_finds_a_deletion(tmp_path: Path, fault: Fault) -> None:
-    told = Told()
+    told = Published()
     with api_server() as server:
         api, _ = server
         api.put("pods", a_pod("u1"))
@@ -203,7 +203,7 @@ def test_a_version_that_is_gone_leads_to_a_list_that_finds_a_deletion(tmp_path: 
 
 
 def test_a_restart_goes_on_where_the_last_run_was(tmp_path: Path) -> None:
-    told, again = Told(), Told()
+    told, again = Published(), Published()
     with api_server() as server:
         api, _ = server
         api.put("pods", a_pod("u1"))
@@ -221,12 +221,12 @@ def test_a_restart_goes_on_where_the_last_run_was(tmp_path: Path) -> None:
 
 
 def test_a_restart_after_too_long_tells_what_stands_and_what_is_gone(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     with api_server() as server:
         api, _ = server
         api.put("pods", a_pod("u1"))
         api.put("pods", a_pod("u2"))
-        with watching(server, Told(), tmp_path):
+        with watching(server, Published(), tmp_path):
             pass
         api.remove("pods", "u1")
         api.put("pods", a_pod("u3"))
@@ -239,7 +239,7 @@ def test_a_restart_after_too_long_tells_what_stands_and_what_is_gone(tmp_path: P
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"version": 1}', b'{"version": "5", "told": {"u": {}}}'])
 def test_without_a_readable_position_everything_is_told_again_alike(tmp_path: Path, content: bytes) -> None:
-    told, again = Told(), Told()
+    told, again = Published(), Published()
     with api_server() as server:
         server[0].put("pods", a_pod("u1", labels={"app": "x"}, changed="2026-03-01T12:10:00Z"))
         with watching(server, told, tmp_path):
@@ -253,7 +253,7 @@ def test_without_a_readable_position_everything_is_told_again_alike(tmp_path: Pa
 
 
 def test_what_was_told_of_another_cluster_is_not_ended(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     saved = {"u9": {"event": "add", "ts_ms": 1, "digest": "", "identity": {}, "due_ms": None}}
     (tmp_path / "pods.json").write_text(json.dumps({"cluster": "other", "version": "5", "told": saved}))
     with api_server() as server, watching(server, told, tmp_path):
@@ -263,7 +263,7 @@ def test_what_was_told_of_another_cluster_is_not_ended(tmp_path: Path) -> None:
 
 
 def test_long_lists_are_read_in_pages_and_begun_anew_when_a_page_has_expired(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     with api_server() as server:
         api, _ = server
         for number in range(7):
@@ -278,7 +278,7 @@ def test_long_lists_are_read_in_pages_and_begun_anew_when_a_page_has_expired(tmp
 
 
 def test_a_malformed_object_is_counted_with_its_reason_and_nobody_else_is_touched(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     bad = a_pod("bad")
     bad["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
     with api_server() as server:
@@ -301,15 +301,15 @@ def test_a_malformed_object_is_counted_with_its_reason_and_nobody_else_is_touche
 @pytest.mark.parametrize("kind", [{}, ["ADDED"], None, 7])
 def test_an_event_of_no_type_is_counted(tmp_path: Path, kind: object) -> None:
     metrics = WatchMetrics.on(CollectorRegistry())
-    around = Surroundings("c", Told(), lambda: LATER_MS, metrics)
+    around = Surroundings("c", Published(), lambda: LATER_MS, metrics)
 
     Follower(PODS, Feed("pods", dict, 500), tmp_path / "pods.json", around)._take({"type": kind, "object": a_pod("u1")})
 
-    assert metrics.passed_over() == 1
+    assert metrics.skipped() == 1
 
 
 def test_a_known_container_that_became_malformed_is_not_taken_for_ended(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     bad = a_pod("u1", spec={"priority": "high"})
     with api_server() as server:
         api, _ = server
@@ -327,7 +327,7 @@ def test_a_known_container_that_became_malformed_is_not_taken_for_ended(tmp_path
 
 
 def test_a_line_that_is_no_event_leads_to_a_list(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     with api_server() as server, watching(server, told, tmp_path):
         api, _ = server
         with api.changed:
@@ -339,7 +339,7 @@ def test_a_line_that_is_no_event_leads_to_a_list(tmp_path: Path) -> None:
 
 
 def test_a_server_in_trouble_is_asked_again_and_after_a_while_for_everything(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     with api_server() as server, watching(server, told, tmp_path) as count:
         api, _ = server
         with api.changed:
@@ -361,14 +361,14 @@ def test_waits_double_up_to_a_limit() -> None:
 def test_who_may_not_read_is_told_what_to_grant(tmp_path: Path, code: int) -> None:
     with api_server() as (api, address):
         api.faults["pods"].append(Status(code))
-        follow = followers(address, Told(), tmp_path, WatchMetrics.on(CollectorRegistry()))
+        follow = followers(address, Published(), tmp_path, WatchMetrics.on(CollectorRegistry()))
 
         with pytest.raises(ClusterRefused, match=f"{code}.*grant get, list and watch on pods and nodes"):
             follow_all(follow, Event())
 
 
 def test_listing_once_tells_all_returns_and_fails_at_once(tmp_path: Path) -> None:
-    told = Told()
+    told = Published()
     with api_server() as (api, address):
         api.put("pods", a_pod("u1"))
         follow_all(followers(address, told, tmp_path, WatchMetrics.on(CollectorRegistry())), Event(), "listed")
@@ -381,7 +381,7 @@ def test_listing_once_tells_all_returns_and_fails_at_once(tmp_path: Path) -> Non
 
 
 def test_nothing_is_saved_before_it_is_safe(tmp_path: Path) -> None:
-    class Full(Told):
+    class Full(Published):
         def flush(self) -> None:
             raise ConnectionError
 
@@ -441,7 +441,7 @@ def standing(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def test_whatever_breaks_the_placements_are_those_of_the_cluster(
     stretches: list[tuple[list[Step], list[Fault], bool]],
 ) -> None:
-    told = Told()
+    told = Published()
     with TemporaryDirectory() as folder, api_server(page=2) as server:
         api, _ = server
         for steps, faults, restart in stretches:

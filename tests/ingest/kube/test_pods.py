@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ingest.decode.contract import Context
 from ingest.decode.formats.native import decoder
 from ingest.kube.api_types import Node, Pod
-from ingest.kube.events import Heard, Told, node_listed, node_seen, pod_gone, pod_listed, pod_seen
+from ingest.kube.events import Heard, Published, node_listed, node_seen, pod_gone, pod_listed, pod_seen
 from ingest.kube.gpus import gpus_in
 from ingest.kube.nodes import node_facts
 from ingest.kube.pods import is_pinned, placement, pod_total, qos_of
@@ -295,13 +295,13 @@ def test_the_platform_is_told_as_closely_as_the_node_does() -> None:
     assert platform(**{"node.kubernetes.io/instance-type": ""}) == "amd64"
 
 
-def told(*steps: dict[str, Any], known: Told | None = None) -> list[tuple[object, object]]:
+def told(*steps: dict[str, Any], known: Published | None = None) -> list[tuple[object, object]]:
     """(event, seconds after noon) of a pod's states in turn."""
     records = []
     for changes in steps:
         answer = pod_seen(known, a_pod("u1", **changes), HEARD)
         records += answer.records
-        known = answer.told
+        known = answer.published
     return [(record["event"], (int(str(record["ts"])) - NOON_MS) / 1000) for record in records]
 
 
@@ -345,7 +345,7 @@ def test_times_of_a_container_grow_even_when_its_own_do_not() -> None:
 
 
 def test_a_deletion_is_at_its_time_but_not_before_it_happened() -> None:
-    known = pod_seen(None, a_pod("u1"), HEARD).told
+    known = pod_seen(None, a_pod("u1"), HEARD).published
 
     def ts(deletion: str) -> float:
         [record] = pod_gone(known, a_pod("u1", metadata={"deletionTimestamp": deletion}), HEARD).records
@@ -356,36 +356,36 @@ def test_a_deletion_is_at_its_time_but_not_before_it_happened() -> None:
 
 
 def test_what_is_gone_from_a_list_ended_when_it_was_due_else_when_we_noticed() -> None:
-    plain = pod_seen(None, a_pod("u1"), HEARD).told
+    plain = pod_seen(None, a_pod("u1"), HEARD).published
     due = pod_seen(plain, a_pod("u1", metadata={"deletionTimestamp": "2026-03-01T12:05:00Z"}), HEARD)
 
-    noticed, ended = pod_gone(plain, None, HEARD), pod_gone(due.told, None, HEARD)
+    noticed, ended = pod_gone(plain, None, HEARD), pod_gone(due.published, None, HEARD)
 
     assert due.records == []
     assert [(r["event"], r["ts"], r["node"], r["app"]) for r in noticed.records] == [
         ("delete", HEARD.at_ms, "n1", "web")
     ]
     assert ended.records[0]["ts"] == NOON_MS + 300_000
-    assert pod_gone(pod_seen(None, a_pod("u1", **DONE), HEARD).told, None, HEARD).records == []
+    assert pod_gone(pod_seen(None, a_pod("u1", **DONE), HEARD).published, None, HEARD).records == []
 
 
 def test_a_list_tells_again_what_stands_with_the_same_key_and_content() -> None:
     first = pod_seen(None, a_pod("u1"), HEARD)
-    renamed = pod_seen(first.told, a_pod("u1", **LABELLED), HEARD)
+    renamed = pod_seen(first.published, a_pod("u1", **LABELLED), HEARD)
     ended = pod_seen(None, a_pod("u2", **DONE), HEARD)
     node = node_seen(None, a_node("n1"), HEARD)
     later = HEARD._replace(at_ms=HEARD.at_ms + 1)
 
-    assert pod_listed(first.told, a_pod("u1"), later) == first
-    assert pod_listed(renamed.told, a_pod("u1", **LABELLED), later) == renamed
-    assert pod_listed(ended.told, a_pod("u2", **DONE), later).records == []
-    assert node_listed(node.told, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), later) == node
+    assert pod_listed(first.published, a_pod("u1"), later) == first
+    assert pod_listed(renamed.published, a_pod("u1", **LABELLED), later) == renamed
+    assert pod_listed(ended.published, a_pod("u2", **DONE), later).records == []
+    assert node_listed(node.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), later) == node
 
 
 def test_a_nodes_heartbeat_tells_nothing_and_a_change_does() -> None:
     first = node_seen(None, a_node("n1"), HEARD)
-    beat = node_seen(first.told, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), HEARD)
-    label = node_seen(beat.told, a_node("n1", heartbeat="2026-03-01T12:05:00Z", labels={"pool": "x"}), HEARD)
+    beat = node_seen(first.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), HEARD)
+    label = node_seen(beat.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z", labels={"pool": "x"}), HEARD)
 
     assert [r["ts"] for r in (*first.records, *beat.records, *label.records)] == [NOON_MS, NOON_MS + 300_000]
 

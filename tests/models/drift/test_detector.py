@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from models.drift.detector import (
     BLIND_WIDENING,
     CALM,
+    DriftContext,
     Evidence,
     Labels,
-    Told,
     evidence,
     first_change,
     next_status,
@@ -25,7 +25,7 @@ from models.evaluation.served_replay import AsServed
 N, NODES, APPS, WINDOWS = 960, 12, 8, 10
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 END_US = round(NOW.timestamp() * 1e6)
-NOTHING = Told({}, timedelta(days=1), timedelta(days=14), None)
+NOTHING = DriftContext({}, timedelta(days=1), timedelta(days=14), None)
 
 
 def labels(until_us: int = END_US) -> Labels:
@@ -43,7 +43,7 @@ def said(noise: float = 0.1, bias: float = 0.0, seed: int = 0) -> AsServed:
     return AsServed(truth, mean, mean, np.full(N, 0.128), np.ones(N), np.zeros(N, np.int8), mean)
 
 
-def found(one: AsServed, told: Told = NOTHING, *, widening: float = 1.0, until_us: int = END_US) -> Evidence:
+def found(one: AsServed, told: DriftContext = NOTHING, *, widening: float = 1.0, until_us: int = END_US) -> Evidence:
     by_load = np.random.default_rng(9).normal(size=N)
     rng = np.random.default_rng(0)
     return evidence(one, by_load, labels(until_us), told, level=0.9, widening=widening, rng=rng)
@@ -86,7 +86,7 @@ def test_a_bias_is_told_with_the_window_since_which_it_holds() -> None:
     moved = replace(one, truth=one.truth + np.where(of.time >= since, 0.3, 0.0))
     [signal] = [s for s in found(moved).signals if s.name == "residual"]
     assert signal.alarm
-    assert f"since the window that ended {datetime.fromtimestamp(since / 1e6, UTC):%Y-%m-%d %H:%M}" in signal.told
+    assert f"since the window that ended {datetime.fromtimestamp(since / 1e6, UTC):%Y-%m-%d %H:%M}" in signal.message
 
 
 def test_widened_bounds_that_later_labels_miss_too_fall_back_to_load() -> None:
@@ -143,9 +143,9 @@ def test_without_labels_age_moved_features_and_skew_widen() -> None:
     few = replace(labels(), **{name: getattr(labels(), name)[:5] for name in vars(labels())})
     first = said().take(np.arange(N) < 5)
     for told in (
-        Told({"pressure_cpu": 0.4}, timedelta(days=1), timedelta(days=14), None),
-        Told({}, timedelta(days=15), timedelta(days=14), None),
-        Told({}, timedelta(days=1), timedelta(days=14), 0.99),
+        DriftContext({"pressure_cpu": 0.4}, timedelta(days=1), timedelta(days=14), None),
+        DriftContext({}, timedelta(days=15), timedelta(days=14), None),
+        DriftContext({}, timedelta(days=1), timedelta(days=14), 0.99),
     ):
         rng = np.random.default_rng(0)
         blind = evidence(first, first.mean, few, told, level=0.9, widening=1.0, rng=rng)
@@ -154,7 +154,7 @@ def test_without_labels_age_moved_features_and_skew_widen() -> None:
 
 
 def test_labels_vouch_for_an_old_model_whose_features_moved_but_not_for_skew() -> None:
-    old = Told({"pressure_cpu": 0.4}, timedelta(days=99), timedelta(days=14), None)
+    old = DriftContext({"pressure_cpu": 0.4}, timedelta(days=99), timedelta(days=14), None)
     assert next_status(fresh(), found(said(), old), NOW).state == "fine"
     assert next_status(fresh(), found(said(), replace(NOTHING, equal=0.99)), NOW).state == "widened"
 

@@ -26,8 +26,8 @@ from models.explain.explainer import open_explainer
 from models.registry.registry import Registry
 from models.training.diagnosis_model import (
     DiagnosisRows,
-    beside_placement,
     by_cause,
+    compared_to_placement,
     fit_diagnosis,
     judge_diagnosis,
     read_diagnosis,
@@ -75,7 +75,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Metrics]:
     for name in ("time_forward", "leave_app_out"):
         explained = judge_diagnosis(measured_in(world), questions[name].splits, CONFIG, lambda _: None)
         placed = trainer.judge(questions[name], lambda _: None)
-        found[name] = beside_placement(explained, placed, np.random.default_rng(0))
+        found[name] = compared_to_placement(explained, placed, np.random.default_rng(0))
     return found
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
-from advisor.api.scheduler.peers import told_of
+from advisor.api.scheduler.peers import booking_message
 from advisor.cluster.assumed_pod import KEPT_US, Booked
 from advisor.cluster.pending_pod import NewcomerClass
 from advisor.cluster.worker_bus import Journal
@@ -304,7 +304,7 @@ def test_other_servers_are_told_who_holds_a_lease(process: Process) -> None:
     one = Prioritizer(process.made_ready().serving, others=told.append)
     one.leases.take([lease("p-1", "n0")])
     asked(one, NODES, uid="pod-1")
-    body = msgspec.json.encode([told_of(booked, process.now_us) for booked in told])
+    body = msgspec.json.encode([booking_message(booked, process.now_us) for booked in told])
 
     own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
     other = Prioritizer(own)

@@ -69,7 +69,7 @@ def test_a_foreign_topic_reaches_the_snapshot_with_and_without_spark(spark: Spar
         send(broker.bootstrap)
         lake, how = Lake.open(tmp_path / "lake", TABLES), Follow(tmp_path / "checkpoint", every=None)
         source = stream.Broker(broker.bootstrap, FORMATS, ("prom",))
-        stream.tell(stream.from_kafka(spark, lake, source), lake, how, broker.bootstrap).awaitTermination()
+        stream.publish(stream.from_kafka(spark, lake, source), lake, how, broker.bootstrap).awaitTermination()
 
         by_itself = residents(broker.bootstrap, "nodes", "placements", "usage", "samples", "prom")
         told = residents(broker.bootstrap, "nodes", "placements", "node_state")

@@ -23,7 +23,7 @@ from features.jobs.job_plan import Stretch, profile_times
 from features.jobs.local_job import run_local
 from features.jobs.spark import batch_job as batch
 from features.jobs.spark import stream_job as stream
-from features.jobs.spark.stream_job import Follow, follow, tell
+from features.jobs.spark.stream_job import Follow, follow, publish
 from features.profiles.per_app import labels_of, profiles_of
 from features.schema.tables import TABLES
 from features.training.five_minute import contention
@@ -195,7 +195,7 @@ def test_a_refresher_told_by_the_stream_sees_what_one_that_computes_by_itself_do
     facts = Lake.open(tmp_path / "lake", TABLES)
     ingest_files(files, ("nodes", "placements"), facts, until="end", stop=Event(), metrics=metrics())
     how = Follow(tmp_path / "checkpoint", every=None)
-    tell(
+    publish(
         stream.from_kafka(spark, facts, stream.Broker(kafka.bootstrap, Formats())), facts, how, kafka.bootstrap
     ).awaitTermination()
 
