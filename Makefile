@@ -50,7 +50,7 @@ e2e-airflow: $(STAMP) ## a real Airflow runs every DAG on a small site, with com
 	$(BIN)/python -m e2e.airflow
 
 search: $(STAMP) ## try settings of the trainer on LAKE=dir, nested by app; OUT=file.json keeps all of it
-	$(BIN)/cohabit search $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))
+	$(BIN)/cohabit model tune $(if $(LAKE),--lake $(LAKE)) $(if $(OUT),--out $(OUT))
 
 backtest: $(STAMP) ## the closed loop under all laws, and measured pairs where BENCH_DATA is set; hours; OUT=folder
 	scripts/backtest.sh $(BIN)/cohabit $(or $(OUT),backtest)
@@ -81,7 +81,7 @@ docs: ## the site of docs/ into site/, strict, in an environment of its own; SER
 	$(if $(SERVE),.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory site 8000)
 
 reference: $(STAMP) ## write the pages of docs/ that are made from the code again
-	$(BIN)/cohabit config reference --into docs
+	$(BIN)/cohabit admin config reference --into docs
 
 wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .

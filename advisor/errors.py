@@ -42,8 +42,9 @@ class NotBelieved(AdvisorError):
     def __init__(self, bundle: str) -> None:
         self.bundle = bundle
         super().__init__(
-            f"model {bundle} is not believed any more, so nothing is proposed or approved by it: `cohabit drift` says "
-            "why; train and promote another, or go back to the one before with `cohabit models rollback`"
+            f"model {bundle} is not believed any more, so nothing is proposed or approved by it: `cohabit model "
+            f"drift` says "
+            "why; train and promote another, or go back to the one before with `cohabit model rollback`"
         )
 
 
@@ -124,7 +125,7 @@ class StoreOutdated(AdvisorError):
         self.store, self.found, self.wanted = store, found, wanted
         at = f"is at version {found}" if found else "has not been made"
         super().__init__(
-            f"the store {store} {at}, and version {wanted} is needed: run `cohabit store migrate`, or point "
+            f"the store {store} {at}, and version {wanted} is needed: run `cohabit admin database migrate`, or point "
             "COHABIT_STORE at another"
         )
 
@@ -213,7 +214,7 @@ class NoToken(AdvisorError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"no token named {name[:120]!r} is open: `cohabit token list` names them all")
+        super().__init__(f"no token named {name[:120]!r} is open: `cohabit admin token list` names them all")
 
 
 class IssuerUnavailable(AdvisorError):
@@ -309,7 +310,8 @@ class UnreadableLadders(AdvisorError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(
-            f"{path} cannot be read ({reason}): write it again with `cohabit propose`, by the same version of Cohabit "
+            f"{path} cannot be read ({reason}): write it again with `cohabit plan create`, by the same version of "
+            f"Cohabit "
             "as serves"
         )
 

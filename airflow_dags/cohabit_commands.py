@@ -54,7 +54,10 @@ def bash_line(words: tuple[str, ...]) -> str:
 
 HOURLY = {
     "skew": Command(
-        ("skew",),
+        (
+            "model",
+            "check-skew",
+        ),
         "Were scores made of the numbers that landed? Asked before profiles are rebuilt. **Fails when they were not**: "
         "look whether Spark or ingest lag, and whether versions differ.",
         30,
@@ -68,44 +71,55 @@ HOURLY = {
         always=True,
     ),
     "drift": Command(
-        ("drift",),
+        (
+            "model",
+            "drift",
+        ),
         "Do labels still bear the current model out, and how far is it served from now on? Asked before bounds follow "
         "the labels. **Fails when they do not**: look at what changed, then at the newest run of `cohabit_training`; "
-        "`cohabit models rollback` goes back to the models before. Fails, too, until a bundle is current.",
+        "`cohabit model rollback` goes back to the models before. Fails, too, until a bundle is current.",
         30,
         retries=1,
     ),
     "recalibrate": Command(
-        ("recalibrate",),
+        (
+            "model",
+            "recalibrate",
+        ),
         "Lets bounds follow the labels that came. Without newer labels nothing happens. Fails until a bundle is "
-        "current: `cohabit train` makes the first one.",
+        "current: `cohabit model train` makes the first one.",
         30,
         HEAVY,
         always=True,
     ),
     "compact": Command(("lake", "compact"), "Puts few files of the lake in the place of many; rows stay the same.", 60),
     "outcomes": Command(
-        ("conclude",), "Tells what came of plans that were given out an hour ago and more. Drafts none.", 30
+        (
+            "plan",
+            "outcomes",
+        ),
+        "Tells what came of plans that were given out an hour ago and more. Drafts none.",
+        30,
     ),
 }
 
 TRAINING = {
     "train": Command(
-        ("train", "--until", DAY, "--name", MODEL, "--no-promote", "--most-rows", MOST_ROWS),
+        ("model", "train", "--until", DAY, "--name", MODEL, "--no-promote", "--most-rows", MOST_ROWS),
         "Writes the day's bundle as a challenger. It learns from what ended before the day, so that the gate has a day "
         "of labels to judge by. One of that name that is there already stays.",
         300,
         HEAVY,
     ),
     "evaluate": Command(
-        ("evaluate", "--report", f"{REPORTS}/evaluation-{NEXT_DAY}", "--most-rows", MOST_ROWS),
+        ("model", "evaluate", "--report", f"{REPORTS}/evaluation-{NEXT_DAY}", "--most-rows", MOST_ROWS),
         "Writes `report.md` with its figures into Variable `cohabit_reports`, over one of the same day.",
         300,
         HEAVY,
         retries=1,
     ),
     "gate": Command(
-        ("models", "gate", MODEL),
+        ("model", "gate", MODEL),
         "Judges the challenger against the current bundle. **Fails when it is no better**: the current one stays, "
         "and there is nothing to repair.",
         60,
@@ -113,7 +127,7 @@ TRAINING = {
         retries=1,
     ),
     "promote": Command(
-        ("models", "promote", MODEL),
+        ("model", "promote", MODEL),
         "Makes the challenger current, which only works after a passed gate. `cohabit serve` takes it up.",
         10,
         HEAVY,
@@ -143,13 +157,13 @@ METERING = {
 
 BACKUPS = {
     "make": Command(
-        ("backup", "make", BACKUP, "--once"),
+        ("admin", "backup", "make", BACKUP, "--once"),
         "Copies everything into a folder of the day in Variable `cohabit_backups`. One that is there stays; what a "
         "killed run left is begun anew.",
         240,
     ),
     "verify": Command(
-        ("backup", "verify", BACKUP),
+        ("admin", "backup", "verify", BACKUP),
         "Reads all of the backup and compares it with what was written. When it fails, the disk changed what it was "
         "given: remove that folder, look at the disk, and clear both tasks.",
         240,
@@ -159,7 +173,7 @@ BACKUPS = {
 
 SEARCHING = {
     "search": Command(
-        ("search", "--candidates", CANDIDATES, "--out", f"{REPORTS}/search-{NEXT_DAY}.json"),
+        ("model", "tune", "--candidates", CANDIDATES, "--out", f"{REPORTS}/search-{NEXT_DAY}.json"),
         "Tries settings of the trainer, and tells whether any beats the default beyond luck. Changes nothing: read the "
         "last line, or the file in Variable `cohabit_reports`.",
         600,

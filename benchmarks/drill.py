@@ -104,14 +104,14 @@ def _drill(line: Line, arguments: Namespace) -> dict[str, float]:
     for _ in range(before - 2):
         next(hours)
     _land(line)
-    line.must("train", "--name", FIRST)
+    line.must("model", "train", "--name", FIRST)
     line.must("refresh", str(line.folder / "stream"))
     with _served(line) as serving:
         for hour in (-2, -1):
             next(hours)
             _land(line)
-            calm += line.run("drift")[0] == 0
-            line.run("recalibrate")
+            calm += line.run("model", "drift")[0] == 0
+            line.run("model", "recalibrate")
             line.happened(f"checked, state {serving.state():.0f}", float(hour + 1))
         found = _after(line, hours, serving)
     return {**found, "calm_checks": calm, "calm_checks_of": 2}
@@ -123,8 +123,8 @@ def _after(line: Line, hours: Iterator[None], serving: "Serving") -> dict[str, f
     for hour in range(1, PATIENCE_H + 1):
         next(hours)
         _land(line)
-        code, seconds = line.run("drift")
-        line.run("recalibrate")
+        code, seconds = line.run("model", "drift")
+        line.run("model", "recalibrate")
         now = serving.until_settled(state)
         if code and state == now == 0:
             line.happened("alarm", float(hour), seconds)
@@ -141,23 +141,23 @@ def _after(line: Line, hours: Iterator[None], serving: "Serving") -> dict[str, f
     line.happened(f"answers come from {source}", float(hour))
     until = _newest(line)
     line.happened(
-        "retrained", float(hour), line.must("train", "--until", f"{until:%Y-%m-%dT%H:%M:%S}", "--name", AGAIN)
+        "retrained", float(hour), line.must("model", "train", "--until", f"{until:%Y-%m-%dT%H:%M:%S}", "--name", AGAIN)
     )
     _invert(line, until)
     next(hours)
     _land(line)
     hour += 1
-    bad = line.run("models", "gate", BAD)[0], line.run("models", "promote", BAD)[0]
+    bad = line.run("model", "gate", BAD)[0], line.run("model", "promote", BAD)[0]
     line.happened("bad challenger judged", float(hour))
-    code, seconds = line.run("models", "gate", AGAIN)
+    code, seconds = line.run("model", "gate", AGAIN)
     line.happened("passed" if not code else "refused", float(hour), seconds)
     if code:
         return _figures(line, refused=int(bad == (1, 1)), rolled_back=0)
-    line.happened("promoted", float(hour), line.must("models", "promote", AGAIN))
+    line.happened("promoted", float(hour), line.must("model", "promote", AGAIN))
     after = serving.until_settled(2.0)
-    line.run("drift")
+    line.run("model", "drift")
     line.happened(f"checked again, state {serving.state():.0f}, answers come from {serving.source()}", float(hour))
-    line.happened("rolled back", float(hour), line.must("models", "rollback"))
+    line.happened("rolled back", float(hour), line.must("model", "rollback"))
     current = line.registry.current()
     back = current is not None and trained_name(current.name) == FIRST
     return _figures(line, refused=int(bad == (1, 1)), rolled_back=int(back)) | {

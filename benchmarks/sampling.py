@@ -45,7 +45,7 @@ class Picked:
 
 
 def by_strata(power: float) -> Pick:
-    """Drawn as `cohabit train` does, with this power."""
+    """Drawn as `cohabit model train` does, with this power."""
 
     def pick(table: pa.Table, most_rows: int, seed: int) -> Picked:
         draw = draw_of(tally(table), most_rows, power=power, seed=seed)

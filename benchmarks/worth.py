@@ -1,4 +1,4 @@
-"""Worth: does `cohabit worth` tell the effect that advice had, where it is known? Estimates beside the truth."""
+"""Worth: does `cohabit model impact` tell the effect that advice had, where it is known? Estimates beside the truth."""
 
 from argparse import ArgumentParser, Namespace
 

@@ -165,7 +165,7 @@ class UnreadableVerdict(ModelsError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} is no verdict ({reason}): judge again with `cohabit models gate`")
+        super().__init__(f"{path} is no verdict ({reason}): judge again with `cohabit model gate`")
 
 
 class NothingToWatch(ModelsError):
@@ -173,7 +173,7 @@ class NothingToWatch(ModelsError):
 
     def __init__(self, root: Path, reason: str) -> None:
         self.root, self.reason = root, reason
-        super().__init__(f"there is no model to watch in {root}: {reason}; run `cohabit train` first")
+        super().__init__(f"there is no model to watch in {root}: {reason}; run `cohabit model train` first")
 
 
 class UnreadableDrift(ModelsError):
@@ -181,7 +181,7 @@ class UnreadableDrift(ModelsError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} is no status of drift ({reason}): remove it, and run `cohabit drift`")
+        super().__init__(f"{path} is no status of drift ({reason}): remove it, and run `cohabit model drift`")
 
 
 class NotNoted(ModelsError):
@@ -200,7 +200,7 @@ class NotJudged(ModelsError):
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
         super().__init__(
-            f"{name} may not become current: {reason}; run `cohabit models gate {name}`, or say why with --force REASON"
+            f"{name} may not become current: {reason}; run `cohabit model gate {name}`, or say why with --force REASON"
         )
 
 
@@ -230,7 +230,7 @@ class BadKey(ModelsError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} is no Ed25519 key in PEM ({reason}): `cohabit models keys FOLDER` makes a pair")
+        super().__init__(f"{path} is no Ed25519 key in PEM ({reason}): `cohabit model keys FOLDER` makes a pair")
 
 
 class StillServed(ModelsError):

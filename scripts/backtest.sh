@@ -9,7 +9,7 @@ one() {
   if [[ -f $out/$name/backtest.json ]]; then
     echo "$name: done before, in $out/$name"
   else
-    "$cohabit" backtest "$@" --out "$out/$name"
+    "$cohabit" dev backtest "$@" --out "$out/$name"
   fi
 }
 for law in queueing threshold saturating; do one "$law" --law "$law"; done

@@ -72,7 +72,7 @@ def test_processes_that_a_command_starts_do_without_the_commands() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"], ["import", "--help"]],
+    [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"], ["dev", "import", "--help"]],
     ids=" ".join,
 )
 def test_help_imports_nothing_heavy_and_no_server(arguments: list[str]) -> None:

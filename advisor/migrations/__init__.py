@@ -1,1 +1,1 @@
-"""What makes the store's tables, step by step; `cohabit store migrate` runs the steps that a database has not had."""
+"""Migrations of the database; `cohabit admin database migrate` runs those that are missing."""

@@ -53,8 +53,8 @@ def sections(own: Settings, environment: Mapping[str, str]) -> tuple[Section, ..
 def as_markdown(found: Sequence[Section]) -> str:
     """The reference of settings: defaults and meanings."""
     parts = [
-        "# Settings\n\nEvery setting, from its model; `cohabit config show > FILE` tells those in force, "
-        "`cohabit config reference` writes this page. Options of commands go before them.\n"
+        "# Settings\n\nEvery setting, from its model; `cohabit admin config show > FILE` tells those in force, "
+        "`cohabit admin config reference` writes this page. Options of commands go before them.\n"
     ]
     for section in found:
         head, _, what = section.meaning.partition(": ")

@@ -31,7 +31,7 @@ class NothingToShadow(CohabitError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"{reason}: `cohabit train` makes a model current, `cohabit refresh` makes a snapshot")
+        super().__init__(f"{reason}: `cohabit model train` makes a model current, `cohabit refresh` makes a snapshot")
 
 
 class NothingServed(CohabitError):
@@ -239,7 +239,7 @@ class NoStream(CohabitError):
         self.folder, self.topics = folder, tuple(topics)
         names = ", ".join(f"{topic}.log" for topic in topics)
         super().__init__(
-            f"{folder} holds none of {names}: make a stream with `cohabit simulate {folder}`, or print a topic "
+            f"{folder} holds none of {names}: make a stream with `cohabit dev simulate {folder}`, or print a topic "
             "into such a file with kafka-console-consumer"
         )
 
@@ -505,7 +505,7 @@ class NoBackup(CohabitError):
     def __init__(self, folder: Path, reason: str) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} holds no whole backup ({reason}): name the folder that `cohabit backup make` filled"
+            f"{folder} holds no whole backup ({reason}): name the folder that `cohabit admin backup make` filled"
         )
 
 

@@ -201,14 +201,14 @@ class AdvisorSettings(Branch):
     max_feature_age_s: float = Field(default=120.0, gt=0)
     """From older features nothing is advised: all scores are 0, and /readyz says why."""
     served_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of requests of which one feature vector is kept, for `cohabit skew`."""
+    """Share of requests of which one feature vector is kept, for `cohabit model check-skew`."""
 
     explore_share: float = Field(default=0.0, ge=0, le=0.1)
     """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
     logged_share: float = Field(default=0.01, ge=0, le=1)
     """Share of the others that are written down beside those, beside the snapshots in advised/."""
     withheld_share: float = Field(default=0.0, ge=0, le=0.5)
-    """Share of pods that are withheld the advice, for `cohabit worth`; as many others are written down at least."""
+    """Share of pods in the holdout of `cohabit model impact`: they get no advice, and as many others are logged."""
 
     @model_validator(mode="after")
     def _an_issuer_is_whole(self) -> Self:
@@ -243,7 +243,7 @@ class ProposalSettings(Branch):
     """COHABIT_PROPOSALS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
 
     every_s: float = Field(default=0.0, ge=0, le=86_400)
-    """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit propose`."""
+    """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit plan create`."""
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
     """Is told of each new plan, by POST: https, or http on loopback."""
     daily_share: float = Field(default=0.005, gt=0, le=1)
@@ -292,7 +292,7 @@ class ProposalSettings(Branch):
 
 
 class DriftSettings(Branch):
-    """COHABIT_DRIFT__*: when `cohabit drift` believes a model less; see docs/drift.md."""
+    """COHABIT_DRIFT__*: when `cohabit model drift` believes a model less; see docs/drift.md."""
 
     hours: float = Field(default=6.0, gt=0, le=8_760)
     """Labels of so long are looked at, the newest ones."""
@@ -329,7 +329,7 @@ Named = Annotated[Path, BeforeValidator(_named)]
 
 
 class SigningSettings(Branch):
-    """COHABIT_SIGNING__*: whose bundles are believed; `cohabit models keys` makes a pair of keys."""
+    """COHABIT_SIGNING__*: whose bundles are believed; `cohabit model keys` makes a pair of keys."""
 
     key: Named | None = None
     """Private key, PEM: bundles that are trained or recalibrated here are signed with it."""

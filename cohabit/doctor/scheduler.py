@@ -36,8 +36,8 @@ MADE_UP = ("cohabit-doctor-node-0", "cohabit-doctor-node-1")
 NO_NODE, NO_APP = "cohabit-doctor-no-such-node", "cohabit-doctor-no-such-app"
 REMEDIES = {
     "not_loaded": "it has just started: ask again in a second",
-    "no_bundle": "run `cohabit train`, or point COHABIT_REGISTRY at the bundles",
-    "no_drift": "remove .drift.json from the registry, and run `cohabit drift`",
+    "no_bundle": "run `cohabit model train`, or point COHABIT_REGISTRY at the bundles",
+    "no_drift": "remove .drift.json from the registry, and run `cohabit model drift`",
     "no_snapshot": "run `cohabit refresh`, or point COHABIT_SNAPSHOTS at the snapshots",
     "stale": "look at `cohabit refresh` and at the lag of its topics",
     "ahead": "a clock is more than 5 minutes ahead: look at the clocks of those who send metrics",
@@ -245,7 +245,9 @@ def _readiness(people: Caller) -> Finding:
         return ok("readiness", "answers come from a model over a fresh snapshot")
     remedy = REMEDIES.get(reason, "see the advisor's log")
     if status == "by_load":
-        return warning("readiness", "labels do not bear the model out, nodes are compared by load: `cohabit drift`")
+        return warning(
+            "readiness", "labels do not bear the model out, nodes are compared by load: `cohabit model drift`"
+        )
     if status == "last_good":
         return warning("readiness", f"something newer was refused ({reason}), the last good one answers: {remedy}")
     return problem("readiness", f"all answers are neutral ({reason}): {remedy}")

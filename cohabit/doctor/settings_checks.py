@@ -84,7 +84,7 @@ def _model(own: Settings) -> Finding:
     try:
         registry = registry_of(own)
         if (current := registry.current()) is None:
-            return warning("model", "none is promoted, so nothing is advised: `cohabit train`")
+            return warning("model", "none is promoted, so nothing is advised: `cohabit model train`")
         open_model(registry.bundle(current.name).directory, registry.trust)
     except (ModelsError, AdvisorError) as error:
         return problem("model", str(error))

@@ -25,7 +25,7 @@ MAX_SHOWN = 10_000_000
 def run_worth(
     settings: Settings, *, lake: str | None, log: Path | None, horizon_minutes: float, limit: float, out: Path | None
 ) -> None:
-    """See `cohabit worth`."""
+    """See `cohabit model impact`."""
     from cohabit.impact.estimate import Rules, ledger
     from cohabit.impact.plan_savings import plans_worth, sentence_of
     from cohabit.server.workers import ADVISED

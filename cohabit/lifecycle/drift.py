@@ -27,7 +27,7 @@ from models.evaluation.protocols import read_keys
 from models.registry.registry import Registry, trained_name
 
 SKEW = ".skew.json"
-"""Of the registry: what the last `cohabit skew` found."""
+"""Of the registry: what the last `cohabit model check-skew` found."""
 FEWEST_ROWS = 500
 """From so many rows it is told how features lie: ten bins of fewer differ by chance."""
 

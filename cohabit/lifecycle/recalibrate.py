@@ -96,11 +96,11 @@ def recalibrate(
 def _current(registry: Registry) -> tuple[Bundle, EntryMargins]:
     current = registry.current()
     if current is None:
-        raise NothingToFollow(f"{registry.root} has no current bundle", "run `cohabit train` first")
+        raise NothingToFollow(f"{registry.root} has no current bundle", "run `cohabit model train` first")
     bundle = load_bundle(current, catalogue_hash(), registry.trust)
     entry = bundle.manifest.models.get(PLACEMENT)
     if entry is None or entry.margins is None:
-        raise NothingToFollow(f"{current} has no margins of its own", "run `cohabit train` first")
+        raise NothingToFollow(f"{current} has no margins of its own", "run `cohabit model train` first")
     return bundle, entry.margins
 
 

@@ -14,7 +14,7 @@ from cohabit.terminal.console import console, printable, show_table
 def show_list(cluster: str, proposals: Sequence[Proposal]) -> None:
     """All proposals of a cluster, the newest first, a line for each."""
     if not proposals:
-        console.print(f"there are no plans yet for cluster {cluster}: `cohabit propose` drafts one")
+        console.print(f"there are no plans yet for cluster {cluster}: `cohabit plan create` drafts one")
         return
     show_each(proposals)
 

@@ -1,4 +1,4 @@
-"""`cohabit store`: the database of tokens, audit and leases. migrate."""
+"""`cohabit admin database`: the database of tokens, audit and leases. migrate."""
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 STORE_FILE = "store.sqlite"
 """Where the store is when no setting says so: this file, beside the registry."""
 
-store_app = typer.Typer(
-    no_args_is_help=True, help="The database of tokens, audit, plans and bills: make it, bring it up to date."
+database_app = typer.Typer(
+    no_args_is_help=True, help="Create and migrate the database of tokens, audit, plans and bills."
 )
 
 
-@store_app.callback()
-def store() -> None:
-    """The database of tokens, audit, plans and bills: make it, bring it up to date."""
+@database_app.callback()
+def database() -> None:
+    """Create and migrate the database of tokens, audit, plans and bills."""
 
 
-@store_app.command("migrate")
+@database_app.command("migrate")
 @reports_errors
 def migrate_command() -> None:
     """Make the store, or bring it to the version of this Cohabit; nothing happens when it is there already.

@@ -20,7 +20,8 @@ R = TypeVar("R")
 MOST_ROWS = 500_000
 """Training rows that are learnt from and judged at most, unless told otherwise: some 4 GB of memory."""
 FOLDS_DIFFER = (
-    "figures of `cohabit train` rest on 3 folds of apps and 2 origins, those of `cohabit evaluate` on 6 folds and up "
+    "figures of `cohabit model train` rest on 3 folds of apps and 2 origins, those of `cohabit model evaluate` on 6 "
+    "folds and up "
     "to 4 origins, whose models learn from more: on the same lake the two differ"
 )
 LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]

@@ -155,7 +155,7 @@ def _own_words(found: Findings) -> str:
     chosen = ours.get("coverage90_selected_adapted")
     among = "" if chosen is None else f", and {with_range(chosen)} on the chosen node by labels of chosen nodes alone"
     return (
-        f"bounds of tomorrow: {warm}; bounds that follow labels an hour late (cohabit recalibrate) cover "
+        f"bounds of tomorrow: {warm}; bounds that follow labels an hour late (cohabit model recalibrate) cover "
         f"{with_range(ours['coverage90_adapted'])} of all rows at a width of {brief(ours['width_adapted'])}{among}"
     )
 

@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _steps(folder: Path) -> Iterator[Ran | Verdict]:
     site = made(folder)
     running.prepared(site)
-    yield from _beside_a_killed_one(site, "cohabit_training", NEXT_DAY, ("train",), models_of)
+    yield from _beside_a_killed_one(site, "cohabit_training", NEXT_DAY, ("model", "train"), models_of)
     serve_a_little(site)
     land_the_rest(site)
     yield from _beside_a_killed_one(site, "cohabit_hourly", HOUR, ("features",), _tables)

@@ -104,14 +104,14 @@ def made(folder: Path) -> Site:
     folder.mkdir(parents=True)
     _write_program(folder)
     whole, stream = folder / "whole", folder / "stream"
-    site.run("simulate", str(whole), "--nodes", str(NODES), "--apps", str(APPS), "--hours", str(HOURS))
+    site.run("dev", "simulate", str(whole), "--nodes", str(NODES), "--apps", str(APPS), "--hours", str(HOURS))
     stream.mkdir()
     for path in whole.glob("*.log"):
         with path.open("rb") as lines:  # some of them are broken, as a real cluster's
             (stream / path.name).write_bytes(b"".join(line for line in lines if _arrived_ms(line) < FIRST_DAY_END_MS))
     site.run("ingest", str(stream))
     site.run("features")
-    site.run("store", "migrate")
+    site.run("admin", "database", "migrate")
     _price(site)
     return site
 

@@ -118,14 +118,14 @@ def _soak(line: Line, arguments: Namespace, watched: Watched) -> int:
 def _begin(line: Line, arguments: Namespace) -> int:
     """From nothing to a server that advises; its port for schedulers."""
     console.print("landing two hours of history, learning from it")
-    line.must("store", "migrate")
+    line.must("admin", "database", "migrate")
     line.start("ingest", "ingest")
     _until(lambda: _landed(line), 180, "history lands")
     line.must("features")
-    line.must("train")
+    line.must("model", "train")
     if arguments.spark:
-        line.start("spark", "features", "--tell")
-    line.start("refresh", "refresh", *(["--told"] if arguments.spark else []))
+        line.start("spark", "features", "--publish-state")
+    line.start("refresh", "refresh", *(["--from-topic"] if arguments.spark else []))
     _until((line.folder / "snapshots").is_dir, 180, "a snapshot is published")
     line.start("serve", "serve", "--port", "0", "--scheduler-port", "0")
     log = line.folder / "serve.log"
@@ -168,9 +168,9 @@ def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
     _write_bill(line, month)
     commands = (
         ("features",),
-        ("drift",),
-        ("recalibrate",),
-        ("propose",),
+        ("model", "drift"),
+        ("model", "recalibrate"),
+        ("plan", "create"),
         ("bill", "meter"),
         ("bill", "propose-book", str(book), "--preview", month),
         ("lake", "compact", "--grace", "0.1"),
@@ -182,7 +182,7 @@ def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
                 return
             code, seconds, told = line.run(*words)
             console.print(f"  {datetime.now(UTC):%H:%M:%S} cohabit {' '.join(words[:2])}: {code}, {seconds:.1f} s")
-            if code and words[0] not in {"drift", "recalibrate"}:
+            if code and words[-1] not in {"drift", "recalibrate"}:
                 watched.errors.append(f"cohabit {' '.join(words[:2])} ended with {code}: {told.strip()[-300:]}")
         stop.wait(max(0.0, every_s - (monotonic() - began)))
 

@@ -12,7 +12,7 @@ from models.training.trainer import OURS, Outcome
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 LATE = 12
-"""Windows that labels come late: an hour, as often as `cohabit recalibrate` should run."""
+"""Windows that labels come late: an hour, as often as `cohabit model recalibrate` should run."""
 
 
 def followed(outcome: Outcome, platform: Ints, *, observed: NDArray[np.bool_] | None = None) -> Floats:

@@ -188,7 +188,7 @@ def _limits(manifest: Manifest) -> Iterator[str]:
 
 def _reproduced(manifest: Manifest) -> Iterator[str]:
     yield from ("", "## How to make it again", "")
-    yield "`cohabit train` on a lake whose training rows have the fingerprint"
+    yield "`cohabit model train` on a lake whose training rows have the fingerprint"
     yield f"`{manifest.data_fingerprint}`, by the feature catalogue `{manifest.catalogue_hash}`."
     if manifest.provenance is not None:
         if (how := manifest.provenance.sampled) is not None:

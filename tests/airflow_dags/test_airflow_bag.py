@@ -94,8 +94,8 @@ def test_airflow_fills_in_the_interval_and_quotes_what_variables_hold(tasks: dic
 
     day = ["--from", "2026-03-02", "--to", "2026-03-03"]
     assert words["cohabit_metering.meter"] == ["bill", "meter", *day, "--whole"]
-    assert words["cohabit_training.promote"] == ["models", "promote", "daily-20260303"]
-    assert words["cohabit_backups.verify"] == ["backup", "verify", "/cohabit_backups of 'ours'/2026-03-03"]
+    assert words["cohabit_training.promote"] == ["model", "promote", "daily-20260303"]
+    assert words["cohabit_backups.verify"] == ["admin", "backup", "verify", "/cohabit_backups of 'ours'/2026-03-03"]
     kept = ["--before", "2026-03-03", "--keep-days", "800", "--yes"]
     assert words["cohabit_retention.expire"] == ["lake", "expire", *kept]
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 DAGS = ROOT / "airflow_dags"
 ALLOWED = ("airflow.sdk", "airflow.providers.standard")
 OWN = ("cohabit_commands", "cohabit_tasks")
-NEVER = {"--confirm", "--approve", "approve-book", "review", "export", "token", "--force", "restore"}
+NEVER = {"--confirm", "approve", "approve-book", "reject", "export", "token", "--force", "restore"}
 """What a person decides."""
 
 
@@ -122,8 +122,8 @@ def test_every_command_line_is_one_that_cohabit_takes(name: str) -> None:
         (("lake", "compact", "--older"), "No such option"),
         (("lake", "expire", "--before", "{{ data_interval_end }}", "--yes"), "Invalid value for '--before'"),
         (("bill", "closed"), "Missing option"),
-        (("backup", "verify"), "Missing argument"),
-        (("backup", "verify", "a", "b"), "Got unexpected extra argument"),
+        (("admin", "backup", "verify"), "Missing argument"),
+        (("admin", "backup", "verify", "a", "b"), "Got unexpected extra argument"),
     ],
 )
 def test_a_wrong_command_line_is_found(words: tuple[str, ...], says: str) -> None:
@@ -148,9 +148,9 @@ def test_what_a_person_decides_no_dag_does() -> None:
 
 @pytest.mark.parametrize("nasty", ["a b", "it's", '"$(touch x)"', "`id`", "a;b", "{{ 1 }}", "*", "-", "ä\n"])
 def test_whatever_a_variable_holds_stays_one_word(nasty: str) -> None:
-    words = rendered(("backup", "verify", "{{ var.value.cohabit_backups }}/x"), cohabit_backups=nasty)
+    words = rendered(("admin", "backup", "verify", "{{ var.value.cohabit_backups }}/x"), cohabit_backups=nasty)
 
-    assert words == ["backup", "verify", f"{nasty}/x"]
+    assert words == ["admin", "backup", "verify", f"{nasty}/x"]
 
 
 @pytest.mark.parametrize("folder", [None, "with a folder"])
@@ -162,12 +162,12 @@ def test_the_line_runs_the_command_in_the_place_of_the_shell(tmp_path: Path, fol
     program.write_text('#!/bin/sh\necho $$; printf "%s\\n" "$@"\n')
     program.chmod(0o755)
     env = {"COHABIT_BIN": str(place)} if folder else {"PATH": f"{place}:/usr/bin:/bin"}
-    line = bash_line(("backup", "make", "it's $HOME"))
+    line = bash_line(("admin", "backup", "make", "it's $HOME"))
 
     with subprocess.Popen(["/bin/bash", "-c", line], env=env, stdout=subprocess.PIPE, text=True) as process:
         told, _ = process.communicate()
 
-    assert told.splitlines() == [str(process.pid), "backup", "make", "it's $HOME"]
+    assert told.splitlines() == [str(process.pid), "admin", "backup", "make", "it's $HOME"]
 
 
 def test_a_month_is_waited_for_by_the_exit_code_that_says_so() -> None:

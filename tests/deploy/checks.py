@@ -48,7 +48,7 @@ NEEDS: Mapping[str, Mapping[str, bool]] = {
     "features": {"lake": True},
 }
 """Folders that commands use, by setting, and whether they write there; whoever opens a lake tries whether it can."""
-REACHES = ("topics", "ingest", "watch", "refresh", "features --tell")
+REACHES = ("dev topics", "ingest", "watch", "refresh", "features --publish-state")
 """Commands that ask Kafka."""
 MONITORS: Mapping[str, Manifest] = {
     "PodMonitor": {

@@ -48,13 +48,13 @@ def test_the_example_has_everything_that_runs(example: list[Manifest]) -> None:
 
     assert told == {
         "serve",
-        "refresh --told",
+        "refresh --from-topic",
         "ingest --dead-letter-topic",
         "watch --state /data/watch",
         "features --follow",
-        "features --tell",
-        "store migrate",
-        "topics",
+        "features --publish-state",
+        "admin database migrate",
+        "dev topics",
     }
     assert {one["kind"] for one in example} >= {"PodMonitor", "PrometheusRule", "PodDisruptionBudget", "NetworkPolicy"}
 

@@ -79,7 +79,7 @@ def test_tokens_without_a_store_are_refused_at_start(tmp_path: Path, store_addre
     ran = run(tmp_path, "cohabit serve", advisor__access="tokens", store=store_address)
 
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert "run `cohabit store migrate`" in ran.stderr
+    assert "run `cohabit admin database migrate`" in ran.stderr
 
 
 def listening(folder: Path, **settings: str) -> tuple[str, str]:
@@ -104,7 +104,7 @@ def test_an_open_server_needs_no_store(tmp_path: Path) -> None:
 
 def test_with_tokens_another_address_is_listened_on_by_people_alone(tmp_path: Path) -> None:
     store = str(tmp_path / "store.sqlite")
-    run(tmp_path, "cohabit store migrate", store=store)
+    run(tmp_path, "cohabit admin database migrate", store=store)
 
     main, scheduler = listening(tmp_path, store=store, advisor__access="tokens", advisor__host="0.0.0.0")  # noqa: S104
 

@@ -38,7 +38,8 @@ def test_the_mapping_can_be_read(tmp_path: Path) -> None:
 def test_every_command_that_is_named_exists_with_its_options() -> None:
     for words, rest in set(
         re.findall(
-            r"^cohabit ((?:backup |bill |config |doctor |lake |models |store |token )?[a-z][a-z-]*)([^\n`]*)",
+            r"^cohabit ((?:admin (?:backup |config |database |token )?|bill |dev |doctor |lake |model |plan "
+            r")?[a-z][a-z-]*)([^\n`]*)",
             PAGES,
             flags=re.MULTILINE,
         )

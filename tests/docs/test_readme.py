@@ -80,22 +80,10 @@ def test_the_requests_are_answered(folder: Path) -> None:
 
 
 def test_every_step_teaches() -> None:
-    steps = (
-        "broker",
-        "simulate",
-        "replay",
-        "ingest",
-        "features",
-        "train",
-        "evaluate",
-        "refresh",
-        "serve",
-        "demo",
-        "backtest",
-        "worth",
-    )
+    steps = "dev broker, dev simulate, dev replay, ingest, features, model train, model evaluate, refresh, serve, demo"
+    named = [*steps.split(", "), "dev backtest", "model impact", "plan create", "bill close"]
 
     listed = shell("cohabit --help", ROOT)
 
-    assert all(step in listed for step in steps)
-    assert all(len(shell(f"cohabit {step} --help", ROOT).split()) > 30 for step in steps)
+    assert all(step.split()[0] in listed for step in named)
+    assert all(len(shell(f"cohabit {step} --help", ROOT).split()) > 30 for step in named)

@@ -25,8 +25,19 @@ def working(site: Site, *words: str) -> "subprocess.Popen[bytes]":
 
 def test_the_command_of_that_site_is_killed_and_no_other(tmp_path: Path) -> None:
     here, there = Site(tmp_path / "here"), Site(tmp_path / "there")
-    with working(here, "train") as meant, working(here, "features") as other, working(there, "train") as elsewhere:
-        with killed(here, ("train",), 0.1) as done:
+    with (
+        working(here, "model", "train") as meant,
+        working(here, "features") as other,
+        working(there, "model", "train") as elsewhere,
+    ):
+        with killed(
+            here,
+            (
+                "model",
+                "train",
+            ),
+            0.1,
+        ) as done:
             code = meant.wait(30)
         still = (other.poll(), elsewhere.poll())
         other.kill()
@@ -38,7 +49,24 @@ def test_the_command_of_that_site_is_killed_and_no_other(tmp_path: Path) -> None
 
 def test_what_did_not_use_enough_is_not_killed_and_measured_instead(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    with killed(site, ("train",), 1e6) as done, measured(site, ("train",)) as used, working(site, "train") as busy:
+    with (
+        killed(
+            site,
+            (
+                "model",
+                "train",
+            ),
+            1e6,
+        ) as done,
+        measured(
+            site,
+            (
+                "model",
+                "train",
+            ),
+        ) as used,
+        working(site, "model", "train") as busy,
+    ):
         until("it is measured", lambda: used.seconds > 0.2, 60.0)
         still = busy.poll()
         busy.kill()

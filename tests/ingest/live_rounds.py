@@ -161,10 +161,10 @@ def _line(broker: Broker, folder: Path) -> Line:
     return Line(
         broker=broker,
         folder=folder,
-        producer=command("producer", "replay", str(folder / "stream"), "--speed", str(SPEED)),
+        producer=command("producer", "dev", "replay", str(folder / "stream"), "--speed", str(SPEED)),
         consumers=[command(f"consumer-{i}", "ingest") for i in range(2)],
-        spark=command("spark", "features", "--tell"),
-        refresher=command("refresher", "refresh", "--told", "--every", "1"),
+        spark=command("spark", "features", "--publish-state"),
+        refresher=command("refresher", "refresh", "--from-topic", "--every", "1"),
         expected=_expected(folder),
     )
 

@@ -26,7 +26,7 @@ ANYONE = "anyone"
 NO_ROUTE = "no route"
 REALM = 'Bearer realm="cohabit"'
 SAID = {
-    401: "a valid token is needed: send the header Authorization: Bearer TOKEN; `cohabit token create` makes one",
+    401: "a valid token is needed: send the header Authorization: Bearer TOKEN; `cohabit admin token create` makes one",
     403: "the role of this token may not do this",
     429: "too many requests with this token: ask again when Retry-After says",
     503: "tokens cannot be checked for now: try again; whoever runs this finds the reason in its log",

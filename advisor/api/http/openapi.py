@@ -35,7 +35,7 @@ WHY = {
 AT_THE_GATE = (401, 403, 429, 503)
 COMPONENTS = "#/components/schemas/{name}"
 TOKEN = "token"  # noqa: S105 - its name in the description
-SECURITY = {TOKEN: {"type": "http", "scheme": "bearer", "description": "From `cohabit token create`"}}
+SECURITY = {TOKEN: {"type": "http", "scheme": "bearer", "description": "From `cohabit admin token create`"}}
 
 
 class ErrorReply(Body):

@@ -120,7 +120,7 @@ class NoBills(AdvisorError):
 
     def __init__(self) -> None:
         super().__init__(
-            "no bills are kept here: `cohabit store migrate` makes their tables; then start the server anew"
+            "no bills are kept here: `cohabit admin database migrate` makes their tables; then start the server anew"
         )
 
 
@@ -142,7 +142,7 @@ class OtherTeam(AdvisorError):
     def __init__(self, team: str | None) -> None:
         self.team = team
         own = (
-            "is for no team: `cohabit token create NAME --role team --team TEAM` makes one that is"
+            "is for no team: `cohabit admin token create NAME --role team --team TEAM` makes one that is"
             if team is None
             else (f"is for team {team[:80]!r} alone")
         )

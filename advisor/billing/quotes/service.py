@@ -40,12 +40,12 @@ SHARED_AS = {
 """Of what is metered its row in the catalogue, and units of it in one of the catalogue's."""
 UNREQUESTED = {of.name for of in RESOURCES if of.request is None}
 WHY_NOT = {
-    "no_bundle": "no model is promoted: `cohabit train` makes one",
+    "no_bundle": "no model is promoted: `cohabit model train` makes one",
     "no_snapshot": "there is no snapshot of who is where: run `cohabit refresh`",
     "not_loaded": "the model is not loaded yet: ask again in a second",
     "stale": "the newest snapshot of who is where is too old: look whether `cohabit refresh` still runs",
     "ahead": "the newest snapshot is dated later than this machine's clock",
-    "fallen_back": "the model is not believed any more: `cohabit drift` says why",
+    "fallen_back": "the model is not believed any more: `cohabit model drift` says why",
 }
 
 

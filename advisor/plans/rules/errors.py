@@ -21,7 +21,7 @@ class NoSuchProposal(AdvisorError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"there is no proposal {name[:80]!r}: `cohabit review` lists them")
+        super().__init__(f"there is no proposal {name[:80]!r}: `cohabit plan list` lists them")
 
 
 class WrongState(AdvisorError):
@@ -93,7 +93,7 @@ class Halted(AdvisorError):
 
     def __init__(self, who: str, reason: str) -> None:
         self.who, self.reason = who, reason
-        super().__init__(f"{who} has halted all changes ({reason}): `cohabit resume` goes on")
+        super().__init__(f"{who} has halted all changes ({reason}): `cohabit plan unfreeze` goes on")
 
 
 class NotNow(AdvisorError):
@@ -120,7 +120,8 @@ class NoOffice(AdvisorError):
 
     def __init__(self) -> None:
         super().__init__(
-            "no proposals are kept here: they need a store (`cohabit store migrate`) and a lake (COHABIT_LAKE), both "
+            "no proposals are kept here: they need a store (`cohabit admin database migrate`) and a lake "
+            "(COHABIT_LAKE), both "
             "there before `cohabit serve` starts"
         )
 

@@ -1,4 +1,4 @@
-"""`cohabit backup`: everything as one folder, and back. make, verify, restore."""
+"""`cohabit admin backup`: everything as one folder, and back. make, verify, restore."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +63,6 @@ def verify_command(folder: BackupFolder) -> None:
         _show_summary("whole", folder, verify(folder, progress))
 
 
-@backup_app.command("restore")
 @reports_errors
 def restore_command(folder: BackupFolder) -> None:
     """Put a backup into the places that settings name, none of which may hold anything.

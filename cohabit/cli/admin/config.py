@@ -1,4 +1,4 @@
-"""`cohabit config`: what is set, whether it works, and what can be set. show, check, reference."""
+"""`cohabit admin config`: what is set, whether it works, and what can be set. show, check, reference."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cohabit token`: who may ask the listener for people and tools. create, list, revoke. And `cohabit audit`."""
+"""`cohabit admin token`: create, list, revoke tokens of the management API; and `cohabit admin audit`."""
 
 import os
 import pwd
@@ -88,7 +88,7 @@ def revoke_command(name: Name) -> None:
 
 
 def run_audit(settings: Settings, since: datetime | None) -> None:
-    """See `cohabit audit`."""
+    """See `cohabit admin audit`."""
     from advisor.auth.audit_log import entries
 
     since_us = 0 if since is None else int(since.replace(tzinfo=UTC).timestamp()) * 10**6

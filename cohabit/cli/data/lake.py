@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -165,3 +166,17 @@ def _show_report(lake: "Lake", report: "Report") -> None:
     if len(report.damage) > MOST_DAMAGE:
         console.print(f"and {len(report.damage) - MOST_DAMAGE:,} more; --json lists all")
     console.print("damaged" if report.damage else "sound")
+
+
+@lake_app.command()
+@reports_errors
+def metrics(
+    mapping: Annotated[Path | None, typer.Option("--mapping", help="Your own metrics too [COHABIT_MAPPING].")] = None,
+) -> None:
+    """List the metrics of other exporters that are known, and what each becomes; the same for every format.
+
+    Add your own with a file: [[metric]] with name, target, kind, and scale, where, series as docs/ingest.md shows.
+    """
+    from cohabit.config.topic_formats import show_metrics
+
+    show_metrics(settings(), mapping)

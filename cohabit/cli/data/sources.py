@@ -70,7 +70,7 @@ def _followers(api: Any, namespaces: Sequence[str], state: Path, around: "Surrou
 def run_import(
     form: str, source: Path, *, out: Path | None, bootstrap: Brokers | None, epoch: str, cluster: str | None
 ) -> None:
-    """See `cohabit import`."""
+    """See `cohabit dev import`."""
     from ingest.traces.convert import FORMS, import_trace, trace_files
     from ingest.traces.form import Origin
 

@@ -29,7 +29,7 @@ SAY_EVERY_S = 10.0
 
 
 def run_broker(folder: Path, port: int) -> None:
-    """See `cohabit broker`."""
+    """See `cohabit dev broker`."""
     from ingest.devkafka.broker import Broker, create_topics, free_ports
     from ingest.devkafka.jars import fetch_jars
 
@@ -48,7 +48,7 @@ def run_broker(folder: Path, port: int) -> None:
 
 
 def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
-    """See `cohabit topics`."""
+    """See `cohabit dev topics`."""
     from ingest.devkafka.broker import create_topics
     from ingest.schema.topics import TOPICS as OURS
 
@@ -61,7 +61,7 @@ def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
 
 
 def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, law: str, truth: Path | None) -> None:
-    """See `cohabit simulate`."""
+    """See `cohabit dev simulate`."""
     from cohabit.ingestion.simulation import simulate_into
     from ingest.kafka_io.stream_files import topics_in
     from ingest.simulator.laws import LAWS
@@ -78,7 +78,7 @@ def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int
 
 
 def run_replay(folder: Path, bootstrap: Brokers, speed: float) -> None:
-    """See `cohabit replay`."""
+    """See `cohabit dev replay`."""
     from ingest.devkafka.broker import create_topics
     from ingest.kafka_io.replay import Pace, replay
     from ingest.kafka_io.stream_files import topics_in
@@ -173,7 +173,9 @@ def show_lake(lake: Lake) -> None:
         shown = [(name, f"{times:,}") for name, times in most]
         if rest := unknown.total() - sum(times for _, times in most):
             shown.append((f"and {len(unknown) - len(most)} more", f"{rest:,}"))
-        show_table("fields nobody maps, kept out; `cohabit metrics` lists what is known", ("field", "times"), shown)
+        show_table(
+            "fields nobody maps, kept out; `cohabit lake metrics` lists what is known", ("field", "times"), shown
+        )
 
 
 def _counts(lake: Lake, table: str) -> tuple[str, str, str]:

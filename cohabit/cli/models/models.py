@@ -1,4 +1,4 @@
-"""`cohabit models`: list, gate, shadow, promote, rollback, keys; and what `cohabit drift` prints."""
+"""`cohabit model`: list, gate, shadow, promote, rollback, keys; and what `cohabit model drift` prints."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from models.drift.drift_status import DriftStatus
     from models.registry.gate_result import Verdict
 
-models_app = typer.Typer(no_args_is_help=True, help="Which models there are, which may become current, and back.")
+model_app = typer.Typer(no_args_is_help=True, help="Train, evaluate, promote and watch models.")
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
-Name = Annotated[str, typer.Argument(help="Of a bundle; `cohabit models list` has all.")]
+Name = Annotated[str, typer.Argument(help="Of a bundle; `cohabit model list` has all.")]
 SHOWN = 20
 """Of what became of bundles, the newest."""
 STATES = {
     "fine": "fine: served as it is",
-    "widened": "widened: margins are {widening:g} times as wide; `cohabit recalibrate` follows labels, and a model "
-    "that learns from them is trained by `cohabit train --until`",
+    "widened": "widened: margins are {widening:g} times as wide; `cohabit model recalibrate` follows labels, and a "
+    "model "
+    "that learns from them is trained by `cohabit model train --until`",
     "fallen_back": "fallen back: nodes are compared by load, no plans, no quotes of slowdown; train another model and "
-    "promote it, or `cohabit models rollback`",
+    "promote it, or `cohabit model rollback`",
 }
 MEANINGS = {
     "tomorrow": "error of log slowdown",
@@ -39,12 +40,12 @@ MEANINGS = {
 }
 
 
-@models_app.callback()
-def models() -> None:
-    """Which models there are, which may become current, and the way back."""
+@model_app.callback()
+def model() -> None:
+    """Train, evaluate, promote and watch models."""
 
 
-@models_app.command("list")
+@model_app.command("list")
 @reports_errors
 def list_command(registry: RegistryOption = None) -> None:
     """Every bundle: until when it learnt, from how much, its verdict, which one is current, and how it became so."""
@@ -79,7 +80,7 @@ def list_command(registry: RegistryOption = None) -> None:
         show_names("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), listed)
 
 
-@models_app.command("gate")
+@model_app.command("gate")
 @reports_errors
 def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption = None) -> None:
     """Judge a challenger beside what is current, on labels that neither learnt from; exit 1 if it is refused.
@@ -87,7 +88,7 @@ def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption =
     It has to be no worse at tomorrow, at slowed containers, at apps as if they were new, at choosing nodes that
     containers were really on, at its bound, and better than saying nothing; worse means beyond luck, or by more than a
     tenth. Both also score the newest snapshot, where there is one, which nobody is told. Train with --until, so that
-    there are labels that it has not learnt from. The verdict is kept for `cohabit models promote`.
+    there are labels that it has not learnt from. The verdict is kept for `cohabit model promote`.
     """
     from cohabit.lifecycle.promotion import judge
     from cohabit.terminal.locations import existing_lake, registry_of
@@ -100,7 +101,7 @@ def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption =
     raise typer.Exit(not verdict.passed)
 
 
-@models_app.command("shadow")
+@model_app.command("shadow")
 @reports_errors
 def shadow_command(name: Name, registry: RegistryOption = None) -> None:
     """Tell what schedulers would be told by a challenger instead, over the newest snapshot; nobody is told."""
@@ -125,7 +126,7 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
     show_table(f"{name} beside {current.name}", ("over the newest snapshot", ""), rows)
 
 
-@models_app.command("promote")
+@model_app.command("promote")
 @reports_errors
 def promote_command(
     name: Name,
@@ -134,7 +135,7 @@ def promote_command(
     ] = None,
     registry: RegistryOption = None,
 ) -> None:
-    """Make a challenger current that `cohabit models gate` passed; `cohabit serve` takes it up within seconds.
+    """Make a challenger current that `cohabit model gate` passed; `cohabit serve` takes it up within seconds.
 
     The verdict has to be on the very bundle that is current now. Doing it again changes nothing. Where margins followed
     labels (NAME-until-…), NAME puts those back that it was trained with, without a gate.
@@ -146,7 +147,7 @@ def promote_command(
     console.print(f"{name} is current" if changed else f"{name} was current already")
 
 
-@models_app.command("rollback")
+@model_app.command("rollback")
 @reports_errors
 def rollback_command(registry: RegistryOption = None) -> None:
     """Go back to the models before; the present ones are refused from now on, unless they are judged again."""
@@ -157,12 +158,12 @@ def rollback_command(registry: RegistryOption = None) -> None:
     console.print(f"{back} is current again, {left} is not")
 
 
-@models_app.command("keys")
+@model_app.command("keys")
 @reports_errors
 def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it must hold none yet.")]) -> None:
     """Make a pair of keys: whoever trains signs bundles with one, whoever serves believes only who has the other.
 
-    Set COHABIT_SIGNING__KEY to the private one where `cohabit train` and `cohabit recalibrate` run, and
+    Set COHABIT_SIGNING__KEY to the private one where `cohabit model train` and `cohabit model recalibrate` run, and
     COHABIT_SIGNING__TRUSTED to the public one where bundles are promoted and served.
     """
     from models.bundle.signing import make_keys
@@ -172,7 +173,7 @@ def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it 
 
 
 def run_drift(settings: "Settings", *, lake: str | None, registry: Path | None, hours: float | None) -> bool:
-    """See `cohabit drift`; whether the model is served as it is."""
+    """See `cohabit model drift`; whether the model is served as it is."""
     from cohabit.lifecycle.drift import Watch, check_drift
     from cohabit.terminal.locations import existing_lake, registry_of
 
@@ -236,7 +237,7 @@ def _show(verdict: "Verdict") -> None:
         console.print(f"refused: {'; '.join(verdict.refusals)}")
         return
     console.print(
-        f"passed; next: cohabit models promote {verdict.challenger}"
+        f"passed; next: cohabit model promote {verdict.challenger}"
         if verdict.champion != verdict.challenger
         else f"{verdict.challenger} is current"
     )

@@ -174,7 +174,7 @@ def run_evaluate(
     most_rows: int = MOST_ROWS,
     spark: bool = False,
 ) -> None:
-    """See `cohabit evaluate`."""
+    """See `cohabit model evaluate`."""
     from cohabit.training.challengers import append_challengers, challenge_lake, challenge_sheets, verdicts
     from cohabit.training.evaluation import Thoroughness, evaluate_lake
     from cohabit.training.evaluation_report import write_report
@@ -251,7 +251,7 @@ def show_metrics(title: str, metrics: "Metrics") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What `cohabit train` is asked for.
+    """What `cohabit model train` is asked for.
 
     Args:
         lake: where to learn from; None for the settings'.
@@ -273,7 +273,7 @@ class Training:
 
 
 def run_train(settings: Settings, asked: Training) -> None:
-    """See `cohabit train`."""
+    """See `cohabit model train`."""
     from cohabit.training.train_model import DEFAULT_EFFORT, Birth, evaluate_rows, name_at, train_bundle
     from cohabit.training.training_rows import diagnosis_of_sample
     from models.estimator.feature_matrix import read_rows
@@ -307,8 +307,8 @@ def run_train(settings: Settings, asked: Training) -> None:
         )
     else:
         console.print(f"bundle {shelf.root / name} is a challenger, MODEL_CARD.md in it; {_still(shelf)}; next:")
-        console.print(f"  cohabit models gate {name}, once labels came that it has not learnt from")
-        console.print(f"  cohabit models promote {name}")
+        console.print(f"  cohabit model gate {name}, once labels came that it has not learnt from")
+        console.print(f"  cohabit model promote {name}")
 
 
 def _still(shelf: "Registry") -> str:
@@ -317,7 +317,7 @@ def _still(shelf: "Registry") -> str:
 
 
 def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | None) -> None:
-    """See `cohabit recalibrate`."""
+    """See `cohabit model recalibrate`."""
     from cohabit.lifecycle.recalibrate import recalibrate
     from models.errors import NothingNewer
 
@@ -342,7 +342,7 @@ def run_recalibrate(settings: Settings, *, lake: str | None, registry: Path | No
 def run_search(
     settings: Settings, *, lake: str | None, candidates: int, outer: int, inner: int, seed: int, out: Path | None
 ) -> None:
-    """See `cohabit search`."""
+    """See `cohabit model tune`."""
     from cohabit.training.hyperparameters import candidate_sheet, verdict, write_found
     from cohabit.training.train_model import DEFAULT_EFFORT, training_table
     from models.estimator.feature_matrix import read_rows

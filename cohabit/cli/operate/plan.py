@@ -1,4 +1,4 @@
-"""`cohabit propose`, `conclude`, `review`, `halt`, `resume`, `why`: plans for who suffers, and what people decide."""
+"""`cohabit plan`: create, list, show, approve, reject, export, outcomes, freeze, unfreeze, reproduce."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from advisor.plans.export import As
     from cohabit.plans.create import Sources
 
-proposals_app = typer.Typer()
+plan_app = typer.Typer(no_args_is_help=True, help="Draft, review, approve and export remediation plans.")
 FORMS = ("evictions", "migration-jobs", "plain")
-Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit review` lists them.")]
+Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit plan list` lists them.")]
 Seen = Annotated[
     int | None, typer.Option(help="Version that you read; the newest if left out. Refused if somebody decided since.")
 ]
+
+
+@plan_app.callback()
+def plan() -> None:
+    """Draft, review, approve and export remediation plans."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,9 @@ def sources(lake: str | None) -> "Sources":
     return Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.proposals.most_age_us)
 
 
-@proposals_app.command("propose")
+@plan_app.command("create")
 @reports_errors
-def propose_command(
+def create_command(
     lake: LakeOption = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also tell for whom nothing is proposed, and why.")] = False,
 ) -> None:
@@ -85,12 +90,12 @@ def propose_command(
     show_skipped(found.skipped, everything=show_all)
 
 
-@proposals_app.command("conclude")
+@plan_app.command("outcomes")
 @reports_errors
-def conclude_command(lake: LakeOption = None) -> None:
+def outcomes_command(lake: LakeOption = None) -> None:
     """Tell what came of plans that were given out an hour ago and more, and draft nothing.
 
-    Each is concluded once. `cohabit propose` and `cohabit refresh` do the same before they draft.
+    Each is concluded once. `cohabit plan create` and `cohabit refresh` do the same before they draft.
     """
     from cohabit.plans.outcomes import conclude
     from cohabit.plans.tables import show_each
@@ -103,43 +108,61 @@ def conclude_command(lake: LakeOption = None) -> None:
     console.print(f"{len(done):,} plans concluded")
 
 
-@proposals_app.command("review")
+@plan_app.command("list")
 @reports_errors
-def review_command(
-    plan: Annotated[str | None, typer.Argument(help="Which one to show or decide on; lists all if left out.")] = None,
-    approve: Annotated[
-        str | None, typer.Option(metavar="all|1,3", help="Approve these steps, reject the others.")
-    ] = None,
-    reject: Annotated[str | None, typer.Option(metavar="REASON", help="Reject all of it, and say why.")] = None,
-    seen: Seen = None,
-    lake: LakeOption = None,
-) -> None:
-    """List plans, show one, or decide on it.
-
-    At approval each step is tried again in the cluster as it is now; what does not hold any more is left out, with the
-    reason. Approved plans are given out by `cohabit export`, and expire where nobody does that in time.
-    """
-    from cohabit.plans.create import stale_now
+def list_command() -> None:
+    """List plans with their state, the newest first. Plans past their deadline expire."""
     from cohabit.plans.tables import show_list
 
-    if approve is not None and reject is not None:
-        raise typer.BadParameter("give --approve or --reject, not both")
-    chosen = None if approve is None else _steps(approve)
     with opened() as of:
-        if plan is None:
-            of.desk.expire(of.actor)
-            show_list(of.desk.cluster, of.desk.listed())
-            return
-        version = of.desk.one(plan).version if seen is None else seen
-        if approve is not None:
-            with console.status("trying each step again"):
-                of.desk.approve(plan, version, chosen, of.actor, stale_now(sources(lake), of.desk))
-        elif reject is not None:
-            of.desk.reject(plan, version, reject, of.actor)
+        of.desk.expire(of.actor)
+        show_list(of.desk.cluster, of.desk.listed())
+
+
+@plan_app.command("show")
+@reports_errors
+def show_command(plan: Name) -> None:
+    """Show one plan: its steps, what each saves, and its history."""
+    with opened() as of:
         _show(of.desk, plan)
 
 
-@proposals_app.command("export")
+@plan_app.command("approve")
+@reports_errors
+def approve_command(
+    plan: Name,
+    steps: Annotated[str, typer.Option(metavar="all|1,3", help="Steps to approve; the others are rejected.")] = "all",
+    seen: Seen = None,
+    lake: LakeOption = None,
+) -> None:
+    """Approve a plan, or some of its steps, after validating each against the cluster as it is now.
+
+    A step that no longer holds is left out, with the reason. Approved plans are exported by `cohabit plan export`, and
+    expire if they are not exported in time.
+    """
+    from cohabit.plans.create import stale_now
+
+    chosen = _steps(steps)
+    with opened() as of:
+        version = of.desk.one(plan).version if seen is None else seen
+        with console.status("validating each step"):
+            of.desk.approve(plan, version, chosen, of.actor, stale_now(sources(lake), of.desk))
+        _show(of.desk, plan)
+
+
+@plan_app.command("reject")
+@reports_errors
+def reject_command(
+    plan: Name, reason: Annotated[str, typer.Argument(help="Why, for the audit log.")], seen: Seen = None
+) -> None:
+    """Reject a whole plan."""
+    with opened() as of:
+        version = of.desk.one(plan).version if seen is None else seen
+        of.desk.reject(plan, version, reason, of.actor)
+        _show(of.desk, plan)
+
+
+@plan_app.command("export")
 @reports_errors
 def export_command(
     plan: Name,
@@ -176,7 +199,7 @@ def export_command(
             server = ApiServer(dry_run, token_file, ca_file)
             steps, _ = evictions(approved_moves(of.desk.one(plan, seen)), of.desk.cluster, 0)
             if not steps:
-                console.print("no moves of it are approved: nothing to ask; `cohabit review` approves")
+                console.print("no moves of it are approved: nothing to ask; `cohabit plan list` approves")
                 return
             with console.status(f"asking {dry_run}"):
                 show_answers(ask(server, steps))
@@ -190,27 +213,27 @@ def export_command(
         console.print(f"written: {out}")
 
 
-@proposals_app.command("halt")
+@plan_app.command("freeze")
 @reports_errors
-def halt_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
-    """Stop at once: nothing is drafted, approved or exported until `cohabit resume`. Of the cluster COHABIT_CLUSTER."""
+def freeze_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
+    """Freeze all plan activity for this cluster until `cohabit plan unfreeze`."""
     with opened() as of:
         of.desk.halt(reason, of.actor)
-    console.print(f"cluster {of.desk.cluster} is halted; `cohabit resume` goes on")
+    console.print(f"cluster {of.desk.cluster} is halted; `cohabit plan unfreeze` goes on")
 
 
-@proposals_app.command("resume")
+@plan_app.command("unfreeze")
 @reports_errors
-def resume_command() -> None:
-    """Go on after `cohabit halt`, in the cluster COHABIT_CLUSTER."""
+def unfreeze_command() -> None:
+    """Resume plan activity for this cluster after `cohabit plan freeze`."""
     with opened() as of:
         lifted = of.desk.resume(of.actor)
     console.print(f"{lifted} halts lifted" if lifted else f"nothing was halted in cluster {of.desk.cluster}")
 
 
-@proposals_app.command("why")
+@plan_app.command("reproduce")
 @reports_errors
-def why_command(
+def reproduce_command(
     plan: Name,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the plan here.")] = None,
 ) -> None:
@@ -249,4 +272,4 @@ def _steps(text: str) -> frozenset[int] | None:
     try:
         return frozenset(int(part) for part in text.split(","))
     except ValueError as error:
-        raise typer.BadParameter(f"--approve {text}: give all, or numbers of steps by commas, as in 1,3") from error
+        raise typer.BadParameter(f"--steps {text}: give all, or numbers of steps by commas, as in 1,3") from error

@@ -97,7 +97,7 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     with checked(settings) as engine:
         desk = Desk(engine, cluster, own.rules(), lambda: time_ns() // 1000)
         thread = Drafting(sources, desk, own.every_s, own.webhook, lambda: token_hex(8)).begin(stop)
-        console.print(f"a plan is drafted every {own.every_s:g} s; `cohabit review` shows them")
+        console.print(f"a plan is drafted every {own.every_s:g} s; `cohabit plan list` shows them")
         try:
             yield
         finally:
@@ -132,7 +132,7 @@ def source_of(settings: Settings, registry: Path | None = None, snapshots: Path 
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
-    """See `cohabit skew`; whether enough is equal, or nothing was served."""
+    """See `cohabit model check-skew`; whether enough is equal, or nothing was served."""
     from cohabit.config.errors import NothingServed
     from cohabit.lifecycle.drift import keep_skew
     from cohabit.lifecycle.training_serving_skew import LIMIT, comparable, compare, read_served

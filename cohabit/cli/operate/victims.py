@@ -52,12 +52,12 @@ def run_victims(
 
 
 def show_ladder(folder: Path, container: str) -> None:
-    """What can be done for a container, as `cohabit propose` found last."""
+    """What can be done for a container, as `cohabit plan create` found last."""
     from advisor.remediation.options_file import kept_ladder
 
     found = kept_ladder(folder, container)
     if found is None:
-        console.print("what can be done: `cohabit propose` looks")
+        console.print("what can be done: `cohabit plan create` looks")
         return
     if found.rest:
         console.print(f"what can be done: {found.rest}")

@@ -167,7 +167,7 @@ def test_a_second_token_of_one_name_is_refused_also_after_the_first_was_taken_ba
 
 
 def test_what_cannot_be_taken_back_is_named(store: Engine) -> None:
-    with pytest.raises(NoToken, match=r"'nobody'.*cohabit token list"):
+    with pytest.raises(NoToken, match=r"'nobody'.*cohabit admin token list"):
         revoke_token(store, "nobody", DOER)
 
 

@@ -37,7 +37,7 @@ def store(empty: Engine) -> Engine:
 
 def test_a_store_that_was_not_made_is_refused_with_the_command_that_makes_it(empty: Engine) -> None:
     with pytest.raises(
-        StoreOutdated, match=f"has not been made, and version {newest_version()}.*cohabit store migrate"
+        StoreOutdated, match=f"has not been made, and version {newest_version()}.*cohabit admin database migrate"
     ):
         check(empty)
 
@@ -73,7 +73,7 @@ def test_a_store_of_an_older_version_is_refused(store: Engine) -> None:
     with writing(store) as connection:
         connection.execute(text("DELETE FROM alembic_version"))
 
-    with pytest.raises(StoreOutdated, match="cohabit store migrate"):
+    with pytest.raises(StoreOutdated, match="cohabit admin database migrate"):
         check(store)
 
 

@@ -225,7 +225,7 @@ def test_a_plan_that_is_put_twice_is_there_once(desk: Desk) -> None:
 
 
 def test_a_name_that_is_none_is_an_error(desk: Desk) -> None:
-    with pytest.raises(NoSuchProposal, match="cohabit review"):
+    with pytest.raises(NoSuchProposal, match="cohabit plan list"):
         desk.one("p9'; DROP TABLE proposals")
 
 

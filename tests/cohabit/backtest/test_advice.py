@@ -151,7 +151,7 @@ def test_a_history_that_says_too_little_is_told_in_a_line(tmp_path: Path) -> Non
     pairs.write_text("victim,aggressor,slowdown\nweb,cpu,1.4\n")
 
     told = CliRunner().invoke(
-        app, ["backtest", "--law", str(pairs), "--compose", "max", *SMALL, "--history-hours", "2"]
+        app, ["dev", "backtest", "--law", str(pairs), "--compose", "max", *SMALL, "--history-hours", "2"]
     )
 
     assert told.exit_code == 1
@@ -163,7 +163,7 @@ def test_the_command_writes_figures_and_the_worst_gap(tmp_path: Path) -> None:
     pairs.write_text(STRESSED)
     options = [*SMALL, "--history-hours", "6", "--out", str(out)]
 
-    told = CliRunner().invoke(app, ["backtest", "--law", str(pairs), "--compose", "additive", *options])
+    told = CliRunner().invoke(app, ["dev", "backtest", "--law", str(pairs), "--compose", "additive", *options])
 
     assert told.exit_code == 0, told.output
     assert "histories: 0 of" in told.output  # a kind of work is told as it begins, not once a part of it is done
@@ -182,7 +182,7 @@ def living(group: int) -> list[str]:
 
 @pytest.mark.parametrize(
     "words",
-    [("cohabit", "backtest", *SMALL), ("benchmarks", "closed-loop", "--hours", "2", "--seeds", "1")],
+    [("cohabit", "dev", "backtest", *SMALL), ("benchmarks", "closed-loop", "--hours", "2", "--seeds", "1")],
     ids=itemgetter(0),
 )
 def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path, words: tuple[str, ...]) -> None:
@@ -211,7 +211,7 @@ def test_two_laws_of_one_name_are_refused_before_any_work(tmp_path: Path) -> Non
         (tmp_path / folder / "pairs.csv").write_text(STRESSED)
     laws = [option for folder in ("a", "b") for option in ("--law", str(tmp_path / folder / "pairs.csv"))]
 
-    told = CliRunner().invoke(app, ["backtest", *laws, "--compose", "max"])
+    told = CliRunner().invoke(app, ["dev", "backtest", *laws, "--compose", "max"])
 
     assert told.exit_code == 1
     assert "pairs-max is driven by twice" in told.output
@@ -226,7 +226,7 @@ def test_two_laws_of_one_name_are_refused_before_any_work(tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_be_driven_is_refused_before_any_work(options: list[str], why: str) -> None:
-    told = CliRunner().invoke(app, ["backtest", *options])
+    told = CliRunner().invoke(app, ["dev", "backtest", *options])
 
     assert told.exit_code == 1
     assert why in told.output

@@ -65,19 +65,19 @@ def write_line(path: str, line: bytes) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["train"], "run `cohabit ingest` and `cohabit features` first"),
-        (["evaluate"], "run `cohabit ingest` and `cohabit features` first"),
+        (["model", "train"], "run `cohabit ingest` and `cohabit features` first"),
+        (["model", "evaluate"], "run `cohabit ingest` and `cohabit features` first"),
         (["features"], "holds no usage: run `cohabit ingest` first"),
         (["features", "--kafka"], "holds no usage: run `cohabit ingest` first"),
-        (["ingest", "nowhere"], "make a stream with `cohabit simulate nowhere`"),
-        (["refresh", "nowhere"], "make a stream with `cohabit simulate nowhere`"),
-        (["replay", "nowhere"], "make a stream with `cohabit simulate nowhere`"),
+        (["ingest", "nowhere"], "make a stream with `cohabit dev simulate nowhere`"),
+        (["refresh", "nowhere"], "make a stream with `cohabit dev simulate nowhere`"),
+        (["dev", "replay", "nowhere"], "make a stream with `cohabit dev simulate nowhere`"),
         (["ingest", "broken"], "broken/usage.log line 1 is not 'CreateTime:"),
         (["ingest", "broken", "--lake", "s3://bucket/lake"], "s3://bucket/lake"),
         (["ingest", "broken", "--processes", "2"], "are for Kafka, not for files in broken"),
-        (["train", "--lake", "hdfs://lake"], "use a folder on a file system that can hard-link files"),
-        (["simulate", "broken", *SMALL], "already holds usage.log"),
-        (["simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
+        (["model", "train", "--lake", "hdfs://lake"], "use a folder on a file system that can hard-link files"),
+        (["dev", "simulate", "broken", *SMALL], "already holds usage.log"),
+        (["dev", "simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(cohabit: Command, words: list[str], told: str) -> None:
@@ -101,15 +101,15 @@ def test_square_brackets_in_an_error_are_no_markup(cohabit: Command) -> None:
 
 
 def test_a_bad_setting_is_an_error_of_every_command(cohabit: Command) -> None:
-    assert cohabit("train", COHABIT_LAEK="x")[::2] == (1, cohabit("ingest", COHABIT_LAEK="x")[2])
+    assert cohabit("model", "train", COHABIT_LAEK="x")[::2] == (1, cohabit("ingest", COHABIT_LAEK="x")[2])
     assert "COHABIT_ADVISOR__PORT='a'" in cohabit("serve", COHABIT_ADVISOR__PORT="a")[2]
 
 
 def test_a_second_simulation_is_not_appended_to_the_first(cohabit: Command) -> None:
-    assert cohabit("simulate", "stream", *SMALL)[0] == 0
+    assert cohabit("dev", "simulate", "stream", *SMALL)[0] == 0
     before = {path.name: path.read_bytes() for path in Path("stream").iterdir()}
 
-    code, _, errors = cohabit("simulate", "stream", *SMALL)
+    code, _, errors = cohabit("dev", "simulate", "stream", *SMALL)
 
     assert code == 1
     assert "stream already holds nodes.log, placements.log, usage.log" in errors
@@ -117,8 +117,8 @@ def test_a_second_simulation_is_not_appended_to_the_first(cohabit: Command) -> N
 
 
 def test_truth_is_written_where_asked_and_nowhere_else(cohabit: Command) -> None:
-    cohabit("simulate", "stream", *SMALL)
-    cohabit("simulate", "other", *SMALL, "--truth", "apart/truth.parquet")
+    cohabit("dev", "simulate", "stream", *SMALL)
+    cohabit("dev", "simulate", "other", *SMALL, "--truth", "apart/truth.parquet")
 
     assert sorted(map(str, Path().rglob("*.parquet"))) == ["apart/truth.parquet"]
     assert topics_in(Path("stream")) == topics_in(Path("other")) == ["nodes", "placements", "usage"]
@@ -202,8 +202,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def made_topics(broker: Broker, *options: str) -> str:
-    """What `cohabit topics` says it made, in alphabetical order."""
-    told = CliRunner().invoke(app, ["topics", "--bootstrap", broker.bootstrap, *options], env={"COLUMNS": "200"})
+    """What `cohabit dev topics` says it made, in alphabetical order."""
+    told = CliRunner().invoke(app, ["dev", "topics", "--bootstrap", broker.bootstrap, *options], env={"COLUMNS": "200"})
     assert told.exit_code == 0, told.output
     [made] = re.findall(r": (.*) made", " ".join(told.output.split()))
     return ", ".join(sorted(made.split(", ")))
@@ -327,7 +327,7 @@ def test_ingest_drains_when_told_to_stop_and_begins_where_it_ended(sent: Broker,
 
 
 def test_a_lake_is_checked_compacted_and_expired_from_the_command_line(cohabit: Command) -> None:
-    cohabit("simulate", "stream", *SMALL)
+    cohabit("dev", "simulate", "stream", *SMALL)
     cohabit("ingest", "stream", "--lake", "lake")
     before = Lake.open("lake", TABLES).read("usage")
 
@@ -349,7 +349,7 @@ def test_a_lake_is_checked_compacted_and_expired_from_the_command_line(cohabit: 
 
 
 def test_a_damaged_lake_is_named_and_exits_with_1(cohabit: Command) -> None:
-    cohabit("simulate", "stream", *SMALL)
+    cohabit("dev", "simulate", "stream", *SMALL)
     cohabit("ingest", "stream", "--lake", "lake")
     harmed = Path(Lake.open("lake", TABLES).files("usage")[0])
     harmed.write_bytes(b"")

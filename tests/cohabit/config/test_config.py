@@ -21,7 +21,9 @@ SAFE = {
 
 
 def test_the_page_of_settings_is_what_the_model_says() -> None:
-    assert DOCS.read_text() == as_markdown(sections(Settings(), {})), "cohabit config reference > docs/settings.md"
+    assert DOCS.read_text() == as_markdown(sections(Settings(), {})), (
+        "cohabit admin config reference > docs/settings.md"
+    )
 
 
 def test_every_setting_says_what_it_means() -> None:
@@ -113,8 +115,8 @@ def test_what_does_not_work_is_told_with_what_to_do(tmp_path: Path) -> None:
     found = {(one.level, one.subject): one.said for one in findings(given)}
 
     assert found["problem", "COHABIT_LINES"] == f"{tmp_path / 'file'} is no folder: name another"
-    assert "run `cohabit store migrate`" in found["problem", "COHABIT_STORE"]
-    assert "`cohabit train`" in found["warning", "model"]
+    assert "run `cohabit admin database migrate`" in found["problem", "COHABIT_STORE"]
+    assert "`cohabit model train`" in found["warning", "model"]
     assert "does not answer" in found["warning", "COHABIT_KAFKA__BOOTSTRAP"]
     assert found["problem", "COHABIT_KAFKA__BOOTSTRAP"] == "nowhere is no host:port"
     assert found["ok", "COHABIT_LAKE"].endswith("made when needed")
@@ -144,10 +146,10 @@ def test_commands_show_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("COLUMNS", "200")
     run = CliRunner()
 
-    shown, checked = run.invoke(app, ["config", "show"]), run.invoke(app, ["config", "check"])
+    shown, checked = run.invoke(app, ["admin", "config", "show"]), run.invoke(app, ["admin", "config", "check"])
     assert (shown.exit_code, checked.exit_code) == (0, 1)
     assert "COHABIT_KAFKA__BOOTSTRAP" in shown.output
     assert "1 problems" in checked.output
-    assert run.invoke(app, ["config", "reference"]).output == DOCS.read_text()
-    assert run.invoke(app, ["store", "migrate"]).exit_code == 0
-    assert run.invoke(app, ["config", "check"]).exit_code == 0
+    assert run.invoke(app, ["admin", "config", "reference"]).output == DOCS.read_text()
+    assert run.invoke(app, ["admin", "database", "migrate"]).exit_code == 0
+    assert run.invoke(app, ["admin", "config", "check"]).exit_code == 0

@@ -341,7 +341,7 @@ def test_an_advisor_without_a_model_is_told_with_what_to_do(doctor: Doctor, tmp_
         code, told = doctor("--url", f"{scheduler}/extender", "--people-url", main)
 
     assert code == 1
-    assert told["readiness"].startswith("problem all answers are neutral (no_bundle): run `cohabit train`")
+    assert told["readiness"].startswith("problem all answers are neutral (no_bundle): run `cohabit model train`")
     assert told["source"].startswith("warning neutral no_bundle 23")
     assert told["answer"].startswith("ok")
 

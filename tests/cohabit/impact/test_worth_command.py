@@ -1,4 +1,4 @@
-"""`cohabit worth` from end to end: decisions as the extender wrote them, outcomes from a lake that was simulated."""
+"""`cohabit model impact` end to end: decisions as the extender logged them, outcomes from a simulated lake."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ def found(lake: Lake, log: Path) -> Ledger:
 
 def run(*words: str) -> tuple[int, str, str]:
     bare = {name: None for name in os.environ if name.startswith("COHABIT_")}
-    ran = CliRunner().invoke(app, ["worth", *words], env={**bare, "COLUMNS": "200"}, catch_exceptions=False)
+    ran = CliRunner().invoke(app, ["model", "impact", *words], env={**bare, "COLUMNS": "200"}, catch_exceptions=False)
     return ran.exit_code, ran.stdout, ran.stderr
 
 

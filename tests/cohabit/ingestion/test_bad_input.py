@@ -186,7 +186,7 @@ def test_lines_of_a_trace_that_are_not_text_are_set_aside(tmp_path: Path) -> Non
     (tmp_path / "container_usage.csv").write_bytes(good + b"\xff\xfe,\x80\n" + good.replace(b"m_1", b"m_\xe9"))
     (tmp_path / "machine_usage.csv").write_bytes(b"m_1,10,20,30,,,1,1,5\n")
 
-    told = CliRunner().invoke(app, ["import", "alibaba2018", str(tmp_path), "--out", str(tmp_path / "out")])
+    told = CliRunner().invoke(app, ["dev", "import", "alibaba2018", str(tmp_path), "--out", str(tmp_path / "out")])
 
     assert told.exit_code == 0, told.output
     assert len((tmp_path / "out" / "usage.log").read_bytes().splitlines()) == 3
@@ -199,7 +199,7 @@ def test_ingest_lands_its_own_topics_and_foreign_ones_and_nothing_that_is_told_t
 
 
 def test_every_known_metric_is_listed_with_what_it_becomes() -> None:
-    told = CliRunner().invoke(app, ["metrics"])
+    told = CliRunner().invoke(app, ["lake", "metrics"])
 
     assert told.exit_code == 0
     assert "container_cpu_usage_seconds_total" in told.output

@@ -308,18 +308,18 @@ def said(words: Sequence[Result]) -> list[int]:
 
 
 def test_commands_from_challenger_to_rollback(lake: Lake, registry: Registry) -> None:
-    assert run(lake, registry, "models", "promote", "old", "--force", "the first").exit_code == 0
-    bad = run(lake, registry, "models", "gate", "inverted"), run(lake, registry, "models", "promote", "inverted")
+    assert run(lake, registry, "model", "promote", "old", "--force", "the first").exit_code == 0
+    bad = run(lake, registry, "model", "gate", "inverted"), run(lake, registry, "model", "promote", "inverted")
     assert said(bad) == [1, 1]
     assert "refused: tomorrow" in " ".join(bad[0].output.split())
-    good = run(lake, registry, "models", "gate", "new"), run(lake, registry, "models", "promote", "new")
+    good = run(lake, registry, "model", "gate", "new"), run(lake, registry, "model", "promote", "new")
     assert said(good) == [0, 0]
-    assert "next: cohabit models promote new" in good[0].output
-    listed = run(lake, registry, "models", "list")
+    assert "next: cohabit model promote new" in good[0].output
+    listed = run(lake, registry, "model", "list")
     assert [word in listed.output for word in ("was current", "refused", "passed", "the first")] == [True] * 4
-    back = run(lake, registry, "models", "rollback")
+    back = run(lake, registry, "model", "rollback")
     assert (back.exit_code, back.output) == (0, "old is current again, new is not\n")
-    again = run(lake, registry, "models", "rollback")
+    again = run(lake, registry, "model", "rollback")
     assert again.exit_code == 1
     assert "no earlier bundle" in again.output
 
@@ -332,7 +332,7 @@ def test_one_damaged_bundle_hides_no_other_and_a_name_outside_is_not_current(lak
     (registry.root / ".verdicts").mkdir()
     (registry.root / ".verdicts" / "whole.json").write_text("[]")
 
-    listed = run(lake, registry, "models", "list")
+    listed = run(lake, registry, "model", "list")
 
     assert listed.exit_code == 0
     assert listed.output.count("cannot be used") == 3
@@ -347,7 +347,7 @@ def test_one_damaged_bundle_hides_no_other_and_a_name_outside_is_not_current(lak
 def test_a_bundle_that_is_trained_has_a_name_that_is_one(lake: Lake, registry: Registry, name: str) -> None:
     before = sorted(registry.root.parent.iterdir()), registry.names()
 
-    told = run(lake, registry, "train", "--name", name)
+    told = run(lake, registry, "model", "train", "--name", name)
 
     assert told.exit_code == 1
     assert "no bundle can be called" in told.output
@@ -356,7 +356,7 @@ def test_a_bundle_that_is_trained_has_a_name_that_is_one(lake: Lake, registry: R
 
 @pytest.mark.parametrize("hours", ["inf", "nan", "1e300", "0", "8761"])
 def test_hours_that_nobody_can_look_at_are_refused(lake: Lake, registry: Registry, hours: str) -> None:
-    told = run(lake, registry, "drift", "--hours", hours)
+    told = run(lake, registry, "model", "drift", "--hours", hours)
 
     assert told.exit_code in (1, 2)
     assert "--hours" in told.output
@@ -364,11 +364,11 @@ def test_hours_that_nobody_can_look_at_are_refused(lake: Lake, registry: Registr
 
 def test_the_command_tells_how_far_the_model_is_served(lake: Lake, registry: Registry) -> None:
     registry.promote("inverted")
-    alarmed = run(lake, registry, "drift", "--hours", "2")
+    alarmed = run(lake, registry, "model", "drift", "--hours", "2")
     assert alarmed.exit_code == 1
     assert "widened: margins are" in alarmed.output
     assert status_now(registry).state == "widened"
-    shadow = run(lake, registry, "models", "shadow", "old")
+    shadow = run(lake, registry, "model", "shadow", "old")
     assert shadow.exit_code == 1
     assert "has no snapshot" in shadow.output
 
@@ -376,20 +376,20 @@ def test_the_command_tells_how_far_the_model_is_served(lake: Lake, registry: Reg
 def test_whoever_trusts_a_key_promotes_no_bundle_without_its_signature(lake: Lake, registry: Registry) -> None:
     private, public = make_keys(registry.root.parent / "keys")
     trusting = {"COHABIT_SIGNING__TRUSTED": str(public)}
-    refused = run(lake, registry, "models", "promote", "old", "--force", "try", env=trusting)
+    refused = run(lake, registry, "model", "promote", "old", "--force", "try", env=trusting)
     assert refused.exit_code == 1
     assert "has no signature" in refused.output
     signing = {"COHABIT_SIGNING__KEY": str(private), **trusting}
-    made = run(lake, registry, "train", "--until", "2026-03-02T01:00", "--name", "signed", env=signing)
+    made = run(lake, registry, "model", "train", "--until", "2026-03-02T01:00", "--name", "signed", env=signing)
     assert made.exit_code == 0, made.output
     assert "registry/signed is current" in " ".join(made.output.split())
     current = registry.current()
     assert current is not None
     assert trained_name(current.name) == "signed"
-    again = run(lake, registry, "train", "--until", "2026-03-02T01:00", "--name", "signed", env=signing)
+    again = run(lake, registry, "model", "train", "--until", "2026-03-02T01:00", "--name", "signed", env=signing)
     assert (again.exit_code, "there already" in again.output) == (0, True)
     learnt = json.loads((current / "manifest.json").read_text())["training_window"][1]
     assert learnt == "2026-03-02T01:00:00Z"
-    followed = run(lake, registry, "recalibrate", env=signing)
+    followed = run(lake, registry, "model", "recalibrate", env=signing)
     assert followed.exit_code == 0, followed.output
-    assert run(lake, registry, "config", "check", env=trusting).output.count("is whole") == 1
+    assert run(lake, registry, "admin", "config", "check", env=trusting).output.count("is whole") == 1

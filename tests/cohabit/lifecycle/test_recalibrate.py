@@ -102,12 +102,12 @@ def test_hourly_bundles_do_not_fill_the_registry(lake: Lake, registry: Registry)
 
 
 def test_without_a_bundle_or_its_margins_nothing_is_followed(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(NothingToFollow, match="run `cohabit train` first"):
+    with pytest.raises(NothingToFollow, match="run `cohabit model train` first"):
         recalibrate(lake, Registry(tmp_path), NOW, lambda _: None)
 
 
 def test_the_command_tells_how_bounds_held(lake: Lake, registry: Registry) -> None:
-    ran = CliRunner().invoke(app, ["recalibrate", "--lake", str(lake.root), "--registry", str(registry.root)])
+    ran = CliRunner().invoke(app, ["model", "recalibrate", "--lake", str(lake.root), "--registry", str(registry.root)])
 
     words = " ".join(ran.output.split())
     assert ran.exit_code == 0, ran.output
@@ -117,7 +117,7 @@ def test_the_command_tells_how_bounds_held(lake: Lake, registry: Registry) -> No
 
 def test_the_command_run_again_changes_nothing_and_is_well(lake: Lake, registry: Registry) -> None:
     """Whoever was killed after the bundle was made runs it again."""
-    words = ["recalibrate", "--lake", str(lake.root), "--registry", str(registry.root)]
+    words = ["model", "recalibrate", "--lake", str(lake.root), "--registry", str(registry.root)]
     CliRunner().invoke(app, words)
     before = registry.names()
 
@@ -129,7 +129,7 @@ def test_the_command_run_again_changes_nothing_and_is_well(lake: Lake, registry:
 
 
 def test_a_lake_that_is_not_there_is_an_error_and_is_not_made(registry: Registry, tmp_path: Path) -> None:
-    words = ["recalibrate", "--lake", str(tmp_path / "no" / "such"), "--registry", str(registry.root)]
+    words = ["model", "recalibrate", "--lake", str(tmp_path / "no" / "such"), "--registry", str(registry.root)]
 
     ran = CliRunner().invoke(app, words)
 

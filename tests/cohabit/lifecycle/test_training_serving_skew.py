@@ -136,7 +136,7 @@ def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
 
 
 def test_the_command_is_well_while_nothing_was_served(lake: Lake, tmp_path: Path) -> None:
-    ran = CliRunner().invoke(app, ["skew", "--lake", str(lake.root), "--snapshots", str(tmp_path)])
+    ran = CliRunner().invoke(app, ["model", "check-skew", "--lake", str(lake.root), "--snapshots", str(tmp_path)])
 
     assert ran.exit_code == 0, ran.output
     assert "nothing to compare" in ran.output
@@ -154,7 +154,9 @@ def test_what_was_served_with_profiles_that_were_rebuilt_since_is_no_skew(
     (tmp_path / "snapshots" / SERVED).symlink_to(served)
 
     ran = CliRunner().invoke(
-        app, ["skew", "--lake", str(rebuilt.root), "--snapshots", str(tmp_path / "snapshots")], env={"COLUMNS": "300"}
+        app,
+        ["model", "check-skew", "--lake", str(rebuilt.root), "--snapshots", str(tmp_path / "snapshots")],
+        env={"COLUMNS": "300"},
     )
 
     assert ran.exit_code == 0, ran.output

@@ -29,7 +29,7 @@ def serving(folder: Path, issuer: str) -> Iterator[str]:
         "oidc_roles": '{"platform-team": "sre"}',
     }
     settings = {f"advisor__{name}": value for name, value in told.items()} | {"store": str(folder / "store.sqlite")}
-    run(folder, "cohabit store migrate", **settings)
+    run(folder, "cohabit admin database migrate", **settings)
     with (
         (folder / "serve.log").open("w") as said,
         subprocess.Popen(
@@ -70,7 +70,7 @@ def test_who_shows_a_token_of_the_issuer_is_let_in(tmp_path: Path) -> None:
             assert status(main, shown_by(issuer, exp=now_s() - 60)) == 401
         assert issuer.times() == 1  # at start
 
-    told = run(tmp_path, "cohabit audit", store=str(tmp_path / "store.sqlite")).stdout
+    told = run(tmp_path, "cohabit admin audit", store=str(tmp_path / "store.sqlite")).stdout
     assert [line.split("\t")[1:6] for line in told.splitlines()] == [
         ["oidc:alice", "-", "request", "POST /v1/scores", "403 no role"],
         ["oidc:alice", "sre", "request", "POST /v1/scores", "401 expired token"],

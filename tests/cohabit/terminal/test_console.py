@@ -13,9 +13,9 @@ from cohabit.terminal.console import console, show_amounts, show_error, show_nam
 
 
 def test_in_a_log_each_step_is_a_line_beside_the_results(capsys: pytest.CaptureFixture[str]) -> None:
-    with steps("evaluating") as tell:
-        tell("tomorrow: split 1 of 3 [of all]")
-        tell("training")
+    with steps("evaluating") as advance:
+        advance("tomorrow: split 1 of 3 [of all]")
+        advance("training")
 
     told = capsys.readouterr()
     assert told.err == "evaluating\ntomorrow: split 1 of 3 [of all]\ntraining\n"
@@ -28,8 +28,8 @@ def test_a_name_is_told_as_it_is_though_a_piece_of_it_names_a_picture(capsys: py
         show("apps :bug:", ("app :fire:", "cores"), [(name, "2")])
     console.print(name)
     show_error(ValueError(name))
-    with steps("reading") as tell:
-        tell(name)
+    with steps("reading") as advance:
+        advance(name)
 
     told = capsys.readouterr()
     assert (told.out.count(name), told.out.count(":bug:"), told.out.count(":fire:")) == (4, 3, 3)
@@ -39,10 +39,10 @@ def test_a_name_is_told_as_it_is_though_a_piece_of_it_names_a_picture(capsys: py
 WORKING = """
 from cohabit.terminal.console import bar, steps
 name = "shop[/red]:key:7"
-with steps(name) as tell:
-    tell(name)
+with steps(name) as advance:
+    advance(name)
 with bar(name) as shown:
-    shown.tell(name, 1, 2)
+    shown.advance(name, 1, 2)
 """
 
 

@@ -52,7 +52,7 @@ def test_the_file_has_every_candidate_and_null_for_what_is_not_known(tmp_path: P
 
 
 def test_a_seed_below_zero_is_refused_in_a_sentence() -> None:
-    told = CliRunner().invoke(app, ["search", "--seed", "-3"], env={"COLUMNS": "200", "TERM": "dumb"})
+    told = CliRunner().invoke(app, ["model", "tune", "--seed", "-3"], env={"COLUMNS": "200", "TERM": "dumb"})
 
     assert told.exit_code == 2
     assert "Invalid value for '--seed'" in told.output

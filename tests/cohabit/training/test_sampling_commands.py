@@ -91,7 +91,7 @@ def test_what_was_drawn_is_told_in_figures_that_add_up(lake: Lake, there: int) -
 
 
 def test_training_says_everywhere_that_it_learnt_from_a_sample(lake: Lake, there: int, tmp_path: Path) -> None:
-    words = ["train", "--lake", str(lake.root), "--registry", str(tmp_path), "--most-rows", str(KEPT)]
+    words = ["model", "train", "--lake", str(lake.root), "--registry", str(tmp_path), "--most-rows", str(KEPT)]
 
     ran = CliRunner().invoke(app, words, catch_exceptions=False)
 
@@ -108,7 +108,7 @@ def test_training_says_everywhere_that_it_learnt_from_a_sample(lake: Lake, there
 
 
 def test_fewer_rows_than_strata_end_with_the_number_to_ask_for(lake: Lake, tmp_path: Path) -> None:
-    words = ["train", "--lake", str(lake.root), "--registry", str(tmp_path), "--most-rows", "2"]
+    words = ["model", "train", "--lake", str(lake.root), "--registry", str(tmp_path), "--most-rows", "2"]
 
     ran = CliRunner().invoke(app, words, catch_exceptions=False)
 

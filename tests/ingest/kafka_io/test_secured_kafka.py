@@ -114,9 +114,9 @@ def cohabit(folder: Path, words: str, settings: Mapping[str, str]) -> subprocess
 
 def test_records_go_there_and_land_by_password(secured: Secured, tmp_path: Path) -> None:
     settings = secured.settings(PASSWORDS)
-    assert cohabit(tmp_path, "simulate s --nodes 3 --apps 3 --hours 1", {}).returncode == 0
+    assert cohabit(tmp_path, "dev simulate s --nodes 3 --apps 3 --hours 1", {}).returncode == 0
 
-    sent = cohabit(tmp_path, "replay s --speed 0", settings)
+    sent = cohabit(tmp_path, "dev replay s --speed 0", settings)
     landed = cohabit(tmp_path, "ingest --until-end --lake lake", settings)
 
     assert (sent.returncode, landed.returncode) == (0, 0), sent.stderr + landed.stderr
@@ -137,7 +137,7 @@ def test_records_go_there_and_land_by_password(secured: Secured, tmp_path: Path)
 def test_each_way_to_say_who_one_is_is_believed(
     secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str]
 ) -> None:
-    done = cohabit(tmp_path, "topics", secured.settings(listener, **changes))
+    done = cohabit(tmp_path, "dev topics", secured.settings(listener, **changes))
 
     assert done.returncode == 0, done.stderr
     assert f"topics on {HOST}:{secured.ports[listener]}" in done.stdout
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_told_in_a_line(
 ) -> None:
     files = {name: str(secured.folder / file) if file else "" for name, file in changes.items()}
 
-    done = cohabit(tmp_path, "topics", secured.settings(listener, **files))
+    done = cohabit(tmp_path, "dev topics", secured.settings(listener, **files))
 
     error = done.stderr.splitlines()[-1]
     assert done.returncode == 1
@@ -167,9 +167,9 @@ def test_what_is_wrong_is_told_in_a_line(
 
 
 def test_what_goes_with_it_is_looked_at_by_a_check(secured: Secured, tmp_path: Path) -> None:
-    good = cohabit(tmp_path, "config check", secured.settings(PASSWORDS))
-    bad = cohabit(tmp_path, "config check", secured.settings(PASSWORDS, ca=str(secured.folder / "password")))
-    shown = cohabit(tmp_path, "config show", secured.settings(PASSWORDS))
+    good = cohabit(tmp_path, "admin config check", secured.settings(PASSWORDS))
+    bad = cohabit(tmp_path, "admin config check", secured.settings(PASSWORDS, ca=str(secured.folder / "password")))
+    shown = cohabit(tmp_path, "admin config show", secured.settings(PASSWORDS))
 
     assert "SASL_SSL; what goes with it can be read" in " ".join(good.stdout.split())
     assert "COHABIT_KAFKA__PROTOCOL" in bad.stdout

@@ -260,7 +260,7 @@ def test_a_folder_without_the_trace_is_told(tmp_path: Path, name: str) -> None:
 
 def test_the_command_writes_a_stream_or_says_what_it_needs(slices: Path, tmp_path: Path) -> None:
     def run(*words: str) -> tuple[int, str]:
-        ran = CliRunner().invoke(app, ["import", *words])
+        ran = CliRunner().invoke(app, ["dev", "import", *words])
         return ran.exit_code, " ".join((ran.stdout + ran.stderr).split())
 
     source, out = str(slices / "alibaba2018"), str(tmp_path / "out")

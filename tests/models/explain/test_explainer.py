@@ -42,7 +42,7 @@ def explainer(placement: Placement) -> Explainer:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """A bundle as `cohabit train` writes it, read again."""
+    """A bundle as `cohabit model train` writes it, read again."""
     registry = Registry(tmp_path_factory.mktemp("registry"))
     train_bundle(training_table(), registry, datetime(2026, 3, 1, tzinfo=UTC), {}, Effort(config=TINY))
     current = registry.current()

@@ -183,4 +183,4 @@ def test_finance_approves_no_moves_and_others_see_no_bills(
 def test_where_no_bills_are_kept_it_is_said_what_they_need(process: Process) -> None:
     refused = TestClient(create_app(process.serving)).get("/v1/statements")
 
-    assert (refused.status_code, "cohabit store migrate" in refused.json()["error"]) == (503, True)
+    assert (refused.status_code, "cohabit admin database migrate" in refused.json()["error"]) == (503, True)

@@ -265,7 +265,7 @@ def test_where_no_proposals_are_kept_each_route_says_what_they_need(
     reply = TestClient(create_app(process.serving)).request(method, path, json=body)
 
     assert reply.status_code == 503
-    assert "cohabit store migrate" in reply.json()["error"]
+    assert "cohabit admin database migrate" in reply.json()["error"]
 
 
 @pytest.mark.parametrize("role", ROLES)

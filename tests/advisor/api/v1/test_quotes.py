@@ -182,9 +182,9 @@ def test_a_body_that_is_not_called_json_is_told_what_to_be_sent_with(finance: Te
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        ("no model", "no model is promoted: `cohabit train`"),
+        ("no model", "no model is promoted: `cohabit model train`"),
         ("stale", "the newest snapshot of who is where is too old"),
-        ("fallen back", "the model is not believed any more: `cohabit drift` says why"),
+        ("fallen back", "the model is not believed any more: `cohabit model drift` says why"),
         ("other node", "nobody knows who is on node 'n2' now"),
         ("pool alone", "name a node"),
     ],
@@ -229,7 +229,7 @@ def test_before_there_is_a_price_or_an_hour_it_is_said_what_to_do(
     nowhere = BillOffice(bare.closing, bare.lines)
     assert "COHABIT_LAKE" in asked(client_of(guarding, nowhere, ready, "finance"), NEW, 503)["error"]
     unkept = TestClient(create_app(ready.serving)).post("/v1/quotes", json=NEW)
-    assert (unkept.status_code, "cohabit store migrate" in unkept.json()["error"]) == (503, True)
+    assert (unkept.status_code, "cohabit admin database migrate" in unkept.json()["error"]) == (503, True)
 
 
 def test_a_book_that_begins_now_is_the_one_that_is_quoted_by(finance: TestClient, office: BillOffice) -> None:

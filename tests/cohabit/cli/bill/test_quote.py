@@ -115,7 +115,7 @@ def test_without_a_model_the_base_charge_is_told_alone(priced: Path, quote: Run)
     code, told = quote(*NEW)
 
     assert (code, "base charge of 1 hour: 1.14" in told) == (0, True), told
-    assert "what interference would move is not known: no model is promoted: `cohabit train`" in told
+    assert "what interference would move is not known: no model is promoted: `cohabit model train`" in told
     assert "kept what was loaded" not in told
 
 

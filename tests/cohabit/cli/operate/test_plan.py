@@ -1,4 +1,4 @@
-"""`cohabit propose`, `review`, `export`, `why`, `halt`: from a lake and a snapshot to what is given out."""
+"""`cohabit plan create`, `review`, `export`, `why`, `halt`: from a lake and a snapshot to what is given out."""
 
 import json
 import os
@@ -52,7 +52,7 @@ class Place:
 
     def plan(self) -> str:
         """Name of the newest plan."""
-        return self.run("review").split()[0]
+        return self.run("plan", "list").split()[0]
 
 
 @pytest.fixture(scope="module")
@@ -89,32 +89,32 @@ def place(learnt: Place, tmp_path: Path) -> Place:
 
 
 def test_a_plan_is_drafted_read_approved_and_given_out(place: Place) -> None:
-    assert "there are no plans yet" in place.run("review")
-    assert ": drafted, version 1" in place.run("propose")
+    assert "there are no plans yet" in place.run("plan", "list")
+    assert ": drafted, version 1" in place.run("plan", "create")
     plan = place.plan()
 
-    assert "approve it first" in str(CliRunner().invoke(app, ["export", plan], env=place.settings).output)
-    assert ", version 2" in place.run("review", plan, "--approve", "all")
-    first = place.run("export", plan)
+    assert "approve it first" in str(CliRunner().invoke(app, ["plan", "export", plan], env=place.settings).output)
+    assert ", version 2" in place.run("plan", "approve", plan)
+    first = place.run("plan", "export", plan)
     told = json.loads(first)
     assert (told["format"], told["proposal"], told["as"]) == ("cohabit.export/1", plan, "plain")
-    assert place.run("export", plan) == first
-    assert ": exported" in place.run("review", plan)
+    assert place.run("plan", "export", plan) == first
+    assert ": exported" in place.run("plan", "show", plan)
 
 
 def test_a_past_plan_is_made_again_the_same_to_the_byte(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    place.run("review", plan, "--reject", "release tonight")
+    place.run("plan", "reject", plan, "release tonight")
 
-    assert "the same to the byte" in place.run("why", plan)
-    assert "release tonight" in place.run("review", plan)
+    assert "the same to the byte" in place.run("plan", "reproduce", plan)
+    assert "release tonight" in place.run("plan", "show", plan)
 
 
 def test_nothing_is_proposed_twice_while_it_waits(place: Place) -> None:
-    place.run("propose")
-    first = place.run("review", place.plan())
-    again = place.run("propose", "--all")
+    place.run("plan", "create")
+    first = place.run("plan", "show", place.plan())
+    again = place.run("plan", "create", "--all")
 
     containers = {line.split(": ")[1].split(", ")[1] for line in first.splitlines() if line.startswith("step")}
     assert containers
@@ -122,57 +122,57 @@ def test_nothing_is_proposed_twice_while_it_waits(place: Place) -> None:
 
 
 def test_a_part_is_approved_and_somebody_who_read_an_older_version_is_told(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    place.run("review", plan, "--approve", "1", "--seen", "1")
+    place.run("plan", "approve", plan, "--steps", "1", "--seen", "1")
 
-    done = place.run("review", plan, "--reject", "too late", "--seen", "1", code=1)
+    done = place.run("plan", "reject", plan, "too late", "--seen", "1", code=1)
 
     assert "since you read version 1" in done
 
 
 def test_a_halt_stops_and_a_resume_goes_on(place: Place) -> None:
-    place.run("halt", "incident 17")
-    assert "incident 17" in place.run("propose", code=1)
-    assert "1 halts lifted" in place.run("resume")
-    assert "drafted" in place.run("propose")
+    place.run("plan", "freeze", "incident 17")
+    assert "incident 17" in place.run("plan", "create", code=1)
+    assert "1 halts lifted" in place.run("plan", "unfreeze")
+    assert "drafted" in place.run("plan", "create")
 
 
 def test_a_halt_and_decisions_need_no_lake(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan, gone = place.plan(), str(place.folder / "gone")
 
-    assert f"cluster {PLAN.cluster} is halted" in place.run("halt", "incident 17", COHABIT_LAKE=gone)
-    assert "incident 17" in place.run("propose", code=1)
-    assert "1 halts lifted" in place.run("resume", COHABIT_LAKE=gone)
-    assert plan in place.run("review", COHABIT_LAKE=gone)
-    assert "there is no lake" in place.run("review", plan, "--approve", "all", code=1, COHABIT_LAKE=gone)
-    assert ": rejected" in place.run("review", plan, "--reject", "release tonight", COHABIT_LAKE=gone)
+    assert f"cluster {PLAN.cluster} is halted" in place.run("plan", "freeze", "incident 17", COHABIT_LAKE=gone)
+    assert "incident 17" in place.run("plan", "create", code=1)
+    assert "1 halts lifted" in place.run("plan", "unfreeze", COHABIT_LAKE=gone)
+    assert plan in place.run("plan", "list", COHABIT_LAKE=gone)
+    assert "there is no lake" in place.run("plan", "approve", plan, code=1, COHABIT_LAKE=gone)
+    assert ": rejected" in place.run("plan", "reject", plan, "release tonight", COHABIT_LAKE=gone)
 
 
 def test_what_is_said_of_no_plan_and_no_halt_names_the_cluster(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
 
-    assert "no plans yet for cluster prod" in place.run("review", COHABIT_CLUSTER="prod")
-    assert "nothing was halted in cluster prod" in place.run("resume", COHABIT_CLUSTER="prod")
+    assert "no plans yet for cluster prod" in place.run("plan", "list", COHABIT_CLUSTER="prod")
+    assert "nothing was halted in cluster prod" in place.run("plan", "unfreeze", COHABIT_CLUSTER="prod")
 
 
 def test_what_cannot_be_told_to_kubernetes_says_so_and_stays_approved(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    place.run("review", plan, "--approve", "all")
+    place.run("plan", "approve", plan)
 
-    assert "nobody told namespace and name" in place.run("export", plan, "--as", "evictions", code=1)
-    assert ", version 2" in place.run("review", plan)
+    assert "nobody told namespace and name" in place.run("plan", "export", plan, "--as", "evictions", code=1)
+    assert ", version 2" in place.run("plan", "show", plan)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("review", "p0"), "there is no proposal 'p0'"),
-        (("export", "p0"), "there is no proposal 'p0'"),
-        (("why", "p0"), "there is no proposal 'p0'"),
-        (("halt", "x"), "say why"),
+        (("plan", "show", "p0"), "there is no proposal 'p0'"),
+        (("plan", "export", "p0"), "there is no proposal 'p0'"),
+        (("plan", "reproduce", "p0"), "there is no proposal 'p0'"),
+        (("plan", "freeze", "x"), "say why"),
     ],
 )
 def test_what_cannot_be_done_says_what_to_do(place: Place, words: tuple[str, ...], told: str) -> None:
@@ -182,8 +182,8 @@ def test_what_cannot_be_done_says_what_to_do(place: Place, words: tuple[str, ...
 @pytest.mark.parametrize(
     "words",
     [
-        ("review", "p0", "--approve", "one"),
-        ("review", "p0", "--approve", "1", "--reject", "no"),
+        ("plan", "list", "p0", "--approve", "one"),
+        ("plan", "list", "p0", "--approve", "1", "--reject", "no"),
         ("export", "p0", "--as", "x"),
     ],
 )
@@ -192,58 +192,58 @@ def test_options_of_no_sense_are_refused(place: Place, words: tuple[str, ...]) -
 
 
 def test_snapshots_of_another_cluster_are_not_taken(place: Place) -> None:
-    assert "COHABIT_CLUSTER is 'prod'" in place.run("propose", code=1, COHABIT_CLUSTER="prod")
+    assert "COHABIT_CLUSTER is 'prod'" in place.run("plan", "create", code=1, COHABIT_CLUSTER="prod")
 
 
 def test_nothing_is_proposed_or_approved_by_what_was_true_long_ago(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    told = place.run("propose", code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
-    also = place.run("review", plan, "--approve", "all", code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
+    told = place.run("plan", "create", code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
+    also = place.run("plan", "approve", plan, code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
 
     assert "hours old, more than 2" in told
     assert "hours old, more than 2" in also
-    assert ": drafted, version 1" in place.run("review", plan)
+    assert ": drafted, version 1" in place.run("plan", "show", plan)
 
 
 def test_nothing_is_proposed_or_approved_by_a_model_that_is_not_believed(place: Place, bundle: Path) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan, registry = place.plan(), Registry(Path(place.settings["COHABIT_REGISTRY"]))
     fallen = DriftStatus(bundle=bundle.name, state="fallen_back", checked_at=datetime(2026, 3, 1, tzinfo=UTC))
     write_status(registry, fallen)
     try:
-        told = place.run("propose", code=1), place.run("review", plan, "--approve", "all", code=1)
+        told = place.run("plan", "create", code=1), place.run("plan", "approve", plan, code=1)
     finally:
         (registry.root / STATUS).unlink()
 
     assert ["is not believed any more" in one for one in told] == [True, True]
-    assert ": drafted, version 1" in place.run("review", plan)
+    assert ": drafted, version 1" in place.run("plan", "show", plan)
 
 
 def test_nothing_is_proposed_or_approved_by_a_snapshot_of_a_time_to_come(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
     monkeypatch.setattr("cohabit.cli.operate.plan.time_ns", lambda: 10**18)
 
-    assert "ahead of this machine's clock" in place.run("propose", code=1)
-    assert "ahead of this machine's clock" in place.run("review", plan, "--approve", "all", code=1)
+    assert "ahead of this machine's clock" in place.run("plan", "create", code=1)
+    assert "ahead of this machine's clock" in place.run("plan", "approve", plan, code=1)
 
 
 def test_what_was_given_out_in_one_form_is_not_given_in_another(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    assert "no moves of it are approved" in place.run("export", plan, "--dry-run", "http://127.0.0.1:1")
-    place.run("review", plan, "--approve", "all")
-    place.run("export", plan)
+    assert "no moves of it are approved" in place.run("plan", "export", plan, "--dry-run", "http://127.0.0.1:1")
+    place.run("plan", "approve", plan)
+    place.run("plan", "export", plan)
 
-    assert "was given out as plain" in place.run("export", plan, "--as", "evictions", code=1)
+    assert "was given out as plain" in place.run("plan", "export", plan, "--as", "evictions", code=1)
 
 
 def test_ladders_are_kept_while_no_more_steps_are_allowed(place: Place) -> None:
     for _ in range(2):
-        place.run("propose", COHABIT_PROPOSALS__DAILY_SHARE="1e-9")
+        place.run("plan", "create", COHABIT_PROPOSALS__DAILY_SHARE="1e-9")
 
     told = json.loads((place.folder / "snapshots" / "ladders.json").read_bytes())
     assert len(told["ladders"]) > 1
@@ -252,72 +252,72 @@ def test_ladders_are_kept_while_no_more_steps_are_allowed(place: Place) -> None:
 def test_without_the_extra_plans_come_from_ladders_alone_and_are_made_again_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     searched = place.plan()
-    place.run("review", searched, "--reject", "release tonight")
+    place.run("plan", "reject", searched, "release tonight")
     monkeypatch.setitem(sys.modules, "highspy", None)
 
-    assert "install the extra optimise" in place.run("why", searched, code=1)
-    assert "drafted, version 1" in place.run("propose")
-    assert "the same to the byte" in place.run("why", place.plan())
+    assert "install the extra optimise" in place.run("plan", "reproduce", searched, code=1)
+    assert "drafted, version 1" in place.run("plan", "create")
+    assert "the same to the byte" in place.run("plan", "reproduce", place.plan())
 
 
 def test_a_damaged_past_is_told_and_no_crash(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
     (place.folder / PLANS / plan / "rest.msgpack").write_bytes(b"half")
 
-    assert "not there or damaged" in place.run("why", plan, code=1)
+    assert "not there or damaged" in place.run("plan", "reproduce", plan, code=1)
 
 
 @pytest.mark.parametrize(
     "url", ["https://u:p@h/", "http://127.0.0.1:1/a b", "https://h:99999/", "http://example.org/", "file:///x"]
 )
 def test_a_webhook_that_is_none_is_refused(place: Place, url: str) -> None:
-    assert "WEBHOOK" in place.run("review", code=1, COHABIT_PROPOSALS__WEBHOOK=url)
+    assert "WEBHOOK" in place.run("plan", "list", code=1, COHABIT_PROPOSALS__WEBHOOK=url)
 
 
 def test_what_plans_saved_is_told_with_the_worth_of_advice(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    place.run("review", plan, "--approve", "all")
-    place.run("export", plan)
+    place.run("plan", "approve", plan)
+    place.run("plan", "export", plan)
     with open_store(place.settings["COHABIT_STORE"]) as engine:
         desk = Desk(engine, PLAN.cluster, Rules(), lambda: time_ns() // 1000)
         desk.conclude(desk.one(plan), Outcome(1.5, 1.2, 1, 0), Actor("tester", "sre", "r"))
 
-    told = " ".join(place.run("worth", code=1).split())
+    told = " ".join(place.run("model", "impact", code=1).split())
 
     assert "plans: 1 confirmed, 0 refuted; together they save 1.20 an hour of 1.50 that was predicted" in told
-    assert "confirmed" in place.run("review")
+    assert "confirmed" in place.run("plan", "list")
 
 
 def test_who_drafts_by_hand_is_told_what_came_of_earlier_plans(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    place.run("review", plan, "--approve", "all")
-    place.run("export", plan)
+    place.run("plan", "approve", plan)
+    place.run("plan", "export", plan)
     long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
     with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
         connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
 
-    told = place.run("propose")
+    told = place.run("plan", "create")
 
     assert f"{plan}  expired, version 4" in told
     assert "nothing was measured" in told
 
 
 def test_what_came_of_plans_is_told_once_without_drafting_another(place: Place) -> None:
-    place.run("propose")
+    place.run("plan", "create")
     plan = place.plan()
-    place.run("review", plan, "--approve", "all")
-    place.run("export", plan)
-    assert "0 plans concluded" in place.run("conclude")  # it was given out only now
+    place.run("plan", "approve", plan)
+    place.run("plan", "export", plan)
+    assert "0 plans concluded" in place.run("plan", "outcomes")  # it was given out only now
     long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
     with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
         connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
 
-    told, again = place.run("conclude"), place.run("conclude")
+    told, again = place.run("plan", "outcomes"), place.run("plan", "outcomes")
 
     assert f"{plan}  expired, version 4" in told
     assert "1 plans concluded" in told

@@ -45,5 +45,5 @@ def test_without_a_lake_a_server_serves_all_the_same(tmp_path: Path) -> None:
         refused = client.get("/v1/proposals")
 
     assert [page.status_code for page in pages] == [200, 200]
-    assert "cohabit store migrate" in pages[1].text
+    assert "cohabit admin database migrate" in pages[1].text
     assert refused.status_code == 503

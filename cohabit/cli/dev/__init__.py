@@ -1,0 +1,1 @@
+"""Commands for trying Cohabit without a cluster."""
