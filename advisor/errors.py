@@ -205,8 +205,10 @@ class BadTokenTeam(AdvisorError):
 
     def __init__(self, role: str, team: str | None) -> None:
         self.role, self.team = role, team
-        told = f"with team {team[:80]!r}" if team is not None else "without a team"
-        super().__init__(f"there is no token of role {role} {told}: role team, and no other, is for one team (--team)")
+        team_text = f"with team {team[:80]!r}" if team is not None else "without a team"
+        super().__init__(
+            f"there is no token of role {role} {team_text}: role team, and no other, is for one team (--team)"
+        )
 
 
 class NoToken(AdvisorError):
@@ -282,7 +284,7 @@ class BadMove(AdvisorError):
         super().__init__(f"step {step} cannot be exported: its {what} {value[:120]!r} {why}: make the proposal anew")
 
 
-class TooMuchToTell(AdvisorError):
+class ReportTooLarge(AdvisorError):
     """More diagnoses than a file of them holds."""
 
     def __init__(self, victims: int, size_bytes: int, limit_bytes: int) -> None:

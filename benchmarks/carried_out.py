@@ -13,7 +13,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from advisor.remediation.action import Kind
-from advisor.remediation.benefit import suffering
+from advisor.remediation.benefit import degradation
 from advisor.scoring.score_scale import BE_WEIGHT
 from benchmarks.antagonists import ARRIVE_S, CLUSTER, DECOYS, EVERY_S, LOUD, LOUD_SHARE, Cast
 from cohabit.ingestion.simulation import write_messages
@@ -231,7 +231,7 @@ def cost_of(cast: Cast, moment: Moment, slowdown: Mapping[str, float]) -> float:
     """What everybody's true slowdown costs in an hour, as gains are counted."""
     calm = np.array([cast.best_effort[c.app] for c in moment.containers])
     ratio = np.array([slowdown[c.uid] for c in moment.containers])
-    return float(np.where(calm, BE_WEIGHT * np.maximum(ratio - 1.0, 0.0), suffering(ratio)).sum())
+    return float(np.where(calm, BE_WEIGHT * np.maximum(ratio - 1.0, 0.0), degradation(ratio)).sum())
 
 
 def saved(law: str, cast: Cast, moments: Collection[Moment], undone: Undone) -> float:

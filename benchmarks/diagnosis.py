@@ -61,14 +61,14 @@ class Case:
         node: where.
         slowdown: true mean over the last windows.
         alone: why nobody else is to blame: `held` by its own limit, `ill` for a reason that nothing tells; or nothing.
-        culprit: the neighbour whose doing it clearly is; None where that is not clear.
+        antagonist: the neighbour whose doing it clearly is; None where that is not clear.
     """
 
     container: str
     node: str
     slowdown: float
     alone: str
-    culprit: str | None
+    antagonist: str | None
 
 
 def run(arguments: Namespace, _: np.random.Generator) -> Result:
@@ -127,7 +127,7 @@ def _loud(law: str, seed: int, hours: float) -> tuple[Counter[str], Counter[str]
             one = said.get(case.container)
             if case.alone:
                 count += _alone(case.alone, one)
-            elif case.culprit is not None:
+            elif case.antagonist is not None:
                 count += judged(case, one)
                 simple += _simple(case, tables, time_s)
     return count, simple
@@ -146,7 +146,7 @@ def judged(case: Case, one: Diagnosis | None) -> Counter[str]:
         return Counter(cases=1, missed=1)
     if one.verdict != "culprit":
         return Counter({"cases": 1, one.verdict: 1})
-    return Counter(cases=1, right=1) if one.suspects[0].container == case.culprit else Counter(cases=1, wrong=1)
+    return Counter(cases=1, right=1) if one.suspects[0].container == case.antagonist else Counter(cases=1, wrong=1)
 
 
 def late_of(scenes: Iterable[Scene], time_s: float) -> list[Scene]:
@@ -166,7 +166,7 @@ def cases_of(cast: Cast, late: list[Scene]) -> list[Case]:
         if held or (ill and slowdown < QUIET):
             found.append(Case(one.uid, f"node-{one.node:04d}", slowdown, "held" if held else "ill", None))
         elif slowdown >= LIMIT_SLOWDOWN and not ill:
-            found.append(Case(one.uid, f"node-{one.node:04d}", slowdown, "", _culprit(cast, middle, number)))
+            found.append(Case(one.uid, f"node-{one.node:04d}", slowdown, "", _antagonist(cast, middle, number)))
     return found
 
 
@@ -179,7 +179,7 @@ def _true(late: list[Scene]) -> dict[str, list[float]]:
     return found
 
 
-def _culprit(cast: Cast, scene: Scene, number: int) -> str | None:
+def _antagonist(cast: Cast, scene: Scene, number: int) -> str | None:
     """The loud container whose doing it clearly is."""
     added = truly_added(cast, scene, number)
     ranked = sorted(added, key=lambda uid: added[uid], reverse=True)
@@ -206,7 +206,9 @@ def _simple(case: Case, tables: Tables, time_s: float) -> Counter[str]:
     told = first["antagonist"][-1].as_py() if first.num_rows else None
     newest = max(names.tolist())
     return Counter(
-        correlation=int(told == case.culprit), loudest=int(loudest == case.culprit), newest=int(newest == case.culprit)
+        correlation=int(told == case.antagonist),
+        loudest=int(loudest == case.antagonist),
+        newest=int(newest == case.antagonist),
     )
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from advisor.diagnosis.analyse import Evidence, Scene, blamed, scene_of, sensitivities
+from advisor.diagnosis.analyse import Evidence, Scene, attributed, scene_of, sensitivities
 from advisor.diagnosis.slow_windows import ENOUGH
 from advisor.diagnosis.verdicts import Circumstances, verdict_of
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
@@ -49,18 +49,18 @@ def judged(evidence: Evidence, cases: Sequence[tuple[Row, str]]) -> dict[str, fl
     for number, name in enumerate(scene.rows["container"].to_pylist()):
         row[name] = number
     count = Counter[str]()
-    for victim, culprit in cases:
+    for victim, antagonist in cases:
         slow = float(victim["slow_mean"])
         count["measured_windows"] += 1
         if slow < LIMIT_SLOWDOWN:
             continue
         one = row[f"{victim['window']}-victim{victim['idx']}"]
         scene.windows.slowdown[one] = slow
-        found, suspects = blamed(scene, np.array([one]))
+        found, suspects = attributed(scene, np.array([one]))
         verdict, _ = verdict_of(Circumstances(ENOUGH, 0, float("nan"), downstream=False), found, ENOUGH)
         count["measured_cases"] += 1
         count["named"] += verdict == "culprit"
-        count["right"] += verdict == "culprit" and suspects[0].container == culprit
+        count["right"] += verdict == "culprit" and suspects[0].container == antagonist
     return {
         "measured_windows": count["measured_windows"],
         "measured_cases": count["measured_cases"],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.assumed_pod import Booked, crowded
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.model_state import Serving
@@ -44,7 +44,7 @@ PAUSE_S = 0.002
 OFFERED, DECISIONS = 50, 1000
 SWARMS = 6
 """Apps whose pods come, each over the same cluster as it was."""
-Send = Callable[[NewcomerClass], int]
+Send = Callable[[PodClass], int]
 """Row of the node that the next pod of a class is sent to."""
 
 
@@ -102,7 +102,7 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
 
 def all_equal(scorer: ModelScorer, rng: np.random.Generator) -> float:
     """Share of decisions, a random class among random nodes, in which all nodes get the same score."""
-    classes = [NewcomerClass(app, best_effort) for app in scorer.snapshot.apps for best_effort in (False, True)]
+    classes = [PodClass(app, best_effort) for app in scorer.snapshot.apps for best_effort in (False, True)]
     points = begun(scorer, "", classes).points
     drawn = [rng.choice(points.shape[1], OFFERED, replace=False) for _ in range(DECISIONS)]
     return float(np.mean([np.ptp(points[rng.integers(len(classes)), nodes]) == 0 for nodes in drawn]))
@@ -113,7 +113,7 @@ def sent_by_all(
 ) -> dict[str, Floats]:
     """(SWARMS,) true harm of each app's pods, by way of sending."""
     apps = rng.choice(cluster.counts.shape[1], SWARMS, replace=False)
-    classes = [NewcomerClass("", False), *(NewcomerClass(app_name(int(app)), False) for app in apps)]
+    classes = [PodClass("", False), *(PodClass(app_name(int(app)), False) for app in apps)]
     table = begun(scorer, "", classes)
     found = {name: np.zeros(SWARMS) for name in (OURS, "alone", "fresh", "blind", "spread", "random")}
     for number, (app, of) in enumerate(zip(apps.tolist(), classes[1:], strict=True)):
@@ -141,11 +141,11 @@ def guarded(table: ScoreTable, scorer: ModelScorer) -> Send:
     """One process of ours, each pod on the node it was booked on: a table from before the swarm, and guests."""
     advisor, loop, turn = _advisor(table, scorer), asyncio.new_event_loop(), counting()
 
-    def send(of: NewcomerClass) -> int:
+    def send(of: PodClass) -> int:
         number = next(turn)
-        loop.run_until_complete(advisor.answer(Offer(of.newcomer(), str(number), table.nodes)))
+        loop.run_until_complete(advisor.answer(Offer(of.pending_pod(), str(number), table.nodes)))
         loop.run_until_complete(asyncio.sleep(PAUSE_S))
-        return table.nodes.index(list(advisor.guests.bookings)[-1].node)
+        return table.nodes.index(list(advisor.assumed.bookings)[-1].node)
 
     return send
 
@@ -163,7 +163,7 @@ def fresh(table: ScoreTable, scorer: ModelScorer) -> Send:
     """The same model with a fresh state: after each pod its node is scored anew, the pod being a resident."""
     cost, coming = table.cost.copy(), list[Booked]()
 
-    def send(of: NewcomerClass) -> int:
+    def send(of: PodClass) -> int:
         row = table.classes.index(of)
         best = int(cost[row].argmin())
         coming.append(Booked(str(len(coming)), table.nodes[best], of, 0))
@@ -180,7 +180,7 @@ def least_crowded(counts: Ints) -> Send:
     """As many containers as possible on every node: what a scheduler does that counts them."""
     there = counts.copy()
 
-    def send(_: NewcomerClass) -> int:
+    def send(_: PodClass) -> int:
         best = int(there.argmin())
         there[best] += 1
         return best

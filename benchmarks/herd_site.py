@@ -17,11 +17,11 @@ from urllib.request import urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from cohabit.server.reload import RELOAD_EVERY_S
 from cohabit.server.sockets import free_socket
 
-Ask = Callable[[NewcomerClass, str, Sequence[str]], NDArray[np.int64]]
+Ask = Callable[[PodClass, str, Sequence[str]], NDArray[np.int64]]
 """Points of nodes for a pod of a class, by its uid."""
 STARTED_WITHIN_S = 60.0
 
@@ -41,14 +41,14 @@ class Site:
     workers: int
 
     @contextmanager
-    def running(self, of: NewcomerClass) -> Iterator[Ask]:
+    def running(self, of: PodClass) -> Iterator[Ask]:
         """All of them, once their tables hold a class; each request goes to the next server by a new connection."""
         ports = _free_ports(self.servers)
         with ExitStack() as stack:
             mains = [stack.enter_context(self._server(port, ports)) for port in ports]
             turn = counting()
 
-            def ask(of: NewcomerClass, uid: str, names: Sequence[str]) -> NDArray[np.int64]:
+            def ask(of: PodClass, uid: str, names: Sequence[str]) -> NDArray[np.int64]:
                 return _points(ports[next(turn) % len(ports)], of, uid, names)
 
             deadline = monotonic() + STARTED_WITHIN_S
@@ -86,7 +86,7 @@ def _free_ports(many: int) -> list[int]:
         return [stack.enter_context(free_socket(0)).getsockname()[1] for _ in range(many)]
 
 
-def _points(port: int, of: NewcomerClass, uid: str, names: Sequence[str]) -> NDArray[np.int64]:
+def _points(port: int, of: PodClass, uid: str, names: Sequence[str]) -> NDArray[np.int64]:
     meta = {"uid": uid, "name": "pod", "namespace": "default", "labels": {"app": of.app}}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request(

@@ -67,20 +67,20 @@ class PairBlend:
         hidden: properties.
         product: sensitivity and pressure.
         share: of the product, for pairs of workloads that were measured in both roles.
-        newcomers: the same for other pairs, of which `hidden` says what it does with what is known beforehand alone.
+        unseen: the same for other pairs, of which `hidden` says what it does with what is known beforehand alone.
         stretch: how much wider bounds must be to hold, below and above.
     """
 
     hidden: Hidden
     product: Product
     share: float
-    newcomers: float
+    unseen: float
     stretch: tuple[float, float]
 
     def predict(self, victim: Ints, aggressor: Ints, rng: np.random.Generator) -> PairPrediction:
         """(m,) expected log slowdowns and bounds of pairs of entities; see PairModel.predict."""
         hidden = self.hidden.predict(victim, aggressor, rng)
-        share = np.where(self.hidden.knows(victim, aggressor), self.share, self.newcomers)
+        share = np.where(self.hidden.knows(victim, aggressor), self.share, self.unseen)
         mean = hidden.log_mean + share * (self.product.predict(victim, aggressor) - hidden.log_mean)
         below, above = _margins(hidden)
         return PairPrediction(mean, mean + self.stretch[1] * above, mean - self.stretch[0] * below)
@@ -119,7 +119,7 @@ def fit_pair_blend(cells: Cells, described: Floats, config: PairConfig, rng: np.
         hidden=_fit_hidden(cells, described, config, rng),
         product=fit_own_product(cells, len(described)),
         share=share,
-        newcomers=_share(placed, product, cells.log_slowdown),
+        unseen=_share(placed, product, cells.log_slowdown),
         stretch=(_stretch(-error / below, config.level), _stretch(error / above, config.level)),
     )
 

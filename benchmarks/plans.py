@@ -276,11 +276,11 @@ def _judge_ladders(world: Played, found: Draft, seen: Seen) -> None:
 
 def _claim(world: Played, first: Remedy) -> tuple[float, float]:
     """What a throttle that is said to be cheaper than moving truly costs, and what moving would."""
-    culprit = next(c for c in world.moments[-1].containers if c.uid == first.container)
-    work, ran_hours = work_of(world.cast.apps, world.seed), (world.state.time_s - culprit.born_s) / 3600
+    antagonist = next(c for c in world.moments[-1].containers if c.uid == first.container)
+    work, ran_hours = work_of(world.cast.apps, world.seed), (world.state.time_s - antagonist.born_s) / 3600
     resource = HELD_BY[first.kind]
-    held = cost_of_throttle(work, culprit.app, resource, first.kept, RULES.prices.hours)
-    return held, cost_of_restart(work, culprit.app, ran_hours)
+    held = cost_of_throttle(work, antagonist.app, resource, first.kept, RULES.prices.hours)
+    return held, cost_of_restart(work, antagonist.app, ran_hours)
 
 
 def _is_enough(world: Played, of: Ladder, first: Remedy) -> bool:

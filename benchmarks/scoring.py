@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from benchmarks import synthetic
 from benchmarks.runner import OURS, Benchmark, Result
@@ -35,11 +35,11 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Milliseconds of a typical request, by candidates, and how many times those of the plain sum."""
     snapshot = synthetic.cluster(max(CANDIDATES) * 2, arguments.residents, rng)
     scorer = synthetic.scorer(snapshot, arguments.trees, rng)
-    newcomer = Newcomer(synthetic.APPS[0])
+    pending_pod = PendingPod(synthetic.APPS[0])
     found: dict[str, dict[str, float]] = {OURS: {}, "sum_of_pressure": {}}
     for count in CANDIDATES:
         asked = [rng.permutation(len(snapshot.nodes))[:count].astype(np.int32) for _ in range(arguments.requests)]
-        ours = _typical_ms(lambda nodes: scorer.score(newcomer, nodes, now_us=synthetic.NOW_US), asked)
+        ours = _typical_ms(lambda nodes: scorer.score(pending_pod, nodes, now_us=synthetic.NOW_US), asked)
         plain = _typical_ms(lambda nodes: sum_of_pressure(snapshot, nodes), asked)
         for method, ms in ((OURS, ours), ("sum_of_pressure", plain)):
             found[method] |= {f"ms_{count}": ms, f"times_sum_{count}": ms / plain}

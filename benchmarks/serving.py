@@ -19,7 +19,7 @@ from time import perf_counter, sleep, time_ns
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot, load_current, publish
 from advisor.scoring.score_table import score_columns
 from advisor.scoring.score_table_file import read_table
@@ -188,7 +188,7 @@ def regret(server: Server, scorer: ModelScorer, rng: np.random.Generator) -> flo
     """Mean of what the table's choices cost more than the best ones, by exact scores of the newest snapshot."""
     table, lost = read_table(server.folder / "table"), []
     for _ in range(REGRET_DECISIONS):
-        of = NewcomerClass(CLASSES[rng.integers(len(CLASSES))], False)
+        of = PodClass(CLASSES[rng.integers(len(CLASSES))], False)
         nodes = rng.permutation(len(table.nodes))[:REGRET_NODES].astype(np.int32)
         exact = score_columns(scorer, [of], nodes).cost[0].astype(np.float64)
         chosen = table.cost[table.classes.index(of)][nodes].argmin()

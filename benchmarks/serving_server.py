@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.raw_http import whole_body
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.placement.feature_log import ServedLog
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
@@ -116,8 +116,8 @@ def with_baselines(app: FastAPI, prioritizer: Prioritizer) -> FastAPI:
     async def twin(request: TwinRequest) -> list[TwinScore]:
         replies = prioritizer.replies
         assert replies is not None  # noqa: S101 - asked only once it is there
-        of = NewcomerClass(request.Pod.metadata.labels["app"], False)
-        asked = of if replies.has(of) else NewcomerClass("", False)
+        of = PodClass(request.Pod.metadata.labels["app"], False)
+        asked = of if replies.has(of) else PodClass("", False)
         points = replies.points(asked, replies.rows(request.NodeNames)).tolist()
         return [TwinScore(Host=name, Score=score) for name, score in zip(request.NodeNames, points, strict=True)]
 

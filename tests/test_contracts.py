@@ -17,9 +17,9 @@ import pytest
 from pydantic import BaseModel
 
 from advisor.api.v1.scores import ScoreReply, ScoreRequest
-from advisor.cluster import pending_pod as newcomers
+from advisor.cluster import pending_pod as pending_pods
 from advisor.cluster.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
-from advisor.diagnosis.report_file import FILE, ToldFile
+from advisor.diagnosis.report_file import FILE, ReportFile
 from advisor.plans.export import ApprovedMove, document, evictions, migration_jobs
 from advisor.plans.rules.plan_record import plan_json
 from advisor.scoring import scorer as scoring
@@ -103,7 +103,7 @@ def snapshot() -> object:
 def scorer() -> object:
     return {
         "score": list(inspect.signature(scoring.Scorer.score).parameters)[1:],
-        "newcomer": [field.name for field in fields(newcomers.Newcomer)],
+        "newcomer": [field.name for field in fields(pending_pods.PendingPod)],
         "scores": [field.name for field in fields(scoring.Scores)],
         "harm": [field.name for field in fields(scoring.Harm)],
         "source": get_args(scoring.Source),
@@ -138,7 +138,7 @@ def exports() -> object:
 
 
 def diagnosis() -> object:
-    return {"file": FILE, **components(ToldFile)}
+    return {"file": FILE, **components(ReportFile)}
 
 
 def components(*kinds: type) -> dict[str, object]:

@@ -79,7 +79,7 @@ from advisor.plans.approvals import Office
 from advisor.plans.rules.errors import (
     CannotTry,
     ChangedMeanwhile,
-    GivenOutOtherwise,
+    ExportedOtherwise,
     Halted,
     NoOffice,
     NoSuchProposal,
@@ -105,7 +105,7 @@ STATUS: dict[type[AdvisorError], int] = {
     StoreUnavailable: 503,
     NoSuchProposal: 404,
     ChangedMeanwhile: 409,
-    GivenOutOtherwise: 409,
+    ExportedOtherwise: 409,
     WrongState: 409,
     NothingHolds: 409,
     NoSuchStep: 422,

@@ -81,8 +81,8 @@ class Refusals:
     async def _write(self, entry: Entry) -> None:
         """Write a row, and before it how many have none."""
         left_out, self._left_out = self._left_out, 0
-        told = f"{left_out} refusals before have no row of their own"
-        before = [Entry(entry.at_us, OURSELVES, "", "request", "", told, "")] if left_out else []
+        outcome = f"{left_out} refusals before have no row of their own"
+        before = [Entry(entry.at_us, OURSELVES, "", "request", "", outcome, "")] if left_out else []
         try:
             await to_thread.run_sync(_add_all, self.store, [*before, entry])
         except StoreUnavailable as error:

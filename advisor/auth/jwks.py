@@ -37,7 +37,7 @@ WAIT_S = 5.0
 """How long an answer may take, and how long a request waits for it."""
 MOST_BYTES = 512 << 10
 DISCOVERY = "/.well-known/openid-configuration"
-TOLD_EVERY_US = 60 * 10**6
+LOG_EVERY_US = 60 * 10**6
 """How often the log tells of tokens that were made for others or give no role."""
 
 
@@ -63,7 +63,7 @@ class Issuer:
     _answered_us: int = field(default=0, init=False)
     _asked_us: int | None = field(default=None, init=False)
     _asking: "Future[None] | None" = field(default=None, init=False)
-    _told_us: dict[str, int] = field(default_factory=dict, init=False)
+    _logged_us: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="issuer")
@@ -85,7 +85,7 @@ class Issuer:
         if not self._keys or not 0 <= now_us - self._answered_us < KEPT_US:
             raise IssuerUnavailable(self.rules.issuer, "it did not answer")
         judged = judge(token, self._keys, self.rules, now_us)
-        self._tell(judged, now_us)
+        self._warn(judged, now_us)
         return judged
 
     def ask_now(self) -> None:
@@ -113,12 +113,12 @@ class Issuer:
         except IssuerUnavailable as error:
             log.warning("keys were not had", error=str(error), kept=len(self._keys))
 
-    def _tell(self, judged: Judged, now_us: int) -> None:
+    def _warn(self, judged: Judged, now_us: int) -> None:
         """Say in the log what whoever sets this up can mend; the audit has the rest."""
         kind = judged.why or "no role"
-        if not judged.heard or 0 <= now_us - self._told_us.get(kind, -TOLD_EVERY_US) < TOLD_EVERY_US:
+        if not judged.heard or 0 <= now_us - self._logged_us.get(kind, -LOG_EVERY_US) < LOG_EVERY_US:
             return
-        self._told_us[kind] = now_us
+        self._logged_us[kind] = now_us
         rules = self.rules
         if judged.why:
             log.warning(
@@ -140,10 +140,10 @@ def fetch_keys(issuer: str) -> tuple[Key, ...]:
     Raises:
         IssuerUnavailable: it does not answer in time, or not with keys that can be used.
     """
-    told = _document(issuer, checked_address(issuer).rstrip("/") + DISCOVERY)
-    if told.get("issuer") != issuer:
-        raise IssuerUnavailable(issuer, f"it calls itself {str(told.get('issuer'))[:200]!r}")
-    where = str(told.get("jwks_uri", ""))
+    discovery = _document(issuer, checked_address(issuer).rstrip("/") + DISCOVERY)
+    if discovery.get("issuer") != issuer:
+        raise IssuerUnavailable(issuer, f"it calls itself {str(discovery.get('issuer'))[:200]!r}")
+    where = str(discovery.get("jwks_uri", ""))
     try:
         checked_address(where)
     except BadIssuer as error:
@@ -200,7 +200,7 @@ def _document(issuer: str, url: str) -> dict[str, object]:
                     _unusable(issuer, f"{url} is longer than {MOST_BYTES} bytes")
                 if monotonic() > until_s:
                     _unusable(issuer, f"{url} takes longer than {WAIT_S:.0f} s")
-        told = json.loads(read)
+        parsed = json.loads(read)
     except HTTPError as error:
         error.close()
         _unusable(issuer, f"{url}: {error}")
@@ -208,7 +208,7 @@ def _document(issuer: str, url: str) -> dict[str, object]:
         _unusable(issuer, f"{url}: {error}")
     except (ValueError, RecursionError):
         _unusable(issuer, f"{url} is no JSON")
-    return told if isinstance(told, dict) else _unusable(issuer, f"{url} is no JSON object")
+    return parsed if isinstance(parsed, dict) else _unusable(issuer, f"{url} is no JSON object")
 
 
 def _unusable(issuer: str, reason: str) -> NoReturn:

@@ -103,18 +103,18 @@ def read_keys(document: Mapping[str, object]) -> tuple[Key, ...]:
     return tuple(found)
 
 
-def _keys(told: object) -> Sequence[Key]:
-    if not isinstance(told, dict) or "d" in told or len(str(told.get("n", ""))) > MOST_MODULUS_CHARS:
+def _keys(jwk: object) -> Sequence[Key]:
+    if not isinstance(jwk, dict) or "d" in jwk or len(str(jwk.get("n", ""))) > MOST_MODULUS_CHARS:
         return ()
-    if told.get("use", "sig") != "sig" or "verify" not in str(told.get("key_ops", "verify")):
+    if jwk.get("use", "sig") != "sig" or "verify" not in str(jwk.get("key_ops", "verify")):
         return ()
-    kid, public = told.get("kid"), {name: told[name] for name in PUBLIC if isinstance(told.get(name), str)}
+    kid, public = jwk.get("kid"), {name: jwk[name] for name in PUBLIC if isinstance(jwk.get(name), str)}
     curve = CURVES.get((public.get("kty", ""), public.get("crv", "")))
     fitting = RSA_ALGORITHMS if public.get("kty") == "RSA" else (curve,) if curve else ()
     if not (kid is None or isinstance(kid, str)):
         return ()
     try:
-        return [Key(kid, alg, jwt.PyJWK(public, alg)) for alg in fitting if told.get("alg", alg) == alg]
+        return [Key(kid, alg, jwt.PyJWK(public, alg)) for alg in fitting if jwk.get("alg", alg) == alg]
     except jwt.PyJWTError:
         return ()
 
@@ -182,10 +182,10 @@ def _claimed(head: Mapping[str, object], claims: Mapping[str, object], rules: Ru
     return Judged("", caller, "" if caller.roles else repr(_said(claims, rules.role_claim))[:MOST_SUBJECT_CHARS])
 
 
-def _moment(told: object) -> float | None:
+def _moment(claim: object) -> float | None:
     """A claim as seconds since 1970; None where it is no time."""
-    is_number = isinstance(told, int | float) and not isinstance(told, bool)
-    return float(told) if is_number and abs(told) < 2**53 and math.isfinite(told) else None  # type: ignore[arg-type]
+    is_number = isinstance(claim, int | float) and not isinstance(claim, bool)
+    return float(claim) if is_number and abs(claim) < 2**53 and math.isfinite(claim) else None  # type: ignore[arg-type]
 
 
 def _name(subject: str) -> str:

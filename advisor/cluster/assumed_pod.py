@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot
 from features.training.residents import DEMAND
 
@@ -43,7 +43,7 @@ class Booked:
 
     uid: str
     node: str
-    of: NewcomerClass
+    of: PodClass
     at_us: int
     own: bool = True
     group: str = ""
@@ -55,7 +55,7 @@ class Bookings:
     """All that are on their way, by uid, oldest first."""
 
     _by_uid: dict[str, Booked] = field(default_factory=dict)
-    _of_class: Counter[NewcomerClass] = field(default_factory=Counter)
+    _of_class: Counter[PodClass] = field(default_factory=Counter)
     _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
 
     def book(self, booked: Booked) -> list[Booked]:
@@ -92,7 +92,7 @@ class Bookings:
         """Bookings on some nodes."""
         return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
 
-    def alike(self, of: NewcomerClass, but: str) -> int:
+    def alike(self, of: PodClass, but: str) -> int:
         """How many of a class are on their way, a uid not counted."""
         known = self._by_uid.get(but)
         return self._of_class[of] - (known is not None and known.of == of)
@@ -152,27 +152,27 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
     coming: dict[str, list[Booked]] = defaultdict(list)
     for one in booked:
         coming[one.node].append(one)
-    guests = [coming[snapshot.nodes[row]] for row in rows]
+    assumed = [coming[snapshot.nodes[row]] for row in rows]
     seats = [(int(snapshot.first[row]), int(snapshot.first[row + 1])) for row in rows]
     residents = np.concatenate([np.arange(*seat) for seat in seats] or [np.zeros(0, np.int64)])
     ends = np.cumsum([end - begin for begin, end in seats], dtype=np.int64)
-    after = np.repeat(ends, [len(each) for each in guests])
-    flat = [guest for each in guests for guest in each]
+    after = np.repeat(ends, [len(each) for each in assumed])
+    flat = [pod for each in assumed for pod in each]
     use = snapshot.resident_use[residents]
-    where = np.repeat(np.array(rows, np.int64), [len(each) for each in guests])
+    where = np.repeat(np.array(rows, np.int64), [len(each) for each in assumed])
     return replace(
         snapshot,
         racks=(),
         nodes=tuple(snapshot.nodes[row] for row in rows),
-        containers=_appended(snapshot.containers, seats, [[guest.uid for guest in each] for each in guests]),
-        cpusets=_appended(snapshot.cpusets, seats, [[None] * len(each) for each in guests]),
+        containers=_appended(snapshot.containers, seats, [[pod.uid for pod in each] for each in assumed]),
+        cpusets=_appended(snapshot.cpusets, seats, [[None] * len(each) for each in assumed]),
         node_platform=snapshot.node_platform[rows],
         node_capacity=snapshot.node_capacity[rows],
         node_facts=snapshot.node_facts[rows],
         node_seen_us=snapshot.node_seen_us[rows],
         node_known=snapshot.node_known[rows],
         first=np.append(
-            0, np.cumsum([e - b + len(g) for (b, e), g in zip(seats, guests, strict=True)], dtype=np.int64)
+            0, np.cumsum([e - b + len(g) for (b, e), g in zip(seats, assumed, strict=True)], dtype=np.int64)
         ),
         resident_app=np.insert(
             snapshot.resident_app[residents], after, [snapshot.app_index.get(g.of.app, -1) for g in flat]
@@ -190,11 +190,11 @@ def _appended(values: Sequence[T], seats: Sequence[tuple[int, int]], more: Seque
     return tuple(one for (begin, end), added in nodes for one in (*values[begin:end], *added))
 
 
-def _expected_use(snapshot: Snapshot, guests: Sequence[Booked], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+def _expected_use(snapshot: Snapshot, assumed: Sequence[Booked], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
     """(g, resources) what guests of unknown apps and known teams are expected to use on their nodes; else NaN.
 
     Of known apps a scorer knows the profile, and of all others what is expected of any.
     """
-    team = np.array([-1 if g.of.app else snapshot.team_index.get(g.of.team, -1) for g in guests], np.int64)
+    team = np.array([-1 if g.of.app else snapshot.team_index.get(g.of.team, -1) for g in assumed], np.int64)
     expected = snapshot.expected(team, snapshot.node_platform[nodes])[:, DEMAND] * snapshot.node_capacity[nodes]
     return np.where((team >= 0)[:, None], expected, np.nan)

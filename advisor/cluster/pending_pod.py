@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class PendingPod:
     """The container to be placed."""
 
     app: str
@@ -14,7 +14,7 @@ class Newcomer:
     best_effort: bool = False
 
 
-class NewcomerClass(NamedTuple):
+class PodClass(NamedTuple):
     """What newcomers of one class have in common.
 
     Args:
@@ -27,18 +27,18 @@ class NewcomerClass(NamedTuple):
     best_effort: bool
     team: str = ""
 
-    def newcomer(self) -> Newcomer:
+    def pending_pod(self) -> PendingPod:
         """One of them."""
-        return Newcomer(self.app, self.team or None, self.best_effort)
+        return PendingPod(self.app, self.team or None, self.best_effort)
 
     def is_known(self, apps: Collection[str], teams: Collection[str]) -> bool:
         """Whether a snapshot with these apps and teams tells it from the class of everybody unknown."""
         return self.app in apps if self.app else self.team in teams
 
 
-def class_of(newcomer: Newcomer, apps: Collection[str], teams: Collection[str]) -> NewcomerClass:
+def class_of(pending_pod: PendingPod, apps: Collection[str], teams: Collection[str]) -> PodClass:
     """The class of a newcomer among a snapshot's apps and teams."""
-    if newcomer.app in apps:
-        return NewcomerClass(newcomer.app, newcomer.best_effort)
-    team = newcomer.team if newcomer.team in teams else None
-    return NewcomerClass("", newcomer.best_effort, team or "")
+    if pending_pod.app in apps:
+        return PodClass(pending_pod.app, pending_pod.best_effort)
+    team = pending_pod.team if pending_pod.team in teams else None
+    return PodClass("", pending_pod.best_effort, team or "")

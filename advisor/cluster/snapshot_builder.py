@@ -37,7 +37,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
     of_app = _every(cluster, pa.array(apps, pa.string()), _teams_of(view.residents, apps), platforms)
     of_team = _every(cluster, pa.nulls(len(teams) + 1, pa.string()), pa.array([*teams, None], pa.string()), platforms)
     profile = described(of_app, np.full(of_app.num_rows, latest), own)
-    kin = expected(of_team, np.full(of_team.num_rows, latest), own)
+    prior = expected(of_team, np.full(of_team.num_rows, latest), own)
     counts = np.bincount(np.asarray(view.residents["decision"], np.int64), minlength=view.nodes.num_rows)
     return Snapshot(
         version=version,
@@ -61,7 +61,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         racks=tuple(view.nodes["rack"].to_pylist()),
         profiles_us=latest,
         teams=teams,
-        kin=kin.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
+        kin=prior.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
     )
 
 
@@ -89,6 +89,6 @@ def _every(cluster: str, app: pa.Array, team: pa.Array, platforms: tuple[str, ..
 
 def _teams_of(residents: pa.Table, apps: tuple[str, ...]) -> pa.Array:
     """(a,) a team that residents of each app were told to be of, null where none was."""
-    told = residents.filter(pc.and_(pc.is_valid(residents["app"]), pc.is_valid(residents["team"])))
-    first = told.group_by("app", use_threads=False).aggregate([("team", "min")])
+    with_team = residents.filter(pc.and_(pc.is_valid(residents["app"]), pc.is_valid(residents["team"])))
+    first = with_team.group_by("app", use_threads=False).aggregate([("team", "min")])
     return first["team_min"].combine_chunks().take(pc.index_in(pa.array(apps, pa.string()), first["app"]))

@@ -30,7 +30,7 @@ def same_apps(old: Snapshot, new: Snapshot) -> Flags:
     )
 
 
-def same_kin(old: Snapshot, new: Snapshot) -> dict[str, bool]:
+def same_prior(old: Snapshot, new: Snapshot) -> dict[str, bool]:
     """By team of the newer snapshot, and "" for all others, whether the same is expected of its unknown apps."""
     names = (*new.teams, "")
     if not (old.kin.size and new.kin.size):
@@ -78,7 +78,7 @@ def _same_residents(old: Snapshot, new: Snapshot, before: Ints, asked: Flags) ->
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     here, there = (np.repeat(first, counts) + within for first in (new.first[nodes], old.first[before[nodes]]))
     app = np.asarray(new.resident_app)[here]
-    alike: Flags = np.append(same_apps(old, new), same_kin(old, new)[""])[app]
+    alike: Flags = np.append(same_apps(old, new), same_prior(old, new)[""])[app]
     alike &= _renamed(old.resident_app, old.apps, new.apps)[there] == app
     alike &= _equal(old.resident_use[there], new.resident_use[here])
     alike &= old.resident_best_effort[there] == new.resident_best_effort[here]

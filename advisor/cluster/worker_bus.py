@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
 
     uid: str
     node: str
-    of: NewcomerClass
+    of: PodClass
     at_us: int
     group: str = ""
     lease: str = ""
@@ -41,15 +41,15 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
         version: of the table that this corrects.
         bundle: of that table.
         node: which.
-        guests: how many were counted.
+        assumed: how many were counted.
         exact: points and cost by class.
     """
 
     version: int
     bundle: str
     node: str
-    guests: int
-    exact: tuple[tuple[NewcomerClass, int, float], ...]
+    assumed: int
+    exact: tuple[tuple[PodClass, int, float], ...]
 
 
 News = Coming | Counted
@@ -137,7 +137,7 @@ class Journal:
         self._others = [_Read(self._path(other)) for other in range(self.workers) if other != self.number]
         self._file = self._begun()
 
-    def tell(self, news: News) -> None:
+    def publish(self, news: News) -> None:
         """Let the others know; where that fails, as on a full disk, they do not, and no answer fails for it."""
         try:
             self._append(_encode(news))
@@ -175,7 +175,7 @@ class Journal:
     def _begun(self) -> int:
         """A new file in the place of the old one, which others read to its end first."""
         path = self._path(self.number)
-        beside = path.with_suffix(".new")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        beside.replace(path)
+        temporary = path.with_suffix(".new")
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        temporary.replace(path)
         return file

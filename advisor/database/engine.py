@@ -296,7 +296,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
         StoreOutdated: there is no file yet.
     """
     _must_exist(engine)
-    with _told(engine), engine.connect() as connection:
+    with _store_errors(engine), engine.connect() as connection:
         yield connection
 
 
@@ -309,7 +309,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
         StoreOutdated: there is no file yet.
     """
     _must_exist(engine)
-    with _told(engine), engine.execution_options(writes=True).begin() as connection:
+    with _store_errors(engine), engine.execution_options(writes=True).begin() as connection:
         yield connection
 
 
@@ -417,7 +417,7 @@ def _must_exist(engine: Engine) -> None:
 
 
 @contextmanager
-def _told(engine: Engine) -> Iterator[None]:
+def _store_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except NoConnectionFree as error:

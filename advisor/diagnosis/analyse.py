@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.diagnosis.attribution import Blame, blame
+from advisor.diagnosis.attribution import Attribution, attribute
 from advisor.diagnosis.slow_windows import ENOUGH, LOOKED, Signs, Windows, signs
 from advisor.diagnosis.verdicts import MOST, MOST_SUSPECTS, TWO_SIDED_90, Circumstances, Diagnosis, Suspect, verdict_of
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-BLAMED = 24
+ATTRIBUTION_WINDOWS = 24
 """Windows by which neighbours are blamed: in two hours they come and go, and are still the same."""
 USUAL_US = 24 * 3600 * 1_000_000
 """How long back is looked for what is usual of an app."""
@@ -79,7 +79,7 @@ class Pins:
     cpuset: NDArray[np.object_]
     cores: Floats
 
-    def beside(self, one: int, others: Ints) -> tuple[Floats, Floats]:
+    def overlap(self, one: int, others: Ints) -> tuple[Floats, Floats]:
         """Of containers of some rows, how their CPU use counts for that of one row, as neighbour_sums counts it.
 
         Returns:
@@ -164,7 +164,7 @@ def diagnose(evidence: Evidence, at_us: int) -> list[Diagnosis]:
     if not state.num_rows:
         return []
     scene = scene_of(replace(evidence, state=state), at_us)
-    return worst_first([_diagnosis(scene, rows) for rows in _suffering(scene)])
+    return worst_first([_diagnosis(scene, rows) for rows in _degraded(scene)])
 
 
 def worst_first(found: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -176,13 +176,13 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
     """All that was measured by a time, window by window."""
     state, rows = evidence.state, label_windows(evidence.state)
     row = row_of(*key_codes(rows, evidence.labels, list(WINDOW_KEY)))
-    told = evidence.labels.take(pa.array(row, mask=row < 0))
-    log = floats(told["log_slowdown"])
+    labels = evidence.labels.take(pa.array(row, mask=row < 0))
+    log = floats(labels["log_slowdown"])
     slowdown = np.exp(np.where(np.isfinite(log), log, np.nan))
     container, container_then = key_codes(rows, state, PLACE)
     node, node_then = key_codes(rows, state, PLACE[:2])
     order = np.argsort(node_then, kind="stable")
-    windows = _windows(rows, state, container, told["kind"], slowdown)
+    windows = _windows(rows, state, container, labels["kind"], slowdown)
     sensitivity = sensitivities(rows, np.full(rows.num_rows, at_us), evidence.profiles)
     pressure = np.column_stack([floats(rows[name]) for name in PRESSURES[: len(NAMES)]])
     expected = np.nansum(sensitivity[:, : len(NAMES)] * pressure, axis=1)
@@ -219,10 +219,10 @@ def _windows(rows: pa.Table, state: pa.Table, container: Ints, kind: pa.ChunkedA
     own = own_means(rows, state)
     return Windows(
         container=container,
-        kin=group_codes(rows, ["cluster", "app", "platform"]),
+        app_platform=group_codes(rows, ["cluster", "app", "platform"]),
         number=micros(rows["window_end"]) // LABEL_US,
         slowdown=slowdown,
-        told_by=np.where(np.isfinite(slowdown), kinds, -1),
+        label_signal=np.where(np.isfinite(slowdown), kinds, -1),
         working=np.column_stack([floats(rows[name]) for name in SIGNALS.values()]),
         waiting=own[:, [list(OWN).index(name) for name in WAITS]],
         throttled=floats(rows["cpu_throttled_frac"]),
@@ -236,7 +236,7 @@ def _pins(rows: pa.Table, facts: Facts) -> Pins:
     return Pins(np.array(placed["cpuset"].to_pylist(), object), floats(node["cores"]))
 
 
-def _suffering(scene: Scene) -> list[Ints]:
+def _degraded(scene: Scene) -> list[Ints]:
     """Rows of the last windows of each container that something is wrong with."""
     of = scene.windows
     late = np.flatnonzero((of.number > scene.newest - LOOKED) & ~is_best_effort(scene.rows["qos"]))
@@ -258,7 +258,7 @@ def _is_local(scene: Scene, rows: Ints) -> bool:
 def _is_downstream(scene: Scene, rows: Ints) -> bool:
     """Whether its answers alone are late, and those of its replicas elsewhere too."""
     of, shown = scene.windows, scene.shown
-    late = rows[(of.slowdown[rows] >= LIMIT_SLOWDOWN) & (of.told_by[rows] == LATENCY)]
+    late = rows[(of.slowdown[rows] >= LIMIT_SLOWDOWN) & (of.label_signal[rows] == LATENCY)]
     here = shown.worked[late] | shown.waited[late]
     if len(late) < ENOUGH or here.any():
         return False
@@ -289,7 +289,7 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     """What is wrong with the container of some late windows."""
     of, shown = scene.windows, scene.shown
     slow = late[of.slowdown[late] >= LIMIT_SLOWDOWN]
-    found, suspects = blamed(scene, slow) if len(slow) else (None, ())
+    found, suspects = attributed(scene, slow) if len(slow) else (None, ())
     verdict, reason = verdict_of(
         Circumstances(
             known=int(shown.known[late].sum()),
@@ -314,12 +314,13 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     )
 
 
-def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
+def attributed(scene: Scene, slow: Ints) -> tuple[Attribution, tuple[Suspect, ...]]:
     """What neighbours add in the slow windows of a container, and the strongest of them.
 
     Args:
         scene: what was measured.
-        slow: rows of a container's windows that are to be explained, rising; those of BLAMED windows before count too.
+        slow: rows of a container's windows that are to be explained, rising; those of ATTRIBUTION_WINDOWS windows
+        before count too.
 
     Returns:
         What each neighbour adds, and the MOST_SUSPECTS strongest, most first.
@@ -327,11 +328,11 @@ def blamed(scene: Scene, slow: Ints) -> tuple[Blame, tuple[Suspect, ...]]:
     Raises:
         UnusableEvidence: the slowdown of none is known.
     """
-    told = weighed(scene, slow)
-    found, rows = told.found, told.rows
+    weights = weighed(scene, slow)
+    found, rows = weights.found, weights.rows
     order = np.argsort(-found.added, kind="stable")[:MOST_SUSPECTS]
     there = [j for j in order.tolist() if found.spread[j] > 0]
-    return found, tuple(_suspect(scene, int(rows[j]), found, j, told.use) for j in there)
+    return found, tuple(_suspect(scene, int(rows[j]), found, j, weights.use) for j in there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,34 +346,34 @@ class Weighed:
         bad: (t,) windows that were to be explained.
     """
 
-    found: Blame
+    found: Attribution
     rows: Ints
     use: Floats
     bad: Flags
 
 
 def weighed(scene: Scene, slow: Ints) -> Weighed:
-    """What all neighbours add in the slow windows of a container; see `blamed`."""
+    """What all neighbours add in the slow windows of a container; see `attributed`."""
     of, victim = scene.windows, int(slow[-1])
     own = _own(scene, victim)
     minutes = scene.minutes.of(scene.place[victim], of.container[victim], of.number[own])
     neighbours, use = _use(minutes, of.number[own])
     rows = scene.newest_row[neighbours]
-    on_own, elsewhere = scene.pins.beside(victim, rows)
+    on_own, elsewhere = scene.pins.overlap(victim, rows)
     use = np.concatenate([use, use[:, :, CPU, None] * elsewhere[:, None]], axis=2)
     use[:, :, CPU] *= on_own
     bad = np.isin(own, slow)
-    return Weighed(blame(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], bad), rows, use, bad)
+    return Weighed(attribute(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], bad), rows, use, bad)
 
 
 def _own(scene: Scene, row: int) -> Ints:
-    """Rows of a container up to BLAMED windows before one of them, rising."""
+    """Rows of a container up to ATTRIBUTION_WINDOWS windows before one of them, rising."""
     of = scene.windows
-    own = np.flatnonzero((of.container == of.container[row]) & (of.number > of.number[row] - BLAMED))
+    own = np.flatnonzero((of.container == of.container[row]) & (of.number > of.number[row] - ATTRIBUTION_WINDOWS))
     return np.asarray(own[np.argsort(of.number[own], kind="stable")])
 
 
-def _suspect(scene: Scene, row: int, found: Blame, j: int, use: Floats) -> Suspect:
+def _suspect(scene: Scene, row: int, found: Attribution, j: int, use: Floats) -> Suspect:
     half, resource = TWO_SIDED_90 * found.spread[j], int(np.argmax(found.by_resource[j]))
     return Suspect(
         **{name: scene.rows[name][row].as_py() for name in ("container", "app", "qos")},

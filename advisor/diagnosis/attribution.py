@@ -36,7 +36,7 @@ LEVEL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Blame:
+class Attribution:
     """What j neighbours add to a victim's slowdown, on the mean over the windows in which it suffered.
 
     Args:
@@ -44,7 +44,7 @@ class Blame:
         spread: (j,) standard deviation of each.
         surely: (j,) probability that it adds most; at most that of adding more than the strongest other one.
         by_resource: (j, r) what it adds through each resource, on the mean; sums to `added`.
-        suffered: mean slowdown - 1 in these windows.
+        excess: mean slowdown - 1 in these windows.
         level: what of it is the victim's own, not its neighbours'.
         compared: windows in which the victim did not suffer, by which its level is told from its neighbours' doing.
     """
@@ -53,16 +53,16 @@ class Blame:
     spread: Floats
     surely: Floats
     by_resource: Floats
-    suffered: float
+    excess: float
     level: float
     compared: int
 
 
-def blame(suffered: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Blame:
+def attribute(excess: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Attribution:
     """Who adds how much.
 
     Args:
-        suffered: (t,) slowdown - 1 of the victim, window by window; NaN where not known.
+        excess: (t,) slowdown - 1 of the victim, window by window; NaN where not known.
         use: (t, j, r) what each neighbour used of each resource just before and in the window, shares of the node; 0
             where it was not there. NaN counts as 0.
         sensitivity: (r,) of the victim, slowdown - 1 per share of the node, >= 0; NaN where not known, which counts as
@@ -78,24 +78,24 @@ def blame(suffered: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Bla
     Source: regression with a Gaussian prior, Rasmussen and Williams, "Gaussian processes for machine learning", 2006,
         chapter 2; which prior is ours, docs/decisions/0042-diagnosis.md.
     """
-    known = np.isfinite(suffered)
-    if use.shape[:1] + use.shape[2:] != suffered.shape + sensitivity.shape or bad.shape != suffered.shape:
-        raise UnusableEvidence(f"{suffered.shape} windows, use {use.shape}, {sensitivity.shape} resources")
+    known = np.isfinite(excess)
+    if use.shape[:1] + use.shape[2:] != excess.shape + sensitivity.shape or bad.shape != excess.shape:
+        raise UnusableEvidence(f"{excess.shape} windows, use {use.shape}, {sensitivity.shape} resources")
     if not (bad & known).any():
         raise UnusableEvidence("no window in which the victim is known to have suffered")
-    told, x, y = np.nan_to_num(sensitivity, nan=UNKNOWN), np.nan_to_num(use[known]), suffered[known]
+    prior, x, y = np.nan_to_num(sensitivity, nan=UNKNOWN), np.nan_to_num(use[known]), excess[known]
     fits: list[_Fit] = [
-        _fitted(y, x, scale * told, scale * np.maximum(told, LEAST_SENSITIVITY), bad[known]) for scale in SCALES
+        _fitted(y, x, scale * prior, scale * np.maximum(prior, LEAST_SENSITIVITY), bad[known]) for scale in SCALES
     ]
     best = max(range(len(SCALES)), key=lambda k: fits[k].likelihood - DOUBLING * np.log2(SCALES[k]) ** 2)
     fit = fits[best]
     added = fit.by_resource.sum(axis=1)
-    return Blame(
+    return Attribution(
         added=added,
         spread=np.sqrt(np.maximum(np.diag(fit.covariance), 0.0)),
         surely=_most(added, fit.covariance),
         by_resource=fit.by_resource,
-        suffered=float(y[bad[known]].mean()),
+        excess=float(y[bad[known]].mean()),
         level=fit.level,
         compared=int((known & ~bad).sum()),
     )
@@ -111,18 +111,18 @@ class _Fit:
     likelihood: float
 
 
-def _fitted(y: Floats, x: Floats, told: Floats, likely: Floats, bad: Flags) -> _Fit:
-    """The posterior of weights of (t, j, r) use, which are (r,) `told` give or take shares of `likely` before."""
+def _fitted(y: Floats, x: Floats, prior: Floats, likely: Floats, bad: Flags) -> _Fit:
+    """The posterior of weights of (t, j, r) use, which are (r,) `prior` give or take shares of `likely` before."""
     mean, together = x[bad].mean(axis=0), x.sum(axis=1)
     shared, own = np.diag((MISJUDGED * likely) ** 2), (UNTOLD * likely) ** 2
     seen = together @ shared @ together.T + np.einsum("tjr,r,sjr->ts", x, own, x)
     seen += LEVEL**2 + np.diag((NOISE * np.maximum(1.0 + y, 1.0)) ** 2)
     through = mean[:, :, None] * (shared @ together.T + own[:, None] * x.transpose(1, 2, 0))
-    link, rest = through.sum(axis=1), y - together @ told
+    link, rest = through.sum(axis=1), y - together @ prior
     missing = np.linalg.solve(seen, rest)
     before = mean @ shared @ mean.T + np.diag((mean**2) @ own)
     return _Fit(
-        by_resource=mean * told + through @ missing,
+        by_resource=mean * prior + through @ missing,
         covariance=before - link @ np.linalg.solve(seen, link.T),
         level=float(LEVEL**2 * missing.sum()),
         likelihood=float(-0.5 * (rest @ missing + np.linalg.slogdet(seen)[1])),

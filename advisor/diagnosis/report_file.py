@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
-from advisor.errors import TooMuchToTell, UnreadableDiagnoses
+from advisor.errors import ReportTooLarge, UnreadableDiagnoses
 from ingest.schema.atomic_file import replace_atomically
 
 FILE = "diagnosis.json"
@@ -17,7 +17,7 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DiagnosisReport:
     """What was found in one look at a cluster.
 
     Args:
@@ -68,7 +68,7 @@ class DiagnosisFile(msgspec.Struct, frozen=True):
     suspects: tuple[SuspectFile, ...]
 
 
-class ToldFile(msgspec.Struct, frozen=True):
+class ReportFile(msgspec.Struct, frozen=True):
     """The whole file."""
 
     format: int
@@ -82,20 +82,20 @@ class _Head(msgspec.Struct, frozen=True):
     format: int
 
 
-def write_told(folder: Path, told: Told) -> Path:
+def write_report(folder: Path, report: DiagnosisReport) -> Path:
     """Put what was found in the place of what was there; readers see the one or the other.
 
     Raises:
-        TooMuchToTell: it would be larger than is read.
+        ReportTooLarge: it would be larger than is read.
     """
-    written = msgspec.json.encode({"format": FORMAT, **_plain(told)})
+    written = msgspec.json.encode({"format": FORMAT, **_plain(report)})
     if len(written) > MOST_BYTES:
-        raise TooMuchToTell(len(told.diagnoses), len(written), MOST_BYTES)
+        raise ReportTooLarge(len(report.diagnoses), len(written), MOST_BYTES)
     replace_atomically(folder / FILE, written)
     return folder / FILE
 
 
-def read_told(folder: Path) -> Told | None:
+def read_report(folder: Path) -> DiagnosisReport | None:
     """What was found last; None where nobody looked yet.
 
     Raises:
@@ -112,24 +112,24 @@ def read_told(folder: Path) -> Told | None:
     return _decoded(path, content)
 
 
-def _decoded(path: Path, content: bytes) -> Told:
+def _decoded(path: Path, content: bytes) -> DiagnosisReport:
     try:
         found = msgspec.json.decode(content, type=_Head).format
         if found != FORMAT:
             raise UnreadableDiagnoses(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
-        of = msgspec.json.decode(content, type=ToldFile)
+        of = msgspec.json.decode(content, type=ReportFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDiagnoses(path, str(error)) from error
-    return Told(of.cluster, of.at_us, of.made_us, tuple(map(_diagnosis, of.diagnoses)))
+    return DiagnosisReport(of.cluster, of.at_us, of.made_us, tuple(map(_diagnosis, of.diagnoses)))
 
 
-def _plain(told: Told) -> dict[str, object]:
+def _plain(report: DiagnosisReport) -> dict[str, object]:
     """As the file has it; msgspec writes what is no number as null."""
     return {
-        "cluster": told.cluster,
-        "at_us": told.at_us,
-        "made_us": told.made_us,
-        "diagnoses": told.diagnoses,
+        "cluster": report.cluster,
+        "at_us": report.at_us,
+        "made_us": report.made_us,
+        "diagnoses": report.diagnoses,
     }
 
 
@@ -164,5 +164,5 @@ def _suspect(of: SuspectFile) -> Suspect:
     )
 
 
-def _number(told: float | None) -> float:
-    return math.nan if told is None else told
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

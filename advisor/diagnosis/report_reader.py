@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from advisor.diagnosis.report_file import FILE, Told, read_told
+from advisor.diagnosis.report_file import FILE, DiagnosisReport, read_report
 from advisor.errors import NothingDiagnosed, UnreadableDiagnoses
 
 Stamp = tuple[int, int, int]
@@ -12,7 +12,7 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass
-class NewestTold:
+class NewestReport:
     """The diagnoses of a folder; any number of threads may ask.
 
     Args:
@@ -23,10 +23,10 @@ class NewestTold:
     folder: Path
     read: int = field(default=0, init=False)
     _stamp: Stamp | None = field(default=None, init=False)
-    _found: Told | UnreadableDiagnoses | None = field(default=None, init=False)
+    _found: DiagnosisReport | UnreadableDiagnoses | None = field(default=None, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
-    def told(self) -> Told:
+    def report(self) -> DiagnosisReport:
         """What was found last.
 
         Raises:
@@ -43,10 +43,10 @@ class NewestTold:
             raise found.with_traceback(None)
         return found
 
-    def _looked(self) -> Told | UnreadableDiagnoses | None:
+    def _looked(self) -> DiagnosisReport | UnreadableDiagnoses | None:
         self.read += 1
         try:
-            return read_told(self.folder)
+            return read_report(self.folder)
         except UnreadableDiagnoses as error:
             return error
         except OSError as error:

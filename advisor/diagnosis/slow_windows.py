@@ -35,20 +35,20 @@ class Windows:
 
     Args:
         container: (w,) code.
-        kin: (w,) code of app and platform, which tell what is usual.
+        app_platform: (w,) code of app and platform, which tell what is usual.
         number: (w,) end of the window over its length.
         slowdown: (w,) ratio to the own normal; NaN where not known.
-        told_by: (w,) column of `working` that the label is made of; -1 where there is no label.
+        label_signal: (w,) column of `working` that the label is made of; -1 where there is no label.
         working: (w, s) signals that grow with slowdown: cycles per instruction, latency, CPU time per request.
         waiting: (w, q) shares of time that were spent waiting.
         throttled: (w,) share of time held back by the own limit; NaN where not measured.
     """
 
     container: Ints
-    kin: Ints
+    app_platform: Ints
     number: Ints
     slowdown: Floats
-    told_by: Ints
+    label_signal: Ints
     working: Floats
     waiting: Floats
     throttled: Floats
@@ -88,11 +88,11 @@ def signs(windows: Windows, limit: float) -> Signs:
 
     Source: ours, docs/decisions/0042-diagnosis.md; three of five follows Zhang et al., "CPI2", EuroSys 2013.
     """
-    quiet = least(windows.slowdown, windows.kin)
-    usual = medians(windows.working, windows.kin, quiet)
-    idle = np.nan_to_num(medians(windows.waiting, windows.kin, quiet))
+    quiet = least(windows.slowdown, windows.app_platform)
+    usual = medians(windows.working, windows.app_platform, quiet)
+    idle = np.nan_to_num(medians(windows.waiting, windows.app_platform, quiet))
     above = windows.working >= RISE * usual
-    other = np.arange(windows.working.shape[1]) != windows.told_by[:, None]
+    other = np.arange(windows.working.shape[1]) != windows.label_signal[:, None]
     worked = (above & other).any(axis=1)
     long: Flags = (windows.waiting >= WAITING) & (windows.waiting >= 2.0 * idle)
     waited: Flags = np.asarray(long.any(axis=1))

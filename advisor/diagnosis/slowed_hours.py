@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from advisor.diagnosis.analyse import BLAMED, PER_WINDOW, Evidence, Scene, Weighed, scene_of, weighed
+from advisor.diagnosis.analyse import ATTRIBUTION_WINDOWS, PER_WINDOW, Evidence, Scene, Weighed, scene_of, weighed
 from advisor.diagnosis.attribution import LEVEL, NOISE, UNKNOWN
 from advisor.diagnosis.slow_windows import Signs, Windows
 from features.columnar.windows import LABEL_US, WINDOW_US
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 METHOD = "slowed-1"
 HOUR_US = 3600 * 1_000_000
 PER_HOUR = HOUR_US // LABEL_US
-BEFORE_US = BLAMED * PER_WINDOW * WINDOW_US
+BEFORE_US = ATTRIBUTION_WINDOWS * PER_WINDOW * WINDOW_US
 """How long before an hour is looked, to tell who beside it changes what."""
 ONE_SIDED_90 = 1.2815515655446004
 """Standard deviations below which one tenth of a normal distribution lies."""
@@ -59,8 +59,8 @@ def slowed_hours(evidence: Evidence, start_us: int, end_us: int) -> pa.Table:
     low = lower_bounds(scene.windows, scene.shown)
     ends_us = scene.windows.number * LABEL_US
     counted = (low > 1.0) & ~is_best_effort(scene.rows["qos"]) & (ends_us > start_us) & (ends_us <= end_us)
-    told = ((hour_us, slow, weighed(scene, slow)) for hour_us, slow in _hours_of(scene, counted))
-    rows = [_row(scene, low[slow], hour_us, of, slow) for hour_us, slow, of in told if explained(of) >= EXPLAINED]
+    hours = ((hour_us, slow, weighed(scene, slow)) for hour_us, slow in _hours_of(scene, counted))
+    rows = [_row(scene, low[slow], hour_us, of, slow) for hour_us, slow, of in hours if explained(of) >= EXPLAINED]
     found = pa.Table.from_pylist(rows, SLOWED.schema)
     return found.sort_by([(name, "ascending") for name in ("hour", "container", "node")]).combine_chunks()
 
@@ -83,19 +83,19 @@ def lower_bounds(windows: Windows, shown: Signs) -> Floats:
     Source: ours, docs/decisions/0050-transfers.md; the spread of a half-normal distribution is its root mean square.
     """
     log = np.log(windows.slowdown)
-    below, kin = log < 0, windows.kin
-    count = np.bincount(kin, below, int(kin.max(initial=-1)) + 1)
-    noise = np.sqrt(np.bincount(kin, np.where(below, log**2, 0.0), len(count)) / np.maximum(count, 1.0))
-    noise = np.where(count >= LEAST_BELOW, noise, np.maximum(noise, NOISE))[kin]
-    told = (shown.worked | shown.waited) & ~shown.held
-    bound: Floats = np.where(told, np.exp(log - ONE_SIDED_90 * np.hypot(noise, LEVEL)), np.nan)
+    below, app_platform = log < 0, windows.app_platform
+    count = np.bincount(app_platform, below, int(app_platform.max(initial=-1)) + 1)
+    noise = np.sqrt(np.bincount(app_platform, np.where(below, log**2, 0.0), len(count)) / np.maximum(count, 1.0))
+    noise = np.where(count >= LEAST_BELOW, noise, np.maximum(noise, NOISE))[app_platform]
+    confirmed = (shown.worked | shown.waited) & ~shown.held
+    bound: Floats = np.where(confirmed, np.exp(log - ONE_SIDED_90 * np.hypot(noise, LEVEL)), np.nan)
     return bound
 
 
-def explained(told: Weighed) -> float:
+def explained(weights: Weighed) -> float:
     """Share of what a container suffered that all of its neighbours explain together, 0 to 1."""
-    added = float(np.maximum(told.found.added, 0.0).sum())
-    return min(1.0, added / told.found.suffered) if told.found.suffered > 0 else 0.0
+    added = float(np.maximum(weights.found.added, 0.0).sum())
+    return min(1.0, added / weights.found.excess) if weights.found.excess > 0 else 0.0
 
 
 def added_by(gained: Floats, used: Floats, sensitivity: Floats) -> Floats:
@@ -133,13 +133,13 @@ def _hours_of(scene: Scene, counted: NDArray[np.bool_]) -> Iterator[tuple[int, I
         yield int(hour[part[0]]) * HOUR_US, rows[part]
 
 
-def _row(scene: Scene, low: Floats, hour_us: int, told: Weighed, slow: Ints) -> dict[str, object]:
+def _row(scene: Scene, low: Floats, hour_us: int, weights: Weighed, slow: Ints) -> dict[str, object]:
     place = (scene.windows.number[slow] * LABEL_US - hour_us) // LABEL_US - 1
     bounds = np.full(PER_HOUR, np.nan)
-    bounds[place] = 1.0 + (low - 1.0) * explained(told)
-    used = told.use[told.bad].mean(axis=0)
-    added = added_by(told.found.added, used, scene.sensitivity[int(slow[-1])])
-    names = scene.rows["container"].take(pa.array(told.rows)).to_pylist()
+    bounds[place] = 1.0 + (low - 1.0) * explained(weights)
+    used = weights.use[weights.bad].mean(axis=0)
+    added = added_by(weights.found.added, used, scene.sensitivity[int(slow[-1])])
+    names = scene.rows["container"].take(pa.array(weights.rows)).to_pylist()
     neighbours = [
         {"container": name, "added": gained, "llc": shares[NAMES.index("llc")], "membw": shares[NAMES.index("membw")]}
         for name, gained, shares in zip(names, added.tolist(), used.tolist(), strict=True)
@@ -149,7 +149,7 @@ def _row(scene: Scene, low: Floats, hour_us: int, told: Weighed, slow: Ints) -> 
         **{name: scene.rows[name][last].as_py() for name in ("cluster", "node", "container", "app")},
         "hour": pa.scalar(hour_us, TIMESTAMP).as_py(),
         "low": [None if np.isnan(bound) else bound for bound in bounds.tolist()],
-        "excess": told.found.suffered,
+        "excess": weights.found.excess,
         "neighbours": sorted(neighbours, key=lambda one: str(one["container"])),
         "method": METHOD,
     }

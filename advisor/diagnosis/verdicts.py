@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.diagnosis.attribution import Blame
+from advisor.diagnosis.attribution import Attribution
 
 Verdict = Literal["culprit", "self-inflicted", "host", "downstream", "no offender", "not enough data"]
 SURE = 0.7
@@ -102,7 +102,7 @@ class Circumstances:
     downstream: bool
 
 
-def verdict_of(of: Circumstances, found: Blame | None, enough: int) -> tuple[Verdict, str]:
+def verdict_of(of: Circumstances, found: Attribution | None, enough: int) -> tuple[Verdict, str]:
     """What is wrong, and why that is said.
 
     Args:
@@ -123,20 +123,20 @@ def verdict_of(of: Circumstances, found: Blame | None, enough: int) -> tuple[Ver
         return "self-inflicted", f"its own CPU limit held it back in {of.held} of its last windows"
     if of.known < enough or found is None:
         return "not enough data", f"only {of.known} of its last windows could be compared with its normal"
-    blamed = _blamed(found, MOST_SHARE if of.others_unexplained >= MOST or of.downstream else SHARE)
-    if blamed[0] != "culprit" and of.others_unexplained >= MOST:
+    attributed = _attributed(found, MOST_SHARE if of.others_unexplained >= MOST or of.downstream else SHARE)
+    if attributed[0] != "culprit" and of.others_unexplained >= MOST:
         return "host", f"{of.others_unexplained:.0%} of the others on the node are slower than neighbours explain"
-    if blamed[0] != "culprit" and of.downstream:
+    if attributed[0] != "culprit" and of.downstream:
         return "downstream", "its replicas elsewhere answer late at the same time, and nothing here tells why"
-    return blamed
+    return attributed
 
 
-def _blamed(found: Blame, least: float) -> tuple[Verdict, str]:
+def _attributed(found: Attribution, least: float) -> tuple[Verdict, str]:
     if not len(found.added):
         return "no offender", "nobody stands beside it"
     top = int(np.argmax(found.added))
-    share = max(found.added[top], 0.0) / found.suffered
-    at_most = (found.added[top] + TWO_SIDED_90 * found.spread[top]) / found.suffered
+    share = max(found.added[top], 0.0) / found.excess
+    at_most = (found.added[top] + TWO_SIDED_90 * found.spread[top]) / found.excess
     if found.compared >= COMPARED and at_most < least:
         return (
             "no offender",

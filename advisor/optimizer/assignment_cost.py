@@ -73,7 +73,7 @@ def homes(snapshot: Snapshot) -> Ints:
     return np.repeat(np.arange(len(snapshot.nodes)), np.diff(snapshot.first))
 
 
-def suffered(scorer: ModelScorer, place: Ints) -> Floats:
+def slowdown_costs(scorer: ModelScorer, place: Ints) -> Floats:
     """What each resident's slowdown costs when all are where they are assigned.
 
     Args:
@@ -196,12 +196,12 @@ def _probe(snapshot: Snapshot, nodes: NDArray[np.int32], share: Floats) -> Crowd
         best_effort=np.zeros(count, np.bool_),
         cpuset=[None] * count,
     )
-    nobody = np.full(count, -1)
-    return Crowd(members, nobody, nobody, np.full((count, len(PROFILE_COLUMNS)), np.nan), snapshot.node_facts[nodes])
+    unknown = np.full(count, -1)
+    return Crowd(members, unknown, unknown, np.full((count, len(PROFILE_COLUMNS)), np.nan), snapshot.node_facts[nodes])
 
 
-def _costs(scorer: ModelScorer, home: Crowd, nodes: int, beside: list[Crowd | None]) -> Floats:
+def _costs(scorer: ModelScorer, home: Crowd, nodes: int, joining: list[Crowd | None]) -> Floats:
     """(b, k) what residents of so many nodes suffer beside each newcomer, or beside none."""
     harms, calm = scorer.harms(home, nodes), scorer.snapshot.resident_best_effort[home.resident]
-    told = (scorer.expected(home, harms, seats) for seats in beside)
-    return np.array([cost_of_residents(expected, best_effort=calm) for expected in told])
+    outcomes = (scorer.expected(home, harms, seats) for seats in joining)
+    return np.array([cost_of_residents(expected, best_effort=calm) for expected in outcomes])

@@ -16,12 +16,12 @@ class Wrong:
     Args:
         rule: "capacity", "alike", "pair", "spread", "needs", "budget" or "homeless".
         where: node, app, neighbourhood or container, by rule.
-        told: in words.
+        text: in words.
     """
 
     rule: str
     where: int
-    told: str
+    text: str
 
 
 class Crowd(NamedTuple):
@@ -31,7 +31,7 @@ class Crowd(NamedTuple):
     app: int
     holds: int
     most: int
-    beside: int | None
+    other: int | None
 
 
 def wrongs(problem: Problem, place: Ints) -> list[Wrong]:
@@ -87,8 +87,8 @@ def crowds(problem: Problem, place: Ints) -> list[Crowd]:
     order = np.argsort(app, kind="stable")
     at = np.append(0, np.cumsum(np.bincount(app, minlength=problem.apps)))
     for (first, second), allowed in zip(problem.limits.pair.tolist(), problem.limits.most.tolist(), strict=True):
-        held, beside = node[order[at[first] : at[first + 1]]], order[at[second] : at[second + 1]]
-        many = beside[np.isin(key[beside], held * problem.apps + second) & (count[beside] > allowed)]
+        held, others = node[order[at[first] : at[first + 1]]], order[at[second] : at[second + 1]]
+        many = others[np.isin(key[others], held * problem.apps + second) & (count[others] > allowed)]
         found += [Crowd(int(node[i]), second, int(count[i]), allowed, first) for i in many]
     return found
 
@@ -96,8 +96,8 @@ def crowds(problem: Problem, place: Ints) -> list[Crowd]:
 def _together(problem: Problem, place: Ints) -> list[Wrong]:
     found = list[Wrong]()
     for crowd in crowds(problem, place):
-        rule, beside = ("alike", "") if crowd.beside is None else ("pair", f" beside app {crowd.beside}")
-        found.append(Wrong(rule, crowd.node, f"node {crowd.node} has {crowd.holds} of app {crowd.app}{beside}"))
+        rule, suffix = ("alike", "") if crowd.other is None else ("pair", f" beside app {crowd.other}")
+        found.append(Wrong(rule, crowd.node, f"node {crowd.node} has {crowd.holds} of app {crowd.app}{suffix}"))
     return found
 
 

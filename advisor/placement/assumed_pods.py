@@ -14,28 +14,28 @@ from functools import partial
 import structlog
 
 from advisor.cluster.assumed_pod import Booked, Bookings
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.pod_groups import Groups
 from advisor.cluster.worker_bus import Coming, Counted, Journal
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.reservations import Leases
-from advisor.scoring.score_table import with_guests
+from advisor.scoring.score_table import with_assumed
 from advisor.scoring.scorer import ModelScorer
 
 log = structlog.get_logger()
-Exact = dict[str, dict[NewcomerClass, tuple[int, float]]]
+Exact = dict[str, dict[PodClass, tuple[int, float]]]
 
 MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
 """Nodes and classes scored again at once for guests, and nodes that wait for it: the oldest stay counted roughly."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
 
 
-def nobody(_booked: Booked, /) -> None:
+def no_peers(_booked: Booked, /) -> None:
     """No other server is told."""
 
 
 @dataclass
-class Guests:
+class AssumedPods:
     """Who is on the way. Everything runs on one event loop but `among` and the scoring.
 
     Args:
@@ -49,7 +49,7 @@ class Guests:
     now_us: Callable[[], int]
     scorer: Callable[[], ModelScorer | None]
     journal: Journal | None = None
-    others: Callable[[Booked], None] = nobody
+    others: Callable[[Booked], None] = no_peers
     leases: Leases = field(default_factory=Leases)
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
@@ -57,7 +57,7 @@ class Guests:
     _correcting: bool = field(default=False, init=False)
     _crowded: dict[str, None] = field(default_factory=dict, init=False)
     """Nodes whose guests are counted roughly and are ours to count exactly, the newest last."""
-    _recent: dict[NewcomerClass, None] = field(default_factory=dict, init=False)
+    _recent: dict[PodClass, None] = field(default_factory=dict, init=False)
     """Classes that were booked, the newest last."""
     _early: dict[str, Counted] = field(default_factory=dict, init=False)
     """By node what was told of a table that is not here yet."""
@@ -73,7 +73,7 @@ class Guests:
         """Count a newcomer that another server sent somewhere as if it were ours."""
         self._count(booked)
         if self.journal is not None:
-            self.journal.tell(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.lease))
+            self.journal.publish(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.lease))
 
     def listen(self) -> None:
         """Take in what the other workers told: who comes first, since what a node costs is told of all who come there.
@@ -152,7 +152,7 @@ class Guests:
             del self._recent[next(iter(self._recent))]
         classes = [of for of in self._recent if self.replies.has(of)]
         there = self.bookings.on(set(nodes))
-        work = partial(with_guests, scorer, there, nodes, classes)
+        work = partial(with_assumed, scorer, there, nodes, classes)
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
         future.add_done_callback(partial(self._corrected, self.replies, there))
 
@@ -165,7 +165,7 @@ class Guests:
                 spelled = tuple((of, points, cost) for of, (points, cost) in exact.items())
                 news = Counted(table.version, table.bundle, node, counted[node], spelled)
                 if self._take_counted(news) and self.journal is not None:
-                    self.journal.tell(news)
+                    self.journal.publish(news)
         self._correct()
 
     def _take_counted(self, news: Counted) -> bool:
@@ -175,7 +175,7 @@ class Guests:
             if len(self._early) < MOST_WAITING and (table is None or news.version >= table.version):
                 self._early[news.node] = news
             return False
-        if self.bookings.count(news.node) != news.guests:
+        if self.bookings.count(news.node) != news.assumed:
             return False
         self.replies.correct(news.node, {of: (points, cost) for of, points, cost in news.exact})
         return True

@@ -16,7 +16,7 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter
 
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.errors import Contained
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.exploration import ARM, KEPT, drawn, lot, propensities, put_first
@@ -98,7 +98,7 @@ class Decision:
     """An answer from the table, not told yet.
 
     Args:
-        newcomer: who is to be placed.
+        pending_pod: who is to be placed.
         uid: of the pod; empty where nobody is really placed.
         of: its class in the table.
         replies: what the table says.
@@ -108,9 +108,9 @@ class Decision:
         at_us: when, microseconds since 1970.
     """
 
-    newcomer: Newcomer
+    pending_pod: PendingPod
     uid: str
-    of: NewcomerClass
+    of: PodClass
     replies: Replies
     rows: Ints
     points: Ints
@@ -153,8 +153,8 @@ def spelled(of: Decision, weighed: Weighed) -> bytes:
             at_us=of.at_us,
             cluster=of.cluster,
             uid=of.uid,
-            app=of.newcomer.app,
-            best_effort=of.newcomer.best_effort,
+            app=of.pending_pod.app,
+            best_effort=of.pending_pod.best_effort,
             version=table.version,
             as_of_us=table.as_of_us,
             bundle=table.bundle,
@@ -210,7 +210,7 @@ class Explorer:
         self.kept = Counter("cohabit_advice_kept", "Decisions written down.", ["randomised"], registry=self.metrics)
         self.lost = Counter("cohabit_advice_lost", "Decisions not written down.", ["reason"], registry=self.metrics)
 
-    def told(self, of: Decision) -> Ints | None:
+    def choose(self, of: Decision) -> Ints | None:
         """(n,) points to tell: those of the decision, or drawn ones; None where they are withheld.
 
         Whatever goes wrong, those of the decision.
@@ -218,24 +218,24 @@ class Explorer:
         if not of.uid:
             return of.points
         with Contained(log, "a decision was not explored"):
-            return self._told(of)
+            return self._choose(of)
         self.lost.labels("error").inc()
         return of.points
 
-    def _told(self, of: Decision) -> Ints | None:
+    def _choose(self, of: Decision) -> Ints | None:
         kept_share = max(self.logged_share, self.withheld_share)
         keeps, explores = lot(of.uid, KEPT) < kept_share, self.rng.random() < self.explore_share
-        withheld_share = 0.0 if self._fails else self.withheld_share
+        holdout_share = 0.0 if self._fails else self.withheld_share
         chosen = lot(of.uid, ARM) < self.withheld_share
         if not (explores or keeps or chosen):
             return of.points
-        withheld = chosen and not self._fails
-        weighed = self._weighed(of, draws=explores and not withheld and not self._fails)
-        by_chance = weighed.at >= 0 or withheld
+        held_out = chosen and not self._fails
+        weighed = self._weighed(of, draws=explores and not held_out and not self._fails)
+        by_chance = weighed.at >= 0 or held_out
         if by_chance or keeps or self._fails:
             kept = 1.0 if by_chance else kept_share
-            self._keep(of, replace(weighed, withheld=withheld, withheld_share=withheld_share, kept_share=kept))
-        if withheld and len(weighed.rows):
+            self._keep(of, replace(weighed, withheld=held_out, withheld_share=holdout_share, kept_share=kept))
+        if held_out and len(weighed.rows):
             return None
         return put_first(of.points, of.rows == weighed.rows[weighed.at]) if weighed.at >= 0 else of.points
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.scoring.score_scale import HIGHEST, points_at
 from advisor.scoring.score_table import ScoreTable
 
@@ -71,7 +71,7 @@ class Replies:
 
     table: ScoreTable
     spelled: Spelled
-    _row: dict[NewcomerClass, int] = field(init=False)
+    _row: dict[PodClass, int] = field(init=False)
     _points: Bytes = field(init=False)
     _cost: NDArray[np.float64] = field(init=False)
     _all_known: bool = field(init=False)
@@ -86,7 +86,7 @@ class Replies:
         self._all_known = bool(self.table.known.all())
         self._cost = self.table.cost + VETOED * (self.table.points == 0)
 
-    def has(self, of: NewcomerClass) -> bool:
+    def has(self, of: PodClass) -> bool:
         """Whether the class is in the table."""
         return of in self._row
 
@@ -122,7 +122,7 @@ class Replies:
         said[-1, -1] = ord("]")
         return b"[" + said.tobytes()
 
-    def points(self, of: NewcomerClass, rows: Ints) -> Ints:
+    def points(self, of: PodClass, rows: Ints) -> Ints:
         """Points of offered nodes.
 
         Args:
@@ -147,18 +147,18 @@ class Replies:
         there = np.sort(points[known & (np.arange(len(rows)) == _first_of(rows))])
         return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
-    def costs(self, of: NewcomerClass, rows: Ints) -> NDArray[np.float64]:
+    def costs(self, of: PodClass, rows: Ints) -> NDArray[np.float64]:
         """(k,) what the points of known rows are of, with guests; also where they were taken away."""
         costs: NDArray[np.float64] = self._cost[self._row[of]][rows]
         return np.where(costs < VETOED / 2, costs, costs - VETOED)
 
-    def vetoed(self, of: NewcomerClass, names: Sequence[str]) -> frozenset[str]:
+    def vetoed(self, of: PodClass, names: Sequence[str]) -> frozenset[str]:
         """Offered nodes without points by the table alone; a node that is not known has none to lose."""
         rows = self.rows(names)
         none = (self.table.points[self._row[of]][rows] == 0) & (rows >= 0)
         return frozenset(names[at] for at in np.flatnonzero(none).tolist())
 
-    def best(self, of: NewcomerClass, rows: Ints, points: Ints) -> int:
+    def best(self, of: PodClass, rows: Ints, points: Ints) -> int:
         """Row of the node of the least cost among those of the most points; -1 where no node is known."""
         known = rows >= 0
         best = rows[known & (points == points[known].max(initial=0))]
@@ -172,12 +172,12 @@ class Replies:
         """`arrive` of many at once, where nobody was counted yet."""
         steps: dict[tuple[int, int], NDArray[np.float64]] = {}
         for (node, of), count in Counter((one.node, one.of) for one in booked).items():
-            at, guest = self.spelled.row.get(node), self._row.get(of)
-            if at is None or guest is None:
+            at, assumed = self.spelled.row.get(node), self._row.get(of)
+            if at is None or assumed is None:
                 continue
-            key = guest, int(self.table.platform[at])
+            key = assumed, int(self.table.platform[at])
             if key not in steps:
-                steps[key] = self.table.steps_beside(*key)
+                steps[key] = self.table.steps_added_by(*key)
             self._added[at] = self._added.get(at, 0.0) + count * steps[key]
         if self._added:
             rows = np.fromiter(self._added, np.int64, len(self._added))
@@ -187,7 +187,7 @@ class Replies:
         """Take back `arrive`."""
         self._crowd(booked, -1.0)
 
-    def correct(self, node: str, exact: Mapping[NewcomerClass, tuple[int, float]]) -> None:
+    def correct(self, node: str, exact: Mapping[PodClass, tuple[int, float]]) -> None:
         """Take exact points and costs of some classes on a node with its guests; others change in proportion.
 
         Where the model bends, a second guest costs more or less than the first one: what all guests together cost the
@@ -208,10 +208,10 @@ class Replies:
 
     def _crowd(self, booked: Booked, sign: float) -> None:
         """Add what a guest costs every class; a node that was vetoed stays so."""
-        at, guest = self.spelled.row.get(booked.node), self._row.get(booked.of)
-        if at is None or guest is None:
+        at, assumed = self.spelled.row.get(booked.node), self._row.get(booked.of)
+        if at is None or assumed is None:
             return
-        step = sign * self.table.steps_beside(guest, int(self.table.platform[at]))
+        step = sign * self.table.steps_added_by(assumed, int(self.table.platform[at]))
         self._added[at] = self._added.get(at, 0.0) + step
         self._say(at, self._cost[:, at] + self._bend.get(at, 1.0) * step)
 

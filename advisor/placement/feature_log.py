@@ -11,10 +11,10 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.placement.rotating_log import KeptLines
-from advisor.scoring.scorer import newcomer_features
+from advisor.scoring.scorer import pending_features
 
 log = structlog.get_logger(__name__)
 
@@ -43,20 +43,20 @@ class ServedLog:
         """Whether the next request is noted."""
         return bool(self.rng.random() < self.share)
 
-    def note(self, snapshot: Snapshot, newcomer: Newcomer, rows: NDArray[np.int32]) -> None:
+    def note(self, snapshot: Snapshot, pending_pod: PendingPod, rows: NDArray[np.int32]) -> None:
         """Keep the newcomer's features on one of the nodes it was scored on."""
         if not len(rows):
             return
         row = rows[self.rng.integers(len(rows))]
-        features = newcomer_features(snapshot, newcomer, np.array([row], np.int32))[0]
+        features = pending_features(snapshot, pending_pod, np.array([row], np.int32))[0]
         line = {
             "cluster": snapshot.cluster,
             "as_of_us": snapshot.as_of_us,
             "profiles_us": snapshot.profiles_us,
             "node": snapshot.nodes[row],
-            "app": newcomer.app,
-            "team": newcomer.team,
-            "best_effort": newcomer.best_effort,
+            "app": pending_pod.app,
+            "team": pending_pod.team,
+            "best_effort": pending_pod.best_effort,
             "features": [value if np.isfinite(value) else None for value in features.tolist()],
         }
         self._append(json.dumps(line).encode())

@@ -9,9 +9,9 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot, current_version, directory_name, load_current
-from advisor.diagnosis.report_reader import NewestTold
+from advisor.diagnosis.report_reader import NewestReport
 from advisor.errors import AdvisorError, Contained, NoBundle
 from advisor.placement.decision_log import Explorer
 from advisor.placement.feature_log import ServedLog
@@ -99,7 +99,7 @@ class Serving:
     _snapshot: Snapshot | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.diagnoses = NewestTold(self.snapshots)
+        self.diagnoses = NewestReport(self.snapshots)
         self.answers = Counter(
             "cohabit_answers", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
         )
@@ -117,7 +117,7 @@ class Serving:
         )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)
-        self._tell_of_drift()
+        self._report_drift()
 
     def reload(self) -> None:
         """Take up a newer bundle and a newer snapshot, each for itself; what cannot be read leaves the old in place."""
@@ -160,7 +160,7 @@ class Serving:
         if self._model.name != found.name:
             self._model = found
 
-    def _tell_of_drift(self) -> None:
+    def _report_drift(self) -> None:
         """Gauges of what the last check found."""
         state = Gauge("cohabit_drift_state", "0 fine, 1 margins widened, 2 by load.", registry=self.metrics)
         state.set_function(lambda: STATES.index(self._drift.state) if self._drift else 0)
@@ -206,9 +206,9 @@ class Serving:
         """Why the next answer will be neutral; empty when it will not."""
         return self._problem_of(self.scorer)
 
-    def answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
+    def answer(self, pending_pod: PendingPod, names: Sequence[str] | None) -> Answer:
         """Score the offered nodes, or all when None; neutral, with the reason, when that cannot be done honestly."""
-        answer = self._answer(newcomer, names)
+        answer = self._answer(pending_pod, names)
         self.count(answer)
         return answer
 
@@ -216,7 +216,7 @@ class Serving:
         """Count an answer that somebody gets."""
         self.answers.labels(*answer.counted).inc()
 
-    def _answer(self, newcomer: Newcomer, names: Sequence[str] | None) -> Answer:
+    def _answer(self, pending_pod: PendingPod, names: Sequence[str] | None) -> Answer:
         scorer = self.scorer
         offered = names if names is not None else scorer.snapshot.nodes if scorer else ()
         reason = self._problem_of(scorer)
@@ -226,31 +226,31 @@ class Serving:
         known = np.flatnonzero(rows >= 0)
         if len(offered) and not len(known):
             return self._neutral(offered, "unknown_nodes")
-        scored = Scored(scorer, known, rows[known], self._scores(scorer, newcomer, rows[known]))
+        scored = Scored(scorer, known, rows[known], self._scores(scorer, pending_pod, rows[known]))
         if self.served is not None and self.served.drawn():
-            self.served.note(scorer.snapshot, newcomer, scored.rows)
+            self.served.note(scorer.snapshot, pending_pod, scored.rows)
         counted = scored.scores.source, next(iter(self.refused), "")
-        return Answer(offered, _points(scored, newcomer, len(offered)), "", counted, scored)
+        return Answer(offered, _points(scored, pending_pod, len(offered)), "", counted, scored)
 
-    def note(self, newcomer: Newcomer, names: Sequence[str]) -> None:
+    def note(self, pending_pod: PendingPod, names: Sequence[str]) -> None:
         """Keep what a table's answer was made of, which nobody computed for it."""
         scorer = self.scorer
         if scorer is not None and self.served is not None:
             rows = scorer.snapshot.indices(names)
-            self.served.note(scorer.snapshot, newcomer, rows[rows >= 0])
+            self.served.note(scorer.snapshot, pending_pod, rows[rows >= 0])
 
-    def answer_anyway(self, newcomer: Newcomer, names: Sequence[str]) -> Answer:
+    def answer_anyway(self, pending_pod: PendingPod, names: Sequence[str]) -> Answer:
         """As `answer`, but neutral whatever goes wrong, and not counted: it may come too late for who asked."""
         with Contained(log, "scoring failed; answered neutrally"):
-            return self._answer(newcomer, names)
+            return self._answer(pending_pod, names)
         return self._neutral(names, "error")
 
     def _neutral(self, offered: Sequence[str], reason: str) -> Answer:
         return Answer(offered, np.zeros(len(offered), np.int64), reason, ("neutral", reason), None)
 
-    def _scores(self, scorer: ModelScorer, newcomer: Newcomer, rows: NDArray[np.int32]) -> Scores:
+    def _scores(self, scorer: ModelScorer, pending_pod: PendingPod, rows: NDArray[np.int32]) -> Scores:
         """Scores, named `last_good` while something newer was refused."""
-        scores = scorer.score(newcomer, rows, now_us=self.now_us())
+        scores = scorer.score(pending_pod, rows, now_us=self.now_us())
         return replace(scores, source="last_good") if self.refused and not scorer.by_load else scores
 
     def _age_of(self, scorer: ModelScorer) -> float:
@@ -263,9 +263,9 @@ class Serving:
         return "stale" if age_s > self.max_age_s else "ahead" if age_s < -MOST_AHEAD_S else ""
 
 
-def _points(scored: Scored, newcomer: Newcomer, offered: int) -> NDArray[np.int64]:
+def _points(scored: Scored, pending_pod: PendingPod, offered: int) -> NDArray[np.int64]:
     costs, exceeds = np.full(offered, np.nan), np.zeros(offered, np.bool_)
     residents = scored.scorer.snapshot.resident_best_effort
-    costs[scored.known] = cost(scored.scores, best_effort=newcomer.best_effort, resident_best_effort=residents)
+    costs[scored.known] = cost(scored.scores, best_effort=pending_pod.best_effort, resident_best_effort=residents)
     exceeds[scored.known] = scored.scores.node_bound > VETO_SLOWDOWN
-    return points(costs, exceeds, best_effort=newcomer.best_effort)
+    return points(costs, exceeds, best_effort=pending_pod.best_effort)

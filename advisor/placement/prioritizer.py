@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 from prometheus_client import Counter, Gauge, Histogram
 
 from advisor.cluster.assumed_pod import Booked, singled_out
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass, class_of
+from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.pod_groups import packed, spread
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.worker_bus import Journal
 from advisor.errors import Contained, NoTable
-from advisor.placement.assumed_pods import Guests, nobody
+from advisor.placement.assumed_pods import AssumedPods, no_peers
 from advisor.placement.decision_log import Decision
 from advisor.placement.encoded_scores import Ints, Replies, spell, spelled_reply
 from advisor.placement.model_state import Answer, Serving
-from advisor.placement.reservation_match import Pod, Steer
+from advisor.placement.reservation_match import Pod, ReservedNode
 from advisor.placement.reservations import Leases
 from advisor.scoring.score_scale import HIGHEST
 from advisor.scoring.score_table import ScoreTable
@@ -38,8 +38,8 @@ from advisor.scoring.scorer import ModelScorer
 log = structlog.get_logger()
 T = TypeVar("T")
 
-NOBODY: Mapping[str, str] = {}
-EXPLORED, WITHHELD = "explored", "withheld"
+NO_ARRIVALS: Mapping[str, str] = {}
+EXPLORED, HOLDOUT = "explored", "withheld"
 """What chance did to an answer."""
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
@@ -53,7 +53,7 @@ class Offer:
     """A newcomer and where it may go.
 
     Args:
-        newcomer: who.
+        pending_pod: who.
         uid: of the pod; without one nothing is booked.
         names: offered nodes, a name may come twice.
         group: that the newcomer belongs to; empty for none.
@@ -61,7 +61,7 @@ class Offer:
         template_hash: of what it was made of; empty where it does not say.
     """
 
-    newcomer: Newcomer
+    pending_pod: PendingPod
     uid: str
     names: Sequence[str]
     group: str = ""
@@ -72,7 +72,7 @@ class Offer:
 class Want(Protocol):
     """Told of classes that are asked for."""
 
-    def __call__(self, of: NewcomerClass, /, *, missing: bool) -> None:
+    def __call__(self, of: PodClass, /, *, missing: bool) -> None:
         """A class is asked for; whether the table lacks it."""
 
 
@@ -92,8 +92,8 @@ class Prioritizer:
     table: Path | None = None
     want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - nobody listens
     journal: Journal | None = None
-    others: Callable[[Booked], None] = nobody
-    guests: Guests = field(init=False)
+    others: Callable[[Booked], None] = no_peers
+    assumed: AssumedPods = field(init=False)
     leases: Leases = field(init=False)
     _busy: bool = field(default=False, init=False)
     _looked_at: int = field(default=-1, init=False)
@@ -124,30 +124,32 @@ class Prioritizer:
         if scorer is None or scorer.snapshot.version == self._looked_at:
             return {}
         self._looked_at = scorer.snapshot.version
-        return scorer.snapshot.nodes_of(self.guests.among(scorer.snapshot.containers))
+        return scorer.snapshot.nodes_of(self.assumed.among(scorer.snapshot.containers))
 
-    def take(self, replies: Replies | None, arrived: Mapping[str, str] = NOBODY) -> None:
+    def take(self, replies: Replies | None, arrived: Mapping[str, str] = NO_ARRIVALS) -> None:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
-        self.guests.take(replies, arrived)
+        self.assumed.take(replies, arrived)
 
-    def hear(self, told: Iterable[Booked]) -> None:
+    def hear(self, bookings: Iterable[Booked]) -> None:
         """Another server sent newcomers somewhere; for the event loop."""
         replies = self.replies
-        self.guests.listen()
-        for booked in told:
-            of = self._class_of(booked.of.newcomer())
+        self.assumed.listen()
+        for booked in bookings:
+            of = self._class_of(booked.of.pending_pod())
             self.want(of, missing=replies is None or not replies.has(of))
-            self.guests.adopt(replace(booked, of=of))
+            self.assumed.adopt(replace(booked, of=of))
 
     @property
     def replies(self) -> Replies | None:
         """What the table says, with those on the way; None before the first table."""
-        return self.guests.replies
+        return self.assumed.replies
 
     def __post_init__(self) -> None:
         metrics = self.serving.metrics
         self.leases = Leases(self.serving.now_us, metrics)
-        self.guests = Guests(self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.leases)
+        self.assumed = AssumedPods(
+            self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.leases
+        )
         self._seconds = Histogram(
             "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
         )
@@ -160,7 +162,7 @@ class Prioritizer:
         booked = Gauge(
             "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
         )
-        booked.set_function(lambda: len(self.guests.bookings))
+        booked.set_function(lambda: len(self.assumed.bookings))
         classes = Gauge("cohabit_table_classes", "Classes of newcomers in the score table.", registry=metrics)
         classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
         age = Gauge("cohabit_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
@@ -176,17 +178,17 @@ class Prioritizer:
         finally:
             self._seconds.observe(perf_counter() - began)
 
-    def steered(self, offer: Offer) -> Steer | None:
+    def reserved(self, offer: Offer) -> ReservedNode | None:
         """Where leases send a newcomer, which counts there from now on; None of a newcomer that none is open for."""
-        pod = Pod(offer.namespace, offer.newcomer.app, offer.template_hash, offer.uid)
+        pod = Pod(offer.namespace, offer.pending_pod.app, offer.template_hash, offer.uid)
         if not offer.uid or not self.leases.concern(pod):
             return None
-        self.guests.listen()
-        steer = self.leases.steer(pod, offer.names)
-        if steer is not None and (lease := steer.lease) is not None:
-            of, now_us = self._class_of(offer.newcomer), self.serving.now_us()
-            self.guests.book(Booked(offer.uid, lease.node, of, now_us, group=offer.group, lease=lease.lease))
-        return steer
+        self.assumed.listen()
+        reserved = self.leases.reserved_node(pod, offer.names)
+        if reserved is not None and (lease := reserved.lease) is not None:
+            of, now_us = self._class_of(offer.pending_pod), self.serving.now_us()
+            self.assumed.book(Booked(offer.uid, lease.node, of, now_us, group=offer.group, lease=lease.lease))
+        return reserved
 
     def refused(self, offer: Offer) -> frozenset[str]:
         """Offered nodes where a latency-sensitive newcomer of a known app has score 0 by what was measured.
@@ -194,9 +196,15 @@ class Prioritizer:
         Nobody while answers are neutral, before the table holds the app, and where nobody else would be left; counted.
         """
         scorer, replies = self.serving.scorer, self._believed()
-        if offer.newcomer.best_effort or scorer is None or replies is None or self.serving.problem() or scorer.by_load:
+        if (
+            offer.pending_pod.best_effort
+            or scorer is None
+            or replies is None
+            or self.serving.problem()
+            or scorer.by_load
+        ):
             return frozenset()
-        of = self._class_of(offer.newcomer)
+        of = self._class_of(offer.pending_pod)
         self.want(of, missing=not replies.has(of))
         if not of.app or not replies.has(of):
             return frozenset()
@@ -206,14 +214,14 @@ class Prioritizer:
         return found if passed else frozenset()
 
     async def _answer(self, offer: Offer) -> bytes:
-        self.guests.listen()
-        if (steer := self.steered(offer)) is not None and steer.lease is not None:
+        self.assumed.listen()
+        if (reserved := self.reserved(offer)) is not None and reserved.lease is not None:
             self.serving.answers.labels("lease", "").inc()
-            return spelled_reply(offer.names, [HIGHEST * (name == steer.lease.node) for name in offer.names])
+            return spelled_reply(offer.names, [HIGHEST * (name == reserved.lease.node) for name in offer.names])
         scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
         if self.table is None or reason or scorer is None:
             return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))
-        of = self._class_of(offer.newcomer)
+        of = self._class_of(offer.pending_pod)
         missing = replies is None or not replies.has(of)
         self.want(of, missing=missing)
         if replies is not None and not missing:
@@ -223,28 +231,28 @@ class Prioritizer:
             return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
         return self._nearest(replies, of, offer, "new_class")
 
-    def _class_of(self, newcomer: Newcomer) -> NewcomerClass:
+    def _class_of(self, pending_pod: PendingPod) -> PodClass:
         scorer = self.serving.scorer
         apps, teams = (scorer.snapshot.app_index, scorer.snapshot.team_index) if scorer is not None else ((), ())
-        return class_of(newcomer, apps, teams)
+        return class_of(pending_pod, apps, teams)
 
-    def _nearest(self, replies: Replies | None, of: NewcomerClass, offer: Offer, reason: str) -> bytes:
-        unknown = NewcomerClass("", of.best_effort)
+    def _nearest(self, replies: Replies | None, of: PodClass, offer: Offer, reason: str) -> bytes:
+        unknown = PodClass("", of.best_effort)
         if replies is None or not replies.has(unknown):
             return self._neutral(offer, "no_table")
         self.serving.answers.labels("nearest", reason).inc()
         return self._said(replies, unknown, offer)[0]
 
-    def _from_table(self, replies: Replies, of: NewcomerClass, offer: Offer) -> bytes:
+    def _from_table(self, replies: Replies, of: PodClass, offer: Offer) -> bytes:
         reply, by_chance = self._said(replies, of, offer)
         reason = next(iter(self.serving.refused), "") or by_chance
         source = "heuristic" if self.serving.by_load else "table"
-        self.serving.answers.labels(*((WITHHELD, "") if by_chance == WITHHELD else (source, reason))).inc()
+        self.serving.answers.labels(*((HOLDOUT, "") if by_chance == HOLDOUT else (source, reason))).inc()
         if self.serving.served is not None and self.serving.served.drawn():
-            self._thread.submit(self.serving.note, offer.newcomer, offer.names)
+            self._thread.submit(self.serving.note, offer.pending_pod, offer.names)
         return reply
 
-    def _said(self, replies: Replies, of: NewcomerClass, offer: Offer) -> tuple[bytes, str]:
+    def _said(self, replies: Replies, of: PodClass, offer: Offer) -> tuple[bytes, str]:
         """The answer, after which the newcomer counts where it will probably go, and what chance did to the advice.
 
         Where a pod that is withheld the advice will go nobody knows: it counts nowhere until it is seen.
@@ -252,32 +260,32 @@ class Prioritizer:
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
         if offer.group:
-            points = self._beside_siblings(points, offer)
-        if offer.uid and self.guests.bookings.alike(of, offer.uid):
+            points = self._near_siblings(points, offer)
+        if offer.uid and self.assumed.bookings.alike(of, offer.uid):
             points = singled_out(points, rows == replies.best(of, rows, points))
-        told = self._told(replies, of, offer, rows, points)
-        if told is None:
-            return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), WITHHELD
-        if offer.uid and (best := replies.best(of, rows, told)) >= 0:
+        chosen = self._chosen_points(replies, of, offer, rows, points)
+        if chosen is None:
+            return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), HOLDOUT
+        if offer.uid and (best := replies.best(of, rows, chosen)) >= 0:
             node, now_us = replies.table.nodes[best], self.serving.now_us()
-            self.guests.book(Booked(offer.uid, node, of, now_us, group=offer.group))
-        return replies.reply(offer.names, rows, told), EXPLORED if told is not points else ""
+            self.assumed.book(Booked(offer.uid, node, of, now_us, group=offer.group))
+        return replies.reply(offer.names, rows, chosen), EXPLORED if chosen is not points else ""
 
-    def _told(self, replies: Replies, of: NewcomerClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
+    def _chosen_points(self, replies: Replies, of: PodClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
         """Points, now and then drawn among nodes as good, or withheld; never while models are in doubt."""
         explorer, scorer = self.serving.explorer, self.serving.scorer
         if explorer is None or scorer is None or self.serving.refused or scorer.by_load or not of.app:
             return points
         when = scorer.snapshot.cluster, self.serving.now_us()
-        return explorer.told(Decision(offer.newcomer, offer.uid, of, replies, rows, points, *when))
+        return explorer.choose(Decision(offer.pending_pod, offer.uid, of, replies, rows, points, *when))
 
-    def _beside_siblings(self, points: NDArray[np.int64], offer: Offer) -> NDArray[np.int64]:
-        siblings = self.guests.groups.nodes(offer.group, offer.uid, self.serving.now_us())
+    def _near_siblings(self, points: NDArray[np.int64], offer: Offer) -> NDArray[np.int64]:
+        siblings = self.assumed.groups.nodes(offer.group, offer.uid, self.serving.now_us())
         scorer = self.serving.scorer
         if not siblings or scorer is None:
             return points
         self._grouped.inc()
-        if not offer.newcomer.best_effort:
+        if not offer.pending_pod.best_effort:
             return spread(points, np.array([siblings[name] for name in offer.names], np.int64))
         rack = scorer.snapshot.rack_of
         theirs = {of for name in siblings if (of := rack.get(name)) is not None}
@@ -320,7 +328,7 @@ class Prioritizer:
 
     def _score(self, offer: Offer) -> tuple[Answer, bytes]:
         unique = list(dict.fromkeys(offer.names))
-        answer = self.serving.answer_anyway(offer.newcomer, unique)
+        answer = self.serving.answer_anyway(offer.pending_pod, unique)
         points = dict(zip(unique, answer.points.tolist(), strict=True))
         return answer, spelled_reply(offer.names, [points[name] for name in offer.names])
 

@@ -66,7 +66,7 @@ Workload = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Steer:
+class ReservedNode:
     """What leases say of a pod that some are open for.
 
     Args:
@@ -93,9 +93,9 @@ def by_workload(leases: Iterable[Lease]) -> dict[Workload, tuple[Lease, ...]]:
     return {workload: tuple(group) for workload, group in groupby(ordered, key)}
 
 
-def steer(
+def reserved_node(
     leases: Sequence[Lease], pod: Pod, names: Collection[str], holders: Mapping[str, str], *, now_us: int
-) -> Steer | None:
+) -> ReservedNode | None:
     """To which of the offered nodes a pod goes, and by which lease.
 
     One node, also where several would do: whoever comes next must know which is left.
@@ -109,8 +109,8 @@ def steer(
 
     Returns:
         The lease that the pod holds already if its node is offered, else the first that nobody was told, else the first
-        that lapsed; a Steer without lease where no node of theirs is offered. None where no lease is open for the pod:
-        all have expired, are of another template or are held by others.
+        that lapsed; a ReservedNode without lease where no node of theirs is offered. None where no lease is open for
+        the pod: all have expired, are of another template or are held by others.
 
     Raises:
         Nothing.
@@ -124,7 +124,7 @@ def steer(
         return None
     offered = frozenset(names)
     there = (one for one in its_own if one.node in offered)
-    return Steer(min(there, key=lambda one: _rank(holders.get(one.lease), pod), default=None))
+    return ReservedNode(min(there, key=lambda one: _rank(holders.get(one.lease), pod), default=None))
 
 
 def _admits(lease: Lease, pod: Pod, now_us: int) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.cluster.assumed_pod import Booked
-from advisor.placement.reservation_match import LAPSED, Lease, Pod, Steer, Workload, by_workload, steer
+from advisor.placement.reservation_match import LAPSED, Lease, Pod, ReservedNode, Workload, by_workload, reserved_node
 
 T = TypeVar("T")
 
@@ -38,9 +38,9 @@ class Leases:
     now_us: Callable[[], int] = _never
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     holders: dict[str, str] = field(default_factory=dict, init=False)
-    """As `steer` has them, oldest first."""
+    """As `reserved_node` has them, oldest first."""
     _of: Mapping[Workload, tuple[Lease, ...]] = field(default_factory=dict, init=False)
-    _told: dict[str, None] = field(default_factory=dict, init=False)
+    _reserved: dict[str, None] = field(default_factory=dict, init=False)
     """Pods that this process steered, until they are seen."""
     _missed: dict[str, None] = field(default_factory=dict, init=False)
 
@@ -66,13 +66,13 @@ class Leases:
         """Whether there are leases of the pod's workload."""
         return pod.workload in self._of
 
-    def steer(self, pod: Pod, names: Collection[str]) -> Steer | None:
-        """See `advisor.placement.reservation_match.steer`; counted once for each pod."""
-        found = steer(self._of.get(pod.workload, ()), pod, names, self.holders, now_us=self.now_us())
+    def reserved_node(self, pod: Pod, names: Collection[str]) -> ReservedNode | None:
+        """See `advisor.placement.reservation_match.reserved_node`; counted once for each pod."""
+        found = reserved_node(self._of.get(pod.workload, ()), pod, names, self.holders, now_us=self.now_us())
         if found is not None and found.lease is None:
             self._count(pod.uid, self._missed, "target_not_offered")
         elif found is not None and found.lease is not None and self.holders.get(found.lease.lease) != pod.uid:
-            self._count(pod.uid, self._told, "told")  # by who told it first, not by every worker that is asked
+            self._count(pod.uid, self._reserved, "told")  # by who told it first, not by every worker that is asked
         return found
 
     def hold(self, booked: Booked) -> None:
@@ -94,8 +94,8 @@ class Leases:
         landed = seen_on == booked.node
         if not landed and self.holders.get(booked.lease) == booked.uid:
             self.holders[booked.lease] = LAPSED
-        if seen_on is not None and booked.uid in self._told:
-            del self._told[booked.uid]
+        if seen_on is not None and booked.uid in self._reserved:
+            del self._reserved[booked.uid]
             self._outcomes.labels("landed" if landed else "elsewhere").inc()
 
     def _count(self, uid: str, counted: dict[str, None], outcome: str) -> None:

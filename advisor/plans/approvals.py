@@ -82,10 +82,14 @@ class Desk:
             self._must_be_allowed(connection)
             try:
                 after = states.approved(before, chosen, found, self.now_us())
-                told = f"{after.state}: {', '.join(map(str, sorted(chosen - set(found))))}"
+                summary = f"{after.state}: {', '.join(map(str, sorted(chosen - set(found))))}"
             except NothingHolds as error:
-                after, outcome, told = states.lapsed(before, "; ".join(error.reasons), self.now_us()), error, "expired"
-            proposal_store.change(connection, after, seen, self._entry(actor, "approve", name, told))
+                after, outcome, summary = (
+                    states.lapsed(before, "; ".join(error.reasons), self.now_us()),
+                    error,
+                    "expired",
+                )
+            proposal_store.change(connection, after, seen, self._entry(actor, "approve", name, summary))
         if outcome is not None:
             raise outcome
         return after
@@ -134,13 +138,13 @@ class Desk:
         _, low, _ = expected(of.approved)
         whole = sum(step.gain for step in of.approved)
         least = low * found.predicted / whole if whole else 0.0
-        confirmed = None if not found.told else found.realised >= max(least, 0.0)
+        confirmed = None if not found.measured else found.realised >= max(least, 0.0)
         reason = f"{found.realised:.2f} of {found.predicted:.2f} an hour; compared with {found.controls} held back"
-        after = states.concluded(of, confirmed=confirmed, reason=reason if found.told else "nothing was measured")
-        told = {"predicted": found.predicted, "realised": found.realised} if found.told else {}
+        after = states.concluded(of, confirmed=confirmed, reason=reason if found.measured else "nothing was measured")
+        values = {"predicted": found.predicted, "realised": found.realised} if found.measured else {}
         with writing(self.engine) as connection:
             entry = self._entry(actor, "conclude", of.plan.plan, f"{after.state}: {after.reason}")
-            proposal_store.change(connection, after, of.version, entry, told)
+            proposal_store.change(connection, after, of.version, entry, values)
         return after
 
     def one(self, name: str, seen: int | None = None) -> Proposal:
@@ -179,8 +183,8 @@ class Desk:
         Raises:
             ReasonMissing: nobody says why.
         """
-        told = states.reason_of(reason)
-        proposal_store.halt(self.engine, self.cluster, told, self._entry(actor, "halt", self.cluster, told))
+        text = states.reason_of(reason)
+        proposal_store.halt(self.engine, self.cluster, text, self._entry(actor, "halt", self.cluster, text))
 
     def resume(self, actor: Actor) -> int:
         """Go on; how many halts were lifted."""
@@ -196,7 +200,7 @@ class Desk:
         with reading(self.engine) as connection:
             return audit.of_subject(connection, of.plan.plan, of.plan.made_us)
 
-    def given_out(self, name: str) -> bytes | None:
+    def exported(self, name: str) -> bytes | None:
         """What was given out of a proposal; None where nothing was.
 
         Raises:

@@ -134,9 +134,9 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
 
 def document(proposal: str, form: As, steps: Sequence[Step], settings: Sequence[planned.Step] = ()) -> str:
     """The export as JSON: what it is, its steps in order, and settings, which neither evictions nor jobs can tell."""
-    told: dict[str, object] = {"format": FORMAT, "proposal": proposal, "as": form}
-    told |= {"steps": [asdict(step) for step in steps], "settings": [asdict(step) for step in settings]}
-    return json.dumps(told, indent=2) + "\n"
+    content: dict[str, object] = {"format": FORMAT, "proposal": proposal, "as": form}
+    content |= {"steps": [asdict(step) for step in steps], "settings": [asdict(step) for step in settings]}
+    return json.dumps(content, indent=2) + "\n"
 
 
 def step_name(move: ApprovedMove) -> str:

@@ -7,13 +7,13 @@ from sqlalchemy import Connection
 from advisor.placement.reservation_store import add_leases
 from advisor.plans.approvals import Given
 from advisor.plans.export import ApprovedMove, As, Step, document, evictions, migration_jobs
-from advisor.plans.rules.errors import GivenOutOtherwise, NotNamed
+from advisor.plans.rules.errors import ExportedOtherwise, NotNamed
 from advisor.plans.rules.plan_record import Proposal
 from advisor.plans.rules.plan_record import Step as Planned
 from advisor.plans.rules.policy import HOUR_US
 from advisor.remediation.action import MOVES
 
-STEERED_US = HOUR_US
+RESERVED_US = HOUR_US
 """How long after the export pods are steered to their targets."""
 JOB_TTL_S = 1800
 """How long Koordinator may take for a plan, counted from when its jobs are created."""
@@ -29,14 +29,14 @@ def given_as(form: As) -> Given:
     def given(connection: Connection, of: Proposal) -> bytes:
         if form == "plain":
             return document(of.plan.plan, form, of.approved).encode()
-        told = approved_moves(of)
+        moves = approved_moves(of)
         steps: list[Step] = []
         if form == "evictions":
-            evicted, leases = evictions(told, of.plan.cluster, of.changed_us + STEERED_US)
+            evicted, leases = evictions(moves, of.plan.cluster, of.changed_us + RESERVED_US)
             add_leases(connection, leases)
             steps += evicted
         else:
-            steps += migration_jobs(told, JOB_TTL_S)
+            steps += migration_jobs(moves, JOB_TTL_S)
         return document(of.plan.plan, form, steps, [s for s in of.approved if s.kind not in MOVES]).encode()
 
     return given
@@ -74,8 +74,8 @@ def must_be(document: bytes, name: str, form: str) -> None:
     """Make sure that what was given out is of the form that is asked for.
 
     Raises:
-        GivenOutOtherwise: it was given out before, in another one.
+        ExportedOtherwise: it was given out before, in another one.
     """
     kept = json.loads(document)["as"]
     if kept != form:
-        raise GivenOutOtherwise(name, kept, form)
+        raise ExportedOtherwise(name, kept, form)

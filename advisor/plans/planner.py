@@ -94,11 +94,11 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     at_us, found = of.scene.now_us, _Found(of, rules)
     closed = rules.closed(at_us)
     for one in of.diagnoses:
-        helped, told = found.is_helped(one.container), None
+        helped, ranked = found.is_helped(one.container), None
         if len(found.ladders) < MOST_LADDERS or not (helped or found.full):
-            told = _calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
-            found.ladders.append(told)
-        why = "" if helped else found.full or closed or (found.take(one, told) if told else "")
+            ranked = _calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
+            found.ladders.append(ranked)
+        why = "" if helped else found.full or closed or (found.take(one, ranked) if ranked else "")
         if why:
             found.skipped.append(Skipped(one.container, one.node, why))
     if search is not None and not closed and not found.full:
@@ -108,9 +108,9 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     return Draft(plan, tuple(found.skipped), tuple(found.ladders))
 
 
-def _calibrated(told: Ladder, factor: float) -> Ladder:
+def _calibrated(ranked: Ladder, factor: float) -> Ladder:
     """A ladder whose gains are multiplied by what earlier plans realised of theirs."""
-    return replace(told, remedies=tuple(one.scaled(factor) for one in told.remedies))
+    return replace(ranked, remedies=tuple(one.scaled(factor) for one in ranked.remedies))
 
 
 class _Found:
@@ -130,11 +130,11 @@ class _Found:
         """Whether a step helps somebody already."""
         return any(victim in step.victims for step in self.steps)
 
-    def take(self, one: Diagnosis, told: Ladder) -> str:
+    def take(self, one: Diagnosis, ranked: Ladder) -> str:
         """Take the best step for a victim; why there is none, else empty."""
-        if not told.remedies:
-            return told.rest or "nothing is known that would help"
-        paying = [remedy for remedy in told.remedies if remedy.pays(self.rules.prices.hours)]
+        if not ranked.remedies:
+            return ranked.rest or "nothing is known that would help"
+        paying = [remedy for remedy in ranked.remedies if remedy.pays(self.rules.prices.hours)]
         if not paying:
             return "nothing saves more than it costs, by the lower end of its interval"
         why = ""

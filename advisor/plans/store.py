@@ -161,10 +161,10 @@ def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
     newest = select(PROPOSALS).where(here).order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan)
     with reading(engine) as connection:
         rows = connection.execute(newest).all()
-        given_out = {row._mapping["plan"] for row in rows if row._mapping["exported"] is not None}
+        exported = {row._mapping["plan"] for row in rows if row._mapping["exported"] is not None}
         found = _proposals(connection, rows)
     return tuple(
-        Past(step, one.state, one.decision_of(step.number), one.changed_us, given_out=one.plan.plan in given_out)
+        Past(step, one.state, one.decision_of(step.number), one.changed_us, given_out=one.plan.plan in exported)
         for one in found
         for step in one.plan.steps
     )
@@ -202,8 +202,8 @@ def refuse_halted(connection: Connection, cluster: str) -> None:
 
 def standing(connection: Connection, cluster: str) -> Halt | None:
     """The first halt that holds; None where nothing is halted."""
-    told = select(HALTS.c.who, HALTS.c.reason, HALTS.c.at_us)
-    wanted = told.where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+    columns = select(HALTS.c.who, HALTS.c.reason, HALTS.c.at_us)
+    wanted = columns.where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
     row = connection.execute(wanted.order_by(HALTS.c.id)).first()
     return None if row is None else Halt(*row)
 
@@ -213,8 +213,8 @@ def halt(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": HALTS_LOCK})
-        told = {"cluster": cluster, "at_us": entry.at_us, "who": entry.who[:200], "reason": reason[:500]}
-        connection.execute(insert(HALTS).values(**told))
+        values = {"cluster": cluster, "at_us": entry.at_us, "who": entry.who[:200], "reason": reason[:500]}
+        connection.execute(insert(HALTS).values(**values))
         audit.add(connection, entry)
 
 
@@ -245,9 +245,9 @@ def _proposals(
     for plan, number, decision, reason in connection.execute(wanted):
         decided.setdefault(plan, []).append(Decided(number, cast("Decision", decision), reason))
     for row in rows:
-        told = cast("Mapping[str, object]", row._mapping)
+        mapping = cast("Mapping[str, object]", row._mapping)
         try:
-            found.append(_proposal(told, tuple(decided.get(row._mapping["plan"], ()))))
+            found.append(_proposal(mapping, tuple(decided.get(row._mapping["plan"], ()))))
         except UnreadablePlan as error:
             if not leave_out:
                 raise

@@ -72,7 +72,7 @@ class Hurt:
     spread: float
 
 
-def suffering(slowdown: Floats) -> Floats:
+def degradation(slowdown: Floats) -> Floats:
     """Cost an hour of latency-sensitive containers.
 
     Args:
@@ -103,14 +103,14 @@ def relief(hurt: Hurt, share: float) -> Amount:
 
     Source: Gauss-Hermite quadrature, Abramowitz and Stegun 25.4.46.
     """
-    gains = suffering(np.array([hurt.slowdown])) - suffering(_after(hurt, share))
+    gains = degradation(np.array([hurt.slowdown])) - degradation(_after(hurt, share))
     mean = float(SHARES @ gains)
     return Amount(mean, float(SHARES @ (gains - mean) ** 2))
 
 
-def suffered(slowdown: float) -> Amount:
+def measured_degradation(slowdown: float) -> Amount:
     """Cost an hour of a latency-sensitive container that was measured to be so slow; it will not stay just so."""
-    costs = suffering(np.maximum(slowdown * (1.0 + CHANGES * NODES), 1.0))
+    costs = degradation(np.maximum(slowdown * (1.0 + CHANGES * NODES), 1.0))
     mean = float(SHARES @ costs)
     return Amount(mean, float(SHARES @ (costs - mean) ** 2))
 

@@ -11,12 +11,12 @@ from math import erfc, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.optimizer.assignment_cost import homes, rearranged
 from advisor.remediation.action import Remedy, remedy_of
-from advisor.remediation.benefit import NOTHING, Amount, Hurt, relief, suffered, sufficient
-from advisor.scoring.score_scale import LIMIT_SLOWDOWN, cost, cost_of_harm, cost_of_newcomer
+from advisor.remediation.benefit import NOTHING, Amount, Hurt, measured_degradation, relief, sufficient
+from advisor.scoring.score_scale import LIMIT_SLOWDOWN, cost, cost_of_harm, cost_of_pending
 from advisor.scoring.scorer import ModelScorer, Scores
 
 Floats = NDArray[np.float64]
@@ -129,12 +129,10 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     name = of.apps[of.resident_app[row]] if of.resident_app[row] >= 0 else ""
     calm = bool(of.resident_best_effort[row])
     left = replace(scene.scorer, snapshot=without(of, row))
-    newcomer = Newcomer(name, scene.team.get(of.containers[row]), calm)
-    scores = left.score(newcomer, np.append(home, nodes).astype(np.int32), now_us=scene.now_us)
+    pending_pod = PendingPod(name, scene.team.get(of.containers[row]), calm)
+    scores = left.score(pending_pod, np.append(home, nodes).astype(np.int32), now_us=scene.now_us)
     total = cost(scores, best_effort=calm, resident_best_effort=left.snapshot.resident_best_effort)
-    at_home = _harmed(scores, left.snapshot) | {
-        of.containers[row]: float(cost_of_newcomer(scores, best_effort=calm)[0])
-    }
+    at_home = _harmed(scores, left.snapshot) | {of.containers[row]: float(cost_of_pending(scores, best_effort=calm)[0])}
     counted = {uid: cost for uid, cost in at_home.items() if uid not in but}
     known = np.isfinite(total[1:])
     if not np.isfinite(sum(counted.values())) or not known.any():
@@ -157,7 +155,7 @@ def _harmed(scores: Scores, snapshot: Snapshot) -> dict[str, float]:
     return dict(zip(uids, costs.tolist(), strict=True))
 
 
-def move_culprit(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: float) -> Remedy | None:
+def move_antagonist(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: float) -> Remedy | None:
     """Who slows others down goes where everybody together suffers least.
 
     Args:
@@ -177,7 +175,7 @@ def move_culprit(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: floa
         return None
     best = int(np.argmin(found.there))
     measured: Amount = sum((relief(one, 1.0) for one in hurt.values()), NOTHING)
-    gain = measured + _told(found.home) + _told(float(found.there[best])).scaled(-1.0)
+    gain = measured + _with_doubt(found.home) + _with_doubt(float(found.there[best])).scaled(-1.0)
     remedy = remedy_of(
         "move culprit",
         scene.snapshot.containers[row],
@@ -190,13 +188,13 @@ def move_culprit(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: floa
 
 
 def move_victim(scene: Scene, row: int, slowdown: float, restart: float) -> Remedy | None:
-    """Who suffers goes where everybody together suffers least; see move_culprit."""
+    """Who suffers goes where everybody together suffers least; see move_antagonist."""
     found = elsewhere(scene, row, frozenset({scene.snapshot.containers[row]}))
     if found is None:
         return None
     best = int(np.argmin(found.there))
-    own = suffered(slowdown)
-    gain = own + _told(found.home) + _told(float(found.there[best])).scaled(-1.0)
+    own = measured_degradation(slowdown)
+    gain = own + _with_doubt(found.home) + _with_doubt(float(found.there[best])).scaled(-1.0)
     remedy = remedy_of(
         "move victim",
         scene.snapshot.containers[row],
@@ -218,7 +216,7 @@ def move_anybody(scene: Scene, row: int, restart: float) -> tuple[Remedy, tuple[
     remedy = remedy_of(
         "rearrange",
         scene.snapshot.containers[row],
-        _told(found.home) + _told(there).scaled(-1.0),
+        _with_doubt(found.home) + _with_doubt(there).scaled(-1.0),
         cost=restart,
         sufficient=None,
         why=f"it and those beside it are expected to cost {found.home:.2f} an hour here by it, and {there:.2f} there",
@@ -257,7 +255,7 @@ def without(snapshot: Snapshot, row: int) -> Snapshot:
     )
 
 
-def _told(cost_there: float) -> Amount:
+def _with_doubt(cost_there: float) -> Amount:
     return Amount(cost_there, max(LEAST_DOUBT, DOUBT * abs(cost_there)) ** 2)
 
 

@@ -10,7 +10,7 @@ from advisor.diagnosis.verdicts import TWO_SIDED_90, Diagnosis, Suspect
 from advisor.remediation.action import Field, Remedy, remedy_of
 from advisor.remediation.action_costs import Prices
 from advisor.remediation.benefit import NOTHING, Hurt
-from advisor.remediation.migration_options import Scene, move_culprit, move_victim
+from advisor.remediation.migration_options import Scene, move_antagonist, move_victim
 from advisor.remediation.throttles import CPU_PERIOD_US, Throttled, throttle
 from advisor.scoring.score_scale import BE_WEIGHT
 from features.schema.catalog import NAMES
@@ -70,19 +70,19 @@ def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Pri
     if of.verdict in REST:
         return Ladder(of.container, (), REST[of.verdict])
     found = list[Remedy | None]()
-    culprit = of.suspects[0] if of.verdict == "culprit" else None
-    if culprit is not None and culprit.container in rows:
-        row, hurt = rows[culprit.container], hurt_by(culprit, of, others)
+    antagonist = of.suspects[0] if of.verdict == "culprit" else None
+    if antagonist is not None and antagonist.container in rows:
+        row, hurt = rows[antagonist.container], hurt_by(antagonist, of, others)
         calm = bool(scene.snapshot.resident_best_effort[row])
         if calm:
-            found.append(throttle(_throttled(scene, row, culprit, of, others), prices.hours))
-        found.append(move_culprit(scene, row, hurt, restart_of(scene, row, prices)))
+            found.append(throttle(_throttled(scene, row, antagonist, of, others), prices.hours))
+        found.append(move_antagonist(scene, row, hurt, restart_of(scene, row, prices)))
     if of.container in rows and np.isfinite(of.slowdown):
         found.append(move_victim(scene, rows[of.container], lately(of), prices.restart))
-    told = [one for one in found if one is not None]
-    if not any(one.target for one in told):
-        told.append(_more_capacity(of))
-    return Ladder(of.container, cheapest_sufficient_first(told, prices.hours))
+    options = [one for one in found if one is not None]
+    if not any(one.target for one in options):
+        options.append(_more_capacity(of))
+    return Ladder(of.container, cheapest_sufficient_first(options, prices.hours))
 
 
 def restart_of(scene: Scene, row: int, prices: Prices) -> float:
@@ -104,14 +104,14 @@ def cheapest_sufficient_first(remedies: Sequence[Remedy], hours: float) -> tuple
     return (*enough, *others)
 
 
-def hurt_by(culprit: Suspect, of: Diagnosis, others: Sequence[Diagnosis]) -> Mapping[str, Hurt]:
+def hurt_by(antagonist: Suspect, of: Diagnosis, others: Sequence[Diagnosis]) -> Mapping[str, Hurt]:
     """What a culprit does to each container whose diagnosis names it, by uid; the given victim first."""
-    named = {one.container: one for one in (of, *others) if _names(one, culprit.container)}
+    named = {one.container: one for one in (of, *others) if _names(one, antagonist.container)}
     return {uid: _hurt(one, one.suspects[0], through=None) for uid, one in named.items()}
 
 
-def _names(one: Diagnosis, culprit: str) -> bool:
-    return one.verdict == "culprit" and one.suspects[0].container == culprit and bool(np.isfinite(one.slowdown))
+def _names(one: Diagnosis, antagonist: str) -> bool:
+    return one.verdict == "culprit" and one.suspects[0].container == antagonist and bool(np.isfinite(one.slowdown))
 
 
 def lately(one: Diagnosis) -> float:
@@ -130,17 +130,19 @@ def _hurt(one: Diagnosis, by: Suspect, *, through: str | None) -> Hurt:
     return Hurt(lately(one), share * max(by.added, 0.0), (share**2 * spread**2 + MODEL_SPREAD**2) ** 0.5)
 
 
-def _throttled(scene: Scene, row: int, culprit: Suspect, of: Diagnosis, others: Sequence[Diagnosis]) -> Throttled:
+def _throttled(scene: Scene, row: int, antagonist: Suspect, of: Diagnosis, others: Sequence[Diagnosis]) -> Throttled:
     home = int(np.searchsorted(scene.snapshot.first, row, side="right")) - 1
-    name = "cpu" if culprit.resource == "cpu elsewhere" else culprit.resource
+    name = "cpu" if antagonist.resource == "cpu elsewhere" else antagonist.resource
     column = NAMES.index(name)
-    named = [one for one in (of, *(o for o in others if o.container != of.container)) if _names(one, culprit.container)]
+    named = [
+        one for one in (of, *(o for o in others if o.container != of.container)) if _names(one, antagonist.container)
+    ]
     return Throttled(
-        container=culprit.container,
-        resource=culprit.resource,
+        container=antagonist.container,
+        resource=antagonist.resource,
         used=float(np.nan_to_num(scene.snapshot.resident_use[row, column])),
         capacity=float(np.nan_to_num(scene.snapshot.node_capacity[home, column])),
-        hurt=[_hurt(one, one.suspects[0], through=culprit.resource) for one in named],
+        hurt=[_hurt(one, one.suspects[0], through=antagonist.resource) for one in named],
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from features.contention.co_runner_effects import Company, Victims, apart, company_of, joined_sums, power_sums, roots
 from features.contention.pressure import Members, pressures
@@ -101,8 +101,8 @@ def home_of(snapshot: Snapshot, nodes: NDArray[np.int32]) -> Crowd:
     start, counts = snapshot.first[nodes], snapshot.first[nodes + 1] - snapshot.first[nodes]
     group = np.repeat(np.arange(len(nodes)), counts)
     resident = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
-    nobody = np.full(len(resident), -1)
-    profile, capacity = _profiles(snapshot, snapshot.resident_app[resident], nobody, nodes[group])
+    no_team = np.full(len(resident), -1)
+    profile, capacity = _profiles(snapshot, snapshot.resident_app[resident], no_team, nodes[group])
     own = snapshot.resident_use[resident]
     members = Members(
         group=group,
@@ -115,22 +115,22 @@ def home_of(snapshot: Snapshot, nodes: NDArray[np.int32]) -> Crowd:
     return Crowd(members, resident, app, profile, snapshot.node_facts[nodes[group]])
 
 
-def seats_of(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Crowd:
+def seats_of(snapshot: Snapshot, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Crowd:
     """The newcomer, once on each candidate."""
-    app = np.full(len(nodes), snapshot.app_index.get(newcomer.app, -1))
-    team = np.full(len(nodes), -1 if newcomer.team is None else snapshot.team_index.get(newcomer.team, -1))
+    app = np.full(len(nodes), snapshot.app_index.get(pending_pod.app, -1))
+    team = np.full(len(nodes), -1 if pending_pod.team is None else snapshot.team_index.get(pending_pod.team, -1))
     profile, capacity = _profiles(snapshot, app, team, nodes)
     members = Members(
         group=np.arange(len(nodes)),
         use=profile[:, DEMAND] * capacity,
         capacity=capacity,
-        best_effort=np.full(len(nodes), newcomer.best_effort),
+        best_effort=np.full(len(nodes), pending_pod.best_effort),
         cpuset=[None] * len(nodes),
     )
     return Crowd(members, np.full(len(nodes), -1), app, profile, snapshot.node_facts[nodes])
 
 
-def felt_by_newcomers(snapshot: Snapshot, home: Crowd, nodes: NDArray[np.int32]) -> Floats:
+def felt_by_pending(snapshot: Snapshot, home: Crowd, nodes: NDArray[np.int32]) -> Floats:
     """(n, pressures) that any newcomer feels on each candidate. Its own use stays out of the sums, as in training."""
     return joining_pressure(home.members, np.arange(len(nodes)), snapshot.node_capacity[nodes])
 

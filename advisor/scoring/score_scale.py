@@ -39,16 +39,16 @@ def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: 
 
     Source: ours; harm counted in both directions; docs/decisions/0034-choice-by-base.md, 0036-closed-loop.md.
     """
-    own = cost_of_newcomer(scores, best_effort=best_effort)
+    own = cost_of_pending(scores, best_effort=best_effort)
     added = cost_of_harm(scores.harm, resident_best_effort)
     candidate = np.repeat(np.arange(len(own)), np.diff(scores.harm.offsets))
     total: Floats = own + np.bincount(candidate, added, minlength=len(own))
     return total
 
 
-def cost_of_newcomer(scores: Scores | Compared, *, best_effort: bool) -> Floats:
+def cost_of_pending(scores: Scores | Compared, *, best_effort: bool) -> Floats:
     """(n,) what the newcomer itself suffers on each candidate, as `cost` counts it."""
-    return _suffering(scores.choice, scores.mean, np.full(len(scores.mean), best_effort))
+    return _degradation(scores.choice, scores.mean, np.full(len(scores.mean), best_effort))
 
 
 def cost_of_harm(harm: Harm, resident_best_effort: NDArray[np.bool_]) -> Floats:
@@ -61,10 +61,10 @@ def cost_of_harm(harm: Harm, resident_best_effort: NDArray[np.bool_]) -> Floats:
 
 def cost_of_residents(expected: Expected, *, best_effort: NDArray[np.bool_]) -> Floats:
     """(k,) what the slowdowns and violations of residents cost, as `cost` counts a newcomer's own; NaN in, NaN out."""
-    return _suffering(np.exp(expected.log_choice), expected.ratio, best_effort)
+    return _degradation(np.exp(expected.log_choice), expected.ratio, best_effort)
 
 
-def _suffering(choice: Floats, mean: Floats, best_effort: NDArray[np.bool_]) -> Floats:
+def _degradation(choice: Floats, mean: Floats, best_effort: NDArray[np.bool_]) -> Floats:
     """(n,) of containers that are slowed down so much, as nodes are compared by and as is expected."""
     slowed = np.where(best_effort, BE_WEIGHT, LS_WEIGHT) * np.maximum(choice - 1.0, 0.0)
     total: Floats = slowed + np.where(best_effort, 0.0, VIOLATION_WEIGHT * violation(mean))

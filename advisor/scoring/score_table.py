@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.cluster.assumed_pod import Booked, crowded
-from advisor.cluster.pending_pod import NewcomerClass
-from advisor.cluster.snapshot_diff import rows_before, same_apps, same_kin, same_nodes
+from advisor.cluster.pending_pod import PodClass
+from advisor.cluster.snapshot_diff import rows_before, same_apps, same_nodes, same_prior
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
 from advisor.scoring.scorer import ModelScorer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-REFERENCE = NewcomerClass("", False)
+REFERENCE = PodClass("", False)
 """By its steps classes are compared; always in a table."""
 SMALLEST_STEP = 1e-4
 """A reference that adds less to itself says nothing of others."""
@@ -54,13 +54,13 @@ class ScoreTable:
     bundle: str
     nodes: tuple[str, ...]
     known: Flags
-    classes: tuple[NewcomerClass, ...]
+    classes: tuple[PodClass, ...]
     points: NDArray[np.uint8]
     cost: NDArray[np.float32]
     platform: NDArray[np.int16]
     steps: NDArray[np.float32]
 
-    def steps_beside(self, guest: int, platform: int) -> Floats:
+    def steps_added_by(self, assumed: int, platform: int) -> Floats:
         """(c,) how much a guest adds to the cost of each class on a node, roughly, by row of its class and platform.
 
         Exact steps would be scored anew for every guest; this is sensitivity times pressure, until the guest is among
@@ -71,11 +71,11 @@ class ScoreTable:
         if platform < 0:
             return np.zeros(len(self.classes))
         felt, weight, alike = self.steps[:, :, platform].astype(np.float64)
-        steps: Floats = felt * weight[guest]
-        steps[guest] = alike[guest]
+        steps: Floats = felt * weight[assumed]
+        steps[assumed] = alike[assumed]
         return steps
 
-    def only(self, names: Collection[NewcomerClass]) -> "ScoreTable":
+    def only(self, names: Collection[PodClass]) -> "ScoreTable":
         """The table with no other classes."""
         kept = [row for row, name in enumerate(self.classes) if name in names]
         classes = tuple(self.classes[row] for row in kept)
@@ -90,7 +90,7 @@ class Columns:
     cost: NDArray[np.float32]
 
 
-def score_columns(scorer: ModelScorer, classes: Sequence[NewcomerClass], nodes: NDArray[np.int32]) -> Columns:
+def score_columns(scorer: ModelScorer, classes: Sequence[PodClass], nodes: NDArray[np.int32]) -> Columns:
     """Score classes on nodes.
 
     Args:
@@ -110,7 +110,7 @@ def score_columns(scorer: ModelScorer, classes: Sequence[NewcomerClass], nodes: 
     best_effort = scorer.snapshot.resident_best_effort
     for begin in range(0, len(nodes), AT_ONCE):
         some = slice(begin, begin + AT_ONCE)
-        each = scorer.compare_each([c.newcomer() for c in classes], nodes[some], limit=VETO_SLOWDOWN)
+        each = scorer.compare_each([c.pending_pod() for c in classes], nodes[some], limit=VETO_SLOWDOWN)
         for row, (of, compared) in enumerate(zip(classes, each, strict=True)):
             costs = cost(compared, best_effort=of.best_effort, resident_best_effort=best_effort)
             found.points[row, some] = points(costs, compared.exceeds, best_effort=of.best_effort)
@@ -118,9 +118,9 @@ def score_columns(scorer: ModelScorer, classes: Sequence[NewcomerClass], nodes: 
     return found
 
 
-def with_guests(
-    scorer: ModelScorer, booked: Iterable[Booked], nodes: Collection[str], classes: Sequence[NewcomerClass]
-) -> dict[str, dict[NewcomerClass, tuple[int, float]]]:
+def with_assumed(
+    scorer: ModelScorer, booked: Iterable[Booked], nodes: Collection[str], classes: Sequence[PodClass]
+) -> dict[str, dict[PodClass, tuple[int, float]]]:
     """Exact points and costs by node and class, those booked there counted as residents."""
     view = crowded(scorer.snapshot, nodes, booked)
     found = score_columns(replace(scorer, snapshot=view), classes, np.arange(len(view.nodes), dtype=np.int32))
@@ -130,7 +130,7 @@ def with_guests(
     }
 
 
-def begun(scorer: ModelScorer, bundle: str, classes: Sequence[NewcomerClass]) -> ScoreTable:
+def begun(scorer: ModelScorer, bundle: str, classes: Sequence[PodClass]) -> ScoreTable:
     """A table of some classes over all nodes of a scorer's snapshot."""
     view = scorer.snapshot
     found = score_columns(scorer, classes, np.arange(len(view.nodes), dtype=np.int32))
@@ -148,7 +148,7 @@ def begun(scorer: ModelScorer, bundle: str, classes: Sequence[NewcomerClass]) ->
     )
 
 
-def steps_of(scorer: ModelScorer, classes: Sequence[NewcomerClass]) -> NDArray[np.float32]:
+def steps_of(scorer: ModelScorer, classes: Sequence[PodClass]) -> NDArray[np.float32]:
     """(3, c, p) steps of classes, see ScoreTable; means over a few nodes of each platform, never negative."""
     view, found = scorer.snapshot, np.zeros((3, len(classes), len(scorer.snapshot.platforms)), np.float32)
     for platform in range(len(view.platforms)):
@@ -159,25 +159,25 @@ def steps_of(scorer: ModelScorer, classes: Sequence[NewcomerClass]) -> NDArray[n
     return found
 
 
-def _steps_on(scorer: ModelScorer, names: Sequence[str], classes: Sequence[NewcomerClass]) -> Floats:
+def _steps_on(scorer: ModelScorer, names: Sequence[str], classes: Sequence[PodClass]) -> Floats:
     """(3, c) steps of classes, means over nodes."""
 
-    def costs(guest: NewcomerClass | None, asked: Sequence[NewcomerClass]) -> Floats:
-        guests = [] if guest is None else [Booked("", name, guest, 0) for name in names]
-        view = crowded(scorer.snapshot, names, guests)
+    def costs(assumed: PodClass | None, asked: Sequence[PodClass]) -> Floats:
+        assumed_pods = [] if assumed is None else [Booked("", name, assumed, 0) for name in names]
+        view = crowded(scorer.snapshot, names, assumed_pods)
         rows = np.arange(len(view.nodes), dtype=np.int32)
         mean: Floats = score_columns(replace(scorer, snapshot=view), asked, rows).cost.mean(axis=1, dtype=np.float64)
         return mean
 
     before = costs(None, [REFERENCE, *classes])
-    beside_reference = costs(REFERENCE, [REFERENCE, *classes]) - before
-    beside = np.array([costs(of, [REFERENCE, of]) for of in classes]).reshape(-1, 2)
-    weight = (beside[:, 0] - before[0]) / max(float(beside_reference[0]), SMALLEST_STEP)
-    steps: Floats = np.maximum([beside_reference[1:], weight, beside[:, 1] - before[1:]], 0.0)
+    with_reference = costs(REFERENCE, [REFERENCE, *classes]) - before
+    co_located = np.array([costs(of, [REFERENCE, of]) for of in classes]).reshape(-1, 2)
+    weight = (co_located[:, 0] - before[0]) / max(float(with_reference[0]), SMALLEST_STEP)
+    steps: Floats = np.maximum([with_reference[1:], weight, co_located[:, 1] - before[1:]], 0.0)
     return steps
 
 
-def widened(table: ScoreTable, scorer: ModelScorer, classes: Sequence[NewcomerClass]) -> ScoreTable:
+def widened(table: ScoreTable, scorer: ModelScorer, classes: Sequence[PodClass]) -> ScoreTable:
     """The table with more classes, over the same snapshot."""
     more = begun(scorer, table.bundle, [name for name in classes if name not in table.classes])
     return replace(
@@ -208,8 +208,8 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
     """
     view = new.snapshot
     apps = dict(zip(view.apps, same_apps(old.snapshot, view).tolist(), strict=True))
-    kin = same_kin(old.snapshot, view)
-    kept = table.only([of for of in table.classes if (apps.get(of.app) if of.app else kin.get(of.team))])
+    prior = same_prior(old.snapshot, view)
+    kept = table.only([of for of in table.classes if (apps.get(of.app) if of.app else prior.get(of.team))])
     dirty = np.flatnonzero(~same_nodes(old.snapshot, view) & view.node_known).astype(np.int32)
     at = np.maximum(rows_before(old.snapshot, view), 0)
     points, costs = kept.points[:, at], kept.cost[:, at]
@@ -226,4 +226,4 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
         platform=view.node_platform.astype(np.int16),
         steps=kept.steps if old.snapshot.platforms == view.platforms else steps_of(new, kept.classes),
     )
-    return widened(moved, new, [of for of in table.classes if of.is_known(apps, kin)]), len(dirty)
+    return widened(moved, new, [of for of in table.classes if of.is_known(apps, prior)]), len(dirty)

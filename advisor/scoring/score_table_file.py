@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.errors import NoTable
 from advisor.scoring.score_table import ScoreTable
 from ingest.schema.atomic_file import replace_atomically
@@ -27,7 +27,7 @@ class _Header(msgspec.Struct):
     as_of_us: int
     bundle: str
     nodes: tuple[str, ...]
-    classes: tuple[NewcomerClass, ...]
+    classes: tuple[PodClass, ...]
     platforms: int
 
 

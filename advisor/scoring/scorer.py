@@ -7,9 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
-from advisor.scoring.candidates import Crowd, Harms, felt_by_newcomers, harms_of, home_of, joined_pressure, seats_of
+from advisor.scoring.candidates import Crowd, Harms, felt_by_pending, harms_of, home_of, joined_pressure, seats_of
 from advisor.scoring.served_margins import ServedMargins
 from features.contention.pressure import pressures
 from features.schema.catalog import NAMES, RAW_NAMES
@@ -121,7 +121,7 @@ class Expected:
 class Scorer(Protocol):
     """Anything that scores candidates."""
 
-    def score(self, newcomer: Newcomer, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
+    def score(self, pending_pod: PendingPod, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
         """Score the newcomer on each node, rows of the snapshot, at a time."""
 
 
@@ -136,28 +136,28 @@ class ModelScorer:
     node: float
     """Multiplier of spread for the bound on everybody of a node."""
 
-    def score(self, newcomer: Newcomer, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
+    def score(self, pending_pod: PendingPod, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
         """See Scorer. The newcomer is known by its app's profile on each node's platform, or by its kin, only.
 
         Args:
-            newcomer: what is to be placed.
+            pending_pod: what is to be placed.
             nodes: (n,) rows of the snapshot's nodes; the same one may be asked for twice.
             now_us: the time, for the age.
 
         Source: ours; harm counted in both directions.
         """
-        home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, newcomer, nodes)
+        home, seats = home_of(self.snapshot, nodes), seats_of(self.snapshot, pending_pod, nodes)
         crowded, count = home.raw(joined_pressure(home, seats)), len(home.resident)
-        alone = seats.raw(felt_by_newcomers(self.snapshot, home, nodes))
+        alone = seats.raw(felt_by_pending(self.snapshot, home, nodes))
         harms = self.harms(home, len(nodes))
-        app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(newcomer, len(nodes))])
+        app = np.concatenate([self.snapshot.resident_app[home.resident], self._app(pending_pod, len(nodes))])
         asked = self._predict(np.concatenate([crowded, alone]), app)
         worst = np.full(len(nodes), -np.inf)
         np.maximum.at(worst, np.append(home.members.group, seats.members.group), self._node_log(asked))
         return Scores(
             mean=asked.ratio()[count:],
             choice=np.exp(self._log_choice(alone, harms.felt(seats))),
-            upper=self._upper(asked, newcomer, nodes, windows=seats.profile[:, -1]),
+            upper=self._upper(asked, pending_pod, nodes, windows=seats.profile[:, -1]),
             node_bound=np.exp(worst),
             harm=_harm(home, self.expected(home, harms), self._log_choice(crowded, harms.after(seats)), len(nodes)),
             source="heuristic" if self.by_load else "model",
@@ -166,12 +166,12 @@ class ModelScorer:
         )
 
     def compare_each(
-        self, newcomers: Sequence[Newcomer], nodes: NDArray[np.int32], *, limit: float
+        self, pending_pods: Sequence[PendingPod], nodes: NDArray[np.int32], *, limit: float
     ) -> Iterator[Compared]:
         """What nodes are compared by, for each newcomer alone, with trees only where the limit may be exceeded.
 
         Args:
-            newcomers: what might be placed.
+            pending_pods: what might be placed.
             nodes: (n,) rows of the snapshot's nodes.
             limit: slowdown ratio.
 
@@ -183,21 +183,21 @@ class ModelScorer:
 
         Source: ours, docs/decisions/0035-trees-for-the-veto.md.
         """
-        if not newcomers:
+        if not pending_pods:
             return
         home = home_of(self.snapshot, nodes)
         harms = self.harms(home, len(nodes))
         before = self.expected(home, harms)
-        felt = felt_by_newcomers(self.snapshot, home, nodes)
-        all_seats = [seats_of(self.snapshot, newcomer, nodes) for newcomer in newcomers]
+        felt = felt_by_pending(self.snapshot, home, nodes)
+        all_seats = [seats_of(self.snapshot, pending_pod, nodes) for pending_pod in pending_pods]
         app, count = self.snapshot.resident_app[home.resident], len(nodes)
         doubtful = np.flatnonzero(self._doubtful(home, all_seats, limit))
         group = np.append(np.arange(count), home.members.group[doubtful])
-        for newcomer, seats in zip(newcomers, all_seats, strict=True):
+        for pending_pod, seats in zip(pending_pods, all_seats, strict=True):
             crowded = home.raw(joined_pressure(home, seats))
             alone = seats.raw(felt)
             asked = np.concatenate([alone, crowded[doubtful]])
-            said = self._predict(asked, np.append(self._app(newcomer, count), app[doubtful]))
+            said = self._predict(asked, np.append(self._app(pending_pod, count), app[doubtful]))
             exceeds = np.zeros(count, np.bool_)
             exceeds[group[np.exp(self._node_log(said)) > limit]] = True
             harm = _harm(home, before, self._log_choice(crowded, harms.after(seats)), count)
@@ -214,9 +214,9 @@ class ModelScorer:
         if len(all_seats) == 1:
             return np.ones(len(home.resident), np.bool_)
         use, group = np.stack([seats.members.use for seats in all_seats]), home.members.group
-        told, residents = np.isfinite(use), np.zeros(use.shape[1:])
+        finite, residents = np.isfinite(use), np.zeros(use.shape[1:])
         np.add.at(residents, group, np.isfinite(home.members.use))
-        certain = told.all(axis=0) | (residents > 1) | (~told.any(axis=0) & (residents == 0))
+        certain = finite.all(axis=0) | (residents > 1) | (~finite.any(axis=0) & (residents == 0))
         largest = np.fmax.reduce(use, axis=0)
         np.fmax.at(largest, group, home.members.use)
         everybody = replace(all_seats[0].members, use=largest, best_effort=np.ones(len(largest), np.bool_))
@@ -230,26 +230,28 @@ class ModelScorer:
         """Whether nodes are compared without a model."""
         return isinstance(self.predictor, LoadAware)
 
-    def newcomer_features(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+    def pending_features(self, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Floats:
         """(n, raw features) of the newcomer on each node; the bits that features.training.rows computes for a label."""
-        return newcomer_features(self.snapshot, newcomer, nodes)
+        return pending_features(self.snapshot, pending_pod, nodes)
 
-    def factors(self, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+    def factors(self, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Floats:
         """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
-        raw, app = self.newcomer_features(newcomer, nodes), self._app(newcomer, len(nodes))
+        raw, app = self.pending_features(pending_pod, nodes), self._app(pending_pod, len(nodes))
         whole = self._predict(raw, app).ratio()
         return np.column_stack([whole - self._predict(_relieved(raw, name), app).ratio() for name in NAMES])
 
-    def _upper(self, asked: Prediction, newcomer: Newcomer, nodes: NDArray[np.int32], *, windows: Floats) -> Floats:
+    def _upper(
+        self, asked: Prediction, pending_pod: PendingPod, nodes: NDArray[np.int32], *, windows: Floats
+    ) -> Floats:
         """(n,) bound of the newcomer on each node, from the last n predictions and the windows behind its profile."""
         platform = self.snapshot.node_platform[nodes]
-        multiplier = self.margins.multipliers(self._app(newcomer, len(nodes)), windows, platform)
+        multiplier = self.margins.multipliers(self._app(pending_pod, len(nodes)), windows, platform)
         last = len(asked.log_mean) - len(nodes)
         return upper_ratio(asked.log_mean[last:], asked.spread[last:] + self.margins.floor, multiplier)
 
-    def _app(self, newcomer: Newcomer, count: int) -> Ints:
+    def _app(self, pending_pod: PendingPod, count: int) -> Ints:
         """(count,) the newcomer's app, -1 where the snapshot does not know it."""
-        return np.full(count, self.snapshot.app_index.get(newcomer.app, -1))
+        return np.full(count, self.snapshot.app_index.get(pending_pod.app, -1))
 
     def _predict(self, raw: Floats, app: Ints) -> Prediction:
         return self.predictor.predict(self._complete(raw), self.margins.own[app])
@@ -298,9 +300,9 @@ class ModelScorer:
         return complete(raw, self.predictor.medians[: len(RAW_NAMES)])
 
 
-def newcomer_features(snapshot: Snapshot, newcomer: Newcomer, nodes: NDArray[np.int32]) -> Floats:
+def pending_features(snapshot: Snapshot, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Floats:
     """(n, raw features) of a newcomer on each node of a snapshot."""
-    return seats_of(snapshot, newcomer, nodes).raw(felt_by_newcomers(snapshot, home_of(snapshot, nodes), nodes))
+    return seats_of(snapshot, pending_pod, nodes).raw(felt_by_pending(snapshot, home_of(snapshot, nodes), nodes))
 
 
 def _relieved(raw: Floats, resource: str) -> Floats:

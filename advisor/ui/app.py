@@ -73,9 +73,9 @@ def create_pages(
         halt_routes(halting),
     ):
         app.include_router(router)
-    _tell_problems(app, pages)
+    _show_problems(app, pages)
     pages.doors = roles_of(app)
-    app.add_middleware(PageGate, doors=doors_of(pages.doors), entrance=entrance, told=pages.problem)
+    app.add_middleware(PageGate, doors=doors_of(pages.doors), entrance=entrance, problem_page=pages.problem)
     return app
 
 
@@ -105,7 +105,7 @@ def home_routes(pages: Pages) -> APIRouter:
     return router
 
 
-def _tell_problems(app: FastAPI, pages: Pages) -> None:
+def _show_problems(app: FastAPI, pages: Pages) -> None:
     """Errors under /ui are pages."""
 
     def advisor_error(request: Request, error: AdvisorError) -> Response:
@@ -135,7 +135,7 @@ def _back(request: Request) -> str:
     return PLACE if request.url.path.startswith(PLACE) else ""
 
 
-class Beside:
+class PageRouter:
     """Two applications on one listener: what is under /ui, and / itself, are pages."""
 
     def __init__(self, app: ASGIApp, pages: ASGIApp) -> None:

@@ -72,7 +72,7 @@ def planned(problem: Problem, number: int, budget_s: float) -> Planned:
     took = monotonic() - begin
     broken = wrongs(problem, plan.place)
     if broken:
-        raise SystemExit(f"the plan broke a rule: {broken[0].told}")
+        raise SystemExit(f"the plan broke a rule: {broken[0].text}")
     return Planned(plan, took, cost(problem, plan.place).total / cost(problem, problem.start).total)
 
 

@@ -21,11 +21,11 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
     problem = _problem(arguments)
     broken = wrongs(problem, problem.start)
     if broken:
-        raise SystemExit(f"{arguments.assignment}, line 1: the start breaks a rule: {broken[0].told}")
+        raise SystemExit(f"{arguments.assignment}, line 1: the start breaks a rule: {broken[0].text}")
     found = timed(problem, arguments.seed, arguments.seconds, Tuning())
     broken = wrongs(problem, found.place)
     if broken:
-        raise SystemExit(f"the engine broke a rule: {broken[0].told}")
+        raise SystemExit(f"the engine broke a rule: {broken[0].text}")
     keep(arguments.out, lambda path: write_assignment(path, found.place), found.cost)
     return {OURS: found.figures()}
 
@@ -39,7 +39,7 @@ def check(arguments: Namespace, _: np.random.Generator) -> Result:
         raise SystemExit(str(error)) from error
     broken = wrongs(problem, place)
     if broken:
-        raise SystemExit(f"{arguments.new}, line 1: {broken[0].told}")
+        raise SystemExit(f"{arguments.new}, line 1: {broken[0].text}")
     of = cost(problem, place)
     moved = float((place != problem.start).sum())
     return {OURS: {"cost": of.total, "load": of.excess, "balance": of.balance, "move_cost": of.moves, "moved": moved}}

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot
 from advisor.scoring.loaded_model import open_model
-from advisor.scoring.score_table import score_columns, with_guests
+from advisor.scoring.score_table import score_columns, with_assumed
 from advisor.scoring.scorer import ModelScorer
 from advisor.scoring.served_margins import served_margins
 from cohabit.backtest.history import CLUSTER, Learnt
@@ -167,8 +167,8 @@ class Advisor:
         assert self._scorer is not None  # noqa: S101 - made when somebody looked
         return self._scorer
 
-    def _class(self, app: int) -> NewcomerClass:
-        return NewcomerClass(app_name(app), bool(self.scorers.best_effort[app]))
+    def _class(self, app: int) -> PodClass:
+        return PodClass(app_name(app), bool(self.scorers.best_effort[app]))
 
     def _count(self, app: int, coming: Sequence[tuple[int, Ints]]) -> None:
         """Score an app again on nodes where others are on the way than when it was last."""
@@ -182,7 +182,7 @@ class Advisor:
             for one in np.flatnonzero(who)
             for number in range(int(who[one]))
         ]
-        exact = with_guests(self._live, booked, [node_name(node) for node, _ in stale], [self._class(app)])
+        exact = with_assumed(self._live, booked, [node_name(node) for node, _ in stale], [self._class(app)])
         for node, who in stale:
             points, cost = exact[node_name(node)][self._class(app)]
             self._crowded[node, app] = who.tobytes(), points, cost

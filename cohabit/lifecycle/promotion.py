@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot
 from advisor.scoring.loaded_model import open_model
 from advisor.scoring.score_table import score_columns
@@ -172,7 +172,7 @@ def _usable(registry: Registry, bundle: Bundle) -> Bundle:
 
 def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: Path) -> Shadow:
     """Score a snapshot's apps on its nodes by both; nobody is told."""
-    classes = [NewcomerClass(app, best_effort=False) for app in snapshot.apps[:MOST_CLASSES]]
+    classes = [PodClass(app, best_effort=False) for app in snapshot.apps[:MOST_CLASSES]]
     known = np.flatnonzero(snapshot.node_known)
     nodes = known[np.linspace(0, len(known) - 1, min(MOST_NODES, len(known))).astype(np.int64)].astype(np.int32)
     scored = [score_columns(_scorer(snapshot, registry, bundle), classes, nodes) for bundle in (champion, challenger)]

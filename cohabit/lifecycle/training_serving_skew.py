@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
 from advisor.placement.rotating_log import SUFFIX
-from advisor.scoring.scorer import newcomer_features
+from advisor.scoring.scorer import pending_features
 from cohabit.config.errors import NothingServed, UnreadableServed
 from cohabit.refresh.live_state import BEGIN_US, KEEP_US
 from features.columnar.arrow_columns import micros
@@ -126,7 +126,7 @@ def _again(snapshot: Snapshot, served: Served) -> np.ndarray:
     if served.node not in snapshot.node_index:
         return np.full(len(RAW_NAMES), np.inf)
     rows = np.array([snapshot.node_index[served.node]], np.int32)
-    features = newcomer_features(snapshot, Newcomer(served.app, served.team, served.best_effort), rows)
+    features = pending_features(snapshot, PendingPod(served.app, served.team, served.best_effort), rows)
     return np.asarray(features[0], np.float64)
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from advisor.cluster.snapshot import Snapshot, load_current
-from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.verdicts import Diagnosis
 from advisor.errors import NoBundle, NotBelieved
 from advisor.plans import store as proposal_store
@@ -73,10 +73,10 @@ class Looked:
     until: datetime
     diagnoses: tuple[Diagnosis, ...]
 
-    def report(self, cluster: str, now_us: int) -> Told:
+    def report(self, cluster: str, now_us: int) -> DiagnosisReport:
         """The same as it is told to servers, of one cluster."""
         here = tuple(one for one in self.diagnoses if one.cluster == cluster)
-        return Told(cluster, round(self.until.timestamp() * 1e6), now_us, here)
+        return DiagnosisReport(cluster, round(self.until.timestamp() * 1e6), now_us, here)
 
 
 def look(lake: Lake) -> Looked:

@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import structlog
 
-from advisor.diagnosis.report_file import write_told
+from advisor.diagnosis.report_file import write_report
 from advisor.errors import AdvisorError, Contained
 from advisor.plans.approvals import Actor, Desk
 from advisor.plans.planner import Draft
@@ -56,7 +56,7 @@ class Drafting:
             AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are halted.
         """
         looked = look(self.sources.lake)
-        write_told(self.sources.snapshots, looked.report(self.desk.cluster, self.desk.now_us()))
+        write_report(self.sources.snapshots, looked.report(self.desk.cluster, self.desk.now_us()))
         actor = Actor("cohabit refresh", "", self.request_id())
         conclude(self.sources.lake, self.desk, actor)
         found = propose(self.sources, self.desk, actor, looked)

@@ -17,7 +17,7 @@ from advisor.billing.quotes.dependencies import BillOffice
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from advisor.plans.approvals import Office
-from advisor.ui.app import Beside, create_pages
+from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.identity import Entrance
 from cohabit.server.reload import keep_fresh
 from cohabit.server.score_table_process import TableProcess
@@ -118,7 +118,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         pages = create_pages(serving, front.entrance, front.office, front.bills)
         tools = create_app(serving, front.guard, metrics, front.office, bills=front.bills)
         apps: list[App] = [
-            (Beside(OwnSite(tools) if front.guard is None else tools, pages), main, None),
+            (PageRouter(OwnSite(tools) if front.guard is None else tools, pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
         ]
         with (

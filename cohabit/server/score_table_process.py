@@ -17,7 +17,7 @@ from time import monotonic, time_ns
 import structlog
 from prometheus_client import CollectorRegistry
 
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.errors import Contained, NoTable
 from advisor.placement.model_state import Serving
 from advisor.scoring.score_table import ScoreTable, begun, followed, widened
@@ -30,7 +30,7 @@ from models.registry.registry import Registry
 log = structlog.get_logger()
 CONTEXT = multiprocessing.get_context("spawn")
 
-FIRST = (NewcomerClass("", False), NewcomerClass("", True))
+FIRST = (PodClass("", False), PodClass("", True))
 """Classes of apps that are not known, of teams neither: always there, and the answer for a class that is still being
 computed."""
 KEPT_S = 900.0
@@ -59,9 +59,9 @@ class Tabling:
     behind: bool = field(default=False, init=False)
     """Whether classes are asked for that the next step would begin."""
     _scorer: ModelScorer | None = field(default=None, init=False)
-    _asked: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+    _asked: dict[PodClass, float] = field(default_factory=dict, init=False)
 
-    def ask(self, of: NewcomerClass, now_s: float) -> None:
+    def ask(self, of: PodClass, now_s: float) -> None:
         """Keep a class in the table from now on."""
         self._asked.pop(of, None)
         self._asked[of] = now_s
@@ -116,9 +116,9 @@ class Asking:
     """
 
     heard: Connection
-    _reported_s: dict[NewcomerClass, float] = field(default_factory=dict, init=False)
+    _reported_s: dict[PodClass, float] = field(default_factory=dict, init=False)
 
-    def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
+    def __call__(self, of: PodClass, *, missing: bool) -> None:
         """Tell that a class is asked for, and whether the table lacks it."""
         now_s = monotonic()
         if now_s - self._reported_s.get(of, -REPORT_AGAIN_S) >= (MISSED_AGAIN_S if missing else REPORT_AGAIN_S):

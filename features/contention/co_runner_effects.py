@@ -138,14 +138,14 @@ def power_sums(victims: Victims, company: Company) -> Floats:
     return sums
 
 
-def joined_sums(sums: Floats, victims: Victims, company: Company, newcomer: Victims) -> Floats:
+def joined_sums(sums: Floats, victims: Victims, company: Company, pending_pod: Victims) -> Floats:
     """`power_sums` of victims once a newcomer has come to their node.
 
     Args:
         sums: (n, len(ORDERS)) without it.
         victims: n of them.
         company: who is there without it.
-        newcomer: one on each node-time of the company, in order; `own` is what it uses, NaN where that is not known:
+        pending_pod: one on each node-time of the company, in order; `own` is what it uses, NaN where that is not known:
             it counts as the mean of the containers there.
 
     Returns:
@@ -156,11 +156,11 @@ def joined_sums(sums: Floats, victims: Victims, company: Company, newcomer: Vict
 
     Source: ours, docs/decisions/0039-what-neighbours-do-together.md.
     """
-    brought = np.where(np.isfinite(newcomer.own), newcomer.own, company.typical)[victims.group]
-    row = company.find(victims.group, newcomer.app[victims.group])
+    brought = np.where(np.isfinite(pending_pod.own), pending_pod.own, company.typical)[victims.group]
+    row = company.find(victims.group, pending_pod.app[victims.group])
     there = np.zeros(victims.sensitivity.shape)
     there[row >= 0] = company.share[row[row >= 0]]
-    own_kind = np.flatnonzero((row >= 0) & (newcomer.app[victims.group] == victims.app))
+    own_kind = np.flatnonzero((row >= 0) & (pending_pod.app[victims.group] == victims.app))
     there[own_kind] = _without(there[own_kind], victims, own_kind, company)
     before, after = (_harm(victims.sensitivity, share) for share in (there, there + brought))
     return sums + np.maximum(_powers(after) - _powers(before), 0.0)

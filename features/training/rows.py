@@ -40,7 +40,7 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     rows = modelled.sort_by([(c, "ascending") for c in TRAINING.key]).combine_chunks()
     decisions, decision = _decisions(rows)
     home = _home(rows, decisions, decision, sources)
-    pressure = newcomer_pressure(rows, decision, home, sources)
+    pressure = pending_pressure(rows, decision, home, sources)
     time_us = micros(rows["window_start"])
     node = known_by(rows, time_us, sources.nodes, ["cluster", "node"])
     keys = rows.select(["cluster", "app", "team"]).append_column("platform", node["platform"])
@@ -100,7 +100,7 @@ def _home(rows: pa.Table, decisions: pa.Table, decision: Ints, sources: Sources)
     return Home(members, company, app, row_app, _seat(rows, decision, found))
 
 
-def newcomer_pressure(rows: pa.Table, decision: Ints, home: Home, sources: Sources) -> Floats:
+def pending_pressure(rows: pa.Table, decision: Ints, home: Home, sources: Sources) -> Floats:
     """What the residents at each row's decision press on the row's container, itself left out.
 
     Args:

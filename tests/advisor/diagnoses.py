@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 
 WINDOW_US = 300 * 10**6
@@ -45,8 +45,8 @@ def diagnosis(
     return Diagnosis("c", node, container, app, at_us, slowdown, verdict, REASONS[verdict], ends, slowdowns, suspects)
 
 
-def told(*diagnoses: Diagnosis, at_us: int = AT_US) -> Told:
-    return Told("c", at_us, at_us + 10**6, diagnoses)
+def told(*diagnoses: Diagnosis, at_us: int = AT_US) -> DiagnosisReport:
+    return DiagnosisReport("c", at_us, at_us + 10**6, diagnoses)
 
 
 FOUND = told(
@@ -58,7 +58,7 @@ FOUND = told(
 """Four victims of four verdicts on three nodes."""
 
 
-def many(of: Snapshot, share: float, seed: int = 1) -> Told:
+def many(of: Snapshot, share: float, seed: int = 1) -> DiagnosisReport:
     """A share of the residents of a cluster suffers, in every way there is."""
     rng, verdicts = np.random.default_rng(seed), tuple(REASONS)
     node = np.repeat(np.arange(len(of.nodes)), np.diff(of.first))
@@ -77,4 +77,4 @@ def many(of: Snapshot, share: float, seed: int = 1) -> Told:
         )
         for row in rows.tolist()
     ]
-    return Told(of.cluster, of.as_of_us, of.as_of_us, tuple(found))
+    return DiagnosisReport(of.cluster, of.as_of_us, of.as_of_us, tuple(found))

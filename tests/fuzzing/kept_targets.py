@@ -27,10 +27,10 @@ from advisor.billing.lines.line import line_from, line_json
 from advisor.billing.lines.parquet import read_lines
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.billing.pricing.price_book_toml import EXAMPLE, price_book_from
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import load_current, publish
 from advisor.database.engine import migrate, open_store
-from advisor.diagnosis.report_file import read_told, write_told
+from advisor.diagnosis.report_file import read_report, write_report
 from advisor.errors import NoSnapshot, NoTable, UnreadableDiagnoses, UnreadableLadders
 from advisor.placement.decision_log import Advised
 from advisor.plans.rules.errors import UnreadablePlan
@@ -146,8 +146,8 @@ def _tokens() -> Iterator[Target]:
 def _beside_snapshots(folder: Path) -> Iterator[Target]:
     publish(folder / "snapshots", snapshot(11, pinned=0.5))
     yield in_folder("snapshot", "advisor.cluster.snapshot", folder / "snapshots", load_current, (NoSnapshot,))
-    write_told(folder / "told", told(diagnosis(), diagnosis("web-2")))
-    yield in_folder("diagnoses", "advisor.diagnosis.report_file", folder / "told", read_told, (UnreadableDiagnoses,))
+    write_report(folder / "told", told(diagnosis(), diagnosis("web-2")))
+    yield in_folder("diagnoses", "advisor.diagnosis.report_file", folder / "told", read_report, (UnreadableDiagnoses,))
     keep_ladders(folder / "ladders", "c", 1, (Ladder("web-1", (), "look at it"),))
     yield in_folder("ladders", "advisor.remediation.options_file", folder / "ladders", _ladder, (UnreadableLadders,))
     inputs = Inputs(snapshot(11), _NAMES, _NAMES, (diagnosis(),), (), PlanRules(), (0.5, 0.0), "b", 1)
@@ -176,7 +176,7 @@ _NAMES = pa.table({"node": ["n0", "n1"], "container": ["u0", None], "seen": [0.5
 
 
 def _scores() -> ScoreTable:
-    nodes, classes = ("n0", "n1"), (NewcomerClass("", False), NewcomerClass("web", True, "blue"))
+    nodes, classes = ("n0", "n1"), (PodClass("", False), PodClass("web", True, "blue"))
     return ScoreTable(
         version=1,
         as_of_us=5,

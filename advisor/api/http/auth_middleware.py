@@ -118,8 +118,8 @@ class Gate:
 
 def _token(scope: Scope) -> Shown | Signed | None:
     """The token that a request shows; one that shows two, or another kind of credentials, shows none."""
-    told = Headers(scope=scope).getlist("authorization")
-    scheme, _, text = told[0].partition(" ") if len(told) == 1 else ("", "", "")
+    values = Headers(scope=scope).getlist("authorization")
+    scheme, _, text = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     return shown(text.strip()) or signed(text.strip()) if scheme.lower() == "bearer" else None
 
 

@@ -12,7 +12,7 @@ from advisor.errors import CallerGone, TooBusy
 T = TypeVar("T")
 
 
-class Turnstile:
+class ConcurrencyLimit:
     """For one kind of work, on one event loop.
 
     Args:

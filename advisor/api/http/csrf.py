@@ -48,9 +48,9 @@ def is_loopback(host: str) -> bool:
 
 def is_ours(headers: Headers) -> bool:
     """Whether a browser says that one of our own pages sent this, or is too old to say."""
-    told = headers.get("sec-fetch-site")
-    if told is not None:
-        return told in {"same-origin", "none"}
+    fetch_site = headers.get("sec-fetch-site")
+    if fetch_site is not None:
+        return fetch_site in {"same-origin", "none"}
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc == headers.get("host", "")
 

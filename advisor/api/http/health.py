@@ -8,7 +8,7 @@ from advisor.api.http.roles import allowed
 from advisor.placement.model_state import Serving
 
 
-def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
+def ops_routes(serving: Serving, registry: CollectorRegistry) -> APIRouter:
     """Routes for operators."""
     router = APIRouter()
 
@@ -38,6 +38,6 @@ def ops_routes(serving: Serving, told: CollectorRegistry) -> APIRouter:
     @allowed("anyone")
     def metrics() -> Response:
         """Prometheus metrics."""
-        return Response(generate_latest(told), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

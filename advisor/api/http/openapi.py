@@ -53,7 +53,7 @@ def telling(kind: type) -> Callable[[F], F]:
     """Declare of which type the body of a route's reply is, where its function gives bytes."""
 
     def declare(function: F) -> F:
-        function.__dict__["tells"] = kind
+        function.__dict__["returns"] = kind
         return function
 
     return declare
@@ -90,15 +90,15 @@ def _endpoints(app: FastAPI) -> Iterator[tuple[str, str, object]]:
 
 def _with_types(operation: Json, endpoint: object, schemas: Json) -> Json:
     """An operation with the types that its endpoint declares; their parts are added to the schemas."""
-    asks, tells = getattr(endpoint, "asks", None), getattr(endpoint, "tells", None)
+    asks, returns = getattr(endpoint, "asks", None), getattr(endpoint, "returns", None)
     added, responses = dict(operation), dict(operation["responses"])
     if asks is not None:
         added["requestBody"] = {"required": True, "content": _content(asks, schemas)}
         responses |= {str(status): _refusal(status, schemas) for status in (400, 408, 413)}
     if (taken := getattr(endpoint, "empty", None)) is not None:
         responses[str(taken)] = {"description": "Taken in; there is nothing to tell"}
-    if tells is not None:
-        responses["200"] = {"description": "The answer", "content": _content(tells, schemas)}
+    if returns is not None:
+        responses["200"] = {"description": "The answer", "content": _content(returns, schemas)}
     return {**added, "responses": responses}
 
 

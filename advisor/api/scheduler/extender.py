@@ -70,7 +70,7 @@ class Prioritize:
     """
 
     roles = ("scheduler",)
-    asks, tells = ExtenderArgs, list[HostPriority]
+    asks, returns = ExtenderArgs, list[HostPriority]
 
     def __init__(self, prioritizer: Prioritizer) -> None:
         self.prioritizer = prioritizer

@@ -47,7 +47,7 @@ class Filter:
     """
 
     roles = ("scheduler",)
-    asks, tells = ExtenderArgs, FilterResult
+    asks, returns = ExtenderArgs, FilterResult
 
     def __init__(self, prioritizer: Prioritizer, *, refusing: bool) -> None:
         self.prioritizer, self.refusing = prioritizer, refusing
@@ -67,8 +67,8 @@ class Filter:
 
     def _failed(self, offer: Offer) -> dict[str, str]:
         """Nodes that do not pass, each with the reason. Of a pod that a lease is open for nothing else is asked."""
-        if (steer := self.prioritizer.steered(offer)) is not None:
-            return steer.failed(offer.names)
+        if (reserved := self.prioritizer.reserved(offer)) is not None:
+            return reserved.failed(offer.names)
         refused = self.prioritizer.refused(offer) if self.refusing else frozenset()
         return {name: WHY for name in offer.names if name in refused}
 

@@ -84,7 +84,7 @@ def _reply(as_of_us: int, nodes: dict[str, NodeMetrics]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CachedReplies:
     """What is told of a snapshot."""
 
     snapshot: Snapshot
@@ -97,27 +97,27 @@ class Watcher:
     """Keeps what was made of the newest snapshot: it is computed once, however many ask."""
 
     serving: Serving
-    _last: Told | None = field(default=None, init=False)
+    _last: CachedReplies | None = field(default=None, init=False)
 
     def whole(self) -> bytes:
         """All nodes; none while no snapshot may be believed."""
-        told = self._told()
-        return _reply(self.serving.now_us(), {}) if told is None else told.whole
+        cached = self._cached()
+        return _reply(self.serving.now_us(), {}) if cached is None else cached.whole
 
     def alone(self, node: str) -> bytes | None:
         """One node; None where nothing is known of it."""
-        told = self._told()
-        if told is None or node not in told.nodes:
+        cached = self._cached()
+        if cached is None or node not in cached.nodes:
             return None
-        return _reply(told.snapshot.as_of_us, {node: told.nodes[node]})
+        return _reply(cached.snapshot.as_of_us, {node: cached.nodes[node]})
 
-    def _told(self) -> Told | None:
+    def _cached(self) -> CachedReplies | None:
         scorer, last = self.serving.scorer, self._last
         if scorer is None or self.serving.problem():
             return None
         if last is None or last.snapshot is not scorer.snapshot:
             nodes = metrics_of(scorer.snapshot)
-            last = self._last = Told(scorer.snapshot, nodes, _reply(scorer.snapshot.as_of_us, nodes))
+            last = self._last = CachedReplies(scorer.snapshot, nodes, _reply(scorer.snapshot.as_of_us, nodes))
         return last
 
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from advisor.api.scheduler.raw_http import decoded, whole_body
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.placement.assumed_pods import LONGEST_GROUP, LONGEST_UID
 from advisor.placement.prioritizer import Prioritizer
 
@@ -19,7 +19,7 @@ LONGEST_US = 3_600_000_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_UID)]
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class BookingMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One newcomer, and since how long it is on its way: clocks of two machines differ.
 
     What is empty is left out, so that a server that does not know a field yet takes the rest.
@@ -35,15 +35,15 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     lease: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
 
 
-Bookings = Annotated[list[Told], msgspec.Meta(max_length=MOST_AT_ONCE)]
+Bookings = Annotated[list[BookingMessage], msgspec.Meta(max_length=MOST_AT_ONCE)]
 _decode = msgspec.json.Decoder(Bookings).decode
 
 
-def booking_message(booked: Booked, now_us: int) -> Told:
+def booking_message(booked: Booked, now_us: int) -> BookingMessage:
     """A booking as another server is told of it; a clock that was set meanwhile makes none that it would refuse."""
     age_us = min(max(0, now_us - booked.at_us), LONGEST_US)
     of = booked.of
-    return Told(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team, booked.lease)
+    return BookingMessage(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team, booked.lease)
 
 
 class TakeBookings:
@@ -57,18 +57,18 @@ class TakeBookings:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in one message."""
-        told = decoded(_decode, await whole_body(receive), "a list of bookings")
+        messages = decoded(_decode, await whole_body(receive), "a list of bookings")
         now_us = self.prioritizer.serving.now_us()
         self.prioritizer.hear(
             Booked(
                 one.uid,
                 one.node,
-                NewcomerClass(one.app, one.best_effort, one.team),
+                PodClass(one.app, one.best_effort, one.team),
                 now_us - int(one.age_us),
                 group=one.group,
                 lease=one.lease,
             )
-            for one in told
+            for one in messages
         )
         await Response(status_code=204)(scope, receive, send)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.placement.prioritizer import Offer
 from ingest.schema.workload_identity import Owner, PodFacts, identify, template_hash
 
@@ -37,18 +37,18 @@ class Object(msgspec.Struct):
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
 
 
-def newcomer_of(pod: Object) -> Newcomer:
+def pending_pod_of(pod: Object) -> PendingPod:
     """Who the pod is."""
     meta = pod.metadata
     owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
     identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
-    return Newcomer(identity.app, identity.team, identity.best_effort)
+    return PendingPod(identity.app, identity.team, identity.best_effort)
 
 
 def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:
     """A pod, with the uid that its scheduler knows it by, and the nodes where it may go."""
     meta = pod.metadata
-    return Offer(newcomer_of(pod), uid, names, group_of(pod), meta.namespace, template_hash(meta.labels or {}))
+    return Offer(pending_pod_of(pod), uid, names, group_of(pod), meta.namespace, template_hash(meta.labels or {}))
 
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
@@ -95,5 +95,5 @@ _decode = msgspec.json.Decoder(PodSpec).decode
 
 def _first(meta: Metadata) -> str:
     labels, annotations = meta.labels or {}, meta.annotations or {}
-    told = [*(labels.get(key) for key in LABELS), *(annotations.get(key) for key in ANNOTATIONS)]
-    return next((name for name in told if name), "")
+    values = [*(labels.get(key) for key in LABELS), *(annotations.get(key) for key in ANNOTATIONS)]
+    return next((name for name in values if name), "")

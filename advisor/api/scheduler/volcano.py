@@ -113,7 +113,7 @@ class Prioritize:
     """
 
     roles = ("scheduler",)
-    asks, tells = PrioritizeRequest, PrioritizeResponse
+    asks, returns = PrioritizeRequest, PrioritizeResponse
 
     def __init__(self, prioritizer: Prioritizer) -> None:
         self.prioritizer = prioritizer

@@ -9,9 +9,9 @@ from advisor.plans.export import As
 from advisor.plans.rules.plan_record import Decided, Halt, Plan, Proposal, State, expected
 
 
-def whole(told: object) -> object:
+def whole(value: object) -> object:
     """1.0 is a whole number in JSON; "1" and true are none."""
-    return int(told) if isinstance(told, float) and told.is_integer() else told
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Version = Annotated[

@@ -86,9 +86,9 @@ def _deciding(office: Office | None) -> APIRouter:
         """Give out an approved plan; what was given out before is given again, to the byte."""
         reply = Response(media_type="application/json")
         actor = _actor(office, request, reply)
-        told = opened(office).desk.export(plan, ask.version, given_as(ask.form), actor)
-        must_be(told, plan, ask.form)
-        return Response(told, headers={REQUEST_ID: actor.request_id}, media_type="application/json")
+        document = opened(office).desk.export(plan, ask.version, given_as(ask.form), actor)
+        must_be(document, plan, ask.form)
+        return Response(document, headers={REQUEST_ID: actor.request_id}, media_type="application/json")
 
     return router
 

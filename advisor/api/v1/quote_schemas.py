@@ -84,9 +84,9 @@ class RunningAsk(_Ask):
         return Ask(container=self.container, needs=needs, move_to=self.move_to, hours=self.hours)
 
 
-def _which(told: object) -> str:
+def _which(body: object) -> str:
     """Which of the two is asked: who names a container asks about one that runs."""
-    named = told.get("container") if isinstance(told, Mapping) else getattr(told, "container", None)
+    named = body.get("container") if isinstance(body, Mapping) else getattr(body, "container", None)
     return "new" if named is None else "running"
 
 
@@ -276,8 +276,8 @@ def _transfers(of: Transfers) -> TransfersReply:
     return TransfersReply(
         slowdown=_slowdown(of.slowdown),
         alone_micros=of.alone_micros,
-        rebate_micros=_told(of.rebate),
-        surcharge_micros=_told(of.surcharge),
+        rebate_micros=_amounts_reply(of.rebate),
+        surcharge_micros=_amounts_reply(of.surcharge),
         neighbours=[_neighbour(one) for one in of.neighbours],
     )
 
@@ -309,9 +309,9 @@ def _slowdown(of: Slowdown) -> SlowdownReply:
     return SlowdownReply(low=of.low, expected=of.mean, high=of.high)
 
 
-def _told(of: Amounts) -> AmountsReply:
+def _amounts_reply(of: Amounts) -> AmountsReply:
     return AmountsReply(low=of.low, expected=of.expected, high=of.high)
 
 
 def _amounts(of: Amounts | None) -> AmountsReply | None:
-    return None if of is None else _told(of)
+    return None if of is None else _amounts_reply(of)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
 
-from advisor.api.http.concurrency_limit import Turnstile
+from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import allowed
 from advisor.api.v1.quote_schemas import QuoteAsk, QuoteReply, reply_of
@@ -19,14 +19,14 @@ AT_ONCE, WAITING = 1, 16
 def quote_routes(serving: Serving, bills: BillOffice | None) -> APIRouter:
     """The route of quotes; without an office it says what it needs."""
     router = APIRouter()
-    turnstile = Turnstile(AT_ONCE, WAITING, serving.quotes_turned_away)
+    limit = ConcurrencyLimit(AT_ONCE, WAITING, serving.quotes_turned_away)
 
     @router.post("/v1/quotes", responses=refusals(400, 403, 404, 408, 409, 413, 422, 503))
     @allowed(*BILLED)
     async def quotes(ask: Annotated[QuoteAsk, Body()], request: Request) -> QuoteReply:
         """What a new container would cost, or what another request or node would change for one that runs."""
         own = own_team(getattr(request.state, "caller", None))
-        return await turnstile.run(request, lambda: _quoted(ask.ask(), own))
+        return await limit.run(request, lambda: _quoted(ask.ask(), own))
 
     def _quoted(ask: Ask, own: str | None) -> QuoteReply:
         return reply_of(answered(ask, grounds_of(opened_bills(bills), serving), own))

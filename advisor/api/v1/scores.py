@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field, StrictBool
 
 from advisor.api.http.base_schema import Body
-from advisor.api.http.concurrency_limit import Turnstile
+from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import allowed
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.errors import UnknownNode
 from advisor.placement.model_state import Answer, Scored, Serving
@@ -92,15 +92,15 @@ class ScoreReply(Body):
 def score_routes(serving: Serving) -> APIRouter:
     """Routes for people, tests and other schedulers."""
     router = APIRouter()
-    few = Turnstile(FEW_AT_ONCE, FEW_WAITING, serving.turned_away.labels("few"))
-    many = Turnstile(MANY_AT_ONCE, MANY_WAITING, serving.turned_away.labels("many"))
+    few = ConcurrencyLimit(FEW_AT_ONCE, FEW_WAITING, serving.turned_away.labels("few"))
+    many = ConcurrencyLimit(MANY_AT_ONCE, MANY_WAITING, serving.turned_away.labels("many"))
 
     @router.post("/v1/scores", response_model=ScoreReply, responses=refusals(400, 404, 408, 413, 422, 503))
     @allowed("scheduler", "sre", "admin")
     async def scores(ask: ScoreRequest, request: Request) -> Response:
         """Expected slowdown on each candidate node, and the harm done there."""
-        turnstile = many if ask.nodes is None or len(ask.nodes) > MOST_FEW else few
-        said = await turnstile.run(request, lambda: reply_to(ask, serving))
+        limit = many if ask.nodes is None or len(ask.nodes) > MOST_FEW else few
+        said = await limit.run(request, lambda: reply_to(ask, serving))
         return Response(said, media_type="application/json")
 
     return router
@@ -115,8 +115,8 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> bytes:
     Raises:
         UnknownNode: a named node is not in the snapshot.
     """
-    newcomer = Newcomer(ask.app, ask.team, ask.best_effort)
-    answer = serving.answer(newcomer, None if ask.nodes is None else tuple(dict.fromkeys(ask.nodes)))
+    pending_pod = PendingPod(ask.app, ask.team, ask.best_effort)
+    answer = serving.answer(pending_pod, None if ask.nodes is None else tuple(dict.fromkeys(ask.nodes)))
     if answer.reason == "unknown_nodes":
         raise UnknownNode(answer.names[0])
     scored = answer.scored
@@ -136,7 +136,7 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> bytes:
         app_known=ask.app in scored.scorer.snapshot.app_index,
         nodes=[],
     )
-    nodes = {node.node: node.model_dump_json() for node in _node_replies(answer, scored, newcomer)}
+    nodes = {node.node: node.model_dump_json() for node in _node_replies(answer, scored, pending_pod)}
     return _with_nodes(reply, [nodes[name] for name in ask.nodes or nodes])
 
 
@@ -145,8 +145,8 @@ def _with_nodes(reply: ScoreReply, nodes: list[str]) -> bytes:
     return f"{reply.model_dump_json().removesuffix(']}')}{','.join(nodes)}]}}".encode()
 
 
-def _node_replies(answer: Answer, scored: Scored, newcomer: Newcomer) -> Iterator[NodeReply]:
-    factors = scored.scorer.factors(newcomer, scored.rows)
+def _node_replies(answer: Answer, scored: Scored, pending_pod: PendingPod) -> Iterator[NodeReply]:
+    factors = scored.scorer.factors(pending_pod, scored.rows)
     scores = scored.scores
     for i, name in enumerate(answer.names):
         yield NodeReply(

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
-from advisor.diagnosis.report_file import Told
-from advisor.diagnosis.report_reader import NewestTold
+from advisor.diagnosis.report_file import DiagnosisReport
+from advisor.diagnosis.report_reader import NewestReport
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 from advisor.errors import NoVictim
 from advisor.remediation.action import Remedy
@@ -166,11 +166,11 @@ class Wanted:
     node: str | None = None
     app: str | None = None
 
-    def among(self, told: Told) -> list[Diagnosis]:
+    def among(self, report: DiagnosisReport) -> list[Diagnosis]:
         """Those that are wanted: of the newest windows first, there the slowest, those whose limit hides it last."""
         found = [
             one
-            for one in told.diagnoses
+            for one in report.diagnoses
             if self.verdict in {None, "", one.verdict}
             and self.node in {None, "", one.node}
             and self.app in {None, "", one.app}
@@ -183,7 +183,7 @@ def _worst(one: Diagnosis) -> tuple[int, float, str, str]:
     return -one.window_end_us, -slowdown, one.node, one.container
 
 
-def victim_routes(newest: NewestTold, now_us: Callable[[], int]) -> APIRouter:
+def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
     """Routes for whoever looks what hurts now."""
     router = APIRouter()
 
@@ -196,12 +196,12 @@ def victim_routes(newest: NewestTold, now_us: Callable[[], int]) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
     ) -> VictimsReply:
         """Who suffers, the slowest first, and whose doing that is."""
-        told = newest.told()
-        found = Wanted(verdict, node, app).among(told)
-        age_s = (now_us() - told.at_us) / 1e6
+        report = newest.report()
+        found = Wanted(verdict, node, app).among(report)
+        age_s = (now_us() - report.at_us) / 1e6
         return VictimsReply(
-            cluster=told.cluster,
-            at_us=told.at_us,
+            cluster=report.cluster,
+            at_us=report.at_us,
             age_s=age_s,
             matching=len(found),
             victims=[_victim(one) for one in found[:limit]],
@@ -211,10 +211,10 @@ def victim_routes(newest: NewestTold, now_us: Callable[[], int]) -> APIRouter:
     @allowed(*WHO)
     def victim(container: str) -> EvidenceReply:
         """What is wrong with a container, with what was seen window by window."""
-        told = newest.told()
-        if (one := told.of(container)) is None:
+        report = newest.report()
+        if (one := report.of(container)) is None:
             raise NoVictim(container)
-        return _evidence(one, (now_us() - told.at_us) / 1e6)
+        return _evidence(one, (now_us() - report.at_us) / 1e6)
 
     @router.get("/v1/victims/{container}/ladder", responses=refusals(404, 422, 503))
     @allowed(*WHO)
@@ -230,8 +230,8 @@ def victim_routes(newest: NewestTold, now_us: Callable[[], int]) -> APIRouter:
 
 def _remedy(one: Remedy) -> RemedyReply:
     fields = [FieldReply(where=field.where, name=field.name, value=field.value) for field in one.fields]
-    told = {name: getattr(one, name) for name in RemedyReply.model_fields if name not in {"fields", "enough"}}
-    return RemedyReply(**told, fields=fields, enough=one.suffices)
+    copied = {name: getattr(one, name) for name in RemedyReply.model_fields if name not in {"fields", "enough"}}
+    return RemedyReply(**copied, fields=fields, enough=one.suffices)
 
 
 def known(number: float) -> float | None:

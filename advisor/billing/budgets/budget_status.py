@@ -131,12 +131,12 @@ def settled_standings(budgets: Mapping[str, Budget], owed: Mapping[str, int], cu
     return standings(budgets, owed, {team: settled(owed.get(team, 0)) for team in budgets}, currency)
 
 
-def due(state: State, told: Collection[str]) -> bool:
+def due(state: State, sent: Collection[str]) -> bool:
     """Whether somebody is to be told of a state: it is no fine one, and nothing as bad was told in that month."""
-    return state in WORSE and not set(told) & set(WORSE[WORSE.index(state) :])
+    return state in WORSE and not set(sent) & set(WORSE[WORSE.index(state) :])
 
 
-def amount_of(told: str, currency: str) -> int:
+def amount_of(text: str, currency: str) -> int:
     """Micro-units of an amount as people write it, such as 1234.56.
 
     Raises:
@@ -144,24 +144,24 @@ def amount_of(told: str, currency: str) -> int:
         UnknownCurrency: there is no such currency.
     """
     digits = exponent_of(currency)
-    amount = _number(told, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 takes a budget away")
+    amount = _number(text, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 takes a budget away")
     if not 0 <= amount <= MOST_AMOUNT:
-        raise BadBudget("amount", told, f"give one from 0, which takes a budget away, to {MOST_AMOUNT:,}")
+        raise BadBudget("amount", text, f"give one from 0, which takes a budget away, to {MOST_AMOUNT:,}")
     if amount != round(amount, digits):
-        raise BadBudget("amount", told, f"{currency} is paid with {digits} digits behind the point: round it to these")
+        raise BadBudget("amount", text, f"{currency} is paid with {digits} digits behind the point: round it to these")
     return int(amount * MICROS)
 
 
-def warn_of(told: str) -> int:
+def warn_of(text: str) -> int:
     """Millionths of a share as people write it, such as 0.8.
 
     Raises:
         BadBudget: it is no number above 0 and up to 1, or finer than a millionth.
     """
     instead = "give a number above 0 and up to 1, such as 0.8 to be warned at 80 %"
-    share = _number(told, "share to warn at", instead)
+    share = _number(text, "share to warn at", instead)
     if not 0 < share <= 1 or share != round(share, 6):
-        raise BadBudget("share to warn at", told, instead)
+        raise BadBudget("share to warn at", text, instead)
     return int(share * MICROS)
 
 
@@ -197,11 +197,11 @@ def refuse_wrong(budget: Budget) -> None:
     refuse_reserved(budget.team)
 
 
-def _number(told: str, what: str, instead: str) -> Decimal:
+def _number(text: str, what: str, instead: str) -> Decimal:
     try:
-        found = Decimal(told)
+        found = Decimal(text)
     except InvalidOperation as error:
-        raise BadBudget(what, told, instead) from error
+        raise BadBudget(what, text, instead) from error
     if not found.is_finite():
-        raise BadBudget(what, told, instead)
+        raise BadBudget(what, text, instead)
     return found

@@ -107,7 +107,7 @@ def forecast_of(known: Sequence[Day], period: str) -> Forecast | None:
     if len(full) < LEAST_DAYS:
         return None
     samples = _samples(full[-WEEK:])
-    expected, last = [_mean(_told_by(samples, at)) for at in ahead], by_time[-1]
+    expected, last = [_mean(_sample_for(samples, at)) for at in ahead], by_time[-1]
     found = spent + sum(expected)
     if not last.full:
         found -= min(last.owed_micros, expected[0])
@@ -133,7 +133,7 @@ def _samples(week: Sequence[Day]) -> Mapping[int | None, Sequence[int]]:
     return {None: [one.owed_micros for one in week]}
 
 
-def _told_by(samples: Mapping[int | None, Sequence[int]], at: date) -> Sequence[int]:
+def _sample_for(samples: Mapping[int | None, Sequence[int]], at: date) -> Sequence[int]:
     return samples.get(at.weekday()) or samples[None]
 
 

@@ -49,8 +49,8 @@ def alerted(engine: Engine, budget: Budget, period: str) -> tuple[str, ...]:
     start = f"{budget.number}: "
     with reading(engine) as connection:
         rows = audit.of_subject(connection, alert_subject(budget, period), 0)
-    told = (row.outcome for row in rows if row.action == ALERT and row.outcome.startswith(start))
-    return tuple(outcome.removeprefix(start) for outcome in told)
+    outcomes = (row.outcome for row in rows if row.action == ALERT and row.outcome.startswith(start))
+    return tuple(outcome.removeprefix(start) for outcome in outcomes)
 
 
 def remember_alert(engine: Engine, entry: Entry) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.billing.interference.transfers import Claim, Player, blame_of, eligible, rebates, within_entitlement
+from advisor.billing.interference.transfers import Claim, Player, attribution_of, eligible, rebates, within_entitlement
 from advisor.billing.lines.line import PLATFORM, UNATTRIBUTED, Fact
 from advisor.billing.lines.money import MICROS
 from advisor.billing.pricing.price_book import Policy
@@ -31,7 +31,7 @@ SHARED = ("llc", "membw")
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class CoLocated:
     """Who stood beside a victim: what it added to its slowdown, and the shares of the node that it used."""
 
     container: str
@@ -48,7 +48,7 @@ class Victim:
     node: str
     low: tuple[float | None, ...]
     excess: float
-    neighbours: tuple[Beside, ...]
+    neighbours: tuple[CoLocated, ...]
     method: str
 
 
@@ -93,12 +93,12 @@ def nodes_of(lines: pa.Table, metered: pa.Table, slowed: pa.Table) -> dict[tuple
     """
     found = defaultdict[tuple[int, str], Node](Node)
     base = lines.filter(pc.equal(lines["kind"], "base"))
-    for row in _summed(_beside(base, slowed), "account", ["amount_micros"]):
+    for row in _summed(_of_slowed(base, slowed), "account", ["amount_micros"]):
         node, amount = found[row["start"], row["node"]], row["amount_micros_sum"]
         node.team[row["container"]] = row["account"]
         node.base[row["container"]] += amount
         node.charged[row["account"]] += amount
-    for row in _summed(_beside(metered, slowed), "resource", ["within", "beyond", "requested"]):
+    for row in _summed(_of_slowed(metered, slowed), "resource", ["within", "beyond", "requested"]):
         node = found[row["start"], row["node"]]
         key = node.team.get(row["container"], UNATTRIBUTED), row["resource"]
         node.used[key] += row["within_sum"] + row["beyond_sum"]
@@ -155,19 +155,19 @@ def _claim(victim: Victim, who: Player, node: Node, policy: Policy) -> Claim:
     low = np.array(victim.low, np.float64)[:, None]
     base, whole = node.base[victim.container], hour_bound(low)
     back = rebates(np.array([base]), whole, eligible(low, policy), policy)
-    blame, platform = _blame(victim, who, node)
-    told = [(player.team, weight) for player, weight in blame] + [(PLATFORM, platform)]
+    attribution, platform = _attribution(victim, who, node)
+    weights = [(player.team, weight) for player, weight in attribution] + [(PLATFORM, platform)]
     evidence = (
         Fact("base_micros", base),
         Fact("slowdown_low", round(float(whole[0]), 6)),
         Fact("slow_windows", int((low > 1.0 + policy.delta_ppm / MICROS).sum())),
-        Fact("blame", ", ".join(f"{name} {weight / MICROS:.3f}" for name, weight in told if weight)),
+        Fact("blame", ", ".join(f"{name} {weight / MICROS:.3f}" for name, weight in weights if weight)),
         Fact("method", victim.method),
     )
-    return Claim(victim.container, who, int(back[0]), blame, platform, evidence)
+    return Claim(victim.container, who, int(back[0]), attribution, platform, evidence)
 
 
-def _blame(victim: Victim, who: Player, node: Node) -> tuple[tuple[tuple[Player, int], ...], int]:
+def _attribution(victim: Victim, who: Player, node: Node) -> tuple[tuple[tuple[Player, int], ...], int]:
     """Teams on the node that add to a victim's slowdown with their blame in millionths, and the platform's."""
     added, shared = defaultdict[str, float](float), defaultdict[str, Floats](lambda: np.zeros(len(SHARED)))
     for one in victim.neighbours:
@@ -177,7 +177,7 @@ def _blame(victim: Victim, who: Player, node: Node) -> tuple[tuple[tuple[Player,
             shared[team] = shared[team] + np.array([one.llc, one.membw], np.float64)
     teams = sorted(added)
     within = np.array([team != who.team and _within(team, shared[team], node) for team in teams], np.bool_)
-    weights, platform = blame_of(np.array([added[team] for team in teams]), victim.excess, within)
+    weights, platform = attribution_of(np.array([added[team] for team in teams]), victim.excess, within)
     players = (Player(team, who.node) for team in teams)
     return tuple(zip(players, weights.tolist(), strict=True)), platform
 
@@ -185,16 +185,16 @@ def _blame(victim: Victim, who: Player, node: Node) -> tuple[tuple[tuple[Player,
 def _within(team: str, shared: Floats, node: Node) -> bool:
     """Whether a team took no more than it may."""
     keys = [(team, resource) for resource in WEIGHED]
-    told = [key in node.used for key in keys]
-    use = [float(node.used[key]) if known else np.nan for key, known in zip(keys, told, strict=True)]
-    asked = [float(node.requested[key]) if known else np.nan for key, known in zip(keys, told, strict=True)]
+    measured = [key in node.used for key in keys]
+    use = [float(node.used[key]) if known else np.nan for key, known in zip(keys, measured, strict=True)]
+    asked = [float(node.requested[key]) if known else np.nan for key, known in zip(keys, measured, strict=True)]
     whole = sum(amount for (_, resource), amount in node.requested.items() if resource == "cpu")
     fair = node.requested.get((team, "cpu"), 0) / whole if whole else np.nan
     flags = within_entitlement(np.array([[*use, *shared]]), np.array([[*asked, *[fair] * len(SHARED)]]))
     return bool(flags[0])
 
 
-def _beside(rows: pa.Table, slowed: pa.Table) -> pa.Table:
+def _of_slowed(rows: pa.Table, slowed: pa.Table) -> pa.Table:
     """Rows of nodes and hours in which somebody was slowed down."""
     own, theirs = key_codes(rows, slowed, ["hour", "node"])
     return rows.filter(pa.array(np.isin(own, theirs)))

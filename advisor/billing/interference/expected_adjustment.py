@@ -14,7 +14,7 @@ from advisor.billing.interference.transfers import (
     Claim,
     Player,
     alone_price,
-    blame_of,
+    attribution_of,
     eligible,
     rebates,
     settle,
@@ -92,7 +92,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Colocation:
     """A container on a node, as a model foresees it: its slowdown, and everybody beside it."""
 
     slowdown: Slowdown
@@ -124,7 +124,7 @@ class Residents:
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class IncomingPod:
     """The container that is quoted.
 
     Args:
@@ -178,12 +178,14 @@ class Transfers:
     neighbours: tuple[Named, ...]
 
 
-def foreseen_transfers(guest: Guest, beside: Beside, residents: Residents, policy: Policy) -> Transfers:
+def foreseen_transfers(
+    incoming: IncomingPod, colocation: Colocation, residents: Residents, policy: Policy
+) -> Transfers:
     """What a container would get back and pay on a node.
 
     Args:
-        guest: the container.
-        beside: what a model foresees of it there; finite throughout.
+        incoming: the container.
+        colocation: what a model foresees of it there; finite throughout.
         residents: what is billed there.
         policy: shares and caps. Of the month's cap for the team all is taken to be left.
 
@@ -197,18 +199,18 @@ def foreseen_transfers(guest: Guest, beside: Beside, residents: Residents, polic
 
     Source: ours, docs/decisions/0050-transfers.md; cache and memory bandwidth are not looked at before.
     """
-    base = guest.base_micros * guest.hours
-    others = [one for one in beside.neighbours if residents.team.get(one.container) != guest.who.team]
-    shares = {one.container: _share(guest, one, residents, policy) for one in others}
+    base = incoming.base_micros * incoming.hours
+    others = [one for one in colocation.neighbours if residents.team.get(one.container) != incoming.who.team]
+    shares = {one.container: _share(incoming, one, residents, policy) for one in others}
     named = [
         Named(one, residents.team.get(one.container), residents.is_beyond(one.container), shares.get(one.container, 0))
-        for one in beside.neighbours
+        for one in colocation.neighbours
     ]
     return Transfers(
-        slowdown=beside.slowdown,
-        alone_micros=int(alone_price(np.array([base]), np.array([beside.slowdown.mean]))[0]),
-        rebate=_rebate(guest, beside, residents, policy) if others else NOTHING,
-        surcharge=_surcharge(guest, others, residents, policy),
+        slowdown=colocation.slowdown,
+        alone_micros=int(alone_price(np.array([base]), np.array([colocation.slowdown.mean]))[0]),
+        rebate=_rebate(incoming, colocation, residents, policy) if others else NOTHING,
+        surcharge=_surcharge(incoming, others, residents, policy),
         neighbours=tuple(sorted(named, key=lambda one: (-one.of.adds - one.of.added, one.of.container))),
     )
 
@@ -219,63 +221,63 @@ def _back(base_micros: int, ratio: float, policy: Policy) -> int:
     return int(rebates(np.array([base_micros]), windows[0], eligible(windows, policy), policy)[0])
 
 
-def _rebate(guest: Guest, beside: Beside, residents: Residents, policy: Policy) -> Amounts:
+def _rebate(incoming: IncomingPod, colocation: Colocation, residents: Residents, policy: Policy) -> Amounts:
     """What it would get back, after what its own team does to it, and what nobody may pay."""
-    if guest.best_effort or guest.who.team in OWN_ACCOUNTS:
+    if incoming.best_effort or incoming.who.team in OWN_ACCOUNTS:
         return NOTHING
     adds: dict[Player, float] = {}
-    for one in beside.neighbours:
+    for one in colocation.neighbours:
         if (team := residents.player(one.container)) is not None:
-            player = Player(team, guest.who.node)
+            player = Player(team, incoming.who.node)
             adds[player] = adds.get(player, 0.0) + max(one.adds, 0.0)
     players = list(adds)
-    within = np.array([p.team != guest.who.team and p.team not in residents.beyond for p in players], np.bool_)
+    within = np.array([p.team != incoming.who.team and p.team not in residents.beyond for p in players], np.bool_)
     added = np.array([adds[player] for player in players])
-    parts, platform = blame_of(added, beside.slowdown.mean - 1.0, within)
-    blame = tuple(zip(players, parts.tolist(), strict=True))
-    charged = _charged(guest, players, residents)
-    left = {guest.who.team: policy.platform_cap_micros * -(-guest.hours // MONTH_HOURS)}
+    parts, platform = attribution_of(added, colocation.slowdown.mean - 1.0, within)
+    attribution = tuple(zip(players, parts.tolist(), strict=True))
+    charged = _charged(incoming, players, residents)
+    left = {incoming.who.team: policy.platform_cap_micros * -(-incoming.hours // MONTH_HOURS)}
 
     def paid(level: int) -> int:
-        amount = _back(guest.base_micros * guest.hours, beside.slowdown.levels[level], policy)
-        claim = Claim(guest.container, guest.who, amount, blame, platform)
+        amount = _back(incoming.base_micros * incoming.hours, colocation.slowdown.levels[level], policy)
+        claim = Claim(incoming.container, incoming.who, amount, attribution, platform)
         return settle([claim], charged, left, policy).rebates[0]
 
     return Amounts.of(paid)
 
 
-def _charged(guest: Guest, players: Sequence[Player], residents: Residents) -> dict[Player, int]:
+def _charged(incoming: IncomingPod, players: Sequence[Player], residents: Residents) -> dict[Player, int]:
     """Base charges of players on the node for all hours; who was not metered yet is charged nothing."""
     charged = dict.fromkeys(players, 0)
     for container, team in residents.team.items():
-        player = Player(team, guest.who.node)
+        player = Player(team, incoming.who.node)
         if player in charged:
-            charged[player] += max(0, residents.base_micros.get(container, 0)) * guest.hours
+            charged[player] += max(0, residents.base_micros.get(container, 0)) * incoming.hours
     return charged
 
 
-def _claim(guest: Guest, one: Neighbour, residents: Residents, policy: Policy, level: int) -> Claim:
+def _claim(incoming: IncomingPod, one: Neighbour, residents: Residents, policy: Policy, level: int) -> Claim:
     """What a neighbour would get back, and how much of it is laid on the quoted container."""
     team = None if one.best_effort else residents.player(one.container)
-    base = 0 if team is None else max(0, residents.base_micros.get(one.container, 0)) * guest.hours
+    base = 0 if team is None else max(0, residents.base_micros.get(one.container, 0)) * incoming.hours
     amount = _back(base, one.slowdown.levels[level], policy)
-    liable = guest.who.team in residents.beyond and guest.who.team not in OWN_ACCOUNTS
-    parts, rest = blame_of(np.array([one.added]), one.slowdown.mean - 1.0, np.array([not liable]))
-    who = Player(team or PLATFORM, guest.who.node)
-    return Claim(one.container, who, amount, ((guest.who, int(parts[0])),), rest)
+    liable = incoming.who.team in residents.beyond and incoming.who.team not in OWN_ACCOUNTS
+    parts, rest = attribution_of(np.array([one.added]), one.slowdown.mean - 1.0, np.array([not liable]))
+    who = Player(team or PLATFORM, incoming.who.node)
+    return Claim(one.container, who, amount, ((incoming.who, int(parts[0])),), rest)
 
 
-def _share(guest: Guest, one: Neighbour, residents: Residents, policy: Policy) -> int:
+def _share(incoming: IncomingPod, one: Neighbour, residents: Residents, policy: Policy) -> int:
     """Of what a neighbour is expected to get back, the quoted container's part before the cap."""
-    return settle([_claim(guest, one, residents, policy, 1)], {}, {}, policy).blamed.get(guest.who, 0)
+    return settle([_claim(incoming, one, residents, policy, 1)], {}, {}, policy).attributed.get(incoming.who, 0)
 
 
-def _surcharge(guest: Guest, others: Sequence[Neighbour], residents: Residents, policy: Policy) -> Amounts:
+def _surcharge(incoming: IncomingPod, others: Sequence[Neighbour], residents: Residents, policy: Policy) -> Amounts:
     """What it would pay for all of them: a share of its own base charge at most."""
-    own = {guest.who: max(0, guest.base_micros) * guest.hours}
+    own = {incoming.who: max(0, incoming.base_micros) * incoming.hours}
 
     def paid(level: int) -> int:
-        claims = [_claim(guest, one, residents, policy, level) for one in others]
-        return settle(claims, own, {}, policy).surcharges.get(guest.who, 0)
+        claims = [_claim(incoming, one, residents, policy, level) for one in others]
+        return settle(claims, own, {}, policy).surcharges.get(incoming.who, 0)
 
     return Amounts.of(paid)

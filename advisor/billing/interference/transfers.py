@@ -43,7 +43,8 @@ class Claim:
         container: its uid.
         who: its team and node.
         rebate_micros: micro-units, >= 0, from `rebates`.
-        blame: players, each with a whole number >= 0; those of its own team count, but neither pay nor are paid for.
+        attribution: players, each with a whole number >= 0; those of its own team count, but neither pay nor are paid
+        for.
         platform: of the same kind: what is the platform's doing, or nobody's that is known.
         evidence: for its line: base charge, bound of the slowdown, what they were told from.
     """
@@ -51,7 +52,7 @@ class Claim:
     container: str
     who: Player
     rebate_micros: int
-    blame: tuple[tuple[Player, int], ...]
+    attribution: tuple[tuple[Player, int], ...]
     platform: int
     evidence: tuple[Fact, ...] = ()
 
@@ -64,13 +65,13 @@ class Settled:
         rebates: (n,) micro-units that each claim gets.
         platform: (n,) what of that the platform pays.
         surcharges: micro-units by player; players who pay nothing are left out.
-        blamed: what each would pay without cap.
+        attributed: what each would pay without cap.
     """
 
     rebates: tuple[int, ...]
     platform: tuple[int, ...]
     surcharges: Mapping[Player, int]
-    blamed: Mapping[Player, int]
+    attributed: Mapping[Player, int]
 
 
 def eligible(low_ratio: Floats, policy: Policy) -> Flags:
@@ -157,7 +158,7 @@ def within_entitlement(use: Floats, entitled: Floats) -> Flags:
     return flags
 
 
-def blame_of(added: Floats, excess: float, within: Flags) -> tuple[Ints, int]:
+def attribution_of(added: Floats, excess: float, within: Flags) -> tuple[Ints, int]:
     """Blame of players, and of the platform, for one victim's slowdown.
 
     Args:
@@ -200,12 +201,13 @@ def settle(
     Source: ours, docs/decisions/0047-pricing.md.
     """
     parts = [_by_player(claim) for claim in claims]
-    blamed: dict[Player, int] = defaultdict(int)
+    attributed: dict[Player, int] = defaultdict(int)
     for by_player, _ in parts:
         for player, amount in by_player.items():
-            blamed[player] += amount
+            attributed[player] += amount
     surcharges = {
-        player: min(amount, share_of(base_micros.get(player, 0), policy.cap_ppm)) for player, amount in blamed.items()
+        player: min(amount, share_of(base_micros.get(player, 0), policy.cap_ppm))
+        for player, amount in attributed.items()
     }
     funded = _funded(claims, parts, surcharges)
     asked = [sum(by_player.values()) + own - paid for (by_player, own), paid in zip(parts, funded, strict=True)]
@@ -214,16 +216,16 @@ def settle(
         rebates=tuple(paid + added for paid, added in zip(funded, platform, strict=True)),
         platform=tuple(platform),
         surcharges={player: amount for player, amount in surcharges.items() if amount},
-        blamed=dict(blamed),
+        attributed=dict(attributed),
     )
 
 
 def _by_player(claim: Claim) -> tuple[dict[Player, int], int]:
     """What of a rebate each other team's player is to blame for, and the platform; the own team's part is left out."""
-    if min([claim.rebate_micros, claim.platform, *(weight for _, weight in claim.blame)]) < 0:
+    if min([claim.rebate_micros, claim.platform, *(weight for _, weight in claim.attribution)]) < 0:
         raise BadTransfers(f"container {claim.container}: a rebate or blame is below 0")
     weights: dict[Player, int] = defaultdict(int)
-    for player, weight in claim.blame:
+    for player, weight in claim.attribution:
         weights[player] += weight
     if not claim.rebate_micros:
         return {}, 0

@@ -55,8 +55,10 @@ class Closing:
         """
         before = self.one(draft.period, seen)
         after = periods.begun(before, draft, self.now_us(), actor.who)
-        told = f"draft {digest_of(draft)[:12]} of {len(draft.batches)} files"
-        ledger_store.store_change(self.engine, before, after, self._entry(actor, "begin closing", draft.period, told))
+        outcome = f"draft {digest_of(draft)[:12]} of {len(draft.batches)} files"
+        ledger_store.store_change(
+            self.engine, before, after, self._entry(actor, "begin closing", draft.period, outcome)
+        )
         return after
 
     def reopen(self, period: str, seen: int, actor: Actor) -> Period:

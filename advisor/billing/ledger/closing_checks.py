@@ -13,12 +13,12 @@ class Check:
     Args:
         what: it is, in a sentence.
         fine: whether it holds.
-        told: the numbers behind it.
+        detail: the numbers behind it.
     """
 
     what: str
     fine: bool
-    told: str
+    detail: str
 
 
 def checks_of(draft: Draft, missing: int, ledger_micros: int) -> tuple[Check, ...]:

@@ -9,7 +9,7 @@ from advisor.billing.ledger.errors import NotReady, UnreadableDraft
 from advisor.billing.ledger.postings import Posting, owed, refuse_unbalanced
 
 FORMAT = 1
-MOST_TOLD = 3
+MAX_LISTED = 3
 """Accounts that a complaint names."""
 MOST_NAME = 200
 """Letters of an account that the store has room for, a pool's own account too."""
@@ -116,7 +116,7 @@ def _unkept(draft: Draft) -> list[str]:
         "most (COHABIT_MAPPING), and meter again"
         for name in names
         if len(name) > MOST_NAME or "\0" in name
-    ][:MOST_TOLD]
+    ][:MAX_LISTED]
 
 
 def draft_json(draft: Draft) -> bytes:
@@ -124,14 +124,14 @@ def draft_json(draft: Draft) -> bytes:
     return msgspec.json.encode(draft, order="deterministic")
 
 
-def draft_from(told: bytes) -> Draft:
+def draft_from(content: bytes) -> Draft:
     """A draft that was kept.
 
     Raises:
         UnreadableDraft: it is none, or of another format.
     """
     try:
-        found = msgspec.json.decode(told, type=Draft)
+        found = msgspec.json.decode(content, type=Draft)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDraft("draft", str(error)) from error
     if found.format != FORMAT:

@@ -8,9 +8,9 @@ from advisor.errors import AdvisorError
 class BadPeriod(AdvisorError):
     """No month."""
 
-    def __init__(self, told: str) -> None:
-        self.told = told
-        super().__init__(f"{told[:40]!r} is no month: write one as 2026-11")
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__(f"{text[:40]!r} is no month: write one as 2026-11")
 
 
 class ReservedAccount(AdvisorError):
@@ -152,9 +152,9 @@ class OtherTeam(AdvisorError):
 class BadBudget(AdvisorError):
     """No budget can be set so; the message says what is wrong and what to give instead."""
 
-    def __init__(self, what: str, told: str, instead: str) -> None:
-        self.what, self.told, self.instead = what, told, instead
-        super().__init__(f"{told[:40]!r} is no {what} of a budget: {instead}")
+    def __init__(self, what: str, text: str, instead: str) -> None:
+        self.what, self.text, self.instead = what, text, instead
+        super().__init__(f"{text[:40]!r} is no {what} of a budget: {instead}")
 
 
 class NoCurrency(AdvisorError):

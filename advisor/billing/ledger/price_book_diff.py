@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from advisor.billing.lines.money import MICROS
-from advisor.billing.pricing.price_book import PriceBook, told
+from advisor.billing.pricing.price_book import PriceBook, utc
 
 NONE = "–"
 
@@ -51,8 +51,8 @@ def compared(before: PriceBook | None, after: PriceBook) -> tuple[Compared, ...]
 
 def _said(book: PriceBook) -> Iterator[tuple[str, str]]:
     policy = book.policy
-    yield "begins", told(book.start_us)
-    yield "ends", "when another one begins" if book.end_us is None else told(book.end_us)
+    yield "begins", utc(book.start_us)
+    yield "ends", "when another one begins" if book.end_us is None else utc(book.end_us)
     yield "currency", book.currency
     for price in book.prices:
         yield f"price of {price.resource}", f"{_number(price.weight_micros)} for a {price.unit} and hour"

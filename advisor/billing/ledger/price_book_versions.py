@@ -8,7 +8,7 @@ import msgspec
 from advisor.billing.ledger.errors import AlreadyDecided, UnreadableDraft
 from advisor.billing.ledger.months import bounds
 from advisor.billing.lines.errors import BadPriceBook
-from advisor.billing.pricing.price_book import PriceBook, added, told
+from advisor.billing.pricing.price_book import PriceBook, added, utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +89,5 @@ def refuse_far(book: PriceBook) -> None:
 
 def summary(book: PriceBook) -> str:
     """From when until when it applies, in words."""
-    until = "until another one begins" if book.end_us is None else f"until {told(book.end_us)}"
-    return f"from {told(book.start_us)} {until}"
+    until = "until another one begins" if book.end_us is None else f"until {utc(book.end_us)}"
+    return f"from {utc(book.start_us)} {until}"

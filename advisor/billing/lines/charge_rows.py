@@ -23,8 +23,8 @@ def lines_of(rows: pa.Table, stamp: Stamp, units: Mapping[str, str]) -> tuple[Li
         Nothing.
     """
     starts = rows["hour"].cast(pa.int64()).to_pylist()
-    told = zip(rows.to_pylist(), starts, strict=True)
-    return tuple(_line(row, replace(stamp, hour_us=start), units) for row, start in told)
+    dated = zip(rows.to_pylist(), starts, strict=True)
+    return tuple(_line(row, replace(stamp, hour_us=start), units) for row, start in dated)
 
 
 def rows_of(lines: Sequence[Line]) -> pa.Table:
@@ -37,7 +37,7 @@ def rows_of(lines: Sequence[Line]) -> pa.Table:
 
 
 def _row(line: Line) -> dict[str, object]:
-    told = {fact.name: fact.value for fact in line.evidence}
+    evidence = {fact.name: fact.value for fact in line.evidence}
     return {
         "hour": line.stamp.hour_us,
         "kind": line.kind,
@@ -49,7 +49,9 @@ def _row(line: Line) -> dict[str, object]:
         "memo_micros": line.memo_micros,
         "micro_unit_minutes": None if line.billed is None else line.billed.micro_unit_minutes,
         "unit_price_micros": None if line.billed is None else line.billed.unit_price_micros,
-        "evidence": json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":")) if told else None,
+        "evidence": json.dumps(evidence, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        if evidence
+        else None,
     }
 
 

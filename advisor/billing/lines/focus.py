@@ -306,5 +306,5 @@ def _decimal(value: Decimal, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
-def _int(told: object) -> int:
-    return told if isinstance(told, int) else 0
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -20,7 +20,7 @@ from advisor.billing.lines.line import KINDS, UNATTRIBUTED, Kind
 from advisor.billing.lines.money import MICROS, exact_total, in_order, in_order_64
 from advisor.billing.lines.schema import SCHEMA
 from advisor.billing.pricing.billed_quantity import HOUR, billed_quantity, gap_quantity
-from advisor.billing.pricing.idle_charges import causes_of, idle_shares, told_by_hour
+from advisor.billing.pricing.idle_charges import causes_by_hour, causes_of, idle_shares
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook
 from features.columnar.arrow_columns import micros
 from features.columnar.composite_keys import joint, ranks
@@ -144,7 +144,7 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
     count = len(rows.order)
     amounts, prices = np.zeros((2, count), np.int64), np.full((2, count), np.nan)
     lines = _Lines(amounts[0], amounts[1], prices[0], prices[1], [])
-    told = told_by_hour(IDLE.schema.empty_table() if idle is None else idle, weights.by_resource())
+    by_hour = causes_by_hour(IDLE.schema.empty_table() if idle is None else idle, weights.by_resource())
     pools = pools.sort_by("hour")
     starts = micros(pools["hour"])
     costs, capacities = (pools[name].to_pylist() for name in ("cost_micros", "capacity"))
@@ -154,7 +154,7 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
         if rest is None:
             lines.others.append((hour_us, REST, "unattributed", UNATTRIBUTED, cost, None))
         else:
-            causes = causes_of(rest.worth, told.get(hour_us, {}), _charged(rows, lines, part[0]), book.policy.idle)
+            causes = causes_of(rest.worth, by_hour.get(hour_us, {}), _charged(rows, lines, part[0]), book.policy.idle)
             shares = idle_shares(rest.amount_micros, causes)
             lines.others += [
                 (hour_us, NOT_TAKEN, one.kind, one.account, one.amount_micros, _json(paid_by=one.paid_by))

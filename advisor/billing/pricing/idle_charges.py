@@ -43,36 +43,38 @@ class IdleShare:
 
 
 @dataclass(slots=True)
-class Told:
+class CauseTotal:
     """What is told of a cause in an hour, by the prices of a book: what it is worth, and what of that teams caused."""
 
     worth: int = 0
     by_team: dict[str, int] = field(default_factory=dict)
 
 
-def told_by_hour(idle: pa.Table, weights: Mapping[str, int]) -> Mapping[int, Mapping[Kind, Told]]:
+def causes_by_hour(idle: pa.Table, weights: Mapping[str, int]) -> Mapping[int, Mapping[Kind, CauseTotal]]:
     """What is told of causes, by the start of the hour and the kind of line.
 
     Args:
         idle: rows of table `idle` of one pool, any order.
         weights: what a micro-unit-minute of each resource counts; resources without one are left out.
     """
-    found: dict[int, dict[Kind, Told]] = defaultdict(lambda: defaultdict(Told))
+    found: dict[int, dict[Kind, CauseTotal]] = defaultdict(lambda: defaultdict(CauseTotal))
     for hour_us, row in zip(micros(idle["hour"]).tolist(), idle.to_pylist(), strict=True):
         if weight := weights.get(row["resource"], 0):
-            told = found[hour_us][CAUSES[row["cause"]]]
-            told.worth += weight * row["quantity"]
+            total = found[hour_us][CAUSES[row["cause"]]]
+            total.worth += weight * row["quantity"]
             for team, quantity in row["by_team"]:
-                told.by_team[team] = told.by_team.get(team, 0) + weight * quantity
+                total.by_team[team] = total.by_team.get(team, 0) + weight * quantity
     return found
 
 
-def causes_of(rest: int, told: Mapping[Kind, Told], charged: Mapping[str, int], keys: IdleKeys) -> tuple[Idle, ...]:
+def causes_of(
+    rest: int, known: Mapping[Kind, CauseTotal], charged: Mapping[str, int], keys: IdleKeys
+) -> tuple[Idle, ...]:
     """Causes of an hour, and who pays for each.
 
     Args:
         rest: what nobody took is worth by the book's prices.
-        told: what is known of causes, on the same scale; where it exceeds the rest, what is used beyond requests or
+        known: what is known of causes, on the same scale; where it exceeds the rest, what is used beyond requests or
             counts more than its size has taken some of it, and the causes share what is left.
         charged: what accounts are charged as base in the hour; of either sign, all the same.
         keys: who pays.
@@ -83,11 +85,11 @@ def causes_of(rest: int, told: Mapping[Kind, Told], charged: Mapping[str, int], 
 
     Source: ours, docs/decisions/0052-idle.md.
     """
-    headroom = Told(max(0, rest - sum(cause.worth for cause in told.values())))
-    every: dict[Kind, tuple[Told, IdleKey]] = {"idle_headroom": (headroom, keys.headroom)}
+    headroom = CauseTotal(max(0, rest - sum(cause.worth for cause in known.values())))
+    every: dict[Kind, tuple[CauseTotal, IdleKey]] = {"idle_headroom": (headroom, keys.headroom)}
     for cause, kind in CAUSES.items():
-        if kind in told:
-            every[kind] = (told[kind], getattr(keys, cause))
+        if kind in known:
+            every[kind] = (known[kind], getattr(keys, cause))
     return tuple(_paid(Idle(kind, of.worth), of.by_team, key, charged) for kind, (of, key) in every.items())
 
 

@@ -150,14 +150,14 @@ def added(books: Sequence[PriceBook], book: PriceBook, now_us: int) -> tuple[Pri
     """
     refuse_unusable(book)
     if book.start_us <= now_us:
-        raise AlreadyStarted(book.version, told(book.start_us), told(now_us))
+        raise AlreadyStarted(book.version, utc(book.start_us), utc(now_us))
     if any(one.version == book.version for one in books):
-        raise Overlap(book.version, book.version, told(book.start_us))
+        raise Overlap(book.version, book.version, utc(book.start_us))
     ended = [_ended(one, book.start_us) for one in books]
     found = tuple(sorted((*ended, book), key=lambda one: one.start_us))
     for one, other in pairwise(found):
         if one.end_us is None or one.end_us > other.start_us:
-            raise Overlap(one.version, other.version, told(other.start_us))
+            raise Overlap(one.version, other.version, utc(other.start_us))
     return found
 
 
@@ -169,7 +169,7 @@ def without(books: Sequence[PriceBook], version: str, now_us: int) -> tuple[Pric
     """
     for one in books:
         if one.version == version and one.start_us <= now_us:
-            raise AlreadyStarted(version, told(one.start_us), told(now_us))
+            raise AlreadyStarted(version, utc(one.start_us), utc(now_us))
     return tuple(one for one in books if one.version != version)
 
 
@@ -184,14 +184,14 @@ def book_at(books: Sequence[PriceBook], hour_us: int) -> PriceBook:
         if one.covers(hour_us):
             _refuse_unsigned(one)
             return one
-    raise NoPrice(told(hour_us), [f"{one.version} from {told(one.start_us)}" for one in books])
+    raise NoPrice(utc(hour_us), [f"{one.version} from {utc(one.start_us)}" for one in books])
 
 
 def gaps(books: Sequence[PriceBook]) -> tuple[str, ...]:
     """The times between versions that none covers, in words."""
     by_time = sorted(books, key=lambda one: one.start_us)
     return tuple(
-        f"there is no price from {told(one.end_us)} until {told(other.start_us)}: let {other.version!r} begin earlier"
+        f"there is no price from {utc(one.end_us)} until {utc(other.start_us)}: let {other.version!r} begin earlier"
         for one, other in pairwise(by_time)
         if one.end_us is not None and one.end_us < other.start_us
     )
@@ -219,7 +219,7 @@ def refuse_wrong(book: PriceBook) -> None:
         raise BadPriceBook(book.version, reasons)
 
 
-def told(at_us: int) -> str:
+def utc(at_us: int) -> str:
     """A time as people write it, UTC."""
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
@@ -235,12 +235,12 @@ def _refuse_unsigned(book: PriceBook) -> None:
 
 def _wrong_times(book: PriceBook) -> list[str]:
     reasons = [
-        f"it {verb} at {told(at)}, within an hour: take a full hour"
+        f"it {verb} at {utc(at)}, within an hour: take a full hour"
         for verb, at in (("begins", book.start_us), ("ends", book.end_us))
         if at is not None and at % HOUR_US
     ]
     if book.end_us is not None and book.end_us <= book.start_us:
-        reasons.append(f"it ends at {told(book.end_us)}, before it begins: leave the end out, or take a later one")
+        reasons.append(f"it ends at {utc(book.end_us)}, before it begins: leave the end out, or take a later one")
     return reasons
 
 

@@ -49,10 +49,10 @@ gamma = 0.0                    # how strongly it moves prices; 0 is not at all
 """
 
 
-def _decimal(told: object) -> object:
+def _decimal(value: object) -> object:
     """A number as it is written: floats by their shortest text, so that 0.04 is 0.04."""
     try:
-        found = Decimal("" if isinstance(told, bool) else str(told))
+        found = Decimal("" if isinstance(value, bool) else str(value))
     except InvalidOperation as error:
         raise ValueError("give a number, such as 0.04") from error
     if found.is_finite() and found.copy_abs() < BEYOND and found != round(found, DIGITS):
@@ -145,41 +145,41 @@ def price_book_from(text: str, proposed_by: str) -> PriceBook:
     except (ValueError, RecursionError) as error:
         raise BadBookText(f"it is no TOML: {error}") from error
     try:
-        told = _Book.model_validate(read)
+        parsed = _Book.model_validate(read)
     except ValidationError as error:
         reasons = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         raise BadBookText("; ".join(reasons[:5])) from error
-    return _book(told, proposed_by)
+    return _book(parsed, proposed_by)
 
 
-def _book(told: _Book, proposed_by: str) -> PriceBook:
+def _book(parsed: _Book, proposed_by: str) -> PriceBook:
     return PriceBook(
-        version=told.version,
-        currency=told.currency,
-        start_us=_micros_at(told.start),
-        end_us=None if told.end is None else _micros_at(told.end),
-        prices=tuple(UnitPrice(name, one.unit, _millionths(one.price)) for name, one in told.prices.items()),
-        tiers=tuple(Tier(name, _millionths(factor)) for name, factor in told.tiers.items()),
-        policy=_policy(told),
+        version=parsed.version,
+        currency=parsed.currency,
+        start_us=_micros_at(parsed.start),
+        end_us=None if parsed.end is None else _micros_at(parsed.end),
+        prices=tuple(UnitPrice(name, one.unit, _millionths(one.price)) for name, one in parsed.prices.items()),
+        tiers=tuple(Tier(name, _millionths(factor)) for name, factor in parsed.tiers.items()),
+        policy=_policy(parsed),
         proposed_by=proposed_by,
     )
 
 
-def _policy(told: _Book) -> Policy:
-    of = told.interference
+def _policy(parsed: _Book) -> Policy:
+    of = parsed.interference
     return Policy(
-        version=told.version,
-        rule=told.rule.rule(),
-        recovery=told.recovery,
+        version=parsed.version,
+        rule=parsed.rule.rule(),
+        recovery=parsed.recovery,
         theta_ppm=_millionths(of.theta),
         delta_ppm=_millionths(of.delta),
         windows=of.windows,
         at_least=of.at_least,
         cap_ppm=_millionths(of.cap),
         platform_cap_micros=_millionths(of.platform_cap),
-        gamma_ppm=_millionths(told.scarcity.gamma),
+        gamma_ppm=_millionths(parsed.scarcity.gamma),
         shadow=of.shadow,
-        idle=IdleKeys(**told.idle.model_dump()),
+        idle=IdleKeys(**parsed.idle.model_dump()),
     )
 
 

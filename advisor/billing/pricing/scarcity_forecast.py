@@ -71,8 +71,8 @@ def _filled(pools: pa.Table, taken: dict[tuple[str, int, str], int]) -> Series:
     """By cluster, pool and resource the hours that are known, and which share of the capacity was taken in each."""
     found: dict[tuple[str, str, str], tuple[list[int], list[float]]] = {}
     starts = micros(pools["hour"]).tolist()
-    told = zip(*(pools[name].to_pylist() for name in ("cluster", "pool", "capacity")), starts, strict=True)
-    for cluster, pool, capacity, start in told:
+    hours = zip(*(pools[name].to_pylist() for name in ("cluster", "pool", "capacity")), starts, strict=True)
+    for cluster, pool, capacity, start in hours:
         for resource, whole in capacity or ():
             if whole > 0:
                 series = found.setdefault((cluster, pool, resource), ([], []))

@@ -90,8 +90,10 @@ def scarcity_rows(base: pa.Table, published: pa.Table, gamma_ppm: int) -> pa.Tab
     added = np.sign(factor - MICROS) * (amount // MICROS * above + amount % MICROS * above // MICROS)
     changed = added != 0
     rows = charged.filter(pa.array(known)).filter(pa.array(changed))
-    told, which = np.unique(factor[changed], return_inverse=True)
-    evidence = pa.array([json.dumps({"factor_ppm": one}, separators=(",", ":")) for one in told.tolist()], pa.string())
+    distinct, which = np.unique(factor[changed], return_inverse=True)
+    evidence = pa.array(
+        [json.dumps({"factor_ppm": one}, separators=(",", ":")) for one in distinct.tolist()], pa.string()
+    )
     columns = {name: rows[name] for name in ("hour", "account", "container", "node", "resource")}
     columns |= {"amount_micros": pa.array(added[changed]), "evidence": evidence.take(pa.array(which))}
     return _rows(columns, "scarcity", rows.num_rows)
@@ -133,8 +135,8 @@ def _charged(base: pa.Table) -> pa.Table:
 
 def _rows(columns: Mapping[str, pa.Array | pa.ChunkedArray], kind: Kind, count: int) -> pa.Table:
     """Rows of line_table.SCHEMA; columns that are not told are null."""
-    told = {**columns, "kind": pa.array([kind] * count, pa.string())}
-    return pa.table([told.get(of.name, pa.nulls(count, of.type)) for of in SCHEMA], schema=SCHEMA)
+    given = {**columns, "kind": pa.array([kind] * count, pa.string())}
+    return pa.table([given.get(of.name, pa.nulls(count, of.type)) for of in SCHEMA], schema=SCHEMA)
 
 
 def _whole(column: pa.ChunkedArray) -> Ints:

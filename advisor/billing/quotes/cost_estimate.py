@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from advisor.billing.interference.claims import WEIGHED
 from advisor.billing.interference.expected_adjustment import (
     Amounts,
-    Beside,
-    Guest,
+    Colocation,
+    IncomingPod,
     Residents,
     Transfers,
     foreseen_transfers,
@@ -160,14 +160,14 @@ class Quote:
         return self.base_micros if self.shadow or total is None else total.expected
 
 
-def quote(asked: Asked, sold: Sold, node: str | None, beside: Beside | None, why: str = "") -> Quote:
+def quote(asked: Asked, sold: Sold, node: str | None, colocation: Colocation | None, why: str = "") -> Quote:
     """What a container would cost in a pool, and on a node of it.
 
     Args:
         asked: the container. What was metered of one of that uid is replaced.
         sold: what the pool cost and sold.
         node: where; None quotes the pool without transfers.
-        beside: what a model foresees there; None where it foresees nothing.
+        colocation: what a model foresees there; None where it foresees nothing.
         why: why it does not, in words; for quotes of a pool it is told already.
 
     Returns:
@@ -185,9 +185,11 @@ def quote(asked: Asked, sold: Sold, node: str | None, beside: Beside | None, why
     charges = _charges(asked, sold.book, lines)
     base = sum(charge.amount_micros for charge in charges)
     foreseen = None
-    if node is not None and beside is not None:
-        guest = Guest(asked.container, Player(asked.team, node), max(0, base), asked.tier == BEST_EFFORT, asked.hours)
-        foreseen = foreseen_transfers(guest, beside, residents_of(asked, sold, node, lines), sold.book.policy)
+    if node is not None and colocation is not None:
+        incoming = IncomingPod(
+            asked.container, Player(asked.team, node), max(0, base), asked.tier == BEST_EFFORT, asked.hours
+        )
+        foreseen = foreseen_transfers(incoming, colocation, residents_of(asked, sold, node, lines), sold.book.policy)
     return Quote(
         asked=asked,
         pool=sold.pool_hour["pool"][0].as_py(),
@@ -235,10 +237,10 @@ def refuse_senseless(asked: Asked, book: PriceBook) -> None:
     if not 1 <= asked.hours <= MOST_HOURS:
         raise BadAsk(f"{asked.hours} hours: take 1 to {MOST_HOURS}")
     for need in asked.needs:
-        told = [amount for amount in (need.request, need.use) if amount is not None]
-        if not told:
+        amounts = [amount for amount in (need.request, need.use) if amount is not None]
+        if not amounts:
             raise BadAsk(f"say what is requested or used of {need.resource}")
-        if not all(0 <= amount <= MOST_UNITS for amount in told):
+        if not all(0 <= amount <= MOST_UNITS for amount in amounts):
             raise BadAsk(f"an amount of {need.resource} is not within 0 to {MOST_UNITS:,.0f} units")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from advisor.errors import AdvisorError
 
-MOST_TOLD = 5
+MAX_LISTED = 5
 """Names that a complaint offers."""
 
 
@@ -84,6 +84,6 @@ class BadAsk(AdvisorError):
 
 def _some(names: Collection[str]) -> str:
     """The first few of some names."""
-    told = sorted(names)
-    more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-    return f"{', '.join(told[:MOST_TOLD]) or 'none'}{more}"
+    ordered = sorted(names)
+    more = f" and {len(ordered) - MAX_LISTED} more" if len(ordered) > MAX_LISTED else ""
+    return f"{', '.join(ordered[:MAX_LISTED]) or 'none'}{more}"

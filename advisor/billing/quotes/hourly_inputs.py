@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from advisor.billing.lines.line import UNATTRIBUTED
 from advisor.billing.lines.money import MICROS
-from advisor.billing.pricing.price_book import PriceBook, told
+from advisor.billing.pricing.price_book import PriceBook, utc
 from advisor.billing.quotes.cost_estimate import Asked, Need, Sold
 from advisor.billing.quotes.errors import UnknownContainer, UnknownPlace, UnknownPool
 
@@ -65,13 +65,13 @@ class Newest:
         """
         found = self.metered.filter(pc.equal(self.metered["container"], container))
         if not found.num_rows:
-            raise UnknownContainer(container, told(self.hour_us))
+            raise UnknownContainer(container, utc(self.hour_us))
         rows = found.to_pylist()
         node = max(rows, key=lambda row: (row["minutes"] + row["gap_minutes"], row["node"]))["node"]
         here = [row for row in rows if row["node"] == node]
         needs = tuple(_need(row) for row in here if row["minutes"])
         if not needs:
-            raise UnknownContainer(container, told(self.hour_us), "told neither request nor use")
+            raise UnknownContainer(container, utc(self.hour_us), "told neither request nor use")
         one = here[0]
         return Asked(container, one["app"], one["team"] or UNATTRIBUTED, one["qos"] or untold_tier, needs, hours), node
 

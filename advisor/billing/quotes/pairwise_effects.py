@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.interference.expected_adjustment import Beside, Neighbour, Slowdown
-from advisor.cluster.pending_pod import Newcomer
+from advisor.billing.interference.expected_adjustment import Colocation, Neighbour, Slowdown
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
-from advisor.scoring.candidates import Crowd, felt_by_newcomers, home_of, joined_pressure, seats_of
+from advisor.scoring.candidates import Crowd, felt_by_pending, home_of, joined_pressure, seats_of
 from advisor.scoring.scorer import Bounded, ModelScorer
 from features.contention.pressure import Members, pressures
 
@@ -23,24 +23,24 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Guest:
+class IncomingPod:
     """A container that might be on a node.
 
     Args:
-        newcomer: its app, team and class.
+        pending_pod: its app, team and class.
         use: (resources,) what it is expected to use, in the snapshot's units; NaN where its app's profile tells.
     """
 
-    newcomer: Newcomer
+    pending_pod: PendingPod
     use: Floats
 
 
-def beside(scorer: ModelScorer, guest: Guest, node: int) -> Beside | None:
+def colocation(scorer: ModelScorer, incoming: IncomingPod, node: int) -> Colocation | None:
     """What a container would suffer on a node, and who there adds what to whom.
 
     Args:
         scorer: over a snapshot in which the container is not.
-        guest: the container; free to use every core.
+        incoming: the container; free to use every core.
         node: row of the node in the snapshot.
 
     Returns:
@@ -54,10 +54,10 @@ def beside(scorer: ModelScorer, guest: Guest, node: int) -> Beside | None:
         the Shapley value based on sampling", 2009.
     """
     of, nodes = scorer.snapshot, np.array([node], np.int32)
-    home, seats = home_of(of, nodes), _seated(of, guest, nodes)
+    home, seats = home_of(of, nodes), _seated(of, incoming, nodes)
     platform = of.node_platform[nodes]
-    app = np.full(1, of.app_index.get(guest.newcomer.app, -1))
-    own = scorer.bounded(seats.raw(felt_by_newcomers(of, home, nodes)), app, platform)
+    app = np.full(1, of.app_index.get(incoming.pending_pod.app, -1))
+    own = scorer.bounded(seats.raw(felt_by_pending(of, home, nodes)), app, platform)
     residents, count = of.resident_app[home.resident], len(home.resident)
     theirs = scorer.bounded(home.raw(joined_pressure(home, seats)), residents, np.repeat(platform, count))
     adds = _mean_added(scorer, _felt(home, seats), np.repeat(app, 2 * count + 2), platform, count)
@@ -69,17 +69,17 @@ def beside(scorer: ModelScorer, guest: Guest, node: int) -> Beside | None:
         Neighbour(of.containers[row], names[i], calm, _slowdown(theirs, i), adds=float(adds[i]), added=float(added[i]))
         for i, (row, calm) in enumerate(zip(home.resident.tolist(), home.members.best_effort.tolist(), strict=True))
     )
-    return Beside(_slowdown(own, 0), neighbours)
+    return Colocation(_slowdown(own, 0), neighbours)
 
 
 def _slowdown(of: Bounded, row: int) -> Slowdown:
     return Slowdown(float(of.low[row]), float(of.mean[row]), float(of.high[row]))
 
 
-def _seated(of: Snapshot, guest: Guest, nodes: NDArray[np.int32]) -> Crowd:
+def _seated(of: Snapshot, incoming: IncomingPod, nodes: NDArray[np.int32]) -> Crowd:
     """The container on a node, with what is known of its use in the place of its app's profile."""
-    seats = seats_of(of, guest.newcomer, nodes)
-    use = np.where(np.isfinite(guest.use), guest.use, seats.members.use)
+    seats = seats_of(of, incoming.pending_pod, nodes)
+    use = np.where(np.isfinite(incoming.use), incoming.use, seats.members.use)
     return replace(seats, members=replace(seats.members, use=use))
 
 
@@ -117,8 +117,8 @@ def _mean_added_to(scorer: ModelScorer, home: Crowd, seats: Crowd, app: Ints, pl
         pressures(_groups(both, alone)),
     ]
     raw = np.concatenate([home.raw(pressure) for pressure in pressed])
-    told = scorer.bounded(raw, np.tile(app, 4), np.repeat(platform, len(raw))).mean.reshape(4, count)
-    return np.asarray((told[0] - told[1] + told[2] - told[3]) / 2)
+    means = scorer.bounded(raw, np.tile(app, 4), np.repeat(platform, len(raw))).mean.reshape(4, count)
+    return np.asarray((means[0] - means[1] + means[2] - means[3]) / 2)
 
 
 def _both(home: Crowd, seats: Crowd) -> Members:

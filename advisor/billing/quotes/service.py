@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.interference.expected_adjustment import Beside, Named
+from advisor.billing.interference.expected_adjustment import Colocation, Named
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.errors import OtherTeam
 from advisor.billing.pricing.charges import UNTOLD_TIER
@@ -14,9 +14,9 @@ from advisor.billing.quotes.cost_estimate import BEST_EFFORT, Asked, Need, Quote
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.billing.quotes.errors import BadAsk, UnknownPool
 from advisor.billing.quotes.hourly_inputs import Newest
-from advisor.billing.quotes.pairwise_effects import Guest, beside
+from advisor.billing.quotes.pairwise_effects import IncomingPod, colocation
 from advisor.billing.quotes.quote_diff import Change, changed, moved
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.placement.model_state import Serving
 from advisor.remediation.migration_options import without
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 NEW = "a new container"
 """Stands for a uid, which none contains."""
-SOMEBODY = "a container of another team"
+ANOTHER_TEAM = "a container of another team"
 """Stands for the uid of a neighbour that whoever asks may not see; what it does is told all the same."""
 SHARED_AS = {
     of.name: (number, of.scale)
@@ -151,12 +151,12 @@ def _seen_by(own: str | None, answer: Answer) -> Answer:
 def _unnamed(own: str, of: Quote) -> Quote:
     if of.transfers is None:
         return of
-    seen = (one if one.team == own else _nobody(one) for one in of.transfers.neighbours)
+    seen = (one if one.team == own else _anonymous(one) for one in of.transfers.neighbours)
     return replace(of, transfers=replace(of.transfers, neighbours=tuple(seen)))
 
 
-def _nobody(one: Named) -> Named:
-    return replace(one, of=replace(one.of, container=SOMEBODY, app=None), team=None)
+def _anonymous(one: Named) -> Named:
+    return replace(one, of=replace(one.of, container=ANOTHER_TEAM, app=None), team=None)
 
 
 def _new(ask: Ask, of: Grounds, own: str | None) -> Quote:
@@ -205,7 +205,7 @@ def _quoted(asked: Asked, of: Grounds, pool: str, node: str | None) -> Quote:
     return quote(asked, of.newest.sold(pool, of.book), node, foreseen, why)
 
 
-def _foreseen(asked: Asked, of: Grounds, node: str) -> tuple[Beside | None, str]:
+def _foreseen(asked: Asked, of: Grounds, node: str) -> tuple[Colocation | None, str]:
     """What the model says of a container on a node, or why it says nothing."""
     if of.scorer is None:
         return None, of.why
@@ -213,9 +213,9 @@ def _foreseen(asked: Asked, of: Grounds, node: str) -> tuple[Beside | None, str]
     [row] = snapshot.indices([node])
     if row < 0:
         return None, f"nobody knows who is on node {node!r} now: the newest snapshot does not tell"
-    newcomer = Newcomer(asked.app or "", asked.team, asked.tier == BEST_EFFORT)
-    guest = Guest(newcomer, _expected(asked.needs, used))
-    found = beside(replace(of.scorer, snapshot=snapshot), guest, int(row))
+    pending_pod = PendingPod(asked.app or "", asked.team, asked.tier == BEST_EFFORT)
+    incoming = IncomingPod(pending_pod, _expected(asked.needs, used))
+    found = colocation(replace(of.scorer, snapshot=snapshot), incoming, int(row))
     return found, "" if found is not None else f"the model does not say what happens on node {node!r}"
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from advisor.optimizer.problem import NOWHERE, Floats, Ints
 from advisor.optimizer.search import array_layout as slots
-from advisor.optimizer.search.neighbourhood import FORBIDDEN, NOBODY, delta, go, keep, lift, zones_allow
+from advisor.optimizer.search.neighbourhood import FORBIDDEN, NO_CONTAINER, delta, go, keep, lift, zones_allow
 from advisor.optimizer.search.numba_jit import compiled
 from advisor.optimizer.search.state import BEST, HOMELESS, TOTAL
 
@@ -53,7 +53,7 @@ def anneal(
 
     Source: Kirkpatrick, Gelatt and Vecchi, Science 1983.
     """
-    nobody = at[slots.NONE]
+    no_container = at[slots.NONE]
     nodes, containers, taken = at[slots.NODES], at[slots.CONTAINERS], 0
     journal = np.zeros((2, EJECTED), np.int64)
     for _ in range(steps):
@@ -64,7 +64,7 @@ def anneal(
                     keep(at, whole, real)
             continue
         who, kind = int(draw(seed) * containers), draw(seed)
-        source, second, third = whole[at[slots.PLACE] + who], nobody, nobody
+        source, second, third = whole[at[slots.PLACE] + who], no_container, no_container
         if kind < swaps + chains:
             second = int(draw(seed) * containers)
             node = whole[at[slots.PLACE] + second]
@@ -105,9 +105,9 @@ def make_room(at: Ints, whole: Ints, real: Floats, seed: Seed, journal: Ints, he
     Source: big process rearrangement, Gavranović, Buljubašić and Demirović, "Variable neighborhood search for Google
     machine reassignment problem", 2012.
     """
-    nobody = at[slots.NONE]
+    no_container = at[slots.NONE]
     who, node = costly(at, whole, real, seed), int(draw(seed) * at[slots.NODES])
-    if who == NOBODY or whole[at[slots.PLACE] + who] == node:
+    if who == NO_CONTAINER or whole[at[slots.PLACE] + who] == node:
         return False
     source, before = whole[at[slots.PLACE] + who], real[at[slots.NUMBER] + TOTAL]
     limit, gone, done = before - heat * math.log(1.0 - draw(seed)), 0, False
@@ -115,9 +115,9 @@ def make_room(at: Ints, whole: Ints, real: Floats, seed: Seed, journal: Ints, he
     lift(at, whole, real, who)
     while not done:
         left = limit - real[at[slots.NUMBER] + TOTAL]
-        more = delta(at, whole, real, who, node, nobody, nobody, left)
+        more = delta(at, whole, real, who, node, no_container, no_container, left)
         if more <= left:
-            go(at, whole, real, who, node, nobody, nobody, more)
+            go(at, whole, real, who, node, no_container, no_container, more)
             done = zones_allow(at, whole, who, source, node)
             if not done:
                 lift(at, whole, real, who)
@@ -141,38 +141,38 @@ def make_room(at: Ints, whole: Ints, real: Floats, seed: Seed, journal: Ints, he
 @compiled
 def eject(at: Ints, whole: Ints, real: Floats, seed: Seed, who: int, likely: int) -> bool:
     """A container goes to the best of some random nodes and a likely one; whether it may go to any."""
-    nobody = at[slots.NONE]
+    no_container = at[slots.NONE]
     best, target = FORBIDDEN, NOWHERE
     other = likely
     for _ in range(at[slots.TRIES]):
         if other != whole[at[slots.PLACE] + who]:
-            found = delta(at, whole, real, who, other, nobody, nobody, best)
+            found = delta(at, whole, real, who, other, no_container, no_container, best)
             if found < best:
                 best, target = found, other
         other = int(draw(seed) * at[slots.NODES])
     if target == NOWHERE:
         return False
-    go(at, whole, real, who, target, nobody, nobody, best)
+    go(at, whole, real, who, target, no_container, no_container, best)
     return True
 
 
 @compiled
 def put(at: Ints, whole: Ints, real: Floats, who: int, node: int) -> None:
     """A container goes back to where it was."""
-    nobody = at[slots.NONE]
-    go(at, whole, real, who, node, nobody, nobody, 0.0)
+    no_container = at[slots.NONE]
+    go(at, whole, real, who, node, no_container, no_container, 0.0)
 
 
 @compiled
 def costly(at: Ints, whole: Ints, real: Floats, seed: Seed) -> int:
-    """A random container of the one of some random nodes that costs most, NOBODY where nobody is there."""
+    """A random container of the one of some random nodes that costs most, NO_CONTAINER where nobody is there."""
     node = int(draw(seed) * at[slots.NODES])
     for _ in range(at[slots.TRIES]):
         other = int(draw(seed) * at[slots.NODES])
         if real[at[slots.COST] + other] > real[at[slots.COST] + node]:
             node = other
     if whole[at[slots.COUNT] + node] == 0:
-        return NOBODY
+        return NO_CONTAINER
     who: int = whole[at[slots.SEAT] + node * at[slots.SEATS] + int(draw(seed) * whole[at[slots.COUNT] + node])]
     return who
 
@@ -180,12 +180,12 @@ def costly(at: Ints, whole: Ints, real: Floats, seed: Seed) -> int:
 @compiled
 def typical(at: Ints, whole: Ints, real: Floats, seed: Seed, steps: int) -> NDArray[np.float64]:
     """(m,) what allowed random moves of one container would cost more or less."""
-    nobody = at[slots.NONE]
+    no_container = at[slots.NONE]
     found, count = np.zeros(steps), 0
     for _ in range(steps):
         who, node = int(draw(seed) * at[slots.CONTAINERS]), int(draw(seed) * at[slots.NODES])
         if node != whole[at[slots.PLACE] + who]:
-            more = delta(at, whole, real, who, node, nobody, nobody, FORBIDDEN)
+            more = delta(at, whole, real, who, node, no_container, no_container, FORBIDDEN)
             if more != FORBIDDEN:
                 found[count] = more
                 count += 1
@@ -198,18 +198,18 @@ def house(at: Ints, whole: Ints, real: Floats, who: int, begin: int, enough: int
 
     Where none of them has, it is the first one that does.
     """
-    nobody, nodes = at[slots.NONE], at[slots.NODES]
-    best, node = FORBIDDEN, nobody
+    no_container, nodes = at[slots.NONE], at[slots.NODES]
+    best, node = FORBIDDEN, no_container
     for step in range(nodes):
         target = (begin + step) % nodes
         if step >= enough and node != NOWHERE:
             break
         if target != whole[at[slots.PLACE] + who]:
-            more = delta(at, whole, real, who, target, nobody, nobody, best)
+            more = delta(at, whole, real, who, target, no_container, no_container, best)
             if more < best:
                 best, node = more, target
     if node != NOWHERE:
-        go(at, whole, real, who, node, nobody, nobody, best)
+        go(at, whole, real, who, node, no_container, no_container, best)
         if real[at[slots.NUMBER] + TOTAL] < real[at[slots.NUMBER] + BEST]:
             keep(at, whole, real)
     housed: bool = node != NOWHERE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.errors import UnusableProblem
-from advisor.optimizer.assignment_cost import Factors, factors_of, homes, suffered, with_harm
+from advisor.optimizer.assignment_cost import Factors, factors_of, homes, slowdown_costs, with_harm
 from advisor.optimizer.objective import cost
 from advisor.optimizer.problem import Ints, Problem
 from advisor.optimizer.search.parameters import Found
@@ -26,17 +26,17 @@ class Saving:
     """What a search saved.
 
     Args:
-        told: by its factors.
+        estimated: by its factors.
         exact: by the model.
     """
 
-    told: float
+    estimated: float
     exact: float
 
     @property
     def error(self) -> float:
         """Share by which factors told too much, negative where too little; NaN where nothing was saved by the model."""
-        return self.told / self.exact - 1.0 if self.exact > 0 else float("nan")
+        return self.estimated / self.exact - 1.0 if self.exact > 0 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def foresee(problem: Problem, scorer: ModelScorer, worth: float, run: Run) -> Fo
     """
 
     def exact(place: Ints) -> float:
-        suffering = float(suffered(scorer, place).sum())
-        if not np.isfinite(suffering):
+        degradation = float(slowdown_costs(scorer, place).sum())
+        if not np.isfinite(degradation):
             raise UnusableProblem("the model does not say what every resident suffers")
-        return cost(problem, place).total + worth * suffering
+        return cost(problem, place).total + worth * degradation
 
     at_home = homes(scorer.snapshot)
     if problem.start.tolist() != at_home.tolist() or problem.nodes != len(scorer.snapshot.nodes):

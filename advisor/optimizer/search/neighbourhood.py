@@ -26,7 +26,7 @@ from advisor.optimizer.search.state import (
     USED,
 )
 
-NOBODY = -1
+NO_CONTAINER = -1
 FORBIDDEN = np.inf
 T3, T4, T5, T6, T7, T8, T9, T10, T11, T12, T13, T14, T15, T16, T17 = (1.0 / factorial(n) for n in range(3, 18))
 """Coefficients of exp."""
@@ -130,16 +130,16 @@ def fits(taken: Floats, use: Floats, limit: Floats) -> bool:
 def has_room(at: Ints, whole: Ints, real: Floats, who: int, node: int, leaver: int) -> bool:
     """Whether every column of a node takes a container once another one left."""
     columns, enters_home = at[slots.COLUMNS], whole[at[slots.START] + who] == node
-    leaves_home = leaver != NOBODY and whole[at[slots.START] + leaver] == node
+    leaves_home = leaver != NO_CONTAINER and whole[at[slots.START] + leaver] == node
     taken, use = at[slots.TAKEN] + node * columns, use_of(at, whole, who)
     limit = at[slots.LIMIT] + whole[at[slots.SHAPE] + node] * columns
-    if leaver == NOBODY and not enters_home:
+    if leaver == NO_CONTAINER and not enters_home:
         return fits(real[taken : taken + columns], real[use : use + columns], real[limit : limit + columns])
-    gone = use if leaver == NOBODY else use_of(at, whole, leaver)
+    gone = use if leaver == NO_CONTAINER else use_of(at, whole, leaver)
     for j in range(columns):
         held = whole[at[slots.HELD] + j] != 0
         more = 0.0 if enters_home and held else real[use + j]
-        less = 0.0 if leaver == NOBODY or (leaves_home and held) else real[gone + j]
+        less = 0.0 if leaver == NO_CONTAINER or (leaves_home and held) else real[gone + j]
         if more > 0.0 and real[taken + j] + more - less > real[limit + j]:
             return False
     return True
@@ -158,17 +158,17 @@ def count_on(at: Ints, whole: Ints, node: int, app: int) -> int:
 def may_join(at: Ints, whole: Ints, who: int, node: int, leaver: int) -> bool:
     """Whether a container may be with those on a node once another one left."""
     app = whole[at[slots.APP] + who]
-    gone = whole[at[slots.APP] + leaver] if leaver != NOBODY else NOBODY
-    if whole[at[slots.COUNT] + node] - (leaver != NOBODY) >= at[slots.SEATS]:
+    gone = whole[at[slots.APP] + leaver] if leaver != NO_CONTAINER else NO_CONTAINER
+    if whole[at[slots.COUNT] + node] - (leaver != NO_CONTAINER) >= at[slots.SEATS]:
         return False
     alike = count_on(at, whole, node, app) - (gone == app)
     if alike >= whole[at[slots.ALIKE] + app]:
         return False
     for entry in range(whole[at[slots.PAIR_AT] + app], whole[at[slots.PAIR_AT] + app + 1]):
         other = whole[at[slots.PAIR_OTHER] + entry]
-        beside = count_on(at, whole, node, other) - (gone == other)
-        if beside > 0 and (
-            beside > whole[at[slots.PAIR_MOST_OTHER] + entry] or alike >= whole[at[slots.PAIR_MOST_SELF] + entry]
+        others = count_on(at, whole, node, other) - (gone == other)
+        if others > 0 and (
+            others > whole[at[slots.PAIR_MOST_OTHER] + entry] or alike >= whole[at[slots.PAIR_MOST_SELF] + entry]
         ):
             return False
     return True
@@ -288,15 +288,15 @@ def use_of(at: Ints, whole: Ints, who: int) -> int:
 
 @compiled
 def filled(at: Ints, whole: Ints, real: Floats, row: int, node: int, enters: int, leaves: int) -> float:
-    """What a node costs more that one container enters and another leaves, NOBODY where none does."""
+    """What a node costs more that one container enters and another leaves, NO_CONTAINER where none does."""
     priced, count = at[slots.PRICED], whole[at[slots.COUNT] + node]
     load, made = at[slots.LOAD] + node * at[slots.COLUMNS], real[row : row + priced]
     now = real[load : load + priced]
-    if enters == NOBODY:
+    if enters == NO_CONTAINER:
         less = use_of(at, whole, leaves)
         subtract(made, now, real[less : less + priced])
         count -= 1
-    elif leaves == NOBODY:
+    elif leaves == NO_CONTAINER:
         use = use_of(at, whole, enters)
         add(made, now, real[use : use + priced])
         count += 1
@@ -312,15 +312,15 @@ def filled(at: Ints, whole: Ints, real: Floats, row: int, node: int, enters: int
 def node_delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int, third: int) -> float:
     """What a move adds to the terms of nodes; see `delta`."""
     source = whole[at[slots.PLACE] + who]
-    back = second != NOBODY and third == source
-    row, columns, nobody = at[slots.ROW], at[slots.COLUMNS], at[slots.NONE]
+    back = second != NO_CONTAINER and third == source
+    row, columns, no_container = at[slots.ROW], at[slots.COLUMNS], at[slots.NONE]
     total = filled(at, whole, real, row, node, who, second)
     if source != NOWHERE:
-        total += filled(at, whole, real, row + columns, source, second if back else nobody, who)
+        total += filled(at, whole, real, row + columns, source, second if back else no_container, who)
     else:
         total -= real[at[slots.CONSTANT] + HOMELESS]
-    if second != NOBODY and not back:
-        total += filled(at, whole, real, row + 2 * columns, third, second, nobody)
+    if second != NO_CONTAINER and not back:
+        total += filled(at, whole, real, row + 2 * columns, third, second, no_container)
     return total
 
 
@@ -329,7 +329,7 @@ def may_go(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int
     """Whether the nodes that a move enters have room and nobody there who must be apart; see `delta`."""
     if not has_room(at, whole, real, who, node, second) or not may_join(at, whole, who, node, second):
         return False
-    if second == NOBODY:
+    if second == NO_CONTAINER:
         return True
     leaver = who if third == whole[at[slots.PLACE] + who] else at[slots.NONE]
     return has_room(at, whole, real, second, third, leaver) and may_join(at, whole, second, third, leaver)
@@ -345,7 +345,7 @@ def delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int,
         real: see State; left as it was.
         who: goes.
         node: where it goes, another one than it is on.
-        second: leaves that node; NOBODY where nobody does.
+        second: leaves that node; NO_CONTAINER where nobody does.
         third: where the second goes.
         limit: of interest are moves that cost at most so much more.
 
@@ -358,7 +358,7 @@ def delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int,
     source, most_of_app = whole[at[slots.PLACE] + who], real[at[slots.CONSTANT] + MOST_OF_APP]
     total = node_delta(at, whole, real, who, node, second, third)
     total += trip_cost(at, whole, real, who, source, node)
-    if second != NOBODY:
+    if second != NO_CONTAINER:
         total += trip_cost(at, whole, real, second, node, third)
     if total - 2 * most_of_app > limit or (wide and not may_go(at, whole, real, who, node, second, third)):
         return FORBIDDEN
@@ -368,9 +368,9 @@ def delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int,
     allowed = whole[at[slots.INFO] + MOVED] <= max(moved, at[slots.MOST_MOVES]) and zones_allow(
         at, whole, who, source, node
     )
-    if allowed and second != NOBODY:
+    if allowed and second != NO_CONTAINER:
         allowed = zones_allow(at, whole, second, node, third)
-    if second != NOBODY:
+    if second != NO_CONTAINER:
         change_moved(at, whole, second, third, node)
         change_zones(at, whole, second, third, node)
     change_moved(at, whole, who, node, source)
@@ -383,7 +383,7 @@ def shift(at: Ints, whole: Ints, who: int, source: int, node: int, second: int, 
     """Count who goes as moved and in other zones."""
     change_moved(at, whole, who, source, node)
     change_zones(at, whole, who, source, node)
-    if second != NOBODY:
+    if second != NO_CONTAINER:
         change_moved(at, whole, second, node, third)
         change_zones(at, whole, second, node, third)
 
@@ -438,7 +438,7 @@ def go(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int, th
     source = whole[at[slots.PLACE] + who]
     shift(at, whole, who, source, node, second, third)
     leave(at, whole, real, who)
-    if second != NOBODY:
+    if second != NO_CONTAINER:
         leave(at, whole, real, second)
         enter(at, whole, real, second, third)
         settle(at, whole, real, third)

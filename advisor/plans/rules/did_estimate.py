@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.plans.rules.policy import HOUR_US
-from advisor.remediation.benefit import suffering
+from advisor.remediation.benefit import degradation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,13 +70,13 @@ class Outcome:
     Args:
         predicted: by the steps whose change could be told.
         realised: by these, what those held back changed by taken off.
-        told: how many they are.
+        measured: how many they are.
         controls: how many held back they are compared with; 0 where there were too few.
     """
 
     predicted: float
     realised: float
-    told: int
+    measured: int
     controls: int
 
 
@@ -96,15 +96,15 @@ def outcome(done: Sequence[Trial], held_back: Sequence[Trial], seen: Mapping[str
 
     Source: difference in differences, Angrist and Pischke, "Mostly harmless econometrics", 2009, section 5.2.
     """
-    told = zip(done, changes_of(done, seen), strict=True)
-    changes = [(one.gain, change) for one, change in told if change is not None]
-    apart = [one for one in held_back if not any(_beside(one, other) for other in done)]
+    pairs = zip(done, changes_of(done, seen), strict=True)
+    changes = [(one.gain, change) for one, change in pairs if change is not None]
+    apart = [one for one in held_back if not any(_share_node(one, other) for other in done)]
     others = [change for change in changes_of(apart, seen) if change is not None]
     usual = float(np.mean(others)) if len(others) >= LEAST_CONTROLS else 0.0
     return Outcome(
         predicted=sum(gain for gain, _ in changes),
         realised=sum(change - usual for _, change in changes),
-        told=len(changes),
+        measured=len(changes),
         controls=len(others) if len(others) >= LEAST_CONTROLS else 0,
     )
 
@@ -119,7 +119,7 @@ def changes_of(trials: Sequence[Trial], seen: Mapping[str, Seen]) -> list[float 
     return [_change(one, seen, counted) for one in trials]
 
 
-def _beside(one: Trial, done: Trial) -> bool:
+def _share_node(one: Trial, done: Trial) -> bool:
     """Whether somebody held back was where a step was done at the same time, and so had its share of that."""
     return one.made_us == done.made_us and one.source in (done.source, done.target)
 
@@ -134,9 +134,9 @@ def _change(one: Trial, seen: Mapping[str, Seen], counted: set[tuple[str, int]])
     known = [value for value in helped if value is not None]
     if not known:
         return None
-    beside = [uid for uid in seen if (uid, one.made_us) not in counted and _was_at(seen[uid], one)]
-    counted.update((uid, one.made_us) for uid in beside)
-    others = [_spared(uid, uid, one, seen) for uid in beside]
+    co_located = [uid for uid in seen if (uid, one.made_us) not in counted and _was_at(seen[uid], one)]
+    counted.update((uid, one.made_us) for uid in co_located)
+    others = [_spared(uid, uid, one, seen) for uid in co_located]
     return sum(known) + sum(value for value in others if value is not None)
 
 
@@ -156,7 +156,7 @@ def _cost(of: Seen | None, start_us: int, end_us: int) -> float | None:
     if of is None:
         return None
     inside = (of.ends_us > start_us) & (of.ends_us <= end_us) & np.isfinite(of.slowdown)
-    return float(suffering(of.slowdown[inside]).mean()) if inside.sum() >= LEAST_WINDOWS else None
+    return float(degradation(of.slowdown[inside]).mean()) if inside.sum() >= LEAST_WINDOWS else None
 
 
 def _was_at(of: Seen, one: Trial) -> bool:

@@ -88,13 +88,13 @@ def _known(snapshot: Snapshot, facts: pa.Table, key: str, names: tuple[str, ...]
 def _began(snapshot: Snapshot, placements: pa.Table) -> dict[str, int]:
     here = placements.filter(pc.equal(placements["cluster"], snapshot.cluster))
     first = here.group_by("container").aggregate([("ts", "min")])
-    told = dict(zip(first["container"].to_pylist(), micros(first["ts_min"]).tolist(), strict=True))
-    return {uid: told[uid] for uid in snapshot.containers if uid in told}
+    first_seen = dict(zip(first["container"].to_pylist(), micros(first["ts_min"]).tolist(), strict=True))
+    return {uid: first_seen[uid] for uid in snapshot.containers if uid in first_seen}
 
 
 def _either(rows: pa.Table, first: str, second: str) -> Floats:
-    told, otherwise = floats(rows[first]), floats(rows[second])
-    return np.where(np.isfinite(told), told, otherwise)
+    preferred, otherwise = floats(rows[first]), floats(rows[second])
+    return np.where(np.isfinite(preferred), preferred, otherwise)
 
 
 def _identity(uid: str, row: Mapping[str, object]) -> Identity:

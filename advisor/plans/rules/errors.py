@@ -51,7 +51,7 @@ class DraftedMeanwhile(AdvisorError):
         super().__init__(f"another plan for cluster {cluster} was drafted just now: look at it, and draft again")
 
 
-class GivenOutOtherwise(AdvisorError):
+class ExportedOtherwise(AdvisorError):
     """A plan was given out in another form."""
 
     def __init__(self, name: str, kept: str, wanted: str) -> None:

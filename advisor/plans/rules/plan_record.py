@@ -221,14 +221,14 @@ def plan_json(plan: Plan) -> bytes:
     return msgspec.json.encode(plan, order="deterministic")
 
 
-def plan_from(told: bytes) -> Plan:
+def plan_from(content: bytes) -> Plan:
     """A plan from its JSON.
 
     Raises:
         UnreadablePlan: it is none of this format.
     """
     try:
-        plan = msgspec.json.decode(told, type=Plan)
+        plan = msgspec.json.decode(content, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadablePlan(str(error)) from error
     if plan.format != FORMAT:

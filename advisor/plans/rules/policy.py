@@ -58,7 +58,7 @@ class Rules:
         """Why nothing may be changed at a time; empty where it may."""
         for freeze in self.freezes:
             if freeze.start_us <= at_us < freeze.end_us:
-                return f"changes are frozen until {_told(freeze.end_us)} (COHABIT_PROPOSALS__FREEZES)"
+                return f"changes are frozen until {_utc(freeze.end_us)} (COHABIT_PROPOSALS__FREEZES)"
         if self.windows and not any(_within(window, at_us) for window in self.windows):
             return "no window for changes is open (COHABIT_PROPOSALS__WINDOWS)"
         return ""
@@ -75,5 +75,5 @@ def _within(window: Window, at_us: int) -> bool:
     )
 
 
-def _told(at_us: int) -> str:
+def _utc(at_us: int) -> str:
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"

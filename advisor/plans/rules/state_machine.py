@@ -83,10 +83,10 @@ def rejected(of: Proposal, reason: str, at_us: int) -> Proposal:
         ReasonMissing: nobody says why.
     """
     _may(of, "rejected", at_us)
-    told = reason_of(reason)
+    text = reason_of(reason)
     undecided: tuple[Decision, ...] = ("open", "approved")
-    decided = tuple(Decided(one.number, "rejected", told) if one.decision in undecided else one for one in of.decided)
-    return _changed(of, "rejected", at_us, decided=decided, reason=told)
+    decided = tuple(Decided(one.number, "rejected", text) if one.decision in undecided else one for one in of.decided)
+    return _changed(of, "rejected", at_us, decided=decided, reason=text)
 
 
 def reason_of(said: str) -> str:
@@ -95,10 +95,10 @@ def reason_of(said: str) -> str:
     Raises:
         ReasonMissing: it is none, or too long.
     """
-    told = " ".join("".join(" " if category(c) in UNSEEN else c for c in said).split())
-    if not LEAST_REASON <= len(told) <= MOST_REASON:
+    text = " ".join("".join(" " if category(c) in UNSEEN else c for c in said).split())
+    if not LEAST_REASON <= len(text) <= MOST_REASON:
         raise ReasonMissing
-    return told
+    return text
 
 
 def exported(of: Proposal, at_us: int) -> Proposal:

@@ -98,7 +98,7 @@ class _Refused(Exception):
         self.refusal, self.said = refusal, said
 
 
-Told = Callable[[Scope, Problem], Response]
+ProblemPage = Callable[[Scope, Problem], Response]
 """Makes the page that tells a problem."""
 
 
@@ -112,8 +112,8 @@ class PageGate:
         told: makes the page that tells why somebody did not.
     """
 
-    def __init__(self, app: ASGIApp, doors: Collection[Door], entrance: Entrance, told: Told) -> None:
-        self.app, self.doors, self.entrance, self.told = app, doors, entrance, told
+    def __init__(self, app: ASGIApp, doors: Collection[Door], entrance: Entrance, problem_page: ProblemPage) -> None:
+        self.app, self.doors, self.entrance, self.problem_page = app, doors, entrance, problem_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Show a page, or tell why not."""
@@ -127,7 +127,9 @@ class PageGate:
         except _Refused as refused:
             answer = await self._refused(asked, refused)
         except UnreadableForm as error:
-            answer = self.told(scope, Problem(error.status, "The form is too long, too slow, or cannot be read."))
+            answer = self.problem_page(
+                scope, Problem(error.status, "The form is too long, too slow, or cannot be read.")
+            )
         await answer(scope, receive, with_headers(send))
 
     def _asked(self, scope: Scope) -> _Asked:
@@ -150,7 +152,7 @@ class PageGate:
         elif not asked.open_to_all:
             return self._to_login(asked, found)
         if not asked.matching:
-            return self.told(asked.scope, Problem(405 if asked.here else 404, "There is no such page."))
+            return self.problem_page(asked.scope, Problem(405 if asked.here else 404, "There is no such page."))
         return self.app if asked.safe else await self._with_form(asked, receive)
 
     def _may(self, visitor: Visitor, asked: _Asked) -> None:
@@ -177,7 +179,7 @@ class PageGate:
         if refusal.status != 401:
             raise _Refused(refusal, "Nobody can be recognised for now: try again soon.")
         if not asked.safe:
-            return self.told(scope, Problem(401, "Your session has ended: log in, then do this again."))
+            return self.problem_page(scope, Problem(401, "Your session has ended: log in, then do this again."))
         if "hx-request" in headers:
             return Response(status_code=401, headers={"HX-Redirect": LOGIN})
         query = scope.get("query_string", b"").decode("latin-1")
@@ -190,7 +192,7 @@ class PageGate:
         refusals, refusal, request_id = self.entrance.refusals, refused.refusal, ""
         if refusals is not None:
             request_id = await refusals.record(refusal, subject=asked.named, address=asked.visit.address)
-        return self.told(asked.scope, Problem(refusal.status, refused.said, request_id, refusal.retry_s))
+        return self.problem_page(asked.scope, Problem(refusal.status, refused.said, request_id, refusal.retry_s))
 
 
 def _listed(roles: Collection[str]) -> str:

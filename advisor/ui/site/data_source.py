@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.errors import NothingDiagnosed, UnreadableDiagnoses
 from advisor.placement.model_state import Serving
 
@@ -14,22 +14,22 @@ class Seen:
 
     Args:
         snapshot: None where none could be read.
-        told: None where nothing was, or it cannot be read.
+        report: None where nothing was, or it cannot be read.
         lacking: why not, in sentences.
     """
 
     snapshot: Snapshot | None
-    told: Told | None
+    report: DiagnosisReport | None
     lacking: tuple[str, ...]
 
 
 def look(serving: Serving) -> Seen:
     """What is newest."""
-    snapshot, told, lacking = serving.snapshot, None, list[str]()
+    snapshot, report, lacking = serving.snapshot, None, list[str]()
     if snapshot is None:
         lacking.append(serving.refused.get("no_snapshot", "no snapshot has been read yet"))
     try:
-        told = serving.diagnoses.told()
+        report = serving.diagnoses.report()
     except (NothingDiagnosed, UnreadableDiagnoses) as error:
         lacking.append(str(error))
-    return Seen(snapshot, told, tuple(lacking))
+    return Seen(snapshot, report, tuple(lacking))

@@ -72,5 +72,5 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 def brings(headers: Headers, form: Mapping[str, str], csrf: str) -> bool:
     """Whether a request brings back what only our own pages know."""
-    told = headers.get(HEADER) or form.get(FIELD, "")
-    return bool(csrf) and compare_digest(told.encode(), csrf.encode())
+    token = headers.get(HEADER) or form.get(FIELD, "")
+    return bool(csrf) and compare_digest(token.encode(), csrf.encode())

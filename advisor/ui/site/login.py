@@ -22,9 +22,9 @@ SAID = {
 }
 
 
-def local(told: str) -> str:
+def local(path: str) -> str:
     """Where to go after logging in: a page of ours, whatever was told."""
-    return told if len(told) <= MOST_NEXT and _LOCAL.fullmatch(told) and not told.startswith(LOGIN) else HOME
+    return path if len(path) <= MOST_NEXT and _LOCAL.fullmatch(path) and not path.startswith(LOGIN) else HOME
 
 
 def login_routes(pages: Pages, entrance: Entrance) -> APIRouter:

@@ -2,7 +2,7 @@
 
 from advisor.billing.interference.expected_adjustment import Amounts, Named, Transfers
 from advisor.billing.lines.money import written
-from advisor.billing.pricing.price_book import told
+from advisor.billing.pricing.price_book import utc
 from advisor.billing.quotes.cost_estimate import Quote
 from advisor.billing.quotes.quote_diff import Change
 from advisor.billing.quotes.service import Answer
@@ -44,7 +44,7 @@ def _show_charges(of: Quote) -> None:
     hours = f"{of.asked.hours:,} hour{'s' if of.asked.hours > 1 else ''}"
     console.print(
         f"base charge of {hours}: {written(of.base_micros, of.book.currency)}, by what was sold in the hour from "
-        f"{told(of.hour_us)}",
+        f"{utc(of.hour_us)}",
         soft_wrap=True,
     )
 

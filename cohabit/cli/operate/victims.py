@@ -75,10 +75,10 @@ def show_ladder(folder: Path, container: str) -> None:
 
 def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:
     """Tell whoever serves from the folder what was found of their cluster."""
-    from advisor.diagnosis.report_file import Told, write_told
+    from advisor.diagnosis.report_file import DiagnosisReport, write_report
 
     here = tuple(one for one in found if one.cluster == cluster)
-    path = write_told(folder, Told(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
+    path = write_report(folder, DiagnosisReport(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
     others = ", ".join(sorted({one.cluster for one in found} - {cluster}))
     left_out = f"; others, of which nothing is told there: {others} (COHABIT_CLUSTER says which)" if others else ""
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)

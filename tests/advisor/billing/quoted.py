@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from advisor.billing.interference.expected_adjustment import Beside, Guest, Neighbour, Residents, Slowdown
+from advisor.billing.interference.expected_adjustment import Colocation, IncomingPod, Neighbour, Residents, Slowdown
 from advisor.billing.interference.transfers import Player
 from advisor.billing.quotes.cost_estimate import Asked, Need, Sold
 from features.schema.tables import METERED
@@ -72,7 +72,7 @@ MORE = st.floats(0, 3)
 
 
 @st.composite
-def drawn_beside(draw: st.DrawFn, teams: tuple[str, ...] = TEAMS) -> tuple[Guest, Beside, Residents]:
+def drawn_colocation(draw: st.DrawFn, teams: tuple[str, ...] = TEAMS) -> tuple[IncomingPod, Colocation, Residents]:
     """A container among others, who pay something and may use more than they requested."""
     count = draw(st.integers(0, 5))
     found = tuple(
@@ -90,6 +90,6 @@ def drawn_beside(draw: st.DrawFn, teams: tuple[str, ...] = TEAMS) -> tuple[Guest
     team = {name: draw(st.sampled_from(teams)) for name in names}
     base = {name: draw(st.integers(0, 10**9)) for name in names}
     beyond = frozenset(draw(st.sets(st.sampled_from(TEAMS))))
-    guest = Guest("c-new", ME, draw(st.integers(0, 10**9)), draw(st.booleans()), draw(st.integers(1, 2000)))
+    incoming = IncomingPod("c-new", ME, draw(st.integers(0, 10**9)), draw(st.booleans()), draw(st.integers(1, 2000)))
     own = slowdown(1 + draw(MORE), 1 + draw(MORE) / 3)
-    return guest, Beside(own, found), Residents(team, base, beyond)
+    return incoming, Colocation(own, found), Residents(team, base, beyond)

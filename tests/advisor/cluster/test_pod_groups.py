@@ -17,7 +17,7 @@ from advisor.api.scheduler.extender import offer_of
 from advisor.api.scheduler.pod_types import Metadata, Object, group_of
 from advisor.api.scheduler.volcano import offer_of as volcano_offer_of
 from advisor.cluster import pod_groups as grouping
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.pod_groups import ELSEWHERE, KEPT_US, MOST_LOST, Groups, packed, spread
 from advisor.placement.prioritizer import Offer, Prioritizer
 from cohabit.server.score_table_process import Tabling
@@ -126,7 +126,7 @@ def prioritizer(process: Process, tmp_path: Path) -> Prioritizer:
     process.promote("first")
     process.publish(replace(snapshot(11), racks=("r1", "r1", "r2", "r2", "r3", None)))
     tabling = Tabling(process.serving, tmp_path / "table")
-    for of in (NewcomerClass("web", False), NewcomerClass("batch", True)):
+    for of in (PodClass("web", False), PodClass("batch", True)):
         tabling.ask(of, 0.0)
     for _ in range(3):
         tabling.step(0.0)
@@ -135,15 +135,15 @@ def prioritizer(process: Process, tmp_path: Path) -> Prioritizer:
     return made
 
 
-def said(prioritizer: Prioritizer, newcomer: Newcomer, uid: str, group: str = "") -> Ints:
-    reply = json.loads(asyncio.run(prioritizer.answer(Offer(newcomer, uid, NODES, group))))
+def said(prioritizer: Prioritizer, pending_pod: PendingPod, uid: str, group: str = "") -> Ints:
+    reply = json.loads(asyncio.run(prioritizer.answer(Offer(pending_pod, uid, NODES, group))))
     return np.array([entry["Score"] for entry in reply])
 
 
 def test_siblings_of_a_latency_sensitive_pod_push_it_away(prioritizer: Prioritizer, process: Process) -> None:
-    web = Newcomer("web")
+    web = PendingPod("web")
     before = said(prioritizer, web, "", "ml/web")
-    prioritizer.guests.groups.join("ml/web", "sibling", "n2", process.now_us)
+    prioritizer.assumed.groups.join("ml/web", "sibling", "n2", process.now_us)
     after = said(prioritizer, web, "", "ml/web")
 
     assert after.tolist() == spread(before, np.array([0, 0, 1, 0, 0, 0])).tolist()
@@ -152,9 +152,9 @@ def test_siblings_of_a_latency_sensitive_pod_push_it_away(prioritizer: Prioritiz
 
 
 def test_siblings_of_a_best_effort_pod_keep_it_in_their_rack(prioritizer: Prioritizer, process: Process) -> None:
-    batch = Newcomer("batch", None, best_effort=True)
+    batch = PendingPod("batch", None, best_effort=True)
     before = said(prioritizer, batch, "", "ml/train")
-    prioritizer.guests.groups.join("ml/train", "sibling", "n2", process.now_us)
+    prioritizer.assumed.groups.join("ml/train", "sibling", "n2", process.now_us)
 
     near = np.array([False, False, True, True, False, False])
     assert said(prioritizer, batch, "", "ml/train").tolist() == packed(before, near).tolist()
@@ -162,9 +162,9 @@ def test_siblings_of_a_best_effort_pod_keep_it_in_their_rack(prioritizer: Priori
 
 def test_pods_of_a_group_are_siblings_from_the_first_answer_on(prioritizer: Prioritizer) -> None:
     for number in range(4):
-        said(prioritizer, Newcomer("web"), f"pod-{number}", "ml/web")
+        said(prioritizer, PendingPod("web"), f"pod-{number}", "ml/web")
 
-    placed = prioritizer.guests.groups.nodes("ml/web", "", prioritizer.serving.now_us())
+    placed = prioritizer.assumed.groups.nodes("ml/web", "", prioritizer.serving.now_us())
     assert placed.total() == 4
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from advisor.cluster import worker_bus as journals
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.worker_bus import Coming, Counted, Journal, News
 from tests.advisor.full_disk import no_room_beyond
 
-WEB = NewcomerClass("web", False)
+WEB = PodClass("web", False)
 WORKERS = 3
 
 
@@ -25,7 +25,7 @@ def coming(number: int) -> Coming:
 
 
 def counted(number: int) -> Counted:
-    return Counted(7, "bundle", f"n{number}", number, ((WEB, 3, 1.25), (NewcomerClass("", True), 10, 0.0)))
+    return Counted(7, "bundle", f"n{number}", number, ((WEB, 3, 1.25), (PodClass("", True), 10, 0.0)))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_everything_told_is_heard_by_all_others_once_and_in_order(acts: list[tup
                 heard[worker] += all_of_them[worker].heard()
             else:
                 told[worker].append(coming(number) if act == "coming" else counted(number))
-                all_of_them[worker].tell(told[worker][-1])
+                all_of_them[worker].publish(told[worker][-1])
         for worker, one in enumerate(all_of_them):
             heard[worker] += one.heard()
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_replaced_is_read_to_its_end_first(
     monkeypatch.setattr(journals, "MOST_BYTES", 200)
     found: list[News] = []
     for number in range(500):
-        one.tell(coming(number))
+        one.publish(coming(number))
         if number % 3 == 0:  # several words to a file, and every file is listened to
             found += other.heard()
 
@@ -79,7 +79,7 @@ def test_who_listens_late_hears_what_the_newest_file_holds(tmp_path: Path, monke
     monkeypatch.setattr(journals, "MOST_BYTES", 200)
     with closing(Journal(tmp_path, 0, 2)) as one:
         for number in range(100):
-            one.tell(coming(number))
+            one.publish(coming(number))
         with closing(Journal(tmp_path, 1, 2)) as late:
             heard = list(late.heard())
 
@@ -90,17 +90,17 @@ def test_who_listens_late_hears_what_the_newest_file_holds(tmp_path: Path, monke
 def test_a_worker_that_comes_back_is_heard_again(tmp_path: Path) -> None:
     with closing(Journal(tmp_path, 0, 2)) as one:
         with closing(Journal(tmp_path, 1, 2)) as other:
-            other.tell(coming(1))
+            other.publish(coming(1))
             assert list(one.heard()) == [coming(1)]
         with closing(Journal(tmp_path, 1, 2)) as back:
-            back.tell(coming(2))
+            back.publish(coming(2))
             assert list(one.heard()) == [coming(2)]
             assert list(one.heard()) == []
 
 
 def test_a_word_that_is_still_being_written_is_waited_for(pair: tuple[Journal, Journal], tmp_path: Path) -> None:
     one, other = pair
-    one.tell(coming(1))
+    one.publish(coming(1))
     whole = (tmp_path / "worker-0.journal").read_bytes()
     file = os.open(tmp_path / "worker-0.journal", os.O_WRONLY | os.O_APPEND)
     for at, byte in enumerate(whole):
@@ -119,7 +119,7 @@ def test_a_word_that_is_not_understood_is_passed_over(
     file = os.open(tmp_path / "worker-0.journal", os.O_WRONLY | os.O_APPEND)
     os.write(file, len(word).to_bytes(4, "little") + word)
     os.close(file)
-    one.tell(coming(1))
+    one.publish(coming(1))
 
     assert list(other.heard()) == [coming(1)]
 
@@ -129,9 +129,9 @@ def test_a_full_disk_costs_the_words_that_had_no_room_and_no_others(room: int, p
     one, other = pair
     with capture_logs() as logs, no_room_beyond(room):
         for number in range(10):
-            one.tell(coming(number))
+            one.publish(coming(number))
     before = list(other.heard())
-    one.tell(coming(10))
+    one.publish(coming(10))
 
     assert [entry["event"] for entry in logs] == ["other workers are not told"]
     assert before == [coming(number) for number in range(len(before))]
@@ -143,12 +143,12 @@ def test_where_no_new_file_can_be_begun_the_old_one_is_kept(tmp_path: Path, monk
     monkeypatch.setattr(journals, "MOST_BYTES", 20)
     (tmp_path / "told").mkdir()
     with closing(Journal(tmp_path / "told", 0, 2)) as one:
-        one.tell(coming(1))
+        one.publish(coming(1))
         (tmp_path / "told").rename(tmp_path / "away")
-        one.tell(coming(2))
-        one.tell(coming(3))
+        one.publish(coming(2))
+        one.publish(coming(3))
         (tmp_path / "away").rename(tmp_path / "told")
-        one.tell(coming(4))
+        one.publish(coming(4))
         with closing(Journal(tmp_path / "told", 1, 2)) as other:
             assert list(other.heard()) == [coming(4)]
 
@@ -156,7 +156,7 @@ def test_where_no_new_file_can_be_begun_the_old_one_is_kept(tmp_path: Path, monk
 def test_what_a_listener_stumbles_over_is_not_told_again(pair: tuple[Journal, Journal]) -> None:
     one, other = pair
     for number in range(3):
-        one.tell(coming(number))
+        one.publish(coming(number))
 
     for news in other.heard():
         assert news == coming(0)
@@ -167,6 +167,6 @@ def test_what_a_listener_stumbles_over_is_not_told_again(pair: tuple[Journal, Jo
 
 def test_only_the_owner_may_read(pair: tuple[Journal, Journal], tmp_path: Path) -> None:
     one, _ = pair
-    one.tell(coming(1))
+    one.publish(coming(1))
 
     assert (tmp_path / "worker-0.journal").stat().st_mode & 0o077 == 0

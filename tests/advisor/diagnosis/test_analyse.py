@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from advisor.diagnosis.analyse import DEMANDS, Evidence, Pins, diagnose
-from advisor.diagnosis.report_file import read_told
+from advisor.diagnosis.report_file import read_report
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
 from benchmarks.diagnosis_measured import LOUD, measured
@@ -61,7 +61,7 @@ def test_who_is_named_did_it_and_who_is_throttled_is_nobodys_victim(
             one = said.get(case.container)
             if case.alone == "held":
                 assert one is None or one.verdict != "culprit"
-            elif case.culprit is not None:
+            elif case.antagonist is not None:
                 count += judged(case, one)
 
     assert count["cases"] >= 10
@@ -181,9 +181,9 @@ def test_what_neighbours_use_of_own_cores_adds_up_to_what_features_say(seed: int
     rng, cores = np.random.default_rng(seed), 8
     pins = [None if rng.random() < 0.3 else ",".join(map(str, rng.choice(cores, 3, replace=False))) for _ in range(5)]
     use = rng.random(5)
-    beside = Pins(np.array(pins, object), np.full(5, float(cores)))
+    overlap = Pins(np.array(pins, object), np.full(5, float(cores)))
 
-    on_own, elsewhere = beside.beside(0, np.arange(1, 5))
+    on_own, elsewhere = overlap.overlap(0, np.arange(1, 5))
 
     own, other = core_pressure(use, membership(pins, cores))
     assert (use[1:] / cores) @ on_own == pytest.approx(own[0])
@@ -237,9 +237,9 @@ def test_the_command_shows_what_it_found_in_serve(stage: tuple[Cast, Lake, list[
 
     found = diagnosed(stage[1], datetime.fromtimestamp(TIMES[-1], UTC))
     here = CliRunner().invoke(app, words, env={"COHABIT_CLUSTER": found[0].cluster, "COLUMNS": "300"})
-    published = read_told(tmp_path)
+    published = read_report(tmp_path)
     elsewhere = CliRunner().invoke(app, words, env={"COHABIT_CLUSTER": "elsewhere", "COLUMNS": "300"})
-    nobody = read_told(tmp_path)
+    nobody = read_report(tmp_path)
 
     assert (here.exit_code, elsewhere.exit_code) == (0, 0)
     assert published is not None

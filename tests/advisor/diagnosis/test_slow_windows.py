@@ -21,10 +21,10 @@ def windows(*, slow: float = 1.6, second: float = 1.6, waiting: float = 0.0, thr
     unlike[-1] = 10.0 * second
     return Windows(
         container=np.zeros(COUNT, np.int64),
-        kin=np.zeros(COUNT, np.int64),
+        app_platform=np.zeros(COUNT, np.int64),
         number=np.arange(COUNT),
         slowdown=slowdown,
-        told_by=np.where(np.isfinite(slowdown), 0, -1),
+        label_signal=np.where(np.isfinite(slowdown), 0, -1),
         working=np.column_stack([slowdown, unlike]),
         waiting=np.append(np.zeros(COUNT - 1), waiting)[:, None],
         throttled=np.append(np.zeros(COUNT - 1), throttled),
@@ -77,7 +77,7 @@ def test_waiting_that_is_usual_says_nothing() -> None:
 def test_order_makes_no_difference(seed: int) -> None:
     rng = np.random.default_rng(seed)
     of = windows(slow=1.0 + rng.random(), second=1.0 + rng.random(), waiting=rng.random(), throttled=rng.random())
-    of = replace(of, kin=rng.integers(0, 2, COUNT))
+    of = replace(of, app_platform=rng.integers(0, 2, COUNT))
     order = rng.permutation(COUNT)
     mixed = Windows(*(getattr(of, name)[order] for name in Windows.__slots__))
 

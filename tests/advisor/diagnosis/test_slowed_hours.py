@@ -125,10 +125,10 @@ def windows(slowdown: list[float], throttled: float = 0.0) -> Windows:
     none = np.full((count, 1), np.nan)
     return Windows(
         container=np.zeros(count, np.int64),
-        kin=np.zeros(count, np.int64),
+        app_platform=np.zeros(count, np.int64),
         number=np.arange(count),
         slowdown=np.array(slowdown),
-        told_by=np.zeros(count, np.int64),
+        label_signal=np.zeros(count, np.int64),
         working=none,
         waiting=none,
         throttled=np.full(count, throttled),

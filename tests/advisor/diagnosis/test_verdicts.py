@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from advisor.diagnosis.attribution import Blame
+from advisor.diagnosis.attribution import Attribution
 from advisor.diagnosis.verdicts import Circumstances, Verdict, verdict_of
 
 ENOUGH = 3
@@ -12,13 +12,13 @@ NOTHING = float("nan")
 
 def found(
     added: tuple[float, ...] = (0.5, 0.1), *, spread: float = 0.02, surely: float = 0.95, compared: int = 9
-) -> Blame:
-    return Blame(
+) -> Attribution:
+    return Attribution(
         added=np.array(added),
         spread=np.full(len(added), spread),
         surely=np.array([surely, *([0.01] * (len(added) - 1))][: len(added)]),
         by_resource=np.array(added)[:, None],
-        suffered=0.6,
+        excess=0.6,
         level=0.0,
         compared=compared,
     )
@@ -53,7 +53,9 @@ def alone(
         (alone(downstream=True, others_unexplained=0.8), found((0.3, 0.1)), "host"),
     ],
 )
-def test_a_verdict_goes_no_further_than_what_is_known(of: Circumstances, blame: Blame | None, verdict: Verdict) -> None:
+def test_a_verdict_goes_no_further_than_what_is_known(
+    of: Circumstances, blame: Attribution | None, verdict: Verdict
+) -> None:
     told, reason = verdict_of(of, blame, ENOUGH)
 
     assert told == verdict

@@ -12,16 +12,16 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Journal
-from advisor.placement.assumed_pods import nobody
+from advisor.placement.assumed_pods import no_peers
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Offer, Prioritizer
 from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 
-WEB = NewcomerClass("web", False)
+WEB = PodClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))
 PODS = 120
 
@@ -34,7 +34,7 @@ def process(process: Process) -> Process:
 @pytest.fixture
 def table(process: Process, tmp_path: Path) -> Path:
     tabling = Tabling(process.serving, tmp_path / "table")
-    for of in (WEB, NewcomerClass("batch", True)):
+    for of in (WEB, PodClass("batch", True)):
         tabling.ask(of, 0.0)
     tabling.step(0.0)
     tabling.step(0.1)
@@ -43,7 +43,7 @@ def table(process: Process, tmp_path: Path) -> Path:
 
 
 def started(
-    process: Process, table: Path, journal: Journal | None = None, others: Callable[[Booked], None] = nobody
+    process: Process, table: Path, journal: Journal | None = None, others: Callable[[Booked], None] = no_peers
 ) -> Prioritizer:
     """A worker with the table; each counts its metrics by itself."""
     own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
@@ -54,14 +54,14 @@ def started(
 
 
 async def ask(prioritizer: Prioritizer, uid: str, app: str = "web") -> list[int]:
-    reply = json.loads(await prioritizer.answer(Offer(Newcomer(app), uid, NODES)))
+    reply = json.loads(await prioritizer.answer(Offer(PendingPod(app), uid, NODES)))
     await settled(prioritizer)
     return [entry["Score"] for entry in reply]
 
 
 async def settled(*of: Prioritizer) -> None:
     """Until no node waits to be counted exactly."""
-    while any(one.guests._correcting for one in of):
+    while any(one.assumed._correcting for one in of):
         await asyncio.sleep(0.001)
 
 
@@ -75,8 +75,8 @@ def in_turns(prioritizers: Sequence[Prioritizer], pods: int = PODS) -> list[list
 
 
 def nodes_of(prioritizer: Prioritizer) -> dict[str, str]:
-    prioritizer.guests.listen()
-    return {booked.uid: booked.node for booked in prioritizer.guests.bookings}
+    prioritizer.assumed.listen()
+    return {booked.uid: booked.node for booked in prioritizer.assumed.bookings}
 
 
 def workers(process: Process, table: Path, folder: Path, stack: ExitStack, many: int = 3) -> list[Prioritizer]:
@@ -111,7 +111,7 @@ def test_what_a_worker_counted_of_a_newer_table_is_kept_until_that_is_here(
     with ExitStack() as stack:
         one, other, _ = workers(process, table, tmp_path / "journals", stack)
         in_turns([one], 30)
-        other.guests.listen()
+        other.assumed.listen()
         process.publish(snapshot(12, version=2))
         tabling = Tabling(process.serving, table)
         tabling.ask(WEB, 0.0)
@@ -120,9 +120,9 @@ def test_what_a_worker_counted_of_a_newer_table_is_kept_until_that_is_here(
         async def one_first() -> None:
             one.serving.reload()
             one.take(one.newer())
-            one.guests.book(Booked("pod-x", "n1", WEB, process.now_us))
+            one.assumed.book(Booked("pod-x", "n1", WEB, process.now_us))
             await settled(one)
-            other.guests.listen()
+            other.assumed.listen()
             other.serving.reload()
             other.take(other.newer())
 

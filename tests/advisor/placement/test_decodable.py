@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from advisor.api.scheduler.volcano import reply_to
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.placement.encoded_scores import Replies, spell, spelled_reply
 from advisor.scoring.score_table import ScoreTable
 from e2e.volcano.twin import host_priorities, node_scores
 
-WEB = NewcomerClass("web", best_effort=False)
+WEB = PodClass("web", best_effort=False)
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(['"', "\\", "\x00", "\u2028", "<&>", ""])
 POINTS = st.integers(0, 10)
 

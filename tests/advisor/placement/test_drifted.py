@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from advisor.api.app import create_app
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.scoring.scorer import Scores
 from cohabit.server.score_table_process import Tabling
@@ -21,7 +21,7 @@ from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 
 NODES = tuple(f"n{i}" for i in range(6))
-WEB = Newcomer("web")
+WEB = PendingPod("web")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_model_that_is_not_believed_leaves_the_choice_to_the_load(process: Pro
     assert process.counted("cohabit_answers_total", source="heuristic", reason="") == 1
     scorer = process.serving.scorer
     assert scorer is not None
-    raw = scorer.newcomer_features(WEB, scorer.snapshot.indices(NODES))
+    raw = scorer.pending_features(WEB, scorer.snapshot.indices(NODES))
     pressed = np.nansum(raw[:, : len(PRESSURES)], axis=1)
     known = ~np.isnan(raw[:, : len(PRESSURES)]).any(axis=1)
     assert found.mean[known] == pytest.approx(1 + HARM * pressed[known])
@@ -119,7 +119,7 @@ def test_where_it_cannot_be_told_how_far_a_bundle_is_believed(process: Process) 
 
 def test_the_table_follows_and_schedulers_are_told_by_load(process: Process, tmp_path: Path) -> None:
     tabling = Tabling(process.serving, tmp_path / "table")
-    tabling.ask(NewcomerClass("web", False), 0.0)
+    tabling.ask(PodClass("web", False), 0.0)
     tabling.step(0.0)
     prioritizer = Prioritizer(process.serving, tabling.path)
     prioritizer.take(prioritizer.newer())

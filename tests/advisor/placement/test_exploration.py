@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 from structlog.testing import capture_logs
 
 from advisor.api.app import create_scheduler_app
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.decision_log import MOST_WAITING, Advised, Explorer, read_advised
 from advisor.placement.exploration import BAND, LEAST_POINTS, OTHERS, Floats, Ints, drawn, propensities, put_first
 from advisor.placement.prioritizer import Offer, Prioritizer
@@ -116,7 +116,7 @@ def test_a_node_is_drawn_as_often_as_its_chance_says(costs: Floats) -> None:
         assert found[at] == pytest.approx(times * chance, abs=6 * (times * chance * (1 - chance)) ** 0.5)
 
 
-WEB = NewcomerClass("web", False)
+WEB = PodClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))
 
 
@@ -138,7 +138,7 @@ class Site:
         self.prioritizer.take(self.prioritizer.newer())
 
     def ask(self, uid: str = "pod", names: tuple[str, ...] = NODES, app: str = "web") -> list[int]:
-        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(Newcomer(app), uid, names))))
+        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(PendingPod(app), uid, names))))
         assert [entry["Host"] for entry in reply] == list(names)
         return [entry["Score"] for entry in reply]
 
@@ -149,7 +149,7 @@ class Site:
         return told
 
     def booked(self) -> dict[str, str]:
-        return {booked.uid: booked.node for booked in self.prioritizer.guests.bookings}
+        return {booked.uid: booked.node for booked in self.prioritizer.assumed.bookings}
 
     def written(self) -> list[Advised]:
         self.explorer._thread.shutdown()

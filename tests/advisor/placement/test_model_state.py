@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import directory_name
 from advisor.errors import UnusableBundle
 from advisor.placement.feature_log import ServedLog
@@ -21,7 +21,7 @@ from models.onnx_export.exporter import export_placement
 from tests.advisor.clusters import NOW_US, manifest_of, snapshot, write
 from tests.advisor.processes import Process
 
-WEB = Newcomer("web")
+WEB = PendingPod("web")
 
 
 def ready(process: Process) -> Process:

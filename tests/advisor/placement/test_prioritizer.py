@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from advisor.cluster.assumed_pod import singled_out
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement import prioritizer as prioritizing
 from advisor.placement.model_state import Answer
 from advisor.placement.prioritizer import Offer, Prioritizer
@@ -26,7 +26,7 @@ from tests.advisor.processes import Process
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
-WEB = NewcomerClass("web", False)
+WEB = PodClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))
 
 
@@ -43,10 +43,10 @@ def tabling(process: Process, tmp_path: Path) -> Tabling:
     return Tabling(process.serving, tmp_path / "table")
 
 
-class Wanted(list[tuple[NewcomerClass, bool]]):
+class Wanted(list[tuple[PodClass, bool]]):
     """Whoever listens to what is asked for."""
 
-    def __call__(self, of: NewcomerClass, *, missing: bool) -> None:
+    def __call__(self, of: PodClass, *, missing: bool) -> None:
         self.append((of, missing))
 
 
@@ -61,7 +61,7 @@ def prioritizer(process: Process, tabling: Tabling) -> Prioritizer:
 
 
 def points(prioritizer: Prioritizer, app: str = "web", uid: str = "", names: tuple[str, ...] = NODES) -> list[int]:
-    reply = json.loads(asyncio.run(prioritizer.answer(Offer(Newcomer(app), uid, names))))
+    reply = json.loads(asyncio.run(prioritizer.answer(Offer(PendingPod(app), uid, names))))
     assert [entry["Host"] for entry in reply] == list(names)
     return [entry["Score"] for entry in reply]
 
@@ -69,7 +69,7 @@ def points(prioritizer: Prioritizer, app: str = "web", uid: str = "", names: tup
 def exactly(process: Process, app: str = "web") -> list[int]:
     scorer = process.serving.scorer
     assert scorer is not None
-    return list(process.serving.answer(Newcomer(app), NODES).points)
+    return list(process.serving.answer(PendingPod(app), NODES).points)
 
 
 def test_the_table_says_what_scoring_anew_says(prioritizer: Prioritizer, process: Process) -> None:
@@ -102,7 +102,7 @@ def test_a_class_that_is_not_in_the_table_is_wanted_and_scored_at_once(
     assert points(prioritizer, "db") == exactly(process, "db")
     assert points(prioritizer) == exactly(process)
     assert isinstance(prioritizer.want, Wanted)
-    assert list(prioritizer.want) == [(NewcomerClass("db", False), True), (WEB, False)]
+    assert list(prioritizer.want) == [(PodClass("db", False), True), (WEB, False)]
 
 
 def test_where_many_would_have_to_be_scored_the_class_of_unknown_apps_answers(
@@ -120,16 +120,16 @@ def test_nobody_waits_for_what_takes_too_long_nor_behind_it(
     release = Event()
     answer = process.serving.answer_anyway
 
-    def slow(newcomer: Newcomer, names: tuple[str, ...]) -> Answer:
+    def slow(pending_pod: PendingPod, names: tuple[str, ...]) -> Answer:
         release.wait(10)
-        return answer(newcomer, names)
+        return answer(pending_pod, names)
 
     monkeypatch.setattr(process.serving, "answer_anyway", slow)
 
     async def ask() -> tuple[bytes, bytes, bytes]:
-        late = await prioritizer.answer(Offer(Newcomer("db"), "", NODES))
-        behind = await prioritizer.answer(Offer(Newcomer("cache"), "", NODES))
-        table = await prioritizer.answer(Offer(Newcomer("web"), "", NODES))
+        late = await prioritizer.answer(Offer(PendingPod("db"), "", NODES))
+        behind = await prioritizer.answer(Offer(PendingPod("cache"), "", NODES))
+        table = await prioritizer.answer(Offer(PendingPod("web"), "", NODES))
         release.set()
         return late, behind, table
 
@@ -195,11 +195,11 @@ def test_identical_pods_within_one_interval_are_spread_and_a_retry_counts_once(p
     first = points(prioritizer, uid="pod-0")
     for _ in range(50):
         points(prioritizer, uid="pod-0")
-    assert len(prioritizer.guests.bookings) == 1
+    assert len(prioritizer.assumed.bookings) == 1
     for number in range(200):
         points(prioritizer, uid=f"pod-{number}")
 
-    booked = [one.node for one in prioritizer.guests.bookings]
+    booked = [one.node for one in prioritizer.assumed.bookings]
     assert len(booked) == 200
     assert len(set(booked)) > 1
     assert points(prioritizer)[int(np.argmax(first))] < max(first)
@@ -219,7 +219,7 @@ def test_while_pods_alike_are_on_the_way_one_node_has_the_most_points(prioritize
     assert first == [7] * 6, "nobody is on the way yet, and the scheduler may choose"
     assert len(set(retried)) <= 2
     assert sorted(second)[-1] > sorted(second)[-2]
-    booked = {one.uid: one.node for one in prioritizer.guests.bookings}
+    booked = {one.uid: one.node for one in prioritizer.assumed.bookings}
     assert NODES[int(np.argmax(second))] == booked["pod-1"]
     assert max(unnamed) == 7
 
@@ -250,28 +250,28 @@ def test_a_booking_ends_when_the_pod_is_seen_and_a_newer_table_counts_those_that
     prioritizer.take(prioritizer.newer(), prioritizer.arrived())
 
     assert prioritizer.arrived() == {}, "nobody is looked for twice in one snapshot"
-    assert {one.uid for one in prioritizer.guests.bookings} == {f"pod-{n}" for n in range(40) if n != 7}
+    assert {one.uid for one in prioritizer.assumed.bookings} == {f"pod-{n}" for n in range(40) if n != 7}
     assert sum(points(prioritizer)) >= sum(crowded)
     process.now_us = NOW_US + 119_000_000
     prioritizer.take(None)
-    assert len(prioritizer.guests.bookings) == 39
+    assert len(prioritizer.assumed.bookings) == 39
     process.now_us = NOW_US + 121_000_000
     prioritizer.take(None)
-    assert len(prioritizer.guests.bookings) == 0
+    assert len(prioritizer.assumed.bookings) == 0
 
 
 def test_tabling_follows_snapshots_bundles_and_what_is_asked_for(tabling: Tabling, process: Process) -> None:
     assert tabling.step(0.0)
     assert not tabling.step(0.1)
-    tabling.ask(NewcomerClass("db", True), 0.2)
-    tabling.ask(NewcomerClass("not-in-the-snapshot", False), 0.2)
-    tabling.ask(NewcomerClass("", False, "red"), 0.2)
-    tabling.ask(NewcomerClass("", False, "no-team-of-the-snapshot"), 0.2)
+    tabling.ask(PodClass("db", True), 0.2)
+    tabling.ask(PodClass("not-in-the-snapshot", False), 0.2)
+    tabling.ask(PodClass("", False, "red"), 0.2)
+    tabling.ask(PodClass("", False, "no-team-of-the-snapshot"), 0.2)
     assert tabling.step(0.3)
     assert tabling.table is not None
     assert tabling.behind
     tabling.step(0.35)
-    assert tabling.table.classes == (*FIRST, NewcomerClass("db", True), NewcomerClass("", False, "red"))
+    assert tabling.table.classes == (*FIRST, PodClass("db", True), PodClass("", False, "red"))
     process.publish(snapshot(12, version=2))
     assert tabling.step(0.4)
     assert process.serving.scorer is not None
@@ -286,10 +286,10 @@ def test_tabling_follows_snapshots_bundles_and_what_is_asked_for(tabling: Tablin
 
 def test_tabling_keeps_the_classes_that_were_asked_for_last(tabling: Tabling) -> None:
     for number in range(MOST_CLASSES + 5):
-        tabling.ask(NewcomerClass(f"app-{number}", False), float(number))
+        tabling.ask(PodClass(f"app-{number}", False), float(number))
 
     assert len(tabling._asked) == MOST_CLASSES
-    assert NewcomerClass("app-4", False) not in tabling._asked
+    assert PodClass("app-4", False) not in tabling._asked
 
 
 def test_without_snapshot_or_bundle_there_is_no_table(tmp_path: Path, bundle: Path) -> None:

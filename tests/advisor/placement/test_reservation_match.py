@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import NewcomerClass
-from advisor.placement.reservation_match import LAPSED, Lease, Pod, Steer, by_workload, steer
+from advisor.cluster.pending_pod import PodClass
+from advisor.placement.reservation_match import LAPSED, Lease, Pod, ReservedNode, by_workload, reserved_node
 from advisor.placement.reservations import MOST_HELD, Leases
 from tests.advisor.steered import lease
 
-WEB = NewcomerClass("web", False)
+WEB = PodClass("web", False)
 NODES = ["n0", "n1", "n2"]
 ONE, OTHER = lease("l1", "n1"), lease("l2", "n2", step=2)
 
@@ -21,7 +21,7 @@ def pod(uid: str = "pod-1", template_hash: str = "", app: str = "web", namespace
 
 
 def told(leases: list[Lease], names: list[str] = NODES, of: Pod = pod(), **holders: str) -> Lease | None:  # noqa: B008
-    found = steer(leases, of, names, holders, now_us=0)
+    found = reserved_node(leases, of, names, holders, now_us=0)
     return found.lease if found is not None else None
 
 
@@ -30,21 +30,21 @@ def test_a_pod_goes_to_the_node_of_its_lease() -> None:
 
 
 def test_other_nodes_fail_with_the_lease_that_is_why() -> None:
-    failed = Steer(ONE).failed(NODES)
+    failed = ReservedNode(ONE).failed(NODES)
 
     assert set(failed) == {"n0", "n2"}
     assert "lease l1" in failed["n0"]
 
 
 def test_where_no_target_is_offered_all_pass() -> None:
-    found = steer([ONE], pod(), ["n0", "n2"], {}, now_us=0)
+    found = reserved_node([ONE], pod(), ["n0", "n2"], {}, now_us=0)
 
-    assert found == Steer(None)
+    assert found == ReservedNode(None)
     assert found.failed(["n0", "n2"]) == {}
 
 
 def test_a_lease_that_somebody_else_holds_is_not_told() -> None:
-    assert steer([ONE], pod(), NODES, {"l1": "pod-2"}, now_us=0) is None
+    assert reserved_node([ONE], pod(), NODES, {"l1": "pod-2"}, now_us=0) is None
     assert told([ONE, OTHER], l1="pod-2") == OTHER
 
 
@@ -65,8 +65,8 @@ def test_a_lease_that_lapsed_is_told_after_those_that_nobody_had() -> None:
 def test_an_expired_lease_does_nothing() -> None:
     late = lease("l1", "n1", expires_us=5)
 
-    assert steer([late], pod(), NODES, {}, now_us=4) == Steer(late)
-    assert steer([late], pod(), NODES, {}, now_us=5) is None
+    assert reserved_node([late], pod(), NODES, {}, now_us=4) == ReservedNode(late)
+    assert reserved_node([late], pod(), NODES, {}, now_us=5) is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_is_told_is_open_offered_and_held_by_nobody_else(
     leases: list[Lease], uid: str, template: str, names: list[str], holders: dict[str, str]
 ) -> None:
     mine = by_workload(leases).get(("shop", "web"), ())
-    found = steer(mine, pod(uid, template), names, holders, now_us=1)
+    found = reserved_node(mine, pod(uid, template), names, holders, now_us=1)
 
     usable = [
         one
@@ -137,7 +137,7 @@ def test_however_pods_take_turns_no_two_have_one_lease_and_each_keeps_its_own(
     kept.take(leases)
     first: dict[str, Lease] = {}
     for uid in asking:
-        found = kept.steer(pod(uid, "a"), NODES)
+        found = kept.reserved_node(pod(uid, "a"), NODES)
         if found is None or found.lease is None:
             assert uid not in first
             continue
@@ -168,11 +168,11 @@ def counted(metrics: CollectorRegistry, outcome: str) -> float | None:
 
 
 def test_a_pod_that_landed_keeps_its_lease_for_good(leases: Leases, metrics: CollectorRegistry) -> None:
-    leases.steer(pod(), NODES)
+    leases.reserved_node(pod(), NODES)
     leases.hold(booked("pod-1", ONE))
     leases.ended(booked("pod-1", ONE), "n1")
 
-    assert leases.steer(pod("pod-2"), NODES) is None
+    assert leases.reserved_node(pod("pod-2"), NODES) is None
     assert (counted(metrics, "landed"), counted(metrics, "elsewhere")) == (1, 0)
 
 
@@ -180,11 +180,11 @@ def test_a_pod_that_landed_keeps_its_lease_for_good(leases: Leases, metrics: Col
 def test_a_pod_that_never_came_or_went_elsewhere_leaves_its_lease(
     leases: Leases, metrics: CollectorRegistry, seen_on: str | None, elsewhere: int
 ) -> None:
-    leases.steer(pod(), NODES)
+    leases.reserved_node(pod(), NODES)
     leases.hold(booked("pod-1", ONE))
     leases.ended(booked("pod-1", ONE), seen_on)
 
-    assert leases.steer(pod("pod-2"), NODES) == Steer(ONE)
+    assert leases.reserved_node(pod("pod-2"), NODES) == ReservedNode(ONE)
     assert (counted(metrics, "landed"), counted(metrics, "elsewhere")) == (0, elsewhere)
 
 
@@ -198,8 +198,8 @@ def test_who_holds_a_lease_is_not_disturbed_by_the_end_of_who_held_it_before(lea
 
 def test_each_pod_is_counted_once_however_often_it_asks(leases: Leases, metrics: CollectorRegistry) -> None:
     for _ in range(3):
-        leases.steer(pod(), NODES)
-        leases.steer(pod("pod-3"), ["n0"])
+        leases.reserved_node(pod(), NODES)
+        leases.reserved_node(pod("pod-3"), ["n0"])
 
     assert (counted(metrics, "told"), counted(metrics, "target_not_offered")) == (1, 1)
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.api.app import create_scheduler_app
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.decision_log import Advised, Explorer, read_advised
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.exploration import ARM, KEPT, lot
@@ -25,7 +25,7 @@ from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 
-WEB = NewcomerClass("web", False)
+WEB = PodClass("web", False)
 NODES = tuple(f"n{i}" for i in range(6))
 UIDS = [str(UUID(int=number * 0x9E3779B97F4A7C15, version=4)) for number in range(300)]
 
@@ -57,12 +57,12 @@ class Site:
         self.prioritizer.take(self.prioritizer.newer())
 
     def ask(self, uid: str) -> list[int]:
-        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(Newcomer("web"), uid, NODES))))
+        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(PendingPod("web"), uid, NODES))))
         assert [entry["Host"] for entry in reply] == list(NODES)
         return [entry["Score"] for entry in reply]
 
     def booked(self) -> list[str]:
-        return [booked.uid for booked in self.prioritizer.guests.bookings]
+        return [booked.uid for booked in self.prioritizer.assumed.bookings]
 
     def written(self) -> list[Advised]:
         self.explorer._thread.shutdown()

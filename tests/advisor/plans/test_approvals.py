@@ -274,7 +274,7 @@ def test_a_plan_of_another_cluster_is_nobody_s_here_and_its_halt_holds(desk: Des
         lambda: other.approve("p1", 2, None, SRE, nothing_stale),
         lambda: other.reject("p1", 2, "not here", SRE),
         lambda: other.export("p1", 2, given, SRE),
-        lambda: other.given_out("p1"),
+        lambda: other.exported("p1"),
     ):
         with pytest.raises(NoSuchProposal):
             attempt()

@@ -74,15 +74,15 @@ def pair(of: Situation, *, best_effort: bool, node: int | None = None) -> tuple[
     raise AssertionError("no such pair")
 
 
-def blamed(of: Situation, slowdown: float = 1.8, *, best_effort: bool = True, resource: str = "membw") -> Diagnosis:
-    victim, culprit, node = pair(of, best_effort=best_effort)
+def attributed(of: Situation, slowdown: float = 1.8, *, best_effort: bool = True, resource: str = "membw") -> Diagnosis:
+    victim, antagonist, node = pair(of, best_effort=best_effort)
     added = slowdown - 1.0
-    return diagnosis(victim, node, slowdown, suspects=(suspect(culprit, added, 0.97, resource),), at_us=NOW_US)
+    return diagnosis(victim, node, slowdown, suspects=(suspect(antagonist, added, 0.97, resource),), at_us=NOW_US)
 
 
 def proposed(scorer_of: ScorerOf, rules: Rules = RULES, **how: object) -> tuple[Situation, Draft]:
     empty = situation(scorer_of)
-    of = situation(scorer_of, blamed(empty), **how)  # type: ignore[arg-type]
+    of = situation(scorer_of, attributed(empty), **how)  # type: ignore[arg-type]
     return of, draft(of, rules)
 
 
@@ -111,7 +111,7 @@ def test_nothing_is_proposed_where_nobody_suffers(scorer_of: ScorerOf) -> None:
 
 def test_the_cheapest_that_suffices_comes_first_and_what_does_not_comes_last(scorer_of: ScorerOf) -> None:
     of = situation(scorer_of)
-    one = blamed(of)
+    one = attributed(of)
 
     found = ladder(one, [one], of.scene, Prices()).remedies
 
@@ -149,7 +149,7 @@ def test_a_restart_costs_whoever_serves_the_same_at_any_age(scorer_of: ScorerOf)
 
 def test_who_serves_is_never_throttled(scorer_of: ScorerOf) -> None:
     of = situation(scorer_of)
-    one = blamed(of, best_effort=False)
+    one = attributed(of, best_effort=False)
 
     assert {remedy.kind for remedy in ladder(one, [one], of.scene, Prices()).remedies} <= {*MOVES, "add capacity"}
 
@@ -157,7 +157,7 @@ def test_who_serves_is_never_throttled(scorer_of: ScorerOf) -> None:
 @pytest.mark.parametrize("verdict", ["host", "downstream", "not enough data"])
 def test_where_no_move_helps_it_is_said_what_to_look_at(scorer_of: ScorerOf, verdict: str) -> None:
     of = situation(scorer_of)
-    one = replace(blamed(of), verdict=verdict)  # type: ignore[arg-type]
+    one = replace(attributed(of), verdict=verdict)  # type: ignore[arg-type]
 
     found = draft(situation(scorer_of, one), RULES)
 
@@ -168,7 +168,7 @@ def test_where_no_move_helps_it_is_said_what_to_look_at(scorer_of: ScorerOf, ver
 
 def test_whose_own_limit_holds_it_back_is_told_a_higher_one_and_nobody_is_moved(scorer_of: ScorerOf) -> None:
     of = situation(scorer_of)
-    one = replace(blamed(of, float("nan")), verdict="self-inflicted", suspects=())
+    one = replace(attributed(of, float("nan")), verdict="self-inflicted", suspects=())
 
     found = draft(situation(scorer_of, one), RULES)
 
@@ -181,7 +181,7 @@ def test_without_room_anywhere_more_capacity_is_named(scorer_of: ScorerOf) -> No
     of = situation(scorer_of)
     full = replace(of.scene, room=Room(np.full_like(of.scene.room.free, -np.inf), of.scene.room.needs))
 
-    found = ladder(blamed(of), [blamed(of)], full, Prices()).remedies
+    found = ladder(attributed(of), [attributed(of)], full, Prices()).remedies
 
     assert "add capacity" in {remedy.kind for remedy in found}
     assert not {remedy.kind for remedy in found} & set(MOVES)
@@ -189,7 +189,7 @@ def test_without_room_anywhere_more_capacity_is_named(scorer_of: ScorerOf) -> No
 
 def test_one_step_may_help_several_and_they_are_not_helped_twice(scorer_of: ScorerOf) -> None:
     of = situation(scorer_of)
-    one = blamed(of)
+    one = attributed(of)
     shot = of.scene.snapshot
     node = shot.node_index[one.node]
     others = [shot.containers[row] for row in range(int(shot.first[node]), int(shot.first[node + 1]))]
@@ -258,7 +258,7 @@ def test_steps_are_held_back_by_chance_alone_about_as_often_as_asked(scorer_of: 
 @same_fixture
 def test_no_plan_asks_for_more_room_than_there_is(scorer_of: ScorerOf, seed: int, slow: float) -> None:
     empty = situation(scorer_of, seed=seed)
-    of = situation(scorer_of, blamed(empty, slow), blamed(empty, slow, best_effort=False), seed=seed)
+    of = situation(scorer_of, attributed(empty, slow), attributed(empty, slow, best_effort=False), seed=seed)
     found = draft(of, RULES)
 
     free, shot = of.scene.room.free.copy(), of.scene.snapshot
@@ -335,7 +335,7 @@ def test_a_plan_that_still_holds_is_found_to_hold(scorer_of: ScorerOf) -> None:
 
 def test_what_changed_since_makes_steps_stale_with_the_reason(scorer_of: ScorerOf) -> None:
     of = situation(scorer_of)
-    found = draft(situation(scorer_of, blamed(of, 4.0, best_effort=False)), RULES)
+    found = draft(situation(scorer_of, attributed(of, 4.0, best_effort=False)), RULES)
     assert found.plan is not None
     (step,) = found.plan.steps
     assert step.target is not None

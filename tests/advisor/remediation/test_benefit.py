@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.remediation.benefit import NOTHING, Amount, Hurt, relief, suffered, suffering, sufficient
+from advisor.remediation.benefit import NOTHING, Amount, Hurt, degradation, measured_degradation, relief, sufficient
 from advisor.remediation.throttles import KEPT, THROTTLES, Throttled, throttle
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from features.schema.catalog import NAMES
@@ -23,8 +23,8 @@ def throttled(resource: str, *hurt: Hurt, used: float = 4.0) -> Throttled:
 
 
 def test_a_container_at_twice_its_normal_costs_two_an_hour() -> None:
-    assert np.isclose(suffering(np.array([2.0]))[0], 2.0, atol=1e-3)
-    assert suffering(np.array([1.0]))[0] < 0.03
+    assert np.isclose(degradation(np.array([2.0]))[0], 2.0, atol=1e-3)
+    assert degradation(np.array([1.0]))[0] < 0.03
 
 
 @given(of=hurts)
@@ -41,7 +41,7 @@ def test_the_more_goes_away_the_more_is_saved(of: Hurt, some: float, more: float
 
 @given(of=hurts, share=shares)
 def test_never_more_is_saved_than_it_suffers(of: Hurt, share: float) -> None:
-    whole = float(suffering(np.array([of.slowdown]))[0] - suffering(np.array([1.0]))[0])
+    whole = float(degradation(np.array([of.slowdown]))[0] - degradation(np.array([1.0]))[0])
     found = relief(of, share)
     assert -1e-12 <= found.mean <= whole + 1e-9
     assert found.variance >= 0.0
@@ -49,7 +49,7 @@ def test_never_more_is_saved_than_it_suffers(of: Hurt, share: float) -> None:
 
 @given(slowdown=st.floats(1.0, 6.0))
 def test_what_is_suffered_has_an_interval_about_it(slowdown: float) -> None:
-    found = suffered(slowdown)
+    found = measured_degradation(slowdown)
     assert found.low <= found.mean <= found.high
     assert found.mean >= 0.0
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
 from advisor.scoring.candidates import harms_of, home_of, seats_of
@@ -106,12 +106,12 @@ def test_a_newcomers_features_are_those_of_its_training_row_to_the_bit(
         live_view(now_us, state_by(now_us, seen, facts), facts, known), known, version=1, as_of_us=now_us
     )
     rows = np.array([snapshot.node_index[node] for node in trained_on["node"].to_pylist()], np.int32)
-    served = scorer_of(snapshot).newcomer_features(Newcomer(app, team), rows)
+    served = scorer_of(snapshot).pending_features(PendingPod(app, team), rows)
 
     expected = np.column_stack([floats(trained_on[name]) for name in RAW_NAMES])
     assert np.isfinite(expected[:, :3]).any()
     assert np.array_equal(served, expected, equal_nan=True)
-    home, seats = home_of(snapshot, rows), seats_of(snapshot, Newcomer(app, team), rows)
+    home, seats = home_of(snapshot, rows), seats_of(snapshot, PendingPod(app, team), rows)
     felt = harms_of(home, len(rows), wanted=True).felt(seats)
     assert np.isfinite(felt).any()
     assert np.array_equal(felt, np.column_stack([floats(trained_on[name]) for name in TOGETHER]), equal_nan=True)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.cluster.assumed_pod import KEPT_US, MOST, Booked, Bookings, crowded
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass, class_of
+from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.snapshot import Snapshot, nothing_expected
-from advisor.cluster.snapshot_diff import same_apps, same_kin, same_nodes
+from advisor.cluster.snapshot_diff import same_apps, same_nodes, same_prior
 from advisor.errors import NoTable
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
@@ -26,12 +26,12 @@ from tests.advisor.clusters import APPS, NOW_US, TEAMS, busier, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 CLASSES = (
-    NewcomerClass("web", False),
-    NewcomerClass("web", True),
-    NewcomerClass("db", False),
-    NewcomerClass("", False),
-    NewcomerClass("", True),
-    NewcomerClass("", False, "red"),
+    PodClass("web", False),
+    PodClass("web", True),
+    PodClass("db", False),
+    PodClass("", False),
+    PodClass("", True),
+    PodClass("", False, "red"),
 )
 
 
@@ -53,7 +53,7 @@ def test_points_are_those_of_the_scorer_for_each_newcomer_alone(scorer_of: Score
     table = begun(scorer, "b", CLASSES)
 
     for row, of in enumerate(CLASSES):
-        scores = scorer.score(of.newcomer(), nodes, now_us=NOW_US)
+        scores = scorer.score(of.pending_pod(), nodes, now_us=NOW_US)
         costs = cost(scores, best_effort=of.best_effort, resident_best_effort=view.resident_best_effort)
         expected = points(costs, scores.node_bound > VETO_SLOWDOWN, best_effort=of.best_effort)
         assert table.points[row].tolist() == expected.tolist()
@@ -131,7 +131,7 @@ def test_where_more_is_expected_of_a_team_its_class_changes_and_no_node_does(sco
     new = replace(old, version=2, kin=kin)
 
     assert same_nodes(old, new).all()
-    assert same_kin(old, new) == {"blue": True, "red": False, "": True}
+    assert same_prior(old, new) == {"blue": True, "red": False, "": True}
     table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
     assert same(table, begun(scorer_of(new), "b", CLASSES))
 
@@ -154,9 +154,9 @@ def test_teams_and_platforms_are_the_same_by_name() -> None:
     new = replace(old, teams=("amber", *TEAMS), kin=np.concatenate([old.kin[:1] * 2, old.kin]))
     turned = replace(old, platforms=old.platforms[::-1], kin=old.kin[:, ::-1])
 
-    assert same_kin(old, new) == {"amber": False, "blue": True, "red": True, "": True}
-    assert all(same_kin(old, turned).values())
-    assert not any(same_kin(replace(old, teams=(), kin=nothing_expected()), new).values())
+    assert same_prior(old, new) == {"amber": False, "blue": True, "red": True, "": True}
+    assert all(same_prior(old, turned).values())
+    assert not any(same_prior(replace(old, teams=(), kin=nothing_expected()), new).values())
 
 
 def test_a_class_of_a_team_that_is_gone_is_dropped(scorer_of: ScorerOf) -> None:
@@ -165,27 +165,27 @@ def test_a_class_of_a_team_that_is_gone_is_dropped(scorer_of: ScorerOf) -> None:
 
     table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
 
-    assert set(table.classes) == set(CLASSES) - {NewcomerClass("", False, "red")}
+    assert set(table.classes) == set(CLASSES) - {PodClass("", False, "red")}
 
 
 def test_an_unknown_app_is_of_the_class_of_its_team_and_an_unknown_team_of_nobodys() -> None:
-    def found(app: str, team: str | None) -> NewcomerClass:
-        return class_of(Newcomer(app, team), APPS, TEAMS)
+    def found(app: str, team: str | None) -> PodClass:
+        return class_of(PendingPod(app, team), APPS, TEAMS)
 
-    assert found("web", "red") == NewcomerClass("web", False)
-    assert found("new", "red") == NewcomerClass("", False, "red")
-    assert found("new", "new") == found("new", None) == found("", "") == NewcomerClass("", False)
+    assert found("web", "red") == PodClass("web", False)
+    assert found("new", "red") == PodClass("", False, "red")
+    assert found("new", "new") == found("new", None) == found("", "") == PodClass("", False)
 
 
 def test_classes_of_before_teams_are_still_read() -> None:
-    assert msgspec.json.decode(b'["", true]', type=NewcomerClass) == NewcomerClass("", True)
+    assert msgspec.json.decode(b'["", true]', type=PodClass) == PodClass("", True)
 
 
 def test_guests_of_an_unknown_app_use_what_is_expected_of_their_team() -> None:
     view = snapshot(2, nodes=1, residents=(1, 1))
-    guests = [booked("x", "n0", NewcomerClass("", False, "red")), booked("y", "n0", NewcomerClass("", False))]
+    assumed = [booked("x", "n0", PodClass("", False, "red")), booked("y", "n0", PodClass("", False))]
 
-    use = crowded(view, ["n0"], guests).resident_use
+    use = crowded(view, ["n0"], assumed).resident_use
 
     expected = view.kin[TEAMS.index("red"), view.node_platform[0], -len(DEMANDS) :] * view.node_capacity[0]
     assert use[1].tolist() == expected.tolist()
@@ -220,7 +220,7 @@ def test_a_file_that_is_not_whole_is_refused(scorer_of: ScorerOf, tmp_path: Path
         read_table(path)
 
 
-def said(replies: Replies, of: NewcomerClass, names: Sequence[str]) -> list[int]:
+def said(replies: Replies, of: PodClass, names: Sequence[str]) -> list[int]:
     rows = replies.rows(names)
     reply = json.loads(replies.reply(names, rows, replies.points(of, rows)))
     assert [entry["Host"] for entry in reply] == list(names)
@@ -258,7 +258,7 @@ def test_any_name_is_spelled_as_json(scorer_of: ScorerOf, names: list[str], data
     said(replies, CLASSES[1], data.draw(st.lists(st.sampled_from(names), max_size=10)))
 
 
-def booked(uid: str, node: str, of: NewcomerClass = CLASSES[0], at_us: int = NOW_US) -> Booked:
+def booked(uid: str, node: str, of: PodClass = CLASSES[0], at_us: int = NOW_US) -> Booked:
     return Booked(uid, node, of, at_us)
 
 
@@ -285,7 +285,7 @@ def test_bookings_are_bounded() -> None:
 def test_a_booked_newcomer_counts_as_a_resident_of_which_nothing_is_measured(scorer_of: ScorerOf) -> None:
     """The same numbers as a snapshot in which it lives there already."""
     view = snapshot(5, residents=(1, 3))
-    guests = [booked("x", "n1"), booked("y", "n4", CLASSES[1]), booked("z", "n1", CLASSES[2])]
+    assumed = [booked("x", "n1"), booked("y", "n4", CLASSES[1]), booked("z", "n1", CLASSES[2])]
     at = [int(view.first[2]), int(view.first[2]), int(view.first[5])]
     moved = replace(
         view,
@@ -298,7 +298,7 @@ def test_a_booked_newcomer_counts_as_a_resident_of_which_nothing_is_measured(sco
     )
     whole = begun(scorer_of(moved), "b", CLASSES)
 
-    found = crowded(view, ["n1", "n4", "gone"], guests)
+    found = crowded(view, ["n1", "n4", "gone"], assumed)
     scores = score_columns(scorer_of(found), CLASSES, np.arange(2, dtype=np.int32))
 
     assert found.nodes == ("n1", "n4")
@@ -323,14 +323,14 @@ def told(replies: Replies, nodes: tuple[str, ...]) -> list[list[int]]:
     return [said(replies, of, nodes) for of in CLASSES]
 
 
-@given(seed=st.integers(0, 20), guests=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(CLASSES)), max_size=8))
+@given(seed=st.integers(0, 20), assumed=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(CLASSES)), max_size=8))
 @settings(max_examples=30, deadline=None)
 def test_who_is_on_the_way_makes_a_node_no_better_and_who_left_again_leaves_no_trace(
-    scorer_of: ScorerOf, seed: int, guests: list[tuple[int, NewcomerClass]]
+    scorer_of: ScorerOf, seed: int, assumed: list[tuple[int, PodClass]]
 ) -> None:
     table = begun(scorer_of(snapshot(seed, residents=(1, 4))), "b", CLASSES)
     replies = Replies(table, spell(table.nodes))
-    before, coming = told(replies, table.nodes), [booked("x", f"n{node}", guest) for node, guest in guests]
+    before, coming = told(replies, table.nodes), [booked("x", f"n{node}", pod_class) for node, pod_class in assumed]
     for one in coming:
         replies.arrive(one)
 
@@ -348,7 +348,7 @@ def test_a_guest_on_a_node_or_of_a_class_that_is_not_there_changes_nothing(score
     before = told(replies, table.nodes)
 
     replies.arrive(booked("x", "gone"))
-    replies.arrive(booked("x", "n0", NewcomerClass("batch", True)))
+    replies.arrive(booked("x", "n0", PodClass("batch", True)))
 
     assert told(replies, table.nodes) == before
 
@@ -357,15 +357,15 @@ def test_many_at_once_count_as_one_after_the_other(scorer_of: ScorerOf) -> None:
     table = begun(scorer_of(snapshot(3, nodes=12, residents=(0, 3))), "b", CLASSES)
     one_by_one, at_once = (Replies(table, spell(table.nodes)) for _ in range(2))
     rng = np.random.default_rng(1)
-    guests = [
+    assumed = [
         booked(f"pod-{n}", f"n{rng.integers(14)}", CLASSES[rng.integers(len(CLASSES))]) for n in range(200)
     ]  # some on nodes that are not there
 
-    for guest in guests:
-        one_by_one.arrive(guest)
-    at_once.arrive_all(guests)
-    at_once.leave(guests[0])
-    one_by_one.leave(guests[0])
+    for pod_class in assumed:
+        one_by_one.arrive(pod_class)
+    at_once.arrive_all(assumed)
+    at_once.leave(assumed[0])
+    one_by_one.leave(assumed[0])
 
     assert np.allclose(at_once._cost, one_by_one._cost)
     assert (at_once._points == one_by_one._points).mean() > 0.99
@@ -392,11 +392,11 @@ def test_steps_are_those_of_the_scorer_on_the_same_nodes(scorer_of: ScorerOf) ->
     view = replace(snapshot(3, nodes=2, residents=(2, 3)), node_platform=np.array([0, 1]))
     scorer = scorer_of(view)
     table = begun(scorer, "b", CLASSES)
-    guests = [booked("x", "n0", CLASSES[3]), booked("y", "n1", CLASSES[3])]
-    beside = score_columns(scorer_of(crowded(view, view.nodes, guests)), CLASSES, np.arange(2, dtype=np.int32))
+    assumed = [booked("x", "n0", CLASSES[3]), booked("y", "n1", CLASSES[3])]
+    co_located = score_columns(scorer_of(crowded(view, view.nodes, assumed)), CLASSES, np.arange(2, dtype=np.int32))
 
-    row = CLASSES.index(NewcomerClass("", False))
+    row = CLASSES.index(PodClass("", False))
 
     for node in range(2):
-        exact = max(float(beside.cost[row, node]) - float(table.cost[row, node]), 0.0)
-        assert table.steps_beside(row, node)[row] == pytest.approx(exact, abs=1e-5)
+        exact = max(float(co_located.cost[row, node]) - float(table.cost[row, node]), 0.0)
+        assert table.steps_added_by(row, node)[row] == pytest.approx(exact, abs=1e-5)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot, nothing_expected
 from advisor.scoring.candidates import home_of, seats_of
 from advisor.scoring.scorer import ModelScorer, Scores
@@ -37,7 +37,7 @@ def every(snapshot: Snapshot) -> NDArray[np.int32]:
 
 
 def score(scorer: ModelScorer, nodes: NDArray[np.int32], app: str = "web", team: str | None = None) -> Scores:
-    return scorer.score(Newcomer(app, team), nodes, now_us=NOW_US)
+    return scorer.score(PendingPod(app, team), nodes, now_us=NOW_US)
 
 
 def by_the_worst(scorer: ModelScorer) -> ModelScorer:
@@ -208,14 +208,14 @@ def test_what_nodes_are_compared_by_is_what_scores_say_however_few_trees_are_ask
     if seed % 2:
         scorer = by_the_worst(scorer)
     nodes = every(scorer.snapshot)
-    newcomers = [Newcomer(app, "red", best_effort=be) for app in (*APPS, "never-seen") for be in (False, True)]
-    some = newcomers[seed % len(newcomers) :]
+    pending_pods = [PendingPod(app, "red", best_effort=be) for app in (*APPS, "never-seen") for be in (False, True)]
+    some = pending_pods[seed % len(pending_pods) :]
 
     found = list(scorer.compare_each(some, nodes, limit=limit))
 
     assert model_of(scorer).terms is not None
-    for newcomer, compared in zip(some, found, strict=True):
-        scores = scorer.score(newcomer, nodes, now_us=NOW_US)
+    for pending_pod, compared in zip(some, found, strict=True):
+        scores = scorer.score(pending_pod, nodes, now_us=NOW_US)
         assert compared.choice.tolist() == scores.choice.tolist()
         assert compared.mean.tolist() == scores.mean.tolist()
         assert compared.harm.before.tolist() == scores.harm.before.tolist()
@@ -244,7 +244,7 @@ def test_trees_are_asked_of_residents_once_before_and_once_for_all_newcomers_whe
     counted = Counted(model_of(scorer))
     counting = replace(scorer, predictor=counted)
 
-    found = list(counting.compare_each([Newcomer("web"), Newcomer("db")], every(scorer.snapshot), limit=1e6))
+    found = list(counting.compare_each([PendingPod("web"), PendingPod("db")], every(scorer.snapshot), limit=1e6))
 
     assert not any(compared.exceeds.any() for compared in found)
     assert vars(counted)["asked"] == [*[len(scorer.snapshot.containers)] * 2, 6, 6]
@@ -254,7 +254,7 @@ def test_of_a_single_newcomer_trees_are_asked_about_everybody_at_once(scorer_of:
     scorer = scorer_of(snapshot(3, missing=0.0))
     counted = Counted(model_of(scorer))
 
-    list(replace(scorer, predictor=counted).compare_each([Newcomer("web")], every(scorer.snapshot), limit=1e6))
+    list(replace(scorer, predictor=counted).compare_each([PendingPod("web")], every(scorer.snapshot), limit=1e6))
 
     residents = len(scorer.snapshot.containers)
     assert vars(counted)["asked"] == [residents, 6 + residents]
@@ -264,7 +264,7 @@ def test_a_bundle_that_tells_no_terms_compares_the_same(scorer_of: ScorerOf) -> 
     scorer = scorer_of(snapshot(2))
     older = replace(scorer, predictor=replace(model_of(scorer), terms=None))
 
-    [one], [other] = (s.compare_each([Newcomer("web")], every(s.snapshot), limit=2.0) for s in (scorer, older))
+    [one], [other] = (s.compare_each([PendingPod("web")], every(s.snapshot), limit=2.0) for s in (scorer, older))
 
     assert one.choice.tolist() == other.choice.tolist()
     assert one.harm.ratio.tolist() == other.harm.ratio.tolist()
@@ -288,7 +288,7 @@ def test_a_resident_of_no_known_app_is_no_sibling_of_any_newcomer() -> None:
     company = home.company(1)
 
     for app in of.apps:
-        seats = seats_of(of, Newcomer(app), nodes)
+        seats = seats_of(of, PendingPod(app), nodes)
         there = company.find(seats.members.group, seats.app)
         assert (there[0] >= 0) == (app == of.apps[0])
 
@@ -363,7 +363,7 @@ def test_no_candidates_give_no_scores(scorer_of: ScorerOf) -> None:
 
     assert len(scores.mean) == len(scores.node_bound) == len(scores.harm.ratio) == 0
     assert scores.harm.offsets.tolist() == [0]
-    assert scorer.factors(Newcomer("web"), np.zeros(0, np.int32)).shape == (0, len(NAMES))
+    assert scorer.factors(PendingPod("web"), np.zeros(0, np.int32)).shape == (0, len(NAMES))
 
 
 def test_a_candidate_named_twice_is_answered_twice(scorer_of: ScorerOf) -> None:
@@ -380,15 +380,15 @@ def test_an_unknown_app_is_scored_by_its_team_and_an_unknown_team_as_nobody(scor
     scorer = scorer_of(view)
     at = np.array([0], np.int32)
 
-    of = {team: scorer.newcomer_features(Newcomer("never-seen", team), at) for team in ("blue", "red", "new", None)}
+    of = {team: scorer.pending_features(PendingPod("never-seen", team), at) for team in ("blue", "red", "new", None)}
 
     first = RAW_NAMES.index(EXPECTED[0])
     for row, team in enumerate(("blue", "red", "new")):
         assert of[team][0, first : first + len(EXPECTED)].tolist() == view.kin[row, view.node_platform[0]].tolist()
     assert np.array_equal(of["new"], of[None], equal_nan=True)
     assert np.array_equal(
-        scorer.newcomer_features(Newcomer("web", "red"), at),
-        scorer.newcomer_features(Newcomer("web"), at),
+        scorer.pending_features(PendingPod("web", "red"), at),
+        scorer.pending_features(PendingPod("web"), at),
         equal_nan=True,
     )
 
@@ -396,7 +396,7 @@ def test_an_unknown_app_is_scored_by_its_team_and_an_unknown_team_as_nobody(scor
 def test_without_expectations_an_unknown_app_keeps_its_gaps(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(replace(snapshot(1), teams=(), kin=nothing_expected()))
 
-    found = scorer.newcomer_features(Newcomer("never-seen", "red"), every(scorer.snapshot))
+    found = scorer.pending_features(PendingPod("never-seen", "red"), every(scorer.snapshot))
 
     first = RAW_NAMES.index(EXPECTED[0])
     assert np.isnan(found[:, first : first + len(EXPECTED)]).all()
@@ -433,7 +433,7 @@ def test_factors_name_the_resource_that_hurts(scorer_of: ScorerOf) -> None:
     calm = snapshot(3, nodes=1, residents=(5, 5), missing=0.0)
     busy = scorer_of(busier(calm, 0, NAMES.index("llc"), 40.0))
 
-    factors = busy.factors(Newcomer("web"), np.array([0], np.int32))
+    factors = busy.factors(PendingPod("web"), np.array([0], np.int32))
 
     assert (factors >= -1e-12).all()
     assert NAMES[int(factors[0].argmax())] == "llc"
@@ -442,12 +442,12 @@ def test_factors_name_the_resource_that_hurts(scorer_of: ScorerOf) -> None:
 def test_an_empty_node_has_no_factors(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(emptied(snapshot(1)))
 
-    assert (scorer.factors(Newcomer("web"), every(scorer.snapshot)) == 0).all()
+    assert (scorer.factors(PendingPod("web"), every(scorer.snapshot)) == 0).all()
 
 
 def test_age_is_that_of_the_newest_message_and_never_negative(scorer_of: ScorerOf) -> None:
     scorer = scorer_of(snapshot(0))
     nobody = np.zeros(0, np.int32)
 
-    assert scorer.score(Newcomer("web"), nobody, now_us=NOW_US + 2_500_000).age_s == 2.5
-    assert scorer.score(Newcomer("web"), nobody, now_us=NOW_US - 1).age_s == 0.0
+    assert scorer.score(PendingPod("web"), nobody, now_us=NOW_US + 2_500_000).age_s == 2.5
+    assert scorer.score(PendingPod("web"), nobody, now_us=NOW_US - 1).age_s == 0.0

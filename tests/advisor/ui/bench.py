@@ -20,12 +20,12 @@ from advisor.auth.rate_limit import Rates
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.database.engine import migrate, open_store
-from advisor.diagnosis.report_file import Told, write_told
+from advisor.diagnosis.report_file import DiagnosisReport, write_report
 from advisor.diagnosis.verdicts import Diagnosis
 from advisor.placement.model_state import Serving
 from advisor.plans.rules.plan_record import Plan, Step
 from advisor.remediation.action import Field, Kind
-from advisor.ui.app import Beside, create_pages
+from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.sessions import SessionEntrance
 from models.registry.registry import Registry
 from tests.advisor.billing.bill_offices import bill_office
@@ -51,7 +51,7 @@ class Bench:
     site: Site
     bureau: Bureau
     snapshot: Snapshot
-    told: Told
+    report: DiagnosisReport
     bills: BillOffice
     serving: Serving
     numbers: Iterator[int] = field(default_factory=count)
@@ -60,7 +60,7 @@ class Bench:
         """A new proposal, for those who suffer after so many others; the later they are the older it is."""
         made_us = self.bureau.now_us - (11 + 29 * after) * MINUTE_US
         digest = f"{0x9E3779B1 * (1 + next(self.numbers)) % 2**32:08x}"
-        made = proposed(self.snapshot, self.told, f"p{made_us // 10**6:x}-{digest}", made_us, after)
+        made = proposed(self.snapshot, self.report, f"p{made_us // 10**6:x}-{digest}", made_us, after)
         self.bureau.put(made)
         return made
 
@@ -70,9 +70,9 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
     """A server that asks for tokens, ended with the block."""
     now_us = time_ns() // 1000
     snapshot = town(nodes, now_us)
-    told = sick(snapshot, victims)
+    report = sick(snapshot, victims)
     publish(folder / "snapshots", snapshot)
-    write_told(folder / "snapshots", told)
+    write_report(folder / "snapshots", report)
     (folder / "registry").mkdir()
     serving = Serving(folder / "snapshots", Registry(folder / "registry"), 120.0, _now_us, CollectorRegistry())
     serving.reload()
@@ -84,16 +84,17 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
         entrance = SessionEntrance(store, _now_us, lambda: token_hex(32), refusals, guard.rates)
         bills = bill_office(store, folder)
         pages = create_pages(serving, entrance, bureau.office, bills)
-        with _listening(Beside(create_app(serving, guard, office=bureau.office, bills=bills), pages)) as main:
-            yield Bench(Site(main, folder), bureau, snapshot, told, bills, serving)
+        with _listening(PageRouter(create_app(serving, guard, office=bureau.office, bills=bills), pages)) as main:
+            yield Bench(Site(main, folder), bureau, snapshot, report, bills, serving)
 
 
-def proposed(of: Snapshot, told: Told, name: str, made_us: int, after: int) -> Plan:
+def proposed(of: Snapshot, report: DiagnosisReport, name: str, made_us: int, after: int) -> Plan:
     """Steps of three kinds for three who suffer, and one that is held back."""
-    culprits = [one for one in told.diagnoses if one.verdict == "culprit" and one.suspects]
+    antagonists = [one for one in report.diagnoses if one.verdict == "culprit" and one.suspects]
     kinds = (*CHANGED, CHANGED[0])
     steps = tuple(
-        _step(of, one, number, *how) for number, (one, how) in enumerate(zip(culprits[after:], kinds, strict=False), 1)
+        _step(of, one, number, *how)
+        for number, (one, how) in enumerate(zip(antagonists[after:], kinds, strict=False), 1)
     )
     made = plan_of(name=name, made_us=made_us, of=steps, held_back=(4,))
     return replace(made, snapshot=of.version, bundle="2026-02-27T09")
@@ -127,7 +128,7 @@ def _now_us() -> int:
 
 
 @contextmanager
-def _listening(app: Beside) -> Iterator[str]:
+def _listening(app: PageRouter) -> Iterator[str]:
     server = Server(Config(app, port=0, log_level="warning", lifespan="off", ws="none"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()

@@ -17,7 +17,7 @@ from advisor.auth.audit_log import Entry, entries
 from advisor.auth.token_store import Doer, create_token, revoke_token
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.database.engine import migrate, open_store
-from advisor.diagnosis.report_file import Told, write_told
+from advisor.diagnosis.report_file import DiagnosisReport, write_report
 from tests.advisor.commands import environment
 
 HOUR_US = 3600 * 10**6
@@ -53,11 +53,11 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path, snapshot: Snapshot, told: Told | None, *, access: str = "tokens") -> Iterator[Site]:
+def site(folder: Path, snapshot: Snapshot, told: DiagnosisReport | None, *, access: str = "tokens") -> Iterator[Site]:
     """A server over a cluster, ended with the block; it has taken up the snapshot."""
     publish(folder / "snapshots", snapshot)
     if told is not None:
-        write_told(folder / "snapshots", told)
+        write_report(folder / "snapshots", told)
     store = str(folder / "store.sqlite")
     with open_store(store) as engine:
         migrate(engine)

@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     """Write cluster.png, victims.png, victim.png, proposals.png, proposal.png and bills.png."""
     snapshot = town(NODES, time_ns() // 1000)
     told = sick(snapshot, VICTIMS)
-    culprit = next(one for one in told.diagnoses if one.verdict == "culprit")
+    antagonist = next(one for one in told.diagnoses if one.verdict == "culprit")
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name, site(Path(name), snapshot, told) as found, chromium() as browser:
         page = browser.new_page(viewport=SIZE)
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
         page.click("main button[type=submit]")
         page.wait_for_selector("canvas[data-drawn]")
         taken(page, folder / "cluster.png")
-        page.goto(f"{found.main}/ui/victims/{culprit.container}")
+        page.goto(f"{found.main}/ui/victims/{antagonist.container}")
         page.wait_for_selector("#charts[data-drawn]")
         page.evaluate("document.querySelector('.foot').remove()")
         taken(page, folder / "victim.png", whole=True)

@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 from playwright.sync_api import Browser, expect
 
-from advisor.diagnosis.report_file import Told, read_told
+from advisor.diagnosis.report_file import DiagnosisReport, read_report
 from advisor.diagnosis.verdicts import Diagnosis
 from tests.advisor.ui.page_site import Site
 from tests.advisor.ui.visits import Visit, visiting
@@ -20,14 +20,14 @@ def visit(browser: Browser, large: Site) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def told(large: Site) -> Told:
-    found = read_told(large.folder / "snapshots")
+def told(large: Site) -> DiagnosisReport:
+    found = read_report(large.folder / "snapshots")
     assert found is not None
     return found
 
 
 @pytest.fixture
-def victim(told: Told) -> Diagnosis:
+def victim(told: DiagnosisReport) -> Diagnosis:
     return next(one for one in told.diagnoses if one.verdict == "culprit" and len(one.suspects) > 1)
 
 
@@ -93,7 +93,7 @@ def test_a_link_of_another_site_leads_to_the_page_it_names(visit: Visit, large: 
     visit.wrong = [url for url in visit.wrong if not url.startswith(elsewhere)]
 
 
-def test_victims_are_filtered_in_place(visit: Visit, told: Told) -> None:
+def test_victims_are_filtered_in_place(visit: Visit, told: DiagnosisReport) -> None:
     hosts = [one for one in told.diagnoses if one.verdict == "host"]
     visit.log_in()
     visit.go("/ui/victims")
@@ -112,7 +112,7 @@ def test_victims_are_filtered_in_place(visit: Visit, told: Told) -> None:
     assert visit.page.input_value("#node") == hosts[0].node
 
 
-def test_victims_have_pages_of_their_own(visit: Visit, told: Told) -> None:
+def test_victims_have_pages_of_their_own(visit: Visit, told: DiagnosisReport) -> None:
     visit.log_in()
     visit.go("/ui/victims")
 

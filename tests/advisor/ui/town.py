@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
 from features.schema.catalog import NAMES
 from features.training.model_input import PROFILE_COLUMNS
@@ -57,13 +57,13 @@ def town(nodes: int, now_us: int, *, each: int = 14, seed: int = 3) -> Snapshot:
     )
 
 
-def sick(of: Snapshot, victims: int, *, seed: int = 4) -> Told:
+def sick(of: Snapshot, victims: int, *, seed: int = 4) -> DiagnosisReport:
     """So many of its latency-sensitive containers suffer."""
     rng, at_us = np.random.default_rng(seed), of.as_of_us - 100 * 10**6
     sensitive = np.flatnonzero(~of.resident_best_effort)
     found = [_diagnosis(of, int(row), at_us, rng) for row in rng.choice(sensitive, victims, replace=False)]
     found.sort(key=lambda one: -np.nan_to_num(one.slowdown, nan=1.0))
-    return Told(of.cluster, at_us, at_us + 4 * 10**6, tuple(found))
+    return DiagnosisReport(of.cluster, at_us, at_us + 4 * 10**6, tuple(found))
 
 
 def _diagnosis(of: Snapshot, row: int, at_us: int, rng: np.random.Generator) -> Diagnosis:
@@ -95,13 +95,13 @@ def _suspects(
 ) -> tuple[Suspect, ...]:
     """Neighbours, of whom the first came when it became slow."""
     others = [r for r in range(int(of.first[node]), int(of.first[node + 1])) if r != row]
-    suffered = float(np.nan_to_num(slowdown, nan=1.1)) - 1.0
+    excess = float(np.nan_to_num(slowdown, nan=1.1)) - 1.0
     shares = (0.74, 0.12, 0.06, 0.03) if verdict == "culprit" else (0.27, 0.22, 0.15, 0.04)
     found = []
     for i, (other, share) in enumerate(zip(others, shares, strict=False)):
         level = 0.34 * share / shares[0]
         used = np.where(np.arange(WINDOWS) < (began if i == 0 else 0), 0.02, level) + rng.normal(0, 0.012, WINDOWS)
-        added, spread = share * suffered, 0.05 + 0.12 * suffered * rng.random()
+        added, spread = share * excess, 0.05 + 0.12 * excess * rng.random()
         found.append(
             Suspect(
                 container=of.containers[other],
@@ -119,6 +119,6 @@ def _suspects(
     return tuple(found)
 
 
-def calm(told: Told) -> Told:
+def calm(told: DiagnosisReport) -> DiagnosisReport:
     """The same look at the same cluster, in which nobody suffers."""
     return replace(told, diagnoses=())

@@ -12,7 +12,7 @@ from httpx2 import Response
 
 from advisor.auth.api_tokens import TokenRole
 from advisor.billing.quotes.dependencies import BillOffice
-from advisor.diagnosis.report_file import write_told
+from advisor.diagnosis.report_file import write_report
 from advisor.plans.issue import given_as
 from advisor.ui.app import create_pages
 from advisor.ui.site.identity import Entrance, OpenEntrance
@@ -60,7 +60,7 @@ class House:
 def small(process: Process) -> Process:
     """The process, with a cluster and victims on it."""
     process.publish(town(5, AT_US, each=4))
-    write_told(process.snapshots, FOUND)
+    write_report(process.snapshots, FOUND)
     process.serving.reload()
     return process
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from advisor.cluster.pending_pod import Newcomer, NewcomerClass
+from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.snapshot import publish
 from advisor.placement.decision_log import Advised, Explorer, read_advised
 from advisor.placement.prioritizer import Offer, Prioritizer
@@ -71,16 +71,16 @@ def written(lake: Lake, bundle: Path, tmp_path_factory: pytest.TempPathFactory) 
     tabling = Tabling(process.serving, tmp_path / "table")
     for name in sorted(set(born["app"].to_pylist())):
         for best_effort in (False, True):
-            tabling.ask(NewcomerClass(name, best_effort), 0.0)
+            tabling.ask(PodClass(name, best_effort), 0.0)
     for _ in range(20):
         tabling.step(0.0)
     prioritizer = Prioritizer(process.serving, tabling.path)
     prioritizer.take(prioritizer.newer())
     for row in born.select(["container", "app", "qos", "ts"]).to_pylist():
         process.now_us = round(row["ts"].timestamp() * 1e6)
-        newcomer = Newcomer(row["app"], None, row["qos"] == "BE")
+        pending_pod = PendingPod(row["app"], None, row["qos"] == "BE")
         for _ in range(2):  # a scheduler tries again
-            asyncio.run(prioritizer.answer(Offer(newcomer, row["container"], NODES)))
+            asyncio.run(prioritizer.answer(Offer(pending_pod, row["container"], NODES)))
     process.serving.explorer._thread.shutdown()
     return folder
 

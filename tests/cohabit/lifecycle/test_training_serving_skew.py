@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 import advisor.placement.feature_log
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.placement.feature_log import ServedLog
 from cohabit.cli.main import app
@@ -37,7 +37,7 @@ from ingest.simulator.simulate import Plan
 from tests.features.sampled import placement_messages, sample_messages
 
 PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.0, seed=7, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
-APPS = [Newcomer("app-000"), Newcomer("app-001", best_effort=True), Newcomer("never-seen")]
+APPS = [PendingPod("app-000"), PendingPod("app-001", best_effort=True), PendingPod("never-seen")]
 EVERY_MS = 47_000
 
 
@@ -84,8 +84,8 @@ def served(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = ServedLog(folder, 1.0, np.random.default_rng(1))
     for snapshot in snapshots(lake.root.parent, folder / "growing", lake.read("profiles")):
         for row in range(len(snapshot.nodes)):
-            for newcomer in APPS:
-                log.note(snapshot, newcomer, np.array([row], np.int32))
+            for pending_pod in APPS:
+                log.note(snapshot, pending_pod, np.array([row], np.int32))
     return folder
 
 

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.scheduler.peers import LONGEST_US, booking_message
 from advisor.cluster.assumed_pod import Booked
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.database.engine import migrate, open_store, writing
 from advisor.placement.reservation_store import add_leases
 from cohabit.config.errors import BadSettings
@@ -200,14 +200,14 @@ def steers_always(served: Served, uid: str) -> bool:
 def test_a_peer_whose_host_no_name_can_be_is_away() -> None:
     metrics = CollectorRegistry()
     with closing(Peers(["http://a..b:8081"], lambda: 0, metrics)) as peers:
-        peers(Booked("u", "n0", NewcomerClass("web", False), 0))
+        peers(Booked("u", "n0", PodClass("web", False), 0))
         until(
             lambda: metrics.get_sample_value("cohabit_bookings_lost_total", {"peer": "http://a..b:8081"}) == 1, "lost"
         )
 
 
 def test_a_booking_as_old_as_a_clock_that_was_set_makes_it_is_understood() -> None:
-    booked = Booked("u", "n0", NewcomerClass("web", False), 0)
+    booked = Booked("u", "n0", PodClass("web", False), 0)
     for now_us in (-(10**12), 0, 10**15):
         assert 0 <= booking_message(booked, now_us).age_us <= LONGEST_US
 

@@ -26,8 +26,8 @@ def only_cpu(*values: float) -> Floats:
 def harm(share: Floats, app: list[int], sensitivity: float = 1.0) -> list[float]:
     """What a newcomer of an app of its own suffers on one node, by each order."""
     company = company_of(share, np.zeros(len(app), np.int64), np.array(app, np.int64), 1)
-    newcomer = Victims(np.zeros(1, np.int64), np.array([-1]), only_cpu(sensitivity), np.zeros((1, R)))
-    return [round(x, 12) for x in roots(power_sums(newcomer, company))[0].tolist()]
+    pending_pod = Victims(np.zeros(1, np.int64), np.array([-1]), only_cpu(sensitivity), np.zeros((1, R)))
+    return [round(x, 12) for x in roots(power_sums(pending_pod, company))[0].tolist()]
 
 
 def test_by_order_one_harm_adds_up_and_by_higher_orders_the_worst_app_counts_more() -> None:
@@ -101,9 +101,9 @@ def test_a_newcomer_changes_sums_as_if_it_had_been_there_all_along(seed: int) ->
     rng = np.random.default_rng(seed + 1)
     brought, kind = rng.gamma(1.0, 0.1, (4, R)), np.full(4, int(rng.integers(-1, 4)))
     company = company_of(share, group, app, 4)
-    newcomer = Victims(np.arange(4), kind, np.ones((4, R)), brought)
+    pending_pod = Victims(np.arange(4), kind, np.ones((4, R)), brought)
 
-    found = joined_sums(power_sums(victims, company), victims, company, newcomer)
+    found = joined_sums(power_sums(victims, company), victims, company, pending_pod)
 
     codes = np.where(kind < 0, app.max() + 1 + np.arange(4), kind)
     whole = company_of(np.vstack([share, brought]), np.append(group, np.arange(4)), np.append(app, codes), 4)
@@ -115,14 +115,14 @@ def test_nobody_is_better_off_for_a_newcomer_or_for_a_busier_neighbour(seed: int
     share, group, app, victims = drawn(seed)
     company = company_of(share, group, app, 4)
     sums = power_sums(victims, company)
-    newcomer = Victims(np.arange(4), np.full(4, 1), np.ones((4, R)), np.full((4, R), np.nan))
+    pending_pod = Victims(np.arange(4), np.full(4, 1), np.ones((4, R)), np.full((4, R), np.nan))
     busier = share.copy()
     busier[0] *= 3
 
     others = np.flatnonzero(np.arange(len(group)) != 0)
     after = power_sums(victims, company_of(busier, group, app, 4))
 
-    assert (joined_sums(sums, victims, company, newcomer) >= sums)[~np.isnan(sums)].all()
+    assert (joined_sums(sums, victims, company, pending_pod) >= sums)[~np.isnan(sums)].all()
     assert (after >= sums - 1e-12)[others][~np.isnan(sums[others])].all()
 
 

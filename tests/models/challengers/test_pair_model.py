@@ -195,13 +195,13 @@ def test_what_is_known_beforehand_has_the_only_say_about_newcomers() -> None:
     out, rng = (cells.victim == 0) | (cells.aggressor == 0), np.random.default_rng(0)
 
     hidden = fit_pair_blend(cells.take(~out), described, QUICK, rng).hidden
-    newcomer, other = np.array([0]), np.array([3])
+    unseen, other = np.array([0]), np.array([3])
 
     def said(seed: int, victim: Ints) -> tuple[Floats, Floats]:
         rng = np.random.default_rng(seed)
         return hidden.predict(victim, other, rng).log_mean, hidden.described.predict(victim, other, rng).log_mean
 
-    assert np.equal(*said(0, newcomer)).all()
+    assert np.equal(*said(0, unseen)).all()
     assert not np.equal(*said(0, np.array([4]))).any()
 
 

@@ -143,8 +143,8 @@ def _container_routes(pages: Pages, bills: BillOffice | None) -> APIRouter:
         found, _ = at.account(period, team, caller_of(request))
         name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{period}-{team}")
         headers = {"Content-Disposition": f'attachment; filename="statement-{name}.csv"'}
-        told = csv_of(at.drilling.lines(_draft(found).batches, team))
-        return StreamingResponse(told, media_type="text/csv; charset=utf-8", headers=headers)
+        chunks = csv_of(at.drilling.lines(_draft(found).batches, team))
+        return StreamingResponse(chunks, media_type="text/csv; charset=utf-8", headers=headers)
 
     return router
 

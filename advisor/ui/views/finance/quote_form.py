@@ -21,8 +21,8 @@ def ask_of(form: Mapping[str, str], own: str | None) -> Ask:
     Raises:
         BadAsk: a field cannot be read.
     """
-    told = ((name, _units(form, f"request-{name}"), _units(form, f"use-{name}")) for name, _ in RESOURCES)
-    needs = tuple(Need(*of) for of in told if of[1:] != (None, None))
+    amounts = ((name, _units(form, f"request-{name}"), _units(form, f"use-{name}")) for name, _ in RESOURCES)
+    needs = tuple(Need(*of) for of in amounts if of[1:] != (None, None))
     hours = _hours(form)
     if form.get("kind") == "running":
         container = _name(form, "container")
@@ -34,23 +34,23 @@ def ask_of(form: Mapping[str, str], own: str | None) -> Ask:
 
 
 def _name(form: Mapping[str, str], field: str) -> str | None:
-    told = form.get(field, "").strip()
-    if len(told) > LONGEST:
-        raise BadAsk(f"field {field} has {len(told)} characters: {LONGEST} at most")
-    return told or None
+    text = form.get(field, "").strip()
+    if len(text) > LONGEST:
+        raise BadAsk(f"field {field} has {len(text)} characters: {LONGEST} at most")
+    return text or None
 
 
 def _units(form: Mapping[str, str], field: str) -> float | None:
     """A number of a field; None where it is empty."""
-    told = form.get(field, "").strip()
+    text = form.get(field, "").strip()
     try:
-        return float(told) if told else None
+        return float(text) if text else None
     except ValueError as error:
-        raise BadAsk(f"{field.replace('-', ' of ')} is {told[:40]!r}: write a number such as 1.5") from error
+        raise BadAsk(f"{field.replace('-', ' of ')} is {text[:40]!r}: write a number such as 1.5") from error
 
 
 def _hours(form: Mapping[str, str]) -> int:
-    told = form.get("hours", "").strip() or "1"
-    if not told.isdecimal() or len(told) > 6:
-        raise BadAsk(f"hours are {told[:40]!r}: write a whole number such as 720")
-    return int(told)
+    text = form.get("hours", "").strip() or "1"
+    if not text.isdecimal() or len(text) > 6:
+        raise BadAsk(f"hours are {text[:40]!r}: write a whole number such as 720")
+    return int(text)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from advisor.api.app import STATUS
-from advisor.api.http.concurrency_limit import Turnstile
+from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.http.roles import allowed
 from advisor.api.v1.quotes import AT_ONCE, WAITING
 from advisor.billing.ledger.errors import NoBills
@@ -45,7 +45,7 @@ UNANSWERED = (
 def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> APIRouter:
     """Routes of quotes."""
     router = APIRouter()
-    turnstile = Turnstile(AT_ONCE, WAITING, serving.quotes_turned_away)
+    limit = ConcurrencyLimit(AT_ONCE, WAITING, serving.quotes_turned_away)
 
     def shown(request: Request, answer: Answer | None = None, wrong: AdvisorError | None = None) -> Response:
         visit: Visit = request.state.visit
@@ -69,7 +69,7 @@ def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> API
     @allowed(*BILLED)
     async def quoted(request: Request) -> Response:
         """The answer, above the forms."""
-        return await turnstile.run(request, lambda: _answered(request))
+        return await limit.run(request, lambda: _answered(request))
 
     def _answered(request: Request) -> Response:
         visit: Visit = request.state.visit

@@ -27,12 +27,12 @@ def cluster_routes(pages: Pages, serving: Serving) -> APIRouter:
     def cluster(request: Request, filter: Text = "", page: Number = 1) -> Response:  # noqa: A002
         """All nodes."""
         seen = look(serving)
-        rows = overviews.of(seen.snapshot, seen.told).called(filter) if seen.snapshot else []
+        rows = overviews.of(seen.snapshot, seen.report).called(filter) if seen.snapshot else []
         facts = {
             "seen": seen,
             "filter": filter,
             "sheet": sheet(rows, page, ROWS),
-            "counted": counted(seen.told),
+            "counted": counted(seen.report),
         }
         partly = "hx-request" in request.headers
         return pages.page(request, "cluster_table.html" if partly else "cluster.html", facts)
@@ -44,6 +44,6 @@ def cluster_routes(pages: Pages, serving: Serving) -> APIRouter:
         seen = look(serving)
         if seen.snapshot is None:
             return Response(b"{}", media_type="application/json", status_code=404)
-        return Response(overviews.of(seen.snapshot, seen.told).drawn, media_type="application/json")
+        return Response(overviews.of(seen.snapshot, seen.report).drawn, media_type="application/json")
 
     return router

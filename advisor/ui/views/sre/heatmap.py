@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.utilisation import utilisation_percent
-from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.verdicts import Verdict
 from features.schema.catalog import NAMES
 
@@ -52,12 +52,12 @@ class Heat:
         return order
 
 
-def heat_of(snapshot: Snapshot, told: Told | None) -> Heat:
+def heat_of(snapshot: Snapshot, report: DiagnosisReport | None) -> Heat:
     """What is pressed and who suffers, node by node.
 
     Args:
         snapshot: the cluster.
-        told: who suffers; None where that is not known. Nodes that the snapshot does not hold are passed over.
+        report: who suffers; None where that is not known. Nodes that the snapshot does not hold are passed over.
     """
     used = np.stack([utilisation_percent(snapshot, name) for name in NAMES], axis=1)
     filled = np.nan_to_num(used, nan=-1.0)
@@ -66,7 +66,7 @@ def heat_of(snapshot: Snapshot, told: Told | None) -> Heat:
     nodes = len(snapshot.nodes)
     victims, verdict = np.zeros(nodes, np.int64), np.full(nodes, NONE)
     slowdown = np.full(nodes, np.nan)
-    for one in told.diagnoses if told is not None else ():
+    for one in report.diagnoses if report is not None else ():
         if (row := snapshot.node_index.get(one.node)) is not None:
             victims[row] += 1
             verdict[row] = min(verdict[row], VERDICTS.index(one.verdict))
@@ -82,9 +82,9 @@ def heat_of(snapshot: Snapshot, told: Told | None) -> Heat:
     )
 
 
-def counted(told: Told | None) -> list[tuple[Verdict, int]]:
+def counted(report: DiagnosisReport | None) -> list[tuple[Verdict, int]]:
     """How many there are of each verdict, the worst verdict first; those that nobody has are left out."""
-    count = Counter(one.verdict for one in told.diagnoses) if told is not None else Counter[Verdict]()
+    count = Counter(one.verdict for one in report.diagnoses) if report is not None else Counter[Verdict]()
     return [(verdict, count[verdict]) for verdict in VERDICTS if count[verdict]]
 
 

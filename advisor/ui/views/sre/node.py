@@ -86,7 +86,7 @@ def used_by_all(snapshot: Snapshot, row: int) -> NDArray[np.float64]:
 
 def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> list[Resident]:
     """Who lives on a node: who suffers first, the slowest before all; then culprits; then by use."""
-    here = [one for one in (seen.told.diagnoses if seen.told else ()) if one.node == snapshot.nodes[row]]
+    here = [one for one in (seen.report.diagnoses if seen.report else ()) if one.node == snapshot.nodes[row]]
     wrong = {one.container: one for one in here}
     slows = _slows(here)
     capacity = np.where(snapshot.node_capacity[row] > 0, snapshot.node_capacity[row], np.nan)

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.diagnosis.report_file import Told
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.ui.site.rendering import resource
 from advisor.ui.views.sre.heatmap import NONE, VERDICTS, Heat, heat_of, whole
 from features.schema.catalog import NAMES
@@ -66,21 +66,21 @@ class Overview:
 class Overviews:
     """Keeps the newest one: however many look, what they see is worked out once in a few seconds."""
 
-    _of: tuple[Snapshot, Told | None] | None = field(default=None, init=False)
+    _of: tuple[Snapshot, DiagnosisReport | None] | None = field(default=None, init=False)
     _made: Overview | None = field(default=None, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
-    def of(self, snapshot: Snapshot, told: Told | None) -> Overview:
+    def of(self, snapshot: Snapshot, report: DiagnosisReport | None) -> Overview:
         """The overview of what there is to see."""
         with self._lock:
-            if self._made is None or self._of is None or self._of[0] is not snapshot or self._of[1] is not told:
-                self._made, self._of = overview_of(snapshot, told), (snapshot, told)
+            if self._made is None or self._of is None or self._of[0] is not snapshot or self._of[1] is not report:
+                self._made, self._of = overview_of(snapshot, report), (snapshot, report)
             return self._made
 
 
-def overview_of(snapshot: Snapshot, told: Told | None) -> Overview:
+def overview_of(snapshot: Snapshot, report: DiagnosisReport | None) -> Overview:
     """All nodes of a cluster, and who suffers there."""
-    heat = heat_of(snapshot, told)
+    heat = heat_of(snapshot, report)
     rows = tuple(_row(snapshot, heat, row) for row in heat.worst_first().tolist())
     return Overview(rows, msgspec.json.encode(_map(snapshot, heat)))
 
@@ -100,15 +100,15 @@ def _row(snapshot: Snapshot, heat: Heat, row: int) -> NodeRow:
 
 
 def _map(snapshot: Snapshot, heat: Heat) -> Map:
-    told = [column for column in range(len(NAMES)) if np.isfinite(heat.used[:, column]).any()]
-    at = {column: place for place, column in enumerate(told)}
+    columns = [column for column in range(len(NAMES)) if np.isfinite(heat.used[:, column]).any()]
+    at = {column: place for place, column in enumerate(columns)}
     return Map(
         nodes=snapshot.nodes,
         platforms=snapshot.platforms,
         platform=snapshot.node_platform.tolist(),
-        resources=[NAMES[column] for column in told],
-        labels=[resource(NAMES[column]) for column in told],
-        used=[whole(heat.used[:, column]) for column in told],
+        resources=[NAMES[column] for column in columns],
+        labels=[resource(NAMES[column]) for column in columns],
+        used=[whole(heat.used[:, column]) for column in columns],
         most=whole(heat.most),
         by=[at.get(by, -1) for by in heat.by.tolist()],
         residents=heat.residents.tolist(),

@@ -50,17 +50,17 @@ def deciding_pages(office: Office | None) -> APIRouter:
         """Give it out; its page then has the file."""
         visit: Visit = request.state.visit
         at, form = opened(office), _form(visit.form.get("form"))
-        told = at.desk.export(plan, seen(visit.form), given_as(form), actor_of(at, visit))
-        must_be(told, plan, form)
+        document = at.desk.export(plan, seen(visit.form), given_as(form), actor_of(at, visit))
+        must_be(document, plan, form)
         return _to(plan)
 
     return router
 
 
-def _form(told: str | None) -> As:
-    if told not in get_args(As):
+def _form(text: str | None) -> As:
+    if text not in get_args(As):
         raise HTTPException(422)
-    return cast("As", told)
+    return cast("As", text)
 
 
 def seen(form: Mapping[str, str]) -> int:
@@ -80,10 +80,10 @@ def chosen(form: Mapping[str, str]) -> frozenset[int]:
     return found
 
 
-def _number(told: str) -> int:
-    if not (told.isascii() and told.isdigit() and len(told) <= MOST_DIGITS):
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise HTTPException(422)
-    return int(told)
+    return int(text)
 
 
 def _to(plan: str) -> Response:

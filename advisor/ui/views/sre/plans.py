@@ -111,13 +111,13 @@ def _export_route(office: Office | None) -> APIRouter:
 
     @router.get("/ui/proposals/{plan}/export")
     @allowed(*DECIDERS)
-    def given_out(plan: Name) -> Response:
+    def exported(plan: Name) -> Response:
         """What was given out, as a file."""
-        told = opened(office).desk.given_out(plan)
-        if told is None:
+        document = opened(office).desk.exported(plan)
+        if document is None:
             raise HTTPException(404)
         headers = {"Content-Disposition": f'attachment; filename="{plan}.json"'}
-        return Response(told, media_type="application/json", headers=headers)
+        return Response(document, media_type="application/json", headers=headers)
 
     return router
 

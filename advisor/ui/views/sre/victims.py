@@ -36,7 +36,7 @@ def victim_pages(pages: Pages, serving: Serving, office: Office | None = None) -
         """Who suffers."""
         seen = look(serving)
         wanted = Wanted(verdict, node, app)
-        found = wanted.among(seen.told) if seen.told else []
+        found = wanted.among(seen.report) if seen.report else []
         facts = {
             "seen": seen,
             "wanted": wanted,
@@ -52,7 +52,7 @@ def victim_pages(pages: Pages, serving: Serving, office: Office | None = None) -
     def victim(request: Request, container: str) -> Response:
         """One of them, and why."""
         seen = look(serving)
-        one = seen.told.of(container) if seen.told else None
+        one = seen.report.of(container) if seen.report else None
         if one is None:
             raise NoVictim(container)
         facts = {

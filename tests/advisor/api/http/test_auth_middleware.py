@@ -30,7 +30,7 @@ from advisor.auth.denials import MINUTE_US, WRITTEN_A_MINUTE, Refusals
 from advisor.auth.rate_limit import Rates
 from advisor.auth.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
 from advisor.database.engine import migrate, open_store
-from advisor.diagnosis.report_file import write_told
+from advisor.diagnosis.report_file import write_report
 from advisor.errors import StoreUnavailable
 from advisor.placement.model_state import Serving
 from advisor.remediation.options_file import keep_ladders
@@ -89,7 +89,7 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 @pytest.fixture
 def client(guarding: Guarded, process: Process) -> TestClient:
     app = create_app(process.made_ready().serving, guarding.guard)
-    write_told(process.snapshots, replace(FOUND, diagnoses=(diagnosis("container"),)))
+    write_report(process.snapshots, replace(FOUND, diagnoses=(diagnosis("container"),)))
     keep_ladders(process.snapshots, "c", FOUND.at_us, (Ladder("container", (), "nothing is known that would help"),))
     return TestClient(app, client=("192.0.2.7", 50_000))
 

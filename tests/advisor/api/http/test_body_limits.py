@@ -25,7 +25,7 @@ from starlette.types import Message
 
 from advisor.api.app import create_app
 from advisor.api.http.auth_middleware import SAID, Guard
-from advisor.api.http.concurrency_limit import Turnstile
+from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.v1.scores import MANY_WAITING, MOST_FEW
 from advisor.auth.audit_log import entries
 from advisor.auth.authenticator import Access
@@ -135,7 +135,7 @@ def request(*, gone: bool = False) -> Request:
 
 def test_a_few_work_some_wait_and_the_others_are_turned_away() -> None:
     counted = Counted("turned", "", registry=None)
-    turnstile, go, begun = Turnstile(2, 3, counted), Event(), []
+    limit, go, begun = ConcurrencyLimit(2, 3, counted), Event(), []
 
     def work() -> str:
         begun.append(1)
@@ -143,7 +143,7 @@ def test_a_few_work_some_wait_and_the_others_are_turned_away() -> None:
         return "done"
 
     async def many() -> list[object]:
-        tasks = [asyncio.create_task(turnstile.run(request(), work)) for _ in range(9)]
+        tasks = [asyncio.create_task(limit.run(request(), work)) for _ in range(9)]
         while len(begun) < 2 or sum(task.done() for task in tasks) < 4:
             await asyncio.sleep(0.001)
         assert len(begun) == 2
@@ -155,12 +155,12 @@ def test_a_few_work_some_wait_and_the_others_are_turned_away() -> None:
 
 
 def test_for_those_who_hung_up_nothing_is_done_and_the_next_one_has_its_turn() -> None:
-    turnstile, done = Turnstile(1, 5, Counted("turned", "", registry=None)), []
+    limit, done = ConcurrencyLimit(1, 5, Counted("turned", "", registry=None)), []
 
     async def both() -> None:
         with pytest.raises(CallerGone):
-            await turnstile.run(request(gone=True), lambda: done.append("gone"))
-        await turnstile.run(request(), lambda: done.append("here"))
+            await limit.run(request(gone=True), lambda: done.append("gone"))
+        await limit.run(request(), lambda: done.append("here"))
 
     asyncio.run(both())
 
@@ -168,12 +168,12 @@ def test_for_those_who_hung_up_nothing_is_done_and_the_next_one_has_its_turn() -
 
 
 def test_what_fails_gives_its_turn_back() -> None:
-    turnstile = Turnstile(1, 0, Counted("turned", "", registry=None))
+    limit = ConcurrencyLimit(1, 0, Counted("turned", "", registry=None))
 
     async def both() -> int:
         with pytest.raises(ZeroDivisionError):
-            await turnstile.run(request(), lambda: 1 // 0)
-        return await turnstile.run(request(), lambda: 1)
+            await limit.run(request(), lambda: 1 // 0)
+        return await limit.run(request(), lambda: 1)
 
     assert asyncio.run(both()) == 1
 

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.peers import booking_message
 from advisor.cluster.assumed_pod import KEPT_US, Booked
-from advisor.cluster.pending_pod import NewcomerClass
+from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.worker_bus import Journal
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.model_state import Serving
@@ -31,7 +31,7 @@ from tests.advisor.processes import Process
 from tests.advisor.steered import lease
 
 NODES = [f"n{i}" for i in range(6)]
-CLASSES = (NewcomerClass("web", False), NewcomerClass("web", True))
+CLASSES = (PodClass("web", False), PodClass("web", True))
 VETOED = ("n1", "n4")
 
 

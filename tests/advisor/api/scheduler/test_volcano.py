@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
 from advisor.api.scheduler.volcano import offer_of
-from advisor.cluster.pending_pod import Newcomer
+from advisor.cluster.pending_pod import PendingPod
 from advisor.placement.prioritizer import Offer, Prioritizer
 from tests.advisor.drawn import ANYTHING, METADATA, NODE_NAMES, POD, TEXT, or_null, without_name
 from tests.advisor.processes import STATES, Process
@@ -79,14 +79,14 @@ def test_the_pod_is_who_kube_scheduler_says_it_is() -> None:
 
     names = ["n4", "n0", "n-unknown", "n2", "n5", "n1", "n3"]
     uid = "3f0c8a52-7a5e-4d63-9d63-2f1e6a1c9b10"
-    assert read == Offer(Newcomer("web", "shop"), uid, names, "", "shop", "7d4b9c6f58")
+    assert read == Offer(PendingPod("web", "shop"), uid, names, "", "shop", "7d4b9c6f58")
 
 
 def test_a_task_without_its_pod_is_known_by_its_own_name_and_uid() -> None:
     task = {"UID": "7", "Name": "web", "Namespace": "shop", "Pod": None}
 
     assert offer_of(json.dumps({"task": task, "nodes": None}).encode()) == Offer(
-        Newcomer("web", "shop"), "7", [], "", "shop"
+        PendingPod("web", "shop"), "7", [], "", "shop"
     )
 
 

@@ -107,7 +107,7 @@ def test_a_proposal_is_approved_in_part_and_given_out_the_same_to_the_byte(clien
     assert approved.status_code == 200
     assert (approved.json()["state"], approved.json()["version"]) == ("partly", 2)
     assert [one["decision"] for one in approved.json()["decided"]] == ["approved", "rejected", "held back"]
-    assert first.content == again.content == bureau.desk.given_out("p1")
+    assert first.content == again.content == bureau.desk.exported("p1")
     assert first.headers["content-type"] == "application/json"
     assert first.json()["format"] == "cohabit.export/1"
     assert client.get("/v1/proposals/p1").json()["state"] == "exported"

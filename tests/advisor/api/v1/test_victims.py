@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from advisor.api.app import create_app
-from advisor.diagnosis.report_file import FILE, write_told
+from advisor.diagnosis.report_file import FILE, write_report
 from advisor.remediation.action import Field, remedy_of
 from advisor.remediation.benefit import Amount
 from advisor.remediation.options_file import FILE as LADDERS
@@ -18,7 +18,7 @@ from tests.advisor.processes import Process
 
 @pytest.fixture
 def client(process: Process) -> TestClient:
-    write_told(process.snapshots, FOUND)
+    write_report(process.snapshots, FOUND)
     process.now_us = AT_US + 90 * 10**6
     return TestClient(create_app(process.serving))
 

@@ -14,7 +14,7 @@ from advisor.billing.interference.transfers import (
     Claim,
     Player,
     alone_price,
-    blame_of,
+    attribution_of,
     eligible,
     rebates,
     settle,
@@ -36,15 +36,15 @@ LEFT = st.dictionaries(st.sampled_from(TEAMS), AMOUNTS)
 
 @st.composite
 def drawn_claims(draw: st.DrawFn) -> list[Claim]:
-    blame = st.lists(st.tuples(WHO, st.integers(0, 100)), max_size=4).map(tuple)
+    attribution = st.lists(st.tuples(WHO, st.integers(0, 100)), max_size=4).map(tuple)
     return [
-        Claim(f"c{i}", draw(WHO), draw(AMOUNTS), draw(blame), draw(st.integers(1, 100)))
+        Claim(f"c{i}", draw(WHO), draw(AMOUNTS), draw(attribution), draw(st.integers(1, 100)))
         for i in range(draw(st.integers(0, 6)))
     ]
 
 
-def claim(team: str, rebate: int, *blame: tuple[str, int], platform: int = 0, container: str = "v") -> Claim:
-    by = tuple((Player(other, "n1"), weight) for other, weight in blame)
+def claim(team: str, rebate: int, *attribution: tuple[str, int], platform: int = 0, container: str = "v") -> Claim:
+    by = tuple((Player(other, "n1"), weight) for other, weight in attribution)
     return Claim(container, Player(team, "n1"), rebate, by, platform)
 
 
@@ -73,7 +73,7 @@ def test_nobody_pays_beyond_the_cap_and_nobody_gets_more_than_it_lost(
 
     for player, surcharge in found.surcharges.items():
         assert 0 < surcharge <= share_of(base[player], POLICY.cap_ppm)
-        assert surcharge <= found.blamed[player]
+        assert surcharge <= found.attributed[player]
     assert all(0 <= paid <= one.rebate_micros for paid, one in zip(found.rebates, claims, strict=True))
 
 
@@ -102,7 +102,7 @@ def test_the_slower_a_victim_the_more_it_gets_back(base: int, ratio: float, more
 def test_whoever_presses_harder_pays_more(claims: list[Claim], more: int, who: Player) -> None:
     """I6, of pressure, the cap aside."""
     policy, rich = replace(POLICY, cap_ppm=MICROS), dict.fromkeys(PLAYERS, 10**15)
-    harder = [replace(claims[0], blame=(*claims[0].blame, (who, more))), *claims[1:]]
+    harder = [replace(claims[0], attribution=(*claims[0].attribution, (who, more))), *claims[1:]]
 
     before, after = (settle(some, rich, {}, policy).surcharges.get(who, 0) for some in (claims, harder))
 
@@ -127,7 +127,7 @@ def test_no_team_and_no_pair_of_teams_earns_more_than_the_platform_adds(
 ) -> None:
     """I8: whatever they claim and whoever they say did it; what others are made to pay is within their caps."""
     pair = {"search", other}
-    inside = [replace(one, blame=tuple(b for b in one.blame if b[0].team in pair)) for one in claims]
+    inside = [replace(one, attribution=tuple(b for b in one.attribution if b[0].team in pair)) for one in claims]
     found = settle([one for one in inside if one.who.team in pair], base, left, POLICY)
 
     lines = transfer_lines([one for one in inside if one.who.team in pair], found, POLICY, STAMP)
@@ -164,7 +164,7 @@ def test_beyond_the_cap_the_platform_pays() -> None:
 
     found = settle(claims, bases(search=1000, batch=100_000), {"ads": 10**6}, POLICY)
 
-    assert found.blamed == bases(search=600, batch=200)
+    assert found.attributed == bases(search=600, batch=200)
     assert found.surcharges == bases(search=200, batch=200)
     assert (found.rebates, found.platform) == ((800,), (400,))
 
@@ -179,7 +179,7 @@ def test_alone_or_hardly_slower_there_is_no_line() -> None:
 
     assert found.tolist() == [0, 0, 0, 0]
     assert lines == ()
-    assert blame_of(np.zeros(0), 0.0, np.zeros(0, np.bool_))[1] == MICROS, "alone, nobody else has the blame"
+    assert attribution_of(np.zeros(0), 0.0, np.zeros(0, np.bool_))[1] == MICROS, "alone, nobody else has the blame"
 
 
 def test_only_who_was_surely_slow_for_long_enough_gets_something() -> None:
@@ -209,14 +209,14 @@ def test_whoever_takes_no_more_than_it_may_is_not_blamed() -> None:
     entitled = np.array([[2.0, 0.5]] * 4)
 
     within = within_entitlement(use, entitled)
-    parts, platform = blame_of(np.array([0.1, 0.2, 0.1, 0.1]), 0.5, within)
+    parts, platform = attribution_of(np.array([0.1, 0.2, 0.1, 0.1]), 0.5, within)
 
     assert within.tolist() == [True, False, False, True]
     assert (parts.tolist(), platform) == ([0, 400_000, 200_000, 0], 400_000)
 
 
 def test_what_no_neighbour_explains_is_the_platforms() -> None:
-    parts, platform = blame_of(np.array([0.1, -0.2, NAN]), 0.4, np.zeros(3, np.bool_))
+    parts, platform = attribution_of(np.array([0.1, -0.2, NAN]), 0.4, np.zeros(3, np.bool_))
 
     assert (parts.tolist(), platform) == ([250_000, 0, 0], 750_000)
 
@@ -225,7 +225,7 @@ def test_what_no_neighbour_explains_is_the_platforms() -> None:
     added=st.lists(st.floats(-1, 1), max_size=6), excess=st.floats(-1, 3), within=st.lists(st.booleans(), min_size=6)
 )
 def test_blame_is_whole_and_nobodys_is_negative(added: list[float], excess: float, within: list[bool]) -> None:
-    parts, platform = blame_of(np.array(added), excess, np.array(within[: len(added)], np.bool_))
+    parts, platform = attribution_of(np.array(added), excess, np.array(within[: len(added)], np.bool_))
 
     assert int(parts.sum()) + platform == MICROS
     assert min([*parts.tolist(), platform]) >= 0

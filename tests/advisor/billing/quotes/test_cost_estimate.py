@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from advisor.billing.interference.expected_adjustment import (
     NOTHING,
     Amounts,
-    Beside,
-    Guest,
+    Colocation,
+    IncomingPod,
     Residents,
     foreseen_transfers,
 )
@@ -31,7 +31,7 @@ from tests.advisor.billing.quoted import (
     NODE,
     asked_rows,
     drawn_asked,
-    drawn_beside,
+    drawn_colocation,
     drawn_sold,
     neighbour,
     slowdown,
@@ -103,32 +103,36 @@ def test_a_container_that_runs_is_quoted_in_its_own_place() -> None:
     assert base_of(ASKED, there) == base_of(ASKED, of)
 
 
-@given(drawn=drawn_beside(), slower=st.floats(0, 3))
-def test_who_is_slowed_down_more_gets_no_less_back(drawn: tuple[Guest, Beside, Residents], slower: float) -> None:
-    guest, beside, residents = drawn
-    one = beside.slowdown
-    worse = replace(beside, slowdown=replace(one, low=one.low + slower, mean=one.mean + slower, high=one.high + slower))
+@given(drawn=drawn_colocation(), slower=st.floats(0, 3))
+def test_who_is_slowed_down_more_gets_no_less_back(
+    drawn: tuple[IncomingPod, Colocation, Residents], slower: float
+) -> None:
+    incoming, colocation, residents = drawn
+    one = colocation.slowdown
+    worse = replace(
+        colocation, slowdown=replace(one, low=one.low + slower, mean=one.mean + slower, high=one.high + slower)
+    )
 
-    less, more = (foreseen_transfers(guest, of, residents, AMPLE).rebate for of in (beside, worse))
+    less, more = (foreseen_transfers(incoming, of, residents, AMPLE).rebate for of in (colocation, worse))
 
-    assert all(0 <= amount <= guest.base_micros * guest.hours for amount in (less.low, less.expected, less.high))
+    assert all(0 <= amount <= incoming.base_micros * incoming.hours for amount in (less.low, less.expected, less.high))
     assert less.low <= less.expected <= less.high
-    tolerance = 1 + len(beside.neighbours)  # of largest remainders
+    tolerance = 1 + len(colocation.neighbours)  # of largest remainders
     assert more.low >= less.low - tolerance
     assert more.expected >= less.expected - tolerance
 
 
-@given(drawn=drawn_beside())
+@given(drawn=drawn_colocation())
 def test_a_surcharge_keeps_to_the_cap_and_who_keeps_within_its_request_pays_none(
-    drawn: tuple[Guest, Beside, Residents],
+    drawn: tuple[IncomingPod, Colocation, Residents],
 ) -> None:
-    guest, beside, residents = drawn
+    incoming, colocation, residents = drawn
 
-    told = foreseen_transfers(guest, beside, residents, POLICY)
+    told = foreseen_transfers(incoming, colocation, residents, POLICY)
 
     assert 0 <= told.surcharge.low <= told.surcharge.expected <= told.surcharge.high
-    assert told.surcharge.high <= share_of(guest.base_micros * guest.hours, POLICY.cap_ppm)
-    if guest.who.team not in residents.beyond:
+    assert told.surcharge.high <= share_of(incoming.base_micros * incoming.hours, POLICY.cap_ppm)
+    if incoming.who.team not in residents.beyond:
         assert told.surcharge == NOTHING
 
 
@@ -139,28 +143,28 @@ def test_who_is_best_effort_gets_nothing_back_and_who_is_of_no_team_neither_gets
     residents = Residents(
         {"web-1": "ads", "lost-1": "unattributed"}, {"web-1": 3_000_000, "lost-1": 3_000_000}, frozenset(TEAMS)
     )
-    guest = Guest("job-1", ME, 1_000_000, best_effort=True, hours=1)
+    incoming = IncomingPod("job-1", ME, 1_000_000, best_effort=True, hours=1)
 
-    told = foreseen_transfers(guest, Beside(own, (calm, lost)), residents, AMPLE)
-    paid = foreseen_transfers(replace(guest, best_effort=False), Beside(own, (lost,)), residents, POLICY)
+    told = foreseen_transfers(incoming, Colocation(own, (calm, lost)), residents, AMPLE)
+    paid = foreseen_transfers(replace(incoming, best_effort=False), Colocation(own, (lost,)), residents, POLICY)
 
     assert (told.rebate, told.surcharge) == (NOTHING, NOTHING)
     assert paid.rebate.expected == 333_333  # the platform's alone
     assert [one.liable for one in told.neighbours] == [False, True]
 
 
-@given(drawn=drawn_beside(teams=("search",)))
-def test_among_its_own_team_or_alone_nothing_is_moved(drawn: tuple[Guest, Beside, Residents]) -> None:
-    guest, beside, residents = drawn
+@given(drawn=drawn_colocation(teams=("search",)))
+def test_among_its_own_team_or_alone_nothing_is_moved(drawn: tuple[IncomingPod, Colocation, Residents]) -> None:
+    incoming, colocation, residents = drawn
 
-    for of in (beside, replace(beside, neighbours=())):
-        told = foreseen_transfers(guest, of, residents, AMPLE)
+    for of in (colocation, replace(colocation, neighbours=())):
+        told = foreseen_transfers(incoming, of, residents, AMPLE)
         assert (told.rebate, told.surcharge) == (NOTHING, NOTHING)
 
 
-@given(here=drawn_beside(), there=drawn_beside(), of=drawn_sold())
+@given(here=drawn_colocation(), there=drawn_colocation(), of=drawn_sold())
 def test_moving_there_and_back_comes_to_nothing(
-    here: tuple[Guest, Beside, Residents], there: tuple[Guest, Beside, Residents], of: Sold
+    here: tuple[IncomingPod, Colocation, Residents], there: tuple[IncomingPod, Colocation, Residents], of: Sold
 ) -> None:
     first, second = (quote(ASKED, of, node, told[1]) for node, told in (("n", here), ("m", there)))
 
@@ -176,14 +180,14 @@ def test_moving_there_and_back_comes_to_nothing(
 
 def test_an_hour_as_the_page_on_prices_has_it() -> None:
     """Web is slowed down 1.5 times, 0.3 of it by ads, who use more than they requested, 0.1 by night."""
-    beside = Beside(slowdown(1.5, 1.2), (neighbour("train-1", adds=0.3), neighbour("report-1", adds=0.1)))
+    colocation = Colocation(slowdown(1.5, 1.2), (neighbour("train-1", adds=0.3), neighbour("report-1", adds=0.1)))
     residents = Residents(
         {"train-1": "ads", "report-1": "night"}, {"train-1": 1_760_000, "report-1": 100_000}, frozenset({"ads"})
     )
-    guest = Guest("web-1", ME, 1_000_000, best_effort=False, hours=1)
+    incoming = IncomingPod("web-1", ME, 1_000_000, best_effort=False, hours=1)
 
-    told = foreseen_transfers(guest, beside, residents, POLICY)
-    capped = foreseen_transfers(guest, beside, residents, replace(POLICY, platform_cap_micros=0))
+    told = foreseen_transfers(incoming, colocation, residents, POLICY)
+    capped = foreseen_transfers(incoming, colocation, residents, replace(POLICY, platform_cap_micros=0))
 
     assert told.rebate.low == 200_000  # surely 1.25 times: a fifth
     assert told.rebate.expected == 333_333
@@ -196,13 +200,15 @@ def test_an_hour_as_the_page_on_prices_has_it() -> None:
 
 
 def test_what_is_added_to_neighbours_is_paid_by_who_uses_more_than_it_requested() -> None:
-    beside = Beside(slowdown(1.0, 1.0), (neighbour("web-1", 1.5, added=0.25), neighbour("own-1", 1.5, added=0.25)))
+    colocation = Colocation(
+        slowdown(1.0, 1.0), (neighbour("web-1", 1.5, added=0.25), neighbour("own-1", 1.5, added=0.25))
+    )
     residents = Residents(
         {"web-1": "ads", "own-1": "search"}, {"web-1": 3_000_000, "own-1": 3_000_000}, frozenset({"search"})
     )
-    guest = Guest("job-1", ME, 10_000_000, best_effort=False, hours=2)
+    incoming = IncomingPod("job-1", ME, 10_000_000, best_effort=False, hours=2)
 
-    told = foreseen_transfers(guest, beside, residents, POLICY)
+    told = foreseen_transfers(incoming, colocation, residents, POLICY)
 
     # ads would get 2 of 6 back, half of that for what it adds; its own team is nobody's
     assert told.surcharge.expected == 1_000_000
@@ -211,10 +217,10 @@ def test_what_is_added_to_neighbours_is_paid_by_who_uses_more_than_it_requested(
 
 def test_in_shadow_mode_what_is_moved_is_shown_and_not_owed() -> None:
     policy = replace(AMPLE, delta_ppm=0)
-    beside = Beside(slowdown(19 / 16, 1.0), (neighbour("train-1", adds=1.0),))
+    colocation = Colocation(slowdown(19 / 16, 1.0), (neighbour("train-1", adds=1.0),))
 
     shown, paid = (
-        quote(ASKED, replace(sold(POOL, OTHER), book=book(replace(policy, shadow=shadow))), NODE, beside)
+        quote(ASKED, replace(sold(POOL, OTHER), book=book(replace(policy, shadow=shadow))), NODE, colocation)
         for shadow in (True, False)
     )
 
@@ -266,12 +272,12 @@ def test_a_team_answers_for_what_all_its_containers_on_the_node_take_together() 
     of = sold(POOL, OTHER)
     greedy = replace(ASKED, needs=(Need("cpu", 4.0, 6.0),))
     spare, tight = (Asked("own-1", None, "search", "prod", (Need("cpu", 8.0, use),)) for use in (4.0, 8.0))
-    beside = Beside(slowdown(1.0, 1.0), (neighbour("train-1", 1.5, added=0.5),))
+    colocation = Colocation(slowdown(1.0, 1.0), (neighbour("train-1", 1.5, added=0.5),))
 
     paid = []
     for sibling in (spare, tight):
         there = replace(of, metered=pa.concat_tables([of.metered, rows_of(sibling, of.pool_hour, NODE)]))
-        transfers = quote(greedy, there, NODE, beside).transfers
+        transfers = quote(greedy, there, NODE, colocation).transfers
         assert transfers is not None
         paid.append(transfers.surcharge.expected)
 

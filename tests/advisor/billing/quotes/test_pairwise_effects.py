@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.billing.quotes.pairwise_effects import Guest, beside
-from advisor.cluster.pending_pod import Newcomer
+from advisor.billing.quotes.pairwise_effects import IncomingPod, colocation
+from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.scoring.scorer import ModelScorer
 from features.schema.catalog import EXPECTED, NAMES
@@ -17,18 +17,18 @@ from tests.advisor.clusters import NOW_US, TEAMS, emptied, snapshot
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 UNTOLD = np.full(len(NAMES), np.nan)
-WEB = Newcomer("web", "blue")
+WEB = PendingPod("web", "blue")
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 1000), app=st.sampled_from(["web", "batch", "db", "nobody's"]))
 def test_its_slowdown_is_that_of_a_scored_newcomer(scorer_of: ScorerOf, seed: int, app: str) -> None:
     scorer = scorer_of(snapshot(seed, residents=(0, 6)))
-    newcomer = Newcomer(app, "red")
+    pending_pod = PendingPod(app, "red")
 
-    found = beside(scorer, Guest(newcomer, UNTOLD), 0)
+    found = colocation(scorer, IncomingPod(pending_pod, UNTOLD), 0)
 
-    scores = scorer.score(newcomer, np.array([0], np.int32), now_us=NOW_US)
+    scores = scorer.score(pending_pod, np.array([0], np.int32), now_us=NOW_US)
     assert found is not None
     assert (found.slowdown.mean, found.slowdown.high) == pytest.approx((scores.mean[0], scores.upper[0]))
     assert found.slowdown.low <= found.slowdown.mean <= found.slowdown.high
@@ -37,7 +37,7 @@ def test_its_slowdown_is_that_of_a_scored_newcomer(scorer_of: ScorerOf, seed: in
 
 
 def test_on_an_empty_node_there_is_nobody(scorer_of: ScorerOf) -> None:
-    found = beside(scorer_of(emptied(snapshot())), Guest(WEB, UNTOLD), 0)
+    found = colocation(scorer_of(emptied(snapshot())), IncomingPod(WEB, UNTOLD), 0)
 
     assert found is not None
     assert found.neighbours == ()
@@ -49,7 +49,7 @@ def test_who_uses_more_adds_no_less_to_others(scorer_of: ScorerOf, seed: int, fa
     scorer = scorer_of(snapshot(seed, residents=(2, 5), missing=0.0))
     use = 0.1 * scorer.snapshot.node_capacity[0]
 
-    less, more = (beside(scorer, Guest(WEB, of), 0) for of in (use, factor * use))
+    less, more = (colocation(scorer, IncomingPod(WEB, of), 0) for of in (use, factor * use))
 
     assert less is not None
     assert more is not None
@@ -62,7 +62,7 @@ def test_what_a_lone_neighbour_adds_is_the_whole_difference(scorer_of: ScorerOf)
     drawn = snapshot(4, residents=(1, 1), missing=0.0)
     scorer, alone = scorer_of(drawn), scorer_of(emptied(drawn))
 
-    found, nobody = (beside(of, Guest(WEB, UNTOLD), 0) for of in (scorer, alone))
+    found, nobody = (colocation(of, IncomingPod(WEB, UNTOLD), 0) for of in (scorer, alone))
 
     assert found is not None
     assert nobody is not None
@@ -76,7 +76,7 @@ def test_what_nobody_knows_or_expects_of_a_neighbours_use_is_added_by_nobody(sco
 
     nothing = np.zeros((len(TEAMS) + 1, 0, len(EXPECTED)))
     scorer = scorer_of(replace(drawn, resident_use=use, resident_app=app, kin=nothing))
-    found = beside(scorer, Guest(WEB, UNTOLD), 0)
+    found = colocation(scorer, IncomingPod(WEB, UNTOLD), 0)
 
     assert found is not None
     assert found.neighbours[0].adds < found.neighbours[1].adds

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.errors import UnusableProblem
-from advisor.optimizer.assignment_cost import factors_of, homes, rearranged, suffered, with_harm
+from advisor.optimizer.assignment_cost import factors_of, homes, rearranged, slowdown_costs, with_harm
 from advisor.optimizer.constraints import wrongs
 from advisor.optimizer.objective import cost
 from advisor.optimizer.problem import Ints, Limits, Moves, Problem
@@ -85,12 +85,12 @@ def test_what_residents_suffer_elsewhere_is_what_they_suffer_once_they_are_there
         scorer = replace(scorer, predictor=replace(scorer.predictor, choice=Choice(order, 1.0)))
     place = anywhere(scorer.snapshot, seed)
 
-    told = suffered(scorer, place)
+    told = slowdown_costs(scorer, place)
 
     there = replace(scorer, snapshot=rearranged(scorer.snapshot, place))
     assert np.isfinite(told).all()
     assert (told >= 0).all()
-    np.testing.assert_array_equal(told[np.argsort(place, kind="stable")], suffered(there, homes(there.snapshot)))
+    np.testing.assert_array_equal(told[np.argsort(place, kind="stable")], slowdown_costs(there, homes(there.snapshot)))
 
 
 @given(seed=st.integers(0, 1000))
@@ -98,11 +98,11 @@ def test_what_residents_suffer_elsewhere_is_what_they_suffer_once_they_are_there
 def test_whoever_is_joined_by_somebody_suffers_no_less(scorer_of: ScorerOf, seed: int) -> None:
     scorer = scorer_of(snapshot(seed, residents=(1, 4), missing=0.0))
     place = homes(scorer.snapshot)
-    alone = suffered(scorer, place)
+    alone = slowdown_costs(scorer, place)
     joined = place.copy()
     joined[0] = (place[0] + 1) % len(scorer.snapshot.nodes)
 
-    after = suffered(scorer, joined)
+    after = slowdown_costs(scorer, joined)
 
     there = np.flatnonzero((place == joined[0]) & (np.arange(len(place)) > 0))
     assert (after[there] >= alone[there] - 1e-12).all()
@@ -118,7 +118,9 @@ def test_where_harms_add_up_and_nobody_can_be_in_violation_factors_are_exact(sco
     problem = with_harm(problem_of(scorer.snapshot), factors_of(scorer, start), 1.0)
 
     told = cost(problem, place).harm - cost(problem, start).harm
-    assert told == pytest.approx(suffered(scorer, place).sum() - suffered(scorer, start).sum(), rel=1e-6, abs=1e-9)
+    assert told == pytest.approx(
+        slowdown_costs(scorer, place).sum() - slowdown_costs(scorer, start).sum(), rel=1e-6, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("order", [None, 1, 4])
@@ -135,7 +137,7 @@ def test_what_is_found_is_legal_saves_by_the_model_and_tells_how_far_factors_wer
 
     assert not wrongs(problem, found.place)
     assert found.after < 0.95 * found.before
-    assert found.after == cost(problem, found.place).total + suffered(scorer, found.place).sum()
+    assert found.after == cost(problem, found.place).total + slowdown_costs(scorer, found.place).sum()
     assert found.before - found.after == pytest.approx(max(one.exact for one in found.savings))
     assert all(np.isfinite(one.error) for one in found.savings)
     assert ordered(found.harmful, found.place, Pace()).moves > 0

@@ -10,7 +10,7 @@ from advisor.optimizer.objective import cost, loads
 from advisor.optimizer.problem import NOWHERE, Floats, Ints, Problem
 from advisor.optimizer.search import array_layout as slots
 from advisor.optimizer.search.arrays import arranged
-from advisor.optimizer.search.neighbourhood import FORBIDDEN, NOBODY, delta, go
+from advisor.optimizer.search.neighbourhood import FORBIDDEN, NO_CONTAINER, delta, go
 from advisor.optimizer.search.parameters import begun
 from advisor.optimizer.search.state import State
 from tests.advisor.optimizer.drawn_problems import COLUMNS, CONTAINERS, NODES, drawn, is_legal
@@ -23,7 +23,7 @@ def moved(place: Ints, who: int, node: int, second: int, third: int) -> Ints:
     """The assignment after a move."""
     after = place.copy()
     after[who] = node
-    if second != NOBODY:
+    if second != NO_CONTAINER:
         after[second] = third
     return after
 
@@ -39,10 +39,10 @@ def tried(problem: Problem, moves: list[tuple[int, int, int, int]]) -> int:
     parts = state.at, state.whole, state.real
     for who, target, other, elsewhere in moves:
         node, second, third = target, other, elsewhere
-        if second != NOBODY:
+        if second != NO_CONTAINER:
             node = int(state.place()[second])
             third = int(state.place()[who]) if elsewhere == NODES else elsewhere
-        if node in (NOWHERE, state.place()[who]) or (second != NOBODY and third in (node, NOWHERE)):
+        if node in (NOWHERE, state.place()[who]) or (second != NO_CONTAINER and third in (node, NOWHERE)):
             continue
         after = moved(state.place(), who, node, second, third)
         more = delta(*parts, who, node, second, third, FORBIDDEN)
@@ -61,7 +61,9 @@ def tried(problem: Problem, moves: list[tuple[int, int, int, int]]) -> int:
     return allowed
 
 
-@given(seed=st.integers(0, 10_000), moves=st.lists(st.tuples(WHO, NODE, st.just(NOBODY), st.just(0)), max_size=30))
+@given(
+    seed=st.integers(0, 10_000), moves=st.lists(st.tuples(WHO, NODE, st.just(NO_CONTAINER), st.just(0)), max_size=30)
+)
 @settings(max_examples=60, deadline=None)
 def test_a_move_of_one_costs_what_the_assignment_costs_more_and_is_allowed_where_it_is_legal(
     seed: int, moves: list[tuple[int, int, int, int]]
@@ -79,7 +81,7 @@ def test_swaps_and_chains_cost_what_the_assignment_costs_more_and_are_allowed_wh
 
 def test_some_moves_of_drawn_problems_are_allowed_and_some_are_not() -> None:
     rng = np.random.default_rng(0)
-    moves = [(int(rng.integers(CONTAINERS)), int(rng.integers(NODES)), NOBODY, 0) for _ in range(200)]
+    moves = [(int(rng.integers(CONTAINERS)), int(rng.integers(NODES)), NO_CONTAINER, 0) for _ in range(200)]
 
     allowed = [tried(drawn(seed), moves) for seed in range(10)]
 
@@ -93,7 +95,7 @@ def test_no_more_containers_move_than_the_budget_allows(most: int) -> None:
     parts = state.at, state.whole, state.real
     for who in range(CONTAINERS):
         for node in range(NODES):
-            if node != state.place()[who] and delta(*parts, who, node, NOBODY, 0, FORBIDDEN) != FORBIDDEN:
-                go(*parts, who, node, NOBODY, 0, 0.0)
+            if node != state.place()[who] and delta(*parts, who, node, NO_CONTAINER, 0, FORBIDDEN) != FORBIDDEN:
+                go(*parts, who, node, NO_CONTAINER, 0, 0.0)
 
     assert (state.place() != problem.start).sum() == most

@@ -20,7 +20,7 @@ from advisor.plans.rules.did_estimate import (
     outcome,
 )
 from advisor.plans.rules.policy import HOUR_US
-from advisor.remediation.benefit import suffering
+from advisor.remediation.benefit import degradation
 from tests.advisor.plans.made import NOW_US
 
 WINDOW_US = HOUR_US // 12
@@ -41,7 +41,7 @@ def change_of(one: Trial, windows: Mapping[str, Seen]) -> float | None:
 
 
 def cost(slowdown: float) -> float:
-    return float(suffering(np.array([slowdown]))[0])
+    return float(degradation(np.array([slowdown]))[0])
 
 
 def test_what_is_spared_is_what_it_suffered_less_what_it_suffers() -> None:
@@ -56,7 +56,7 @@ def test_what_getting_better_anyway_is_worth_is_taken_off() -> None:
     found = outcome([trial()], controls, windows)
 
     assert found.realised == pytest.approx((cost(1.8) - cost(1.0)) - (cost(1.8) - cost(1.4)))
-    assert (found.told, found.controls, found.predicted) == (1, LEAST_CONTROLS, 1.0)
+    assert (found.measured, found.controls, found.predicted) == (1, LEAST_CONTROLS, 1.0)
 
 
 def test_nobody_counts_twice_where_several_steps_are_done_beside_each_other() -> None:
@@ -105,8 +105,8 @@ def test_what_was_not_measured_does_not_count_as_nothing() -> None:
 
     assert change_of(trial(), {}) is None
     assert change_of(trial(), {"v": unknown}) is None
-    assert outcome([trial(), trial("w")], [], {"v": seen(1.8, 1.0)}).told == 1
-    assert outcome([trial()], [], {}).told == 0
+    assert outcome([trial(), trial("w")], [], {"v": seen(1.8, 1.0)}).measured == 1
+    assert outcome([trial()], [], {}).measured == 0
 
 
 def test_the_restart_itself_does_not_count() -> None:

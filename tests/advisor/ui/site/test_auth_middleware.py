@@ -17,9 +17,9 @@ from advisor.auth.authenticator import REMEMBERED_US
 from advisor.auth.session_store import SESSION_US
 from advisor.billing.pricing.price_book_toml import EXAMPLE
 from advisor.database.engine import SESSIONS, migrate, open_store, reading
-from advisor.diagnosis.report_file import write_told
+from advisor.diagnosis.report_file import write_report
 from advisor.placement.model_state import Serving
-from advisor.ui.app import Beside, create_pages
+from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.auth_middleware import SESSION_COOKIE
 from advisor.ui.site.identity import OpenEntrance
 from advisor.ui.site.login import HOME, local
@@ -106,7 +106,9 @@ def test_outsiders_do_not_learn_which_pages_there_are(house: House) -> None:
 
 def test_a_token_opens_no_page_and_a_session_nothing_but_pages(house: House, guarding: Guarded) -> None:
     pages = create_pages(house.process.serving, house.entrance)
-    both = TestClient(Beside(create_app(house.process.serving, guarding.guard), pages), BASE, follow_redirects=False)
+    both = TestClient(
+        PageRouter(create_app(house.process.serving, guarding.guard), pages), BASE, follow_redirects=False
+    )
     bearer = {"Authorization": f"Bearer {guarding.token('sre')}"}
     assert both.get("/v1/victims", headers=bearer).status_code == 200
     assert both.get("/ui/victims", headers=bearer).status_code == 303
@@ -373,7 +375,7 @@ def test_errors_are_pages(house: House) -> None:
 
 def test_what_is_told_of_containers_is_text_and_never_markup(house: House) -> None:
     evil = '<img src=x onerror="alert(1)">'
-    write_told(house.process.snapshots, told(diagnosis(evil, app=evil)))
+    write_report(house.process.snapshots, told(diagnosis(evil, app=evil)))
 
     page = house.logged_in("sre").get("/ui/victims").text
 

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from advisor.database.engine import migrate, open_store, writing
-from advisor.diagnosis.report_file import read_told
+from advisor.diagnosis.report_file import read_report
 from advisor.plans.approvals import Actor, Desk
 from advisor.plans.rules.did_estimate import Outcome
 from advisor.plans.rules.policy import Rules
@@ -368,7 +368,7 @@ def test_beside_refreshing_victims_are_told_plans_drafted_and_a_webhook_called(
 
     assert [one["plan"] for one in told] == plans[:1]
     assert set(told[0]) >= {"cluster", "steps", "saves_an_hour", "expires_us"}
-    seen = read_told(folder / "snapshots")
+    seen = read_report(folder / "snapshots")
     assert seen is not None
     assert seen.cluster == PLAN.cluster
     assert seen.diagnoses

@@ -189,7 +189,7 @@ def test_an_approved_proposal_is_given_out_as_a_file_that_stays_the_same(visit: 
         files.append(download.value.path().read_bytes())
 
     assert download.value.suggested_filename == f"{name}.json"
-    assert files == [bench_.bureau.desk.given_out(name)] * 2
+    assert files == [bench_.bureau.desk.exported(name)] * 2
     assert b'"policy/v1"' in files[0]
 
 
