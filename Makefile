@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,7 +64,7 @@ fuzz: $(STAMP) ## feed broken input to everything that reads any; MINUTES=n (30)
 fuzz-decode: $(STAMP) ## decode a million broken messages of all formats; MESSAGES=n for fewer
 	$(BIN)/python -m tests.ingest.mutations $(or $(MESSAGES),1000000)
 
-check: $(STAMP) structure ## format, lint, types, imports, structure
+check: $(STAMP) structure words ## format, lint, types, imports, structure, words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -72,6 +72,9 @@ check: $(STAMP) structure ## format, lint, types, imports, structure
 
 structure: $(STAMP) ## modules per folder, circles, names, long functions, broad excepts, docstrings
 	$(BIN)/python scripts/structure.py
+
+words: $(STAMP) ## words of docs/glossary.md that are never used, by place and by word
+	$(BIN)/python scripts/words.py
 
 lock: $(STAMP) ## resolve the locks again
 	scripts/lock.sh $(BIN)
