@@ -73,7 +73,7 @@ class Names:
     def typed(self, words: Sequence[str]) -> list[str]:
         """A command as this checkout wants it typed: the longest one known, and options, named alone or after it."""
         commands, options = self.new("command"), self.new("option")
-        if words[0] == "review" and "review" in commands:
+        if list(words[:1]) == ["review"] and "review" in commands:
             return _reviewed(words[1:])
         heads = [" ".join(words[:count]) for count in range(len(words), 0, -1)]
         known = next((head for head in heads if head in commands), None)

@@ -35,7 +35,7 @@ HIDDEN = ("registry",)
 BEING_WRITTEN = re.compile(r"\..+\.[0-9a-f]{32}")
 NOT_OURS = ("lost+found",)
 Progress = Callable[[str, int, int], None]
-"""Told what is copied, how many bytes are, and of how many."""
+"""Called with what is copied, bytes done and bytes in all."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -111,9 +111,9 @@ def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
 
 
 def back_up_once(places: Places, folder: Path, progress: Progress) -> Manifest:
-    """As `back_up`, for whoever runs it again: a backup that is there stays, one that was not finished is begun anew.
+    """As `back_up`, but repeatable: a finished backup stays, an unfinished one is begun again.
 
-    It is made beside its folder, whose name appears once it is whole.
+    It is made next to its folder, whose name appears once it is whole.
 
     Raises:
         NotEmpty: the folder holds something else.

@@ -1,7 +1,7 @@
 """Billing: a month of the lake as files of lines, what they sum to, and any line worked out again. An edge.
 
 A file holds the lines of one pool, day and version of the price book, and lies in the folder of lines under its
-SHA-256; what it was made of lies beside it. So a closed month can be worked out again when the lake has forgotten it.
+SHA-256; its inputs lie next to it. So a closed month can be worked out again when the lake has forgotten it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from features.columnar.arrow_columns import micros
 from ingest.lake.tables import Lake
 
 Progress = Callable[[str, int], None]
-"""Told of each day and the lines it made."""
+"""Called with each day and its number of charge records."""
 MAX_LISTED_POOLS = 20
 MAX_SHOWN = 3
 """Hours that a complaint names."""
@@ -62,7 +62,7 @@ def draft_of(
         period: month, as in 2026-11.
         books: versions of the price book in force.
         folder: of lines and what they are made of.
-        progress: told day by day.
+        progress: called day by day.
         corrected: what is billed of closed months that are corrected with it, by month.
 
     Raises:
@@ -70,7 +70,7 @@ def draft_of(
         NotReady: nothing was metered in it, a pool has no cost in some of its hours, what is corrected is not earlier
             and billed, or currencies differ.
         NoPrice: an hour has none.
-        NoCost: containers were metered in a pool and hour of which nothing is told.
+        NoCost: containers were metered in a pool and hour without a known cost.
     """
     found = batches_of(lake, cluster, period, books=books, folder=folder, progress=progress)
     if not found:
@@ -168,7 +168,7 @@ def _refuse_other_currency(part: Part, bills: pa.Table) -> None:
 
 
 def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:
-    """Nothing, if the cost of each pool is known in each of a month's hours; all that lack one are told at once."""
+    """Nothing, if the cost of each pool is known in each of a month's hours; all that lack one are reported at once."""
     start, end = months.bounds(period)
     pools = _of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour", "pool", "cost_micros"]), cluster)
     lacking = pools.filter(pc.is_null(pools["cost_micros"])).group_by("pool")
@@ -179,7 +179,7 @@ def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:
     ]
     if reasons:
         instead = (
-            "tell cost_micros_per_hour of its nodes, or import a bill of it with `cohabit bill import`, then "
+            "set cost_micros_per_hour of its nodes, or import a bill of it with `cohabit bill import`, then "
             f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
         )
         raise NotReady(period, [*reasons[:MAX_LISTED_POOLS], instead])
@@ -228,7 +228,7 @@ def unjudged_days(
 
 
 def refuse_unjudged(lake: Lake, cluster: str, period: str, books: Sequence[PriceBook]) -> None:
-    """Nothing, if every metered day of a month was judged on which somebody really pays for interference.
+    """Nothing, if every metered day of a month was judged on which interference is charged.
 
     Raises:
         BadPeriod: it is no month.

@@ -1,4 +1,4 @@
-"""Billed inputs: what a file of lines was made of, kept beside it under its own SHA-256. An edge."""
+"""Billed inputs: what a file of lines was made of, kept next to it under its own SHA-256. An edge."""
 
 import hashlib
 import io
@@ -16,7 +16,7 @@ from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 
 SUFFIX = ".inputs"
 LENGTH = 8
-"""Bytes before each table that tell how long it is."""
+"""Bytes before each table that hold its length."""
 
 
 def write_inputs(known: Known, spent: pa.Table, folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Previewing: what a past month would have come to by a version of the price book that is not in force. An edge.
 
-Both sides are billed from the lake as it is now, so that only the price books tell them apart; nothing is kept.
+Both sides are billed from the lake as it is now, so that only the price books differ; nothing is kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def unkept_draft(lake: Lake, cluster: str, period: str, *, books: Sequence[Price
         return draft_of(lake, cluster, period, books=books, folder=folder, progress=forget)
 
 
-NOBODY = "nobody, for a preview"
+APPROVER = "preview, not approved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def preview(
         period: month, as in 2026-11.
         books: versions in force; while there is none, the month is billed by the proposed one alone.
         proposed: a version; from when it applies and who approved it makes no difference.
-        progress: told day by day, twice.
+        progress: called day by day, twice.
 
     Raises:
         BadPeriod: it is no month.
@@ -112,20 +112,20 @@ def preview(
 
 
 def _first(lake: Lake, cluster: str, period: str, *, proposed: PriceBook, progress: Progress) -> Preview:
-    """A month by the first version that there ever is: nothing is beside it."""
+    """A month by the first version that there ever is: there is nothing to compare with."""
     only = unkept_draft(lake, cluster, period, books=[moved_to(proposed, period)], progress=progress)
     cost, amounts = sum(batch.cost_micros for batch in only.batches), owed(only.postings)
     return Preview(period, only.currency, (), proposed.version, cost, changes(amounts, amounts))
 
 
 def moved_to(book: PriceBook, period: str) -> PriceBook:
-    """A version as if it had begun with a month, and somebody had approved it.
+    """A version as if it had begun with a month, and had been approved.
 
     Raises:
         BadPeriod: it is no month.
     """
     start_us = round(bounds(period)[0].timestamp() * 1e6)
-    return replace(book, start_us=start_us, end_us=None, approved_by=NOBODY)
+    return replace(book, start_us=start_us, end_us=None, approved_by=APPROVER)
 
 
 def changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Changed, ...]:

@@ -15,7 +15,7 @@ def read_price_book(path: Path, proposed_by: str) -> PriceBook:
 
     Args:
         path: TOML, see advisor.billing.pricing.price_book_toml.EXAMPLE.
-        proposed_by: whoever wants it.
+        proposed_by: the user who proposes it.
 
     Raises:
         BadPriceBookFile: it cannot be read, or something in it is missing, unknown or out of range.

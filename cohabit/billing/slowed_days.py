@@ -22,7 +22,7 @@ BEFORE = timedelta(microseconds=BEFORE_US)
 TICK = timedelta(microseconds=1)
 
 Progress = Callable[[datetime, int | None], None]
-"""Told of each day, and how many were slowed down in it for an hour; None where it has no labels."""
+"""Called with each day and its number of slowed container-hours; None where it has no labels."""
 
 
 def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None, now: datetime) -> list[datetime]:
@@ -53,11 +53,11 @@ def judge_days(lake: Lake, days: Sequence[datetime], progress: Progress) -> int:
     Args:
         lake: with features.
         days: when each begins.
-        progress: told day by day.
+        progress: called day by day.
 
     Returns:
         Rows of table `slowed` that were written. A day without labels is passed over, and counts as not judged; but
-        one on which nothing was measured, between others, is: nobody surely was slower on it.
+        one on which nothing was measured, between others, is: no container surely was slower on it.
     """
     written = 0
     for day in days:

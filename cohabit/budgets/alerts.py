@@ -1,6 +1,6 @@
-"""Budget alerts: who comes near a budget, or exceeds it, is told of once. An edge.
+"""Budget alerts: one alert for each team that nears or exceeds its budget. An edge.
 
-What was told is kept after it was: who dies in between tells it twice rather than never.
+An alert is recorded after it was sent: a crash in between sends it twice rather than never.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ Send = Callable[[Standing], None]
 def alert(
     engine: Engine, period: str, found: Sequence[Standing], send: Send, entry: Callable[[str, str], Entry]
 ) -> int:
-    """Tell of each budget whose state is worse than what was told of it in that month.
+    """Send an alert for each budget whose state is worse than its last alert in that month.
 
     Args:
         engine: the store, which remembers it in the audit.
         period: month, as in 2026-11.
         found: how teams stand.
-        send: somebody of one; what it raises is told, and tried again the next time.
+        send: delivers one; errors are reported, and it is sent again the next time.
         entry: for the audit, of a subject and an outcome.
 
     Returns:
-        How many were told.
+        How many were sent.
 
     Raises:
         UntoldAlerts: some could not be; all others were.
@@ -54,7 +54,7 @@ def alert(
 
 
 def by_webhook(url: str, period: str) -> Send:
-    """Tells a webhook: amounts in micro-units, and all of it in a sentence."""
+    """Posts to a webhook: amounts in micro-units, and a sentence."""
 
     def send(one: Standing) -> None:
         ahead = one.forecast

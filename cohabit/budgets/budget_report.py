@@ -28,7 +28,7 @@ def standings_of(of: Closing, period: str, lake: Callable[[], Lake], progress: P
         of: months, in the store.
         period: month, as in 2026-11.
         lake: opens the lake; not asked for a month that is closed or being closed.
-        progress: told day by day.
+        progress: called day by day.
 
     Raises:
         BadPeriod: it is no month.

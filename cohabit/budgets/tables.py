@@ -18,7 +18,7 @@ HEADINGS = ("team", "budget", "so far", "of it", "", "forecast", "four times in 
 def show_standings(period: str, found: Sequence[Standing]) -> None:
     """Budgets of a month, what is owed and foreseen, and a picture of both."""
     if not found:
-        console.print(f"nobody has a budget in {period}: cohabit bill budget --team TEAM --amount AMOUNT")
+        console.print(f"no team has a budget in {period}: cohabit bill budget --team TEAM --amount AMOUNT")
         return
     shown = [i for i, heading in enumerate(HEADINGS) if heading or console.width >= WIDE]
     rows = [[row[i] for i in shown] for row in map(_row, found)]

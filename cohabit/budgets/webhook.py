@@ -12,7 +12,7 @@ Outcome = OSError | HTTPException | ValueError | None
 
 
 def post(url: str, body: Mapping[str, object], limit_s: float = WEBHOOK_LIMIT_S) -> None:
-    """Tell a webhook something, and follow no redirect.
+    """Post to a webhook, and follow no redirect.
 
     Args:
         url: of the webhook.
@@ -47,7 +47,7 @@ def _call(request: urllib.request.Request, limit_s: float, came: list[Outcome]) 
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
-    """Goes nowhere else than it was told."""
+    """Follows no redirect."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
         """No other address."""

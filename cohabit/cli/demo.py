@@ -178,8 +178,10 @@ def _measured(demo: Demo) -> None:
     show_metrics(f"measured runs, {report.rows} configurations, antagonist kind left out", report.metrics)
     console.print(f"for comparison, one round of the same measurements ranks the other at {report.round_to_round:.3f}")
     rows = [(kind, f"{predicted:.2f}", f"{measured:.2f}") for kind, (predicted, measured) in report.example.items()]
-    show_table("beside redis, worst predicted first (mean slowdown)", ("antagonist", "predicted", "measured"), rows)
-    console.print(f"avoid beside redis: {next(iter(report.example))}", style="bold")
+    show_table(
+        "co-located with redis, worst predicted first (mean slowdown)", ("antagonist", "predicted", "measured"), rows
+    )
+    console.print(f"avoid next to redis: {next(iter(report.example))}", style="bold")
 
 
 def _refresh(demo: Demo) -> None:

@@ -104,7 +104,7 @@ def watch(
     cluster: Annotated[str | None, typer.Option(help="Its name in every record [COHABIT_CLUSTER].")] = None,
     bootstrap: Bootstrap = None,
     state: Annotated[Path, typer.Option(help="Where the position is kept.")] = Path("cohabit-data/watch"),
-    once: Annotated[bool, typer.Option("--once", help="Tell what is there now, and return.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Send the current state, and return.")] = False,
     metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Prometheus reads here; 0 any.")] = None,
 ) -> None:
     """Send a Kubernetes cluster's pods and nodes to topics placements and nodes, and every change until Ctrl-C.
@@ -116,7 +116,7 @@ def watch(
     [dim]kubectl create clusterrolebinding cohabit-watch --clusterrole=cohabit-watch --serviceaccount=NAMESPACE:NAME[/]
 
     Broken connections are resumed, also after a restart, from the position in --state; if the server no longer knows
-    it, everything is listed anew and what has gone meanwhile is told as deleted. Records told twice do no harm.
+    it, everything is listed again and objects that are gone are sent as deleted. Records sent twice do no harm.
     """
     from cohabit.cli.data.sources import run_watch
 
@@ -211,7 +211,7 @@ def victims(
         typer.Option(formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"], help="When, UTC; the newest window if left out."),
     ] = None,
     container: Annotated[
-        str | None, typer.Option(help="Tell why of one, and who beside it comes into question.")
+        str | None, typer.Option(help="Explain one container: evidence and suspected neighbours.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it here.")] = None,
     publish: Annotated[
@@ -219,9 +219,9 @@ def victims(
     ] = False,
     snapshots: Snapshots = None,
 ) -> None:
-    """Tell who suffers beside whom, through which resource, and how sure that is.
+    """List slowed containers with the neighbour responsible, the contended resource and the confidence.
 
-    A latency-sensitive container suffers where it was slower than 1.25 times its own normal in three of its last five
+    A latency-sensitive container is a victim if it was slower than 1.25 times its baseline in three of its last five
     windows, and a second signal says so too. Verdicts: [bold]culprit[/], a neighbour adds most of it;
     [bold]self-inflicted[/], its own CPU limit holds it back; [bold]host[/], others on the node are slow beyond what
     neighbours explain; [bold]downstream[/], its replicas elsewhere are too; [bold]no offender[/], no neighbour adds

@@ -53,7 +53,7 @@ def sections(own: Settings, environment: Mapping[str, str]) -> tuple[Section, ..
 def as_markdown(found: Sequence[Section]) -> str:
     """The reference of settings: defaults and meanings."""
     parts = [
-        "# Settings\n\nEvery setting, from its model; `cohabit admin config show > FILE` tells those in force, "
+        "# Settings\n\nEvery setting, from its model; `cohabit admin config show > FILE` lists those in force, "
         "`cohabit admin config reference` writes this page. Options of commands go before them.\n"
     ]
     for section in found:
@@ -105,7 +105,7 @@ def _without_secret(address: str) -> str:
         return f"{scheme}://{re.split(r'[/?#]', rest)[0]}/{SECRET}"
     user, has_user, place = rest.rpartition("@")
     if set(user) & set("/?#"):
-        return f"{scheme}://{SECRET}"  # of a word that is no address one cannot tell what is a password
+        return f"{scheme}://{SECRET}"  # an invalid address may hold a password anywhere
     name, has_password, _ = user.partition(":")
     shown = f"{scheme}://{name}{f':{SECRET}' if has_password else ''}{has_user}{place.partition('?')[0]}"
     return shown + (f"?{SECRET}" if "?" in place else "")

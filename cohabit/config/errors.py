@@ -27,7 +27,7 @@ class StreamExists(CohabitError):
 
 
 class NothingToShadow(CohabitError):
-    """A challenger cannot be tried beside anything."""
+    """There is nothing to compare a challenger with."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -65,12 +65,12 @@ class NothingAdvised(CohabitError):
 
 
 class NoHoldout(CohabitError):
-    """Decisions were written down, and none could have been withheld."""
+    """The decision log has no holdout."""
 
     def __init__(self, folder: Path, lines: int) -> None:
         self.folder, self.lines = folder, lines
         super().__init__(
-            f"{folder} holds {lines:,} decisions and none that was withheld, so there is nothing to compare with: run "
+            f"{folder} holds {lines:,} decisions and no holdout, so there is nothing to compare with: run "
             "`cohabit serve` with COHABIT_ADVISOR__WITHHELD_SHARE=0.05 for some days, then again"
         )
 
@@ -94,7 +94,7 @@ class NothingMeasured(CohabitError):
 
 
 class StaleSnapshot(CohabitError):
-    """Where everybody is and who suffers are known of different times."""
+    """The snapshot and the labels are of different times."""
 
     def __init__(self, folder: Path, snapshot: datetime, labels: datetime) -> None:
         self.folder, self.snapshot, self.labels = folder, snapshot, labels
@@ -117,7 +117,7 @@ class OldSnapshot(CohabitError):
 
 
 class SnapshotAhead(CohabitError):
-    """The newest snapshot is of a time to come, so that nobody can tell how old it is."""
+    """The newest snapshot lies in the future, so its age is unknown."""
 
     def __init__(self, folder: Path, ahead_s: float) -> None:
         self.folder, self.ahead_s = folder, ahead_s
@@ -159,7 +159,7 @@ class NoSuchLine(CohabitError):
     """Nothing that was billed is called so."""
 
     def __init__(self, reference: str, reason: str) -> None:
-        self.told, self.reason = reference, reason
+        self.reference, self.reason = reference, reason
         super().__init__(f"there is no line {reference[:80]!r}: {reason}")
 
 
@@ -206,7 +206,7 @@ class MinutesGone(CohabitError):
         self.root, self.at = root, at
         super().__init__(
             f"the lake {root} holds labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC, but no rows of "
-            "node_state, so that nobody can tell who suffers: run `cohabit features`, or name another time"
+            "node_state, so victims are unknown: run `cohabit features`, or name another time"
         )
 
 
@@ -245,10 +245,10 @@ class NoStream(CohabitError):
 
 
 class BadTopic(CohabitError):
-    """A foreign topic that is not told as NAME=FORMAT."""
+    """A foreign topic is not written as NAME=FORMAT."""
 
     def __init__(self, entry: str, formats: Sequence[str], why: str = "it is no topic with its format") -> None:
-        self.told, self.formats = entry, tuple(formats)
+        self.entry, self.formats = entry, tuple(formats)
         super().__init__(
             f"{entry!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats are {', '.join(formats)}"
         )
@@ -435,7 +435,8 @@ class MixedBill(CohabitError):
         self.name, self.pool, self.hour, self.currencies = name, pool, hour, tuple(currencies)
         super().__init__(
             f"with bill {name!r} pool {pool!r} would cost {' and '.join(currencies)} in the hour from "
-            f"{hour:%Y-%m-%d %H:%M} UTC: nothing is converted, and nothing was imported; tell all of it in one currency"
+            f"{hour:%Y-%m-%d %H:%M} UTC: nothing is converted, and nothing was imported; use one currency in the "
+            f"whole bill"
         )
 
 
@@ -456,14 +457,14 @@ class NotText(CohabitError):
 
 
 class UntoldAlerts(CohabitError):
-    """A webhook was not told of some budgets; the next run tries again."""
+    """A webhook did not accept some budget alerts; the next run sends them again."""
 
     def __init__(self, failed: Mapping[str, str]) -> None:
         self.failed = dict(failed)
         failures = "; ".join(f"{team}: {why}" for team, why in self.failed.items())
         super().__init__(
-            f"COHABIT_BUDGETS__WEBHOOK was not told of {len(self.failed)} budgets ({failures}): nothing of that is "
-            "remembered, and `cohabit bill budgets --alert` tells it the next time"
+            f"COHABIT_BUDGETS__WEBHOOK did not accept {len(self.failed)} budget alerts ({failures}); the next "
+            "`cohabit bill budgets --alert` sends them again"
         )
 
 

@@ -1,4 +1,4 @@
-"""Logs: structlog to standard error, one JSON object a line where nobody watches. Set up once per process.
+"""Logs: structlog to standard error, one JSON object per line if it is not a terminal. Set up once per process.
 
 Those that a command starts are processes too: not set up, they would log to standard output, debugging included.
 """

@@ -29,7 +29,7 @@ ARROW_HEAP = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def keep_arrow_from_its_own_heap() -> None:
-    """Let Arrow take from the C library, here and in processes started from here, unless somebody chose otherwise.
+    """Let Arrow take from the C library, here and in child processes, unless the environment sets a pool.
 
     Arrow reads the variable once, when it is loaded: to be called before. Setting a pool later reaches the tables that
     Python makes, not what Arrow makes by itself, as it writes parquet.
@@ -65,7 +65,7 @@ def hold_few_heaps(*, apart: bool = True) -> bool:
 class GivingBack:
     """Gives back what is free when it is called, unless it did so lately.
 
-    Whoever works piece by piece calls it right after a piece, in the thread that did it: by a clock it would now and
+    Work in pieces calls it right after a piece, in the same thread: by a clock it would now and
     then meet a piece of work, and what that holds for a moment would stay in memory until the next time.
 
     Searching for garbage stops everything for a tenth of a second in a process that holds much: one that answers

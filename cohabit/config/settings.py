@@ -80,7 +80,7 @@ class KafkaSettings(Branch):
     max_wait_ms: int = Field(default=1000, ge=10, le=20_000)
     """How long `cohabit ingest` lets records wait for others to be landed with: longer makes fewer, larger files."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Where `cohabit ingest` and `cohabit watch` tell Prometheus how they do; left out, nowhere."""
+    """Port of the Prometheus metrics of `cohabit ingest` and `cohabit watch`; none if left out."""
     metrics_host: str = "127.0.0.1"
     """Address of that."""
     topics: str = ""
@@ -167,13 +167,13 @@ class AdvisorSettings(Branch):
     host: Address = IPv4Address("127.0.0.1")
     """Address of the listener for people and tools; another than loopback needs tokens."""
     access: Literal["open", "tokens"] = "open"
-    """Who may ask that listener: whoever reaches it, or who has a token with a role."""
+    """Access to the management API: open to all who reach it, or by tokens with a role."""
     oidc_issuer: str | None = None
-    """Whose tokens count beside ours: claim `iss` to the letter, https; with `access` = tokens."""
+    """OIDC issuer URL, compared exactly with the `iss` claim. Requires https and `access` = tokens."""
     oidc_audience: str | None = None
     """One of claim `aud`."""
     oidc_role_claim: str = Field(default="groups", min_length=1)
-    """The claim that says what somebody is; dots step into claims."""
+    """Claim that holds the roles; dots step into claims."""
     oidc_roles: Annotated[dict[str, TokenRole], BeforeValidator(_roles_by_value)] = {}
     """JSON: a role for values of that claim."""
     caller_rate: float = Field(default=50.0, gt=0)
@@ -191,13 +191,13 @@ class AdvisorSettings(Branch):
     scheduler_key: Path | None = None
     """PEM, the key of that certificate."""
     scheduler_client_ca: Path | None = None
-    """PEM: who signed the certificates of schedulers; nobody else is answered."""
+    """PEM of the CA that signs scheduler certificates; other clients are refused."""
     filter: Literal["off", "zero"] = "off"
     """Whether the filter, if a scheduler asks it, refuses nodes where a latency-sensitive pod has score 0."""
     workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
     """Processes that answer schedulers."""
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
-    """Servers of the same cluster, by commas, as in http://10.0.0.6:8081: told of pods on their way."""
+    """Servers of the same cluster, by commas, as in http://10.0.0.6:8081; they exchange assumed pods."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
     """From older features nothing is advised: all scores are 0, and /readyz says why."""
     served_share: float = Field(default=0.01, ge=0, le=1)
@@ -206,7 +206,7 @@ class AdvisorSettings(Branch):
     explore_share: float = Field(default=0.0, ge=0, le=0.1)
     """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
     logged_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of the others that are written down beside those, beside the snapshots in advised/."""
+    """Share of the other decisions that are logged too, next to the snapshots in advised/."""
     withheld_share: float = Field(default=0.0, ge=0, le=0.5)
     """Share of pods in the holdout of `cohabit model impact`: they get no advice, and as many others are logged."""
 
@@ -245,7 +245,7 @@ class ProposalSettings(Branch):
     every_s: float = Field(default=0.0, ge=0, le=86_400)
     """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit plan create`."""
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
-    """Is told of each new plan, by POST: https, or http on loopback."""
+    """Webhook URL that gets each new plan by POST: https, or http on loopback."""
     daily_share: float = Field(default=0.005, gt=0, le=1)
     """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
     most_age_hours: float = Field(default=2.0, gt=0, le=1e6)
@@ -253,13 +253,13 @@ class ProposalSettings(Branch):
     cool_down_hours: float = Field(default=24.0, ge=0, le=8_760)
     """For how long nothing more is done to a container that something was done to."""
     held_back: float = Field(default=0.15, ge=0, le=0.5)
-    """Share of steps, drawn at random, that nobody is to do, so that what the others achieve can be told."""
+    """Share of steps in the randomised holdout, which are not exported, as control group of the others."""
     lasts_hours: float = Field(default=4.0, gt=0, le=168)
     """How long a plan may be approved and exported."""
     most_steps: int = Field(default=20, ge=1, le=200)
     """Of one plan."""
     searched: int = Field(default=131_072, ge=0, le=10_000_000)
-    """Moves that the search of the whole cluster tries, for whom nobody was diagnosed; 0 does not search."""
+    """Moves that the search of the whole cluster tries, without a diagnosis; 0 disables the search."""
     hold_hours: float = Field(default=2.0, gt=0, le=168)
     """For how long a step is taken to hold: it has to save more than it costs in that time."""
     restart_cost: float = Field(default=0.5, ge=0, le=1000)
@@ -304,7 +304,7 @@ def _paths(value: object) -> object:
     """Paths from what a variable says.
 
     Raises:
-        ValueError: it says none, and whoever set it does not mean that everybody is believed.
+        ValueError: it is empty, which must not mean that every key is trusted.
     """
     if not isinstance(value, str):
         return value
@@ -338,10 +338,10 @@ class SigningSettings(Branch):
 
 
 class BudgetSettings(Branch):
-    """COHABIT_BUDGETS__*: who is told of budgets; see docs/billing.md."""
+    """COHABIT_BUDGETS__*: budget alerts; see docs/billing.md."""
 
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
-    """Is told by `cohabit bill budgets --alert`, by POST: https, or http on loopback."""
+    """Webhook URL of `cohabit bill budgets --alert`, by POST: https, or http on loopback."""
 
 
 class Settings(Branch):
@@ -354,13 +354,13 @@ class Settings(Branch):
     lake: Annotated[str, BeforeValidator(_named)] = "cohabit-data/lake"
     """Folder of landed metrics and of everything that is computed from them."""
     registry: Named = Path("cohabit-data/registry")
-    """Folder of model bundles; store and kept plans are beside it unless set."""
+    """Folder of model bundles; database and saved plans lie next to it unless set."""
     snapshots: Named = Path("cohabit-data/snapshots")
-    """Folder through which `cohabit refresh` tells `cohabit serve` of the cluster."""
+    """Folder of snapshots, from `cohabit refresh` to `cohabit serve`."""
     lines: Named = Path("cohabit-data/lines")
     """Folder of billed lines and what they were made of; bills cannot be explained without it."""
     store: str | None = None
-    """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite beside the registry when left out."""
+    """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite next to the registry if left out."""
     mapping: Named | None = None
     """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()
@@ -379,7 +379,7 @@ class Settings(Branch):
 
     def _unsafe(self) -> Iterator[str]:
         if self.advisor.access == "open":
-            yield "whoever reaches the listener may ask and decide: set COHABIT_ADVISOR__ACCESS=tokens"
+            yield "all who reach the management API may read and decide: set COHABIT_ADVISOR__ACCESS=tokens"
         if self.cluster == Settings.model_fields["cluster"].default:
             yield "rows and bills need the name of their cluster: set COHABIT_CLUSTER"
         folders = {"LAKE": self.lake, "REGISTRY": self.registry, "SNAPSHOTS": self.snapshots, "LINES": self.lines}

@@ -1,11 +1,11 @@
-"""Webhook: which address may be told of plans and budgets."""
+"""Webhook: validation of its address."""
 
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 
 def checked_webhook(value: object) -> object:
-    """An address that may be told of something: https, or http on loopback.
+    """A valid webhook address: https, or http on loopback.
 
     Raises:
         ValueError: it is none.

@@ -1,4 +1,4 @@
-"""Diagnosing: who suffers beside whom, by what a lake holds. An edge."""
+"""Diagnose: victims and antagonists from the tables of a lake. An edge."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -55,7 +55,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
 
     Returns:
         See advisor.diagnosis.analyse.diagnose. Where minutes do not fit into memory, only nodes are looked at on which
-        somebody is slow, so many at a time, and only these tell what is usual of an app.
+        a container is slow, so many at a time, and only these give an app's usual values.
 
     Raises:
         NothingThen: there are no labels of the last windows before then.
@@ -81,7 +81,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
 
 
 def nodes_in_doubt(labels: pa.Table) -> list[str]:
-    """Nodes on which somebody who is modelled may suffer: slow in a window, or without label, as who is throttled."""
+    """Nodes that may have victims: containers slow in a window, or without label because throttled."""
     log = floats(labels["log_slowdown"])
     slow = np.isnan(log) | (log >= np.log(LIMIT_SLOWDOWN))
     wrong = slow & ~is_best_effort(labels["qos"]) & np.asarray(pc.not_equal(labels["kind"], NO_SIGNAL))
@@ -95,7 +95,7 @@ def node_pieces(lake: Lake, start: datetime, end: datetime, judged_from: datetim
         lake: with features.
         start: of the minutes that are read.
         end: of them, exclusive.
-        judged_from: from when on somebody has to be slow on a node, for it to be looked at where not all fit.
+        judged_from: time from which a container must be slow on a node for it to be included, where not all fit.
     """
     minutes = lake.count("node_state", start, end)
     if minutes <= AT_ONCE:

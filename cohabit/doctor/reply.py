@@ -83,9 +83,9 @@ def header_findings(reply: Reply, max_age_s: float) -> Iterator[Finding]:
 
 
 def spread_finding(scores: Sequence[int]) -> Finding:
-    """Whether the scores tell nodes apart."""
+    """Whether the scores differ between nodes."""
     if len(scores) < 2:
-        return warning("spread", "one node was offered, so nothing can be told apart: name more with --nodes")
+        return warning("spread", "one node was offered, so scores cannot differ: name more with --nodes")
     if any(score != scores[0] for score in scores):
         return ok("spread", f"scores from {min(scores)} to {max(scores)}, {len(set(scores))} different ones")
     if scores[0] == 0:

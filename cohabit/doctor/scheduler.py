@@ -28,7 +28,7 @@ from cohabit.doctor.reply import (
 from cohabit.doctor.scheduler_config import parts_of
 
 PATIENCE_S = 5.0
-"""What kube-scheduler waits by default: so long a late answer is waited for, to tell how late it is."""
+"""What kube-scheduler waits by default: a late answer is awaited as long, to measure its delay."""
 MOST_NODES = 500
 """So many candidates kube-scheduler offers in a cluster of 5,000 nodes."""
 MOST_LOST = 3
@@ -42,7 +42,7 @@ REMEDIES = {
     "stale": "look at `cohabit refresh` and at the lag of its topics",
     "ahead": "a clock is more than 5 minutes ahead: look at the clocks of those who send metrics",
 }
-"""By the reason that /readyz tells."""
+"""By the reason of /readyz."""
 LOST = (OSError, http.client.HTTPException)
 
 
@@ -52,7 +52,7 @@ class Wish:
 
     Args:
         url: of the prioritize call.
-        people: the other listener, which tells why.
+        people: the management API, which gives reasons.
         nodes: to offer; the advisor's own when empty.
         app: of the pod that asks.
         requests: to time.
@@ -221,9 +221,9 @@ def _nodes_in(reply: Reply) -> tuple[str, ...]:
 
 
 def _nodes(named: tuple[str, ...], known: tuple[str, ...]) -> Finding:
-    """Whether the offered nodes are the advisor's: a node that it calls otherwise is told from no other."""
+    """Whether the offered nodes are the advisor's: a node under another name gets no score of its own."""
     if not known:
-        return warning("nodes", "the advisor tells of none (none is loaded, or their use is not known)")
+        return warning("nodes", "the advisor lists none (none is loaded, or their use is unknown)")
     strangers = [name for name in named if name not in set(known)]
     if strangers:
         rename = f"records on topic nodes must name them as Kubernetes does, as they do {known[0]}"
@@ -254,7 +254,7 @@ def _readiness(people: Caller) -> Finding:
 
 
 def _answers(people: Caller) -> Counter[tuple[str, str]] | None:
-    """How often each source has answered, and why; None where that is not told."""
+    """How often each source has answered, and why; None where that is not reported."""
     try:
         text = people.get("/metrics").body.decode()
         families = list(text_string_to_metric_families(text))

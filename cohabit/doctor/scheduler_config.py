@@ -150,7 +150,7 @@ def _filter_verb(entry: Entry) -> Finding:
     if entry["filterVerb"] != "filter":
         return problem("filterVerb", f"is {entry['filterVerb']!r}: the advisor answers `filter` alone; take it out")
     if entry.get("ignorable") is not True:
-        return problem("filterVerb", "fails pods while nobody answers: set ignorable: true, or take it out")
+        return problem("filterVerb", "fails pods while no extender answers: set ignorable: true, or take it out")
     return warning(
         "filterVerb",
         "asks for each pod twice; needed only with COHABIT_ADVISOR__FILTER=zero, or while plans are carried out",
@@ -223,7 +223,7 @@ def _ignorable(entry: Entry) -> Finding:
     if entry.get("ignorable") is True:
         return ok("ignorable", "true")
     return warning(
-        "ignorable", "is not true: with any verb beside prioritize, pods stay pending while the advisor is down"
+        "ignorable", "is not true: with any verb other than prioritize, pods stay pending while the advisor is down"
     )
 
 
@@ -234,4 +234,4 @@ def _weight(entry: Entry) -> Finding:
         return problem("weight", f"{given}, and kube-scheduler asks for a whole number of 1 or more: set it to 1")
     if weight > HEAVIEST:
         return warning("weight", f"{weight} outvotes all of kube-scheduler's own scores together: 1 to 3 is enough")
-    return ok("weight", f"{weight}, up to {100 * weight} points beside 100 of each score of weight 1")
+    return ok("weight", f"{weight}, up to {100 * weight} points, compared with 100 of each score of weight 1")

@@ -22,7 +22,7 @@ from models.bundle.signing import signer_of
 from models.errors import ModelsError
 
 WAIT_S, MOST_PORT = 2.0, 65535
-IN_THE_CLEAR = "PLAINTEXT: whoever is on the way reads and changes records; brokers that can do better take SASL_SSL"
+IN_THE_CLEAR = "PLAINTEXT: records can be read and changed on the network; brokers that can do better take SASL_SSL"
 
 
 def findings(own: Settings) -> Iterator[Finding]:

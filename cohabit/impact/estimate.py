@@ -59,7 +59,7 @@ class Arm:
         fates: how many pods by what became of them.
         complied: those with outcome that landed on the node that was rated best.
         outcome: mean violation-minutes of those with outcome.
-        residents: latency-sensitive containers beside them.
+        residents: latency-sensitive containers next to them.
         compared: those of the residents that were measured before and after.
     """
 
@@ -93,7 +93,7 @@ class Ledger:
         worth: effects.
         advised: that arm.
         withheld: the other.
-        outside: pods that were decided while nothing was withheld; they are left out.
+        outside: pods that were decided while there was no holdout; they are left out.
         missing_chance: chance of arms that miss as much to differ by so much in what they miss.
         rules: what counted.
     """
@@ -128,7 +128,7 @@ def ledger(folder: Path, lake: Lake, rules: Rules) -> Ledger:
 
     Raises:
         NothingAdvised: no decision was written down.
-        NothingWithheld: none of a time when advice was withheld.
+        NoHoldout: none of a time with a holdout.
         UnreadableAdvised: a line is no decision.
         NothingLabelled: the lake holds no labels since.
         NotComparable: an arm has too few pods with an outcome.
@@ -147,7 +147,7 @@ def trial_lines(folder: Path) -> tuple[list[Advised], int]:
 
     Raises:
         NothingAdvised: no decision was written down.
-        NothingWithheld: none of a time when advice was withheld.
+        NoHoldout: none of a time with a holdout.
         UnreadableAdvised: a line is no decision.
     """
     try:
@@ -263,7 +263,7 @@ def _spread(parts: Sequence[Outcomes], over: NDArray[np.bool_]) -> Outcomes:
 
 
 def _outcome(pods: Pods) -> tuple[Floats, NDArray[np.bool_]]:
-    """(n,) violation-minutes, and whether each pod landed where it was told first."""
+    """(n,) violation-minutes, and whether each pod landed on the node advised first."""
     best_effort = np.array([line.best_effort for line in pods.lines])
     nodes = [f"{line.cluster}{SEP}{line.drawn or line.best}" for line in pods.lines]
     own = np.where(best_effort, 0.0, pods.found.own)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UNEVEN = 0.05
 """Arms of which so much or less is the chance to miss outcomes so differently."""
 RELATED = 1.3
-"""Errors that grow by more than this where pods an hour apart are taken for related are told of."""
+"""Errors that grow by more than this where pods an hour apart are taken for related are reported."""
 MAX_SHOWN = 10_000_000
 
 
@@ -71,7 +71,7 @@ def effect_rows(found: "Ledger") -> list[tuple[str, str, str]]:
 
 
 def _estimate(interval: "Interval") -> str:
-    return f"{interval.value:.2f}" if isfinite(interval.low) else "not told"
+    return f"{interval.value:.2f}" if isfinite(interval.low) else "unknown"
 
 
 def _between(interval: "Interval") -> str:
@@ -81,7 +81,7 @@ def _between(interval: "Interval") -> str:
 
 
 def sentences(found: "Ledger") -> list[str]:
-    """What is told, what is not, and what to doubt."""
+    """Sentences on the effect, its certainty, and what to doubt."""
     worth, minutes = found.worth, found.rules.windows * 5
     lines = [
         f"Minutes slower than {found.rules.limit:g} times normal in the {minutes} minutes after a start; the advice "
@@ -89,7 +89,7 @@ def sentences(found: "Ledger") -> list[str]:
         _verdict(found),
     ]
     if not isfinite(worth.per_mover.low):
-        lines.append("For each pod moved there are no bounds: it is not told yet that the advice moves any.")
+        lines.append("For each pod moved there are no bounds: it is not significant yet that the advice moves any.")
     if found.missing_chance < UNEVEN:
         lines.append(
             f"Careful: {found.advised.missing:,} of {found.advised.due:,} advised and {found.withheld.missing:,} of "
@@ -102,7 +102,7 @@ def sentences(found: "Ledger") -> list[str]:
             "times as wide a one would be safe."
         )
     if found.outside:
-        lines.append(f"{found.outside:,} pods were decided while nothing was withheld and are left out.")
+        lines.append(f"{found.outside:,} pods were decided without a holdout and are left out.")
     return lines
 
 
@@ -116,14 +116,19 @@ def _verdict(found: "Ledger") -> str:
         )
         if isfinite(worth.per_mover.low):
             return costs
-        return f"{costs} It is not told that the advice moved any pod: chance, one such verdict in twenty, may be why."
+        return (
+            f"{costs} It is not significant that the advice moved any pod: chance, one such verdict in twenty, "
+            f"may be why."
+        )
     if not worth.more < MAX_SHOWN:
         return (
-            "The interval holds zero, and so nearly does the estimate: if there is an effect, it is too small to tell."
+            "The interval holds zero, and so nearly does the estimate: if there is an effect, it is too small to "
+            "measure."
         )
     return (
-        f"The interval holds zero: not told yet. Were the effect what is estimated, about {worth.more:,.0f} more pods "
-        "written down would tell it four times in five."
+        f"The interval holds zero: not significant yet. Were the effect what is estimated, about {worth.more:,.0f} "
+        f"more pods "
+        "in the log would show it four times in five."
     )
 
 

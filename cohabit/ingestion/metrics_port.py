@@ -17,11 +17,11 @@ def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry, n
     Args:
         own: the host, and the port where the command names none.
         port: that the command names; 0 for any that is free.
-        registry: what is told.
+        registry: the metrics.
         number: of the process among several, each of which has a port of its own.
 
     Raises:
-        BadOption: somebody else has the port, or there is no such host here.
+        BadOption: another process has the port, or there is no such host here.
     """
     first = own.metrics_port if port is None else port
     if first is None:

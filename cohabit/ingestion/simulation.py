@@ -16,7 +16,7 @@ from ingest.simulator.simulated_cluster import Truth
 TRUTH = pa.schema([("ts", TIMESTAMP), ("container", pa.string()), ("slowdown_ratio", pa.float64())])
 
 Progress = Callable[[int, int], None]
-"""Told how many intervals of how many are simulated."""
+"""Called with simulated intervals, done and in all."""
 
 
 def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path | None = None) -> int:
@@ -25,7 +25,7 @@ def simulate_into(folder: Path, plan: Plan, progress: Progress, *, truth: Path |
     Args:
         folder: gets `<topic>.log` for each topic.
         plan: what to simulate.
-        progress: told after each interval.
+        progress: called after each interval.
         truth: where true slowdowns go, in parquet; nowhere when None. Keep it away from training.
 
     Returns:

@@ -84,7 +84,7 @@ def foreign_in(formats: "Formats") -> tuple[str, ...]:
 
 
 def run_member(job: Job, number: int) -> None:
-    """Land as member `number`, in a process of its own; an error is told in one line."""
+    """Land as member `number`, in a process of its own; an error becomes one line."""
     try:
         reports_errors(land_from_kafka)(job, number, stop_on_signals(), lambda _landing: None)
     except typer.Exit as ended:
@@ -92,7 +92,7 @@ def run_member(job: Job, number: int) -> None:
 
 
 def land_from_kafka(job: Job, number: int, stop: Event, on_landed: "OnLanded") -> int:
-    """Land until told to stop or at the end; how many messages were landed."""
+    """Land until `stop` is set or the end is reached; how many messages were landed."""
     from ingest.pipeline.dead_letter_topic import DeadLetterTopic
     from ingest.pipeline.metrics import IngestMetrics
     from ingest.pipeline.runner import ingest_kafka

@@ -29,7 +29,7 @@ from models.registry.registry import Registry, trained_name
 SKEW = ".skew.json"
 """Of the registry: what the last `cohabit model check-skew` found."""
 FEWEST_ROWS = 500
-"""From so many rows it is told how features lie: ten bins of fewer differ by chance."""
+"""Rows from which feature distributions are compared: ten bins of fewer differ by chance."""
 
 
 WATCHED = tuple(feature.name for feature in RAW if feature.known in {"residents", "node"})
@@ -59,7 +59,7 @@ class Watch:
 
 
 def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> DriftStatus:
-    """Look at the labels that came since the current bundle was trained, and tell whoever serves it what follows.
+    """Look at the labels that came since the current bundle was trained, and set how the advisor serves it.
 
     Args:
         lake: with table `training`.
@@ -144,7 +144,7 @@ def _by_load(bundle: Bundle, table: pa.Table) -> np.ndarray:
 
 
 def _stability(bundle: Bundle, table: pa.Table) -> dict[str, float]:
-    """By feature, where the bundle tells how it lay and there are enough rows to compare."""
+    """By feature, where the bundle has its distribution and there are enough rows to compare."""
     if REFERENCE not in bundle.files or table.num_rows < FEWEST_ROWS:
         return {}
     try:

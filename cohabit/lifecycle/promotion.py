@@ -1,4 +1,4 @@
-"""Gating: a challenger beside the champion on labels that neither learnt from, and what follows. An edge."""
+"""Gate and promotion: a challenger against the champion on labels unseen by both. An edge."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ MARGINS_BACK = "the same models, with the margins of that bundle"
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """What schedulers would be told by the challenger instead, over the newest snapshot.
+    """Scores of the challenger compared with those of the champion, over the newest snapshot.
 
     Args:
         classes: apps asked for.
@@ -65,7 +65,7 @@ class Shadow:
 
 
 def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Snapshot | None = None) -> Verdict:
-    """Judge a challenger beside what is current, and keep the verdict.
+    """Compare a challenger with the champion, and keep the gate result.
 
     Args:
         lake: with table `training`.
@@ -119,11 +119,11 @@ def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = N
         forced: why it is promoted whatever the verdict; None where it is not.
 
     Raises:
-        GraphUnreadable, UnusableBundle, CatalogueMismatch: it could not be served, whoever forces it.
+        GraphUnreadable, UnusableBundle, CatalogueMismatch: it could not be served, even when forced.
         NotJudged: there is no verdict on this place, or one on what was called so before.
         GateRefused: it was not passed.
         ChangedMeanwhile: another bundle became current meanwhile.
-        NotNoted: it is current, but the history does not tell so.
+        NotNoted: it is current, but the history lacks it.
     """
     current = registry.current()
     now = None if current is None else current.name
@@ -147,7 +147,7 @@ def roll_back(registry: Registry, hand: Hand) -> tuple[str, str]:
     Raises:
         NothingToRollBackTo: there are none.
         BundleCorrupt, GraphUnreadable, UnusableBundle, CatalogueMismatch: they could not be served; nothing changes.
-        NotNoted: they are current again, but the history does not tell so.
+        NotNoted: they are current again, but the history lacks it.
     """
     current = registry.current()
     left = trained_name(current.name) if current is not None else ""
@@ -171,7 +171,7 @@ def _usable(registry: Registry, bundle: Bundle) -> Bundle:
 
 
 def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: Path) -> Shadow:
-    """Score a snapshot's apps on its nodes by both; nobody is told."""
+    """Score a snapshot's apps on its nodes by both; nothing is served."""
     classes = [PodClass(app, best_effort=False) for app in snapshot.apps[:MOST_CLASSES]]
     known = np.flatnonzero(snapshot.node_known)
     nodes = known[np.linspace(0, len(known) - 1, min(MOST_NODES, len(known))).astype(np.int64)].astype(np.int32)
@@ -239,7 +239,7 @@ def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, ref
     said = [served_by(bundle, table, followed=False) for bundle in (challenger, champion)]
     checks = check_all(said[0], said[1], of, np.random.default_rng(0))
     worse = [
-        f"{check.name}: {check.challenger:.4f} beside {check.champion:.4f}, worse by {check.worse.value:.4f} "
+        f"{check.name}: {check.challenger:.4f} against {check.champion:.4f}, worse by {check.worse.value:.4f} "
         f"({check.worse.low:.4f} to {check.worse.high:.4f})"
         for check in checks
         if not check.passed

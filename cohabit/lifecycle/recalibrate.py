@@ -61,7 +61,7 @@ def recalibrate(
         lake: with table `training`.
         registry: its current bundle is followed, the new one becomes current.
         now: completes the name of the new bundle; windows that end later wait for their time.
-        progress: told of each day that is read.
+        progress: called with each day that is read.
         sign: signs the new bundle.
 
     Returns:

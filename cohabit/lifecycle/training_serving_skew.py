@@ -122,7 +122,7 @@ def compare(served: Sequence[Served], lake: Lake) -> Skew:
 
 
 def _again(snapshot: Snapshot, served: Served) -> np.ndarray:
-    """(raw features,) of the newcomer; infinite, which equals nothing, on a node that did not land."""
+    """(raw features,) of the pending pod; infinite, which equals nothing, on a node that did not land."""
     if served.node not in snapshot.node_index:
         return np.full(len(RAW_NAMES), np.inf)
     rows = np.array([snapshot.node_index[served.node]], np.int32)

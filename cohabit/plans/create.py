@@ -35,9 +35,9 @@ from models.drift.drift_status import status_of
 from models.registry.registry import Registry
 
 PLANS = "plans"
-"""Folder beside the registry in which is kept what plans were made from."""
+"""Folder next to the registry with the inputs of plans."""
 MOST_APART_US = 2 * 3600 * 1_000_000
-"""Between the windows that tell who suffers and the snapshot that tells where everybody is."""
+"""Between the windows with victims and the snapshot with placements."""
 MOST_AHEAD_US = 600 * 1_000_000
 """By which a snapshot may be of a time to come: clocks differ."""
 
@@ -51,7 +51,7 @@ class Sources:
         snapshots: folder of snapshots.
         registry: of bundles.
         kept: folder in which is kept what each plan was made from.
-        most_age_us: a snapshot that is older tells nothing about now.
+        most_age_us: an older snapshot is refused.
     """
 
     lake: Lake
@@ -63,7 +63,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Looked:
-    """Who suffered in the windows that ended last.
+    """Victims in the windows that ended last.
 
     Args:
         until: when they ended.
@@ -74,13 +74,13 @@ class Looked:
     diagnoses: tuple[Diagnosis, ...]
 
     def report(self, cluster: str, now_us: int) -> DiagnosisReport:
-        """The same as it is told to servers, of one cluster."""
+        """The same as a report for servers, of one cluster."""
         here = tuple(one for one in self.diagnoses if one.cluster == cluster)
         return DiagnosisReport(cluster, round(self.until.timestamp() * 1e6), now_us, here)
 
 
 def look(lake: Lake) -> Looked:
-    """Look who suffers by the newest labels.
+    """Find victims by the newest labels.
 
     Raises:
         NothingMeasured: there are none.
@@ -96,7 +96,7 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
         of: what it is made from.
         desk: where it is put.
         actor: in whose name.
-        looked: who suffers; None looks.
+        looked: victims; None finds them.
 
     Raises:
         NoSnapshot, NoBundle: there is nothing to propose from.
@@ -129,7 +129,7 @@ def drafted_again(of: Sources, plan: str) -> Draft:
 
 
 def stale_now(of: Sources, desk: Desk) -> Stale:
-    """Tries steps again in the cluster as the newest snapshot has it, beside what was given out of other plans."""
+    """Tries steps again in the cluster as the newest snapshot has it, together with exported steps of other plans."""
 
     def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
         snapshot = load_current(of.snapshots)
@@ -197,7 +197,7 @@ def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
 
 
 def _where(of: Sources, snapshot: Snapshot) -> Inputs:
-    """Where everybody is and by which model; nobody suffers in it, and nothing was done before."""
+    """Placements and model; without victims and without earlier plans."""
     facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
     if bundle is None:
         raise NoBundle(of.registry.root)

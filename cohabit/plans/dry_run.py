@@ -1,7 +1,7 @@
 """Kubernetes API: what a server would say to evictions, asked by a server-side dry run. An edge.
 
-Nothing is evicted, and no budget is used up: each answer counts alone, and two pods under one budget may both be told
-that they would go while only one of them could.
+Nothing is evicted, and no budget is used up: each answer counts alone, and two pods under one budget may both be
+answered that they would go while only one of them could.
 """
 
 import http.client
@@ -28,7 +28,7 @@ LIMIT_S = 120.0
 """For all steps together."""
 MOST_BYTES = 64 << 10
 DRY_RUN = "?dryRun=All"
-"""Told in the address too, for whatever admits requests looks there."""
+"""In the address too, because admission checks look there."""
 PATH = re.compile(r"/api/v1/namespaces/[a-z0-9-]+/pods/[a-z0-9.-]+/eviction")
 BUDGET_CAUSE = "DisruptionBudget"
 

@@ -24,7 +24,7 @@ LANDED = timedelta(microseconds=AFTER_US)
 
 
 def conclude(lake: Lake, desk: Desk, actor: Actor) -> list[Proposal]:
-    """Tell what plans saved whose time has passed.
+    """Estimate what plans saved whose observation time has passed.
 
     Returns:
         Those that were concluded now.

@@ -34,7 +34,7 @@ class Inputs:
         snapshot: where everybody was.
         nodes: rows of `nodes` until then.
         placements: rows of `placements` until then.
-        diagnoses: who suffered.
+        diagnoses: the victims.
         past: steps of earlier plans.
         rules: what may be proposed.
         achieved: cost an hour that earlier plans were to save, and did.
@@ -65,7 +65,7 @@ class _Rest(msgspec.Struct, frozen=True):
 
 
 def digest_of(inputs: Inputs) -> str:
-    """SHA-256 of what tells situations apart: the snapshot's version and time, who suffers, the past and the rules."""
+    """SHA-256 of a situation: the snapshot's version and time, victims, earlier plans and rules."""
     parts = (inputs.snapshot.cluster, inputs.snapshot.version, inputs.snapshot.as_of_us, _rest(inputs))
     return hashlib.sha256(msgspec.msgpack.encode(parts, order="deterministic")).hexdigest()
 

@@ -56,7 +56,7 @@ def show_skipped(found: Sequence[Skipped], *, everything: bool) -> None:
     if not found:
         return
     if not everything:
-        console.print(f"for {len(found)} who suffer nothing is proposed; --all tells why")
+        console.print(f"nothing is proposed for {len(found)} slowed containers; --all lists the reasons")
         return
     show_table("nothing is proposed for", ("container", "node", "why"), [(o.victim, o.node, o.why) for o in found])
 
@@ -95,6 +95,6 @@ def _lines(of: Proposal, step: Step) -> Iterator[str]:
     for field in step.fields:
         yield f"  {field.where}: {field.name} = {field.value}"
     if of.decision_of(step.number) == "held back":
-        yield "  nobody is to do this: it is held back by chance, to tell what the others achieve"
+        yield "  holdout: drawn at random and not exported, as control group of the others"
     if reason := next(one.reason for one in of.decided if one.number == step.number):
         yield f"  {reason}"

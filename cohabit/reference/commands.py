@@ -14,8 +14,9 @@ KINDS = {int: "integer", float: "number", str: "text", Path: "path", datetime: "
 def commands_page(root: Any) -> str:
     """The reference of the command line, from the group that holds all commands."""
     about = (
-        "Every command, from the command line itself; `cohabit COMMAND --help` tells the same. Where an option names a "
-        "variable, that is what counts when it is left out. `cohabit --version` tells which version is installed. "
+        "Every command, from the command line itself; `cohabit COMMAND --help` prints the same. Where an option "
+        "names a "
+        "variable, that is what counts when it is left out. `cohabit --version` prints the installed version. "
         "`make reference` writes this page."
     )
     return page("Commands", about, (_section(" ".join(path), of) for path, of in commands(root)))
@@ -34,7 +35,7 @@ def commands(root: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _section(words: str, of: Any) -> str:
-    """A command: a group tells what it is for, its commands follow."""
+    """A command; of a group its purpose, and its commands follow."""
     level = "##" if " " not in words else "###"
     text = as_text(of.help or "")
     if getattr(of, "commands", None):

@@ -40,7 +40,7 @@ class Exported:
         name: of its family; a counter's series have `_total` behind it.
         kind: counter, gauge or histogram.
         labels: what its series differ in.
-        meaning: as a scrape tells it.
+        meaning: the help text of a scrape.
     """
 
     name: str

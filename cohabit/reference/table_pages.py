@@ -13,7 +13,7 @@ ABOUT = (
     "Every table of the lake and every topic, from `ingest/schema/tables.py`, `features/schema/tables.py` and "
     "`ingest/schema/topics.py`. "
     "Rows are unique by key; `time` says in which hour a row lies. A column that may be null is null where nothing was "
-    "measured or told: missing is never zero. What is outside its range is set aside in `dead_letters`. A table's "
+    "measured or reported: missing is never zero. Values outside their range go to `dead_letters`. A table's "
     "version grows when its columns change, and additions may be null. `make reference` writes this page."
 )
 
@@ -28,7 +28,7 @@ def tables_page() -> str:
 
 
 def _topic(one: Topic) -> tuple[str, ...]:
-    kept = "the newest of each key" if one.compacted else "as long as the broker is told"
+    kept = "the newest of each key" if one.compacted else "the broker's retention"
     return code(one.name), ", ".join(code(column) for column in one.key), str(one.partitions), kept
 
 

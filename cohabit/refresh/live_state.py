@@ -36,8 +36,8 @@ AHEAD_US = 60 * 1_000_000
 class LiveState:
     """Newest usage, nodes and placements of one cluster, as landed by the loop that also feeds the lake.
 
-    Where a streaming job tells of finished and half minutes on topic node_state these are taken, and usage need not be
-    read; else they are computed here from usage and samples.
+    Where a streaming job publishes finished and partial minutes to topic node_state, these are taken, and usage need
+    not be read; else they are computed here from usage and samples.
 
     Args:
         cluster: whose rows are kept.

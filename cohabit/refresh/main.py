@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S = 0.1
 
 Published = Callable[[int, int, int], None]
-"""Told version, nodes and residents of each snapshot."""
+"""Called with version, nodes and residents of each snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Refresh:
 
 
 class NewestProfiles:
-    """The profiles that still tell something; all of them are read again only once their table has changed.
+    """The profiles that are still valid; all of them are read again only once their table has changed.
 
     Every half hour adds a row for each app and platform, and a snapshot is made every few seconds.
     """
@@ -109,10 +109,10 @@ def refresh_from_kafka(
     stop: Event,
     formats: Formats = NATIVE_FORMATS,
 ) -> None:
-    """Follow Kafka and publish a snapshot every few seconds until told to stop.
+    """Follow Kafka and publish a snapshot every few seconds until `stop` is set.
 
     Raises:
-        IngestError: what ended the reading; nothing goes on being published from a stream that nobody reads.
+        IngestError: what ended the reading; nothing goes on being published from a stream that is not read.
     """
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
@@ -131,7 +131,7 @@ def refresh_from_kafka(
 
 
 class _Following:
-    """A source that never finishes, and tells once it has read everything that was there at the start.
+    """A source that never finishes, and reports once when it has read everything that was there at the start.
 
     A snapshot before that would show nodes emptier than they are.
     """
@@ -156,7 +156,7 @@ class _Following:
 def _publish_regularly(
     reader: Future[int], state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
 ) -> None:
-    """Publish while the reader reads and nobody says stop."""
+    """Publish while the reader reads and `stop` is not set."""
     profiles, giving_back = NewestProfiles(lake), GivingBack()
     for version in count(how.version):
         _wait(lambda: state.as_of_us > 0, reader, stop)

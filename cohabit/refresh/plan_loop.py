@@ -1,4 +1,4 @@
-"""Drafting beside refreshing: every few minutes who suffers is told to servers, and a plan drafted. An edge."""
+"""Plan loop of `refresh`: every few minutes publish victims and draft a plan. An edge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Drafting:
         sources: what plans are made from.
         desk: where they are put.
         every_s: from the end of one to the start of the next.
-        webhook: is told of each new plan; None tells nobody.
+        webhook: URL that gets each new plan; None sends nothing.
         request_id: makes a name for each turn, for the audit.
     """
 
@@ -44,13 +44,13 @@ class Drafting:
     request_id: Callable[[], str]
 
     def begin(self, stop: Event) -> Thread:
-        """Go on in the background until told to stop."""
+        """Run in the background until `stop` is set."""
         thread = Thread(target=self._go_on, args=(stop,), name="drafting", daemon=True)
         thread.start()
         return thread
 
     def once(self) -> Draft:
-        """Tell who suffers and what earlier plans saved, and draft a plan.
+        """Publish victims and outcomes of earlier plans, and draft a plan.
 
         Raises:
             AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are halted.
@@ -68,7 +68,7 @@ class Drafting:
         try:
             notify(webhook, plan)
         except (OSError, HTTPException, ValueError) as error:
-            log.warning("the webhook was not told of a plan", plan=plan.plan, error=str(error))
+            log.warning("the webhook did not accept a plan", plan=plan.plan, error=str(error))
 
     def _go_on(self, stop: Event) -> None:
         while not stop.wait(self.every_s):
@@ -82,11 +82,11 @@ class Drafting:
             log.warning("no plan this time", error=str(error))
         else:
             name = found.plan.plan if found.plan else ""
-            log.info("looked who suffers", victims=len(found.ladders), plan=name)
+            log.info("looked for victims", victims=len(found.ladders), plan=name)
 
 
 def notify(url: str, plan: Plan) -> None:
-    """Tell a webhook of a new plan: its name, and what it would save; not who is in it.
+    """Post a new plan to a webhook: its name and what it would save, without containers.
 
     Raises:
         OSError: it does not answer, or not with success.

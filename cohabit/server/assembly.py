@@ -36,7 +36,7 @@ def office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iter
     Args:
         settings: with the folders that the server answers from.
         now_us: the clock.
-        local: who decides where nobody is asked for a name.
+        local: the user that decides where no login is required.
     """
     with ExitStack() as stack:
         store = _store(settings, stack) if is_there(settings.lake) else None
@@ -54,7 +54,7 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
     Args:
         settings: with the store and the folder of lines.
         now_us: the clock.
-        local: who decides where nobody is asked for a name.
+        local: the user that decides where no login is required.
     """
     with ExitStack() as stack:
         store = _store(settings, stack)

@@ -43,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or not self._in_head:
             return
         if self.cycle is None or self.cycle.response_complete:
-            self._arm()  # blank lines begin no request; while one is answered nobody is waited for
+            self._arm()  # blank lines begin no request; while one is answered there is no time limit
         if waiting and heads == self._heads:
             self._seen_bytes += len(data)
         if self._seen_bytes > self.head_bytes:

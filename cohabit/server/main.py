@@ -35,7 +35,7 @@ class Listening:
 
 
 Ready = Callable[[Listening], bool]
-"""Told where the advisor listens, once it does; whether it shall go on."""
+"""Called with the addresses once the advisor listens; returns whether to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         source: what the others answer from.
         front: how people and tools come in.
         schedulers: how schedulers do.
-        ready: told where both listen.
+        ready: called with both addresses.
 
     Raises:
         NoFreePort: one of the listeners finds no port.

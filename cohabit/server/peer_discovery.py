@@ -1,7 +1,7 @@
-"""Peers: other servers of the same cluster, told of every newcomer that this one sent somewhere. An edge.
+"""Peers: other servers of the same cluster, which get every assumed pod of this one. An edge.
 
 One thread for each sends all that gathered since it sent last. A peer that does not answer is left alone for a second;
-what it was not told is counted, and its herd guard knows less meanwhile.
+what it missed is counted, and its herd guard knows less meanwhile.
 """
 
 import http.client
@@ -35,7 +35,7 @@ class Peer:
     Args:
         url: of its listener for schedulers, http or https.
         now_us: the clock.
-        lost: counts newcomers that it was not told of.
+        lost: counts assumed pods that it missed.
         secured: shows our certificate; None for http.
     """
 
@@ -60,7 +60,7 @@ class Peer:
         self._wake.set()
 
     def close(self) -> None:
-        """End the thread; what it was not told stays untold."""
+        """End the thread; what is waiting is dropped."""
         self._ended.set()
         self._wake.set()
         self._thread.join(TIMEOUT_S)
@@ -94,7 +94,9 @@ class Peer:
     def _say(self, problem: str) -> None:
         if bool(problem) != self._failed:
             self._failed = bool(problem)
-            log.warning("a peer is not told" if problem else "a peer is told again", peer=self.url, problem=problem)
+            log.warning(
+                "a peer is not reached" if problem else "a peer is reached again", peer=self.url, problem=problem
+            )
 
 
 def others(urls: Sequence[str], host: str, port: int) -> tuple[str, ...]:
@@ -123,7 +125,7 @@ def _asked(connection: http.client.HTTPConnection, body: bytes) -> str:
 
 @dataclass
 class Peers:
-    """All of them; call it with a newcomer.
+    """All of them; call it with an assumed pod.
 
     Args:
         urls: of their listeners for schedulers.
@@ -139,16 +141,16 @@ class Peers:
     _all: list[Peer] = field(init=False)
 
     def __post_init__(self) -> None:
-        name, what = "cohabit_bookings_lost", "Newcomers on their way that a peer was not told of."
+        name, what = "cohabit_bookings_lost", "Assumed pods that a peer missed."
         lost = Counter(name, what, ["peer"], registry=self.metrics)
         self._all = [Peer(url.rstrip("/"), self.now_us, lost, self.secured) for url in self.urls]
 
     def __call__(self, booked: Booked) -> None:
-        """Tell all of them soon."""
+        """Send to all of them soon."""
         for peer in self._all:
             peer.send(booked)
 
     def close(self) -> None:
-        """Tell nobody any more."""
+        """Stop sending."""
         for peer in self._all:
             peer.close()

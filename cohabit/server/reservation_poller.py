@@ -1,7 +1,7 @@
-"""Lease reading: steering leases from the store to who answers schedulers, once a second, by a thread. An edge.
+"""Reservation poller: reads reservations from the database once a second, in a thread. An edge.
 
 A thread of its own: a database that hangs holds up neither answers nor reloading. While it does not answer, the leases
-read last steer until they expire.
+read last hold until they expire.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class LeaseReading:
         address: of the store, as `advisor.database.engine.open_store` takes it; empty for none.
         cluster: whose; empty while that is not known.
         now_us: the clock.
-        take: told of all open leases when they have changed.
+        take: called with all open reservations when they have changed.
         metrics: where is counted how that goes.
     """
 
@@ -49,10 +49,10 @@ class LeaseReading:
     _read_us: int = field(init=False)
 
     def __post_init__(self) -> None:
-        name, what = "cohabit_lease_readings_failed", "Readings of steering leases that the store did not answer."
+        name, what = "cohabit_lease_readings_failed", "Reads of reservations that the database did not answer."
         self._failures = Counter(name, what, registry=self.metrics)
         self._read_us = self.now_us()
-        age = Gauge("cohabit_leases_age_seconds", "Since steering leases were read last.", registry=self.metrics)
+        age = Gauge("cohabit_leases_age_seconds", "Seconds since reservations were read.", registry=self.metrics)
         age.set_function(lambda: (self.now_us() - self._read_us) / 1e6)
         self._thread = Thread(target=self._run, name="cohabit-leases", daemon=True)
         self._thread.start()
@@ -110,5 +110,5 @@ class LeaseReading:
         self._failures.inc()
         self._checked = False
         if problem != self._problem:
-            log.warning("steering leases cannot be read; those known steer until they expire", problem=problem)
+            log.warning("reservations cannot be read; those known hold until they expire", problem=problem)
         self._problem = problem

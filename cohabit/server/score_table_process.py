@@ -1,7 +1,7 @@
 """Tabling: a process of its own that keeps the score table, so that no request waits for it. An edge.
 
 It follows the snapshots and the bundle, computes what changed for the classes that are asked for, and replaces the
-table's file. The processes that answer tell it what is asked through a pipe; a class nobody asks for is dropped.
+table's file. The workers send it the classes in use through a pipe; an unused class is dropped.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ FIRST = (PodClass("", False), PodClass("", True))
 """Classes of apps that are not known, of teams neither: always there, and the answer for a class that is still being
 computed."""
 KEPT_S = 900.0
-"""A class that nobody asked for is dropped after so long."""
+"""An unused class is dropped after so long."""
 REPORT_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
-"""How often a process that answers tells again of a class that is asked for, in the table and not."""
+"""How often a worker reports a class in use again, in the table and not."""
 MOST_CLASSES = 512
 """The most recently asked for are kept."""
 WAIT_S = 0.2
@@ -108,18 +108,19 @@ class Tabling:
 
 @dataclass
 class Asking:
-    """Tells the process of the table what is asked for; any number of processes have one.
+    """Reports classes in use to the table process; any number of processes have one.
 
     Args:
-        heard: the end of the pipe that it does not read. No lock is held by whoever dies: so short a word is written
-            as a whole, or not at all where the pipe is full, and told again.
+        heard: the end of the pipe that it does not read. A process that dies holds no lock: so short a message is
+        written
+            as a whole, or not at all where the pipe is full, and sent again.
     """
 
     heard: Connection
     _reported_s: dict[PodClass, float] = field(default_factory=dict, init=False)
 
     def __call__(self, of: PodClass, *, missing: bool) -> None:
-        """Tell that a class is asked for, and whether the table lacks it."""
+        """Report a class in use, and whether the table lacks it."""
         now_s = monotonic()
         if now_s - self._reported_s.get(of, -REPORT_AGAIN_S) >= (MISSED_AGAIN_S if missing else REPORT_AGAIN_S):
             if len(self._reported_s) > MOST_CLASSES:
@@ -143,7 +144,7 @@ class TableProcess:
     snapshots: Path
     path: Path
     asked: Connection = field(init=False)
-    """Where it is told of classes that are asked for, see Asking."""
+    """The pipe of classes in use, see Asking."""
     _hears: Connection = field(init=False)
     _process: SpawnProcess | None = field(default=None, init=False)
 

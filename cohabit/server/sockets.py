@@ -17,13 +17,13 @@ from cohabit.server.http_limits import BoundedProtocol
 
 HOST = "127.0.0.1"
 DRAIN_S = 3
-"""How long requests in flight may take after the word to stop; a slow client holds nobody up."""
+"""How long requests in flight may take after the word to stop; a slow client delays no other."""
 PORTS_TRIED = 20
 LAST_PORT = 65535
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to whoever runs several."""
+    """A server that leaves signals to its parent process."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Worker metrics: what several processes counted, added up. An edge.
 
-Each process leaves its counters and histograms in a file once a second; whoever tells metrics adds them to its own.
-What a process counted that has ended stays in the sum: no counter ever falls. Gauges are the telling process' own.
+Each process leaves its counters and histograms in a file once a second; the process that exports metrics adds them to
+its own. What a process counted that has ended stays in the sum: no counter ever falls. Gauges are the telling process'
+own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,9 +39,9 @@ _decode = msgspec.json.Decoder(Counts).decode
 
 @dataclass
 class Leaving:
-    """What one worker counted, left for the process that tells, on top of what those before it in its place left.
+    """What one worker counted, left for the exporting process, on top of what those before it in its place left.
 
-    There is but one file for each place, replaced as a whole: whoever reads it never finds less than before.
+    There is but one file for each place, replaced as a whole: a reader never finds less than before.
 
     Args:
         folder: of all workers' files.
@@ -71,7 +72,7 @@ class Together(Collector):
     """What all processes counted.
 
     Args:
-        own: metrics of the process that tells.
+        own: metrics of the exporting process.
         folder: where the others leave theirs.
     """
 

@@ -1,6 +1,6 @@
-"""Workers: processes that answer schedulers beside the first one, on the same socket. An edge.
+"""Workers: further processes that answer schedulers, on the same socket. An edge.
 
-All have the same table before them, tell each other in journals who is on the way, and leave their counts in files,
+All read the same table, exchange assumed pods in journals, and leave their counts in files,
 which the first process adds to its own.
 """
 
@@ -41,9 +41,9 @@ from models.registry.registry import Registry
 log = structlog.get_logger(__name__)
 
 SERVED = "served"
-"""Folder, beside the snapshots, of feature vectors that were scored with."""
+"""Folder of the feature log, next to the snapshots."""
 ADVISED = "advised"
-"""Folder, beside the snapshots, of decisions that schedulers were told."""
+"""Folder of the decision log, next to the snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Source:
         snapshots: folder of snapshots.
         max_age_s: snapshots older than this are not believed.
         served_share: of requests of which one feature vector is kept.
-        shares: of decisions whose advice is drawn or withheld, and of the others that are written down too.
-        store: address of the database with steering leases; empty for none.
+        shares: of explored decisions, of the holdout, and of other logged decisions.
+        store: address of the database with reservations; empty for none.
     """
 
     registry: Registry
@@ -76,7 +76,7 @@ class Source:
         return serving
 
     def leases_for(self, prioritizer: Prioritizer) -> LeaseReading:
-        """Steering leases are read for a prioritizer from now on."""
+        """Read reservations for a prioritizer from now on."""
         serving = prioritizer.serving
         take = prioritizer.leases.take
         return LeaseReading(self.store, lambda: serving.cluster, serving.now_us, take, serving.metrics)
@@ -108,7 +108,7 @@ class Shared:
         return self.folder / "table"
 
     def prioritizer(self, serving: Serving, number: int) -> tuple[Prioritizer, Peers]:
-        """One that knows what the other workers know, and whom it tells besides."""
+        """One that shares assumed pods with the other workers, and its peers."""
         secured = None if self.certificates is None else shown_by(self.certificates)
         peers = Peers(self.peers, serving.now_us, serving.metrics, secured)
         journal = Journal(self.folder, number, self.workers) if self.workers > 1 else None

@@ -18,7 +18,7 @@ MOST_WHOLE = 24
 
 
 def show_error(error: Exception) -> None:
-    """Print an error that tells its reader what to do, as it is: square brackets in it are no markup."""
+    """Print an error verbatim: square brackets in it are no markup."""
     complaints.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
 
 
@@ -61,7 +61,7 @@ def printable(text: str) -> str:
 
 @contextmanager
 def steps(what: str) -> Iterator[Callable[[str], None]]:
-    """Show what is being done while working; in a log a line for each step that is told."""
+    """Show what is being done while working; in a log one line for each step."""
     with console.status(Text(what)) as status:
 
         def advance(step: str) -> None:
@@ -74,7 +74,7 @@ def steps(what: str) -> Iterator[Callable[[str], None]]:
 
 
 class Bar:
-    """A bar that is told how far the work is."""
+    """A progress bar."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task = progress, task

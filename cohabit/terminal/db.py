@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cohabit.config.settings import Settings
 
 STORE_FILE = "store.sqlite"
-"""Where the store is when no setting says so: this file, beside the registry."""
+"""Default file of the database, next to the registry."""
 
 database_app = typer.Typer(
     no_args_is_help=True, help="Create and migrate the database of tokens, audit, plans and bills."
@@ -35,7 +35,7 @@ def migrate_command() -> None:
     """Make the store, or bring it to the version of this Cohabit; nothing happens when it is there already.
 
     COHABIT_STORE names it: a file (SQLite), or postgresql://user:password@host/database, which must exist and be the
-    user's own. Without, it is store.sqlite beside the registry. Make a backup before an upgrade.
+    user's own. Without, it is store.sqlite next to the registry. Make a backup before an upgrade.
     """
     from advisor.database.engine import migrate, named
 

@@ -1,4 +1,4 @@
-"""What every part of the command line shares: options, settings, and errors told in one line."""
+"""What every part of the command line shares: options, settings, and errors in one line."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from cohabit.terminal.console import show_error
 P = ParamSpec("P")
 R = TypeVar("R")
 MOST_ROWS = 500_000
-"""Training rows that are learnt from and judged at most, unless told otherwise: some 4 GB of memory."""
+"""Training rows that are learnt from and judged at most, by default: some 4 GB of memory."""
 FOLDS_DIFFER = (
     "figures of `cohabit model train` rest on 3 folds of apps and 2 origins, those of `cohabit model evaluate` on 6 "
     "folds and up "

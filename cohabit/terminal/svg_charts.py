@@ -29,7 +29,7 @@ class Series:
     """What is drawn in one colour.
 
     Args:
-        name: as the legend tells it.
+        name: in the legend.
         x: positions.
         y: values; what is not finite is left out.
         spans: low and high of an interval around each value; none where empty.

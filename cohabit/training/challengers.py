@@ -1,4 +1,4 @@
-"""Challenging: ours beside challengers on a lake's training rows, as tables, sentences and a part of the report."""
+"""Challengers: ours compared with other models on a lake's training rows, as tables and sentences."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ ASKED = ("S1", "S2", "SC", "S6")
 class Faced:
     """One question and how everybody did; `metrics` is empty where there is no answer, for a `reason`.
 
-    `unfitted` tells which challengers could not learn from the rows, and why.
+    `unfitted` has the challengers that could not be fitted, with the reason.
     """
 
     asked: Asked
@@ -45,7 +45,7 @@ def challenge_lake(
     Args:
         lake: holds training rows.
         how: how much work; the splits are those of the evaluation.
-        progress: told of each question, split and challenger.
+        progress: called with each question, split and challenger.
         training: see cohabit.training.evaluation.evaluate_lake.
 
     Returns:
@@ -91,11 +91,11 @@ def challenge_sheets(faced: list[Faced]) -> list[Sheet]:
 
 
 def verdicts(faced: list[Faced]) -> list[str]:
-    """Who, by question, beats ours beyond the interval, and in what, or that nobody does; and who was not fitted."""
+    """Who, by question, beats ours beyond the interval, and in what, or that none does; and which were not fitted."""
     said = []
     for one in faced:
         named = ", ".join(f"{n} ({_loss(n)} {with_range(one.metrics[n]['above_ours'])})" for n in winners(one.metrics))
-        words = one.reason if not one.metrics else f"better than ours beyond luck: {named or 'nobody'}"
+        words = one.reason if not one.metrics else f"better than ours beyond luck: {named or 'none'}"
         said.append(f"{one.asked.id} {one.asked.title}: {words}")
         said += [f"{one.asked.id} {one.asked.title}: {name} not fitted: {why}" for name, why in one.unfitted.items()]
     return said

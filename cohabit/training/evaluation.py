@@ -1,4 +1,4 @@
-"""Evaluation: every question of docs/evaluation.md asked of a lake, the noise floor beside them, and a leak alarm."""
+"""Evaluation: every question of docs/evaluation.md asked of a lake, with the noise floor and a leak alarm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from models.training.fit import TrainConfig
 from models.training.trainer import OURS, Metrics, Outcome, Trainer
 
 Progress = Callable[[str], None]
-"""Told which split of which question is being learnt."""
+"""Called with the split and question being fitted."""
 LEAST_LEAK, MOST_LEAK = 1.2, 6.0
 """Unseen apps should be this many times as hard as random rows, and no more."""
 WINDOW_KEY = ["cluster", "node", "window_end", "container"]
@@ -123,7 +123,7 @@ def evaluate_lake(lake: Lake, how: Thoroughness, progress: Progress, *, training
     Args:
         lake: holds training, labels and, for loads, contention.
         how: how much work.
-        progress: told of each split.
+        progress: called with each split.
         training: a sample of the training rows, where not all are asked; every one by default.
 
     Returns:
@@ -210,7 +210,8 @@ def leak_words(ratio: float | None) -> str:
         )
     if ratio > MOST_LEAK:
         return (
-            f"ALARM: {text}, more than {MOST_LEAK:.0f}: random rows are far too easy, so some feature tells which row "
+            f"ALARM: {text}, more than {MOST_LEAK:.0f}: random rows are far too easy, so some feature reveals which "
+            f"row "
             "it is; look for one that is only known afterwards"
         )
     return f"no sign of a leak: {text} (expected {LEAST_LEAK} to {MOST_LEAK:.0f})"

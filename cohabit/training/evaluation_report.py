@@ -1,4 +1,4 @@
-"""The report of an evaluation: tables in Markdown, and figures beside it as SVG."""
+"""The report of an evaluation: tables in Markdown, and figures as SVG files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ def write_report(found: Findings, folder: Path, how: Thoroughness, seconds: floa
 
 
 def reliability(found: Findings) -> str | None:
-    """Predicted beside measured slowdown, tenth by tenth of what was predicted."""
+    """Predicted against measured slowdown, tenth by tenth of what was predicted."""
     series = []
     for name in ("S1", "S2"):
         answer = found.answers[name]
@@ -116,7 +116,7 @@ def coverage_by_app(found: Findings) -> str | None:
 
 
 def regret(found: Findings) -> str | None:
-    """What choosing by each predictor costs beside the best choice."""
+    """Regret of choosing by each predictor."""
     answer = found.answers["S2"]
     costs = [(who, m["regret_at_1"]) for who, m in answer.metrics.items() if "regret_at_1" in m]
     if not costs:
@@ -170,7 +170,7 @@ FIGURES: dict[str, tuple[str, Callable[[Findings], str | None]]] = {
     "error_by_slowdown": ("Most rows are hardly slowed down; what counts is the right-hand side.", error_by_slowdown),
     "coverage_by_app": ("A bound that holds on average may fail one app always.", coverage_by_app),
     "regret": ("What a scheduler loses by choosing the node with the lowest prediction.", regret),
-    "extrapolation": ("Denser packing than in history, beside models that saw such nodes.", extrapolation),
+    "extrapolation": ("Denser packing than in history, compared with models that saw such nodes.", extrapolation),
 }
 """What each figure shows, and how it is drawn; None where the data do not allow it."""
 

@@ -31,7 +31,7 @@ SHORT = {
 }
 """Settings by the heads of their columns."""
 FIGURES = ("inner", "chosen", "outer")
-"""`inner` is beside the default on the same inner folds, so that candidates given up at differing times compare."""
+"""`inner` is relative to the default on the same inner folds, so candidates dropped at different times compare."""
 
 
 def verdict(found: Found) -> str:

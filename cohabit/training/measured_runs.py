@@ -42,7 +42,7 @@ CONFIG = TrainConfig(rounds=120, spread_rounds=20, leaves=5, min_rows_in_leaf=8,
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One victim in one configuration: where it was first measured, beside what, and its log slowdown by round."""
+    """One victim in one configuration: where it was first measured, its co-runners, and its log slowdown by round."""
 
     window: str
     app: str
@@ -59,7 +59,7 @@ class Configurations:
         rows: what the model sees, and the measured log slowdown.
         during: what the diagnosis model sees.
         app: (n,) victims.
-        kinds: (n,) antagonist kinds beside each, sorted.
+        kinds: (n,) antagonist kinds next to each, sorted.
         rounds: (pairs, 2) log slowdown of the first and second round, where there were two.
     """
 
@@ -78,7 +78,7 @@ class Report:
         metrics: ours, the diagnosis and every baseline on kinds left out; intervals are over configurations of a kind.
         round_to_round: rank correlation of one round with the other; labels average both and are better than one.
         rows: how many configurations were judged.
-        example: antagonist kind -> (predicted, measured) mean slowdown of one service beside it.
+        example: antagonist kind -> (predicted, measured) mean slowdown of one service next to it.
     """
 
     metrics: Metrics

@@ -44,7 +44,7 @@ MODEL = PLACEMENT
 EXPLAINING = ("time_forward", "leave_app_out")
 """What is asked of the diagnosis model too: a container of an app that never ran has not run long enough to explain."""
 Progress = Callable[[str], None]
-"""Told what is being done."""
+"""Called with the current step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ def diagnosis_of(lake: Lake, table: pa.Table) -> DiagnosisRows:
 def evaluate_rows(
     rows: Rows, effort: Effort, progress: Progress, diagnosis: DiagnosisRows | None = None
 ) -> dict[str, Metrics]:
-    """Errors on tomorrow, on apps the model never saw, and on apps that never ran; beside the baselines.
+    """Errors on tomorrow, on apps the model never saw, and on apps that never ran; with the baselines.
 
-    With `diagnosis`, of the same rows, also of the diagnosis model, the placement model's beside it, under `diagnosis_`
-    and the name of the question.
+    With `diagnosis`, of the same rows, also of the diagnosis model, the placement model's next to it, under
+    `diagnosis_` and the name of the question.
     """
     rng, trainer = np.random.default_rng(effort.seed), Trainer(rows, effort.config)
     placed: dict[str, Metrics] = {}
@@ -170,7 +170,7 @@ def train_bundle(
 
 
 def name_at(now: datetime) -> str:
-    """Of a bundle that nobody named."""
+    """Default name of a bundle."""
     return f"{now:%Y%m%dT%H%M%S}"
 
 

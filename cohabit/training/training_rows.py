@@ -17,7 +17,7 @@ from models.training.diagnosis_model import DiagnosisRows, read_diagnosis
 
 MICROSECOND = timedelta(microseconds=1)
 POWER = PROPORTIONAL
-"""Bounds are calibrated, and errors told, of rows that count alike, so every stratum keeps the same share."""
+"""Bounds are calibrated, and errors reported, on rows that count alike, so every stratum keeps the same share."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,11 @@ def _show_charges(of: Quote) -> None:
 
 
 def _show_transfers(of: Quote, transfers: Transfers) -> None:
-    """What interference would move, and who is beside it."""
+    """Expected interference adjustments, and the neighbours."""
     slow, currency = transfers.slowdown, of.book.currency
     total = of.with_transfers
     assert total is not None  # noqa: S101 - there are transfers
-    say = "would be (shadow mode: nobody pays it yet)" if of.shadow else "is expected"
+    say = "would be (shadow mode: not charged yet)" if of.shadow else "is expected"
     for line in (
         f"expected slowdown there {slow.mean:.2f} ({slow.low:.2f} to {slow.high:.2f})",
         f"rebate {_range(transfers.rebate, currency)}; count on the lower end",
@@ -64,9 +64,9 @@ def _show_transfers(of: Quote, transfers: Transfers) -> None:
         console.print(line, soft_wrap=True)
     if transfers.neighbours:
         columns = ("neighbour", "app", "team", "adds to it", "it adds", f"its part, {currency}", "beyond its request")
-        show_table("beside it", columns, [_neighbour(one) for one in transfers.neighbours])
+        show_table("neighbours", columns, [_neighbour(one) for one in transfers.neighbours])
     else:
-        console.print("nobody is beside it")
+        console.print("no neighbours")
 
 
 def _neighbour(one: Named) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from advisor.billing.pricing.price_book import PriceBook
 from ingest.schema.atomic_file import written_whole
 
 Progress = Callable[[str, int], None]
-"""Told of each file and the rows it made."""
+"""Called with each file and its number of rows."""
 
 
 def export_focus(
@@ -34,7 +34,7 @@ def export_focus(
         folder: of lines.
         out: gets the CSV, whole or not at all.
         grain: whether hours of a day are added up.
-        progress: told file by file.
+        progress: called file by file.
 
     Returns:
         How many rows; BilledCost of each InvoiceId sums to what that account pays, and all of it to what pools cost.

@@ -59,7 +59,7 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
         with reading(engine) as connection:
-            raise PeriodState(period, ledger_store.period_of(connection, cluster, period).state, "told of")
+            raise PeriodState(period, ledger_store.period_of(connection, cluster, period).state, "reported")
     found = list(lines_of(posted, team, folder))
     if not found:
         raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))

@@ -147,7 +147,7 @@ def _show_metered(row: Mapping[str, object], found: Explained) -> None:
 
 
 def _say(text: str) -> None:
-    """A line that names what records tell."""
+    """A line that names what charge records hold."""
     console.print(printable(text))
 
 

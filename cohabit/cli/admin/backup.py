@@ -87,7 +87,7 @@ def _places(own: "Settings", engine: "Engine") -> "Places":
 
 @contextmanager
 def _shown(title: str) -> "Iterator[Progress]":
-    """Tells every twentieth, and of little the end alone."""
+    """Report every twentieth of the work, and for small backups the end alone."""
     counts: dict[str, int] = {}
     with bar(title) as shown:
 

@@ -106,7 +106,7 @@ def _doer() -> "Doer":
 
 
 def local_name() -> str:
-    """Whoever runs this, as the audit calls them."""
+    """The local user, as the audit log names them."""
     return f"local:{user()}"
 
 

@@ -53,8 +53,8 @@ def meter_command(
 
     Writes tables metered and pool_hours, which know no prices. Hours that are metered again are replaced, so late
     usage and bills count once --from names their hours. A container without usage is metered by its request, one
-    without a request by its use; minutes with neither are told as gaps. A pool costs what cost_micros_per_hour of its
-    nodes say, or what a bill says that was imported.
+    without a request by its use; minutes with neither are reported as gaps. A pool costs what cost_micros_per_hour of
+    its nodes say, or what a bill says that was imported.
     """
     from cohabit.billing.metering import hours_to_meter, meter_hours, refuse_part
     from cohabit.terminal.locations import existing_lake
@@ -84,10 +84,10 @@ def judge_command(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Tell who was surely slowed down by whom, hour by hour, on days that are over: what rebates are worked out from.
+    """Find slowed containers and their antagonists for each hour of past days, as input of rebates.
 
     Writes table slowed, which knows no prices, from what `cohabit features` labelled, with the rules of
-    `cohabit victims`: a second signal has to say so, whoever its own limit held back is nobody's victim, and neighbours
+    `cohabit victims`: a second signal has to agree, a container throttled by its own limit is no victim, and neighbours
     have to explain nearly all of it. Days that are judged again are replaced.
     """
     from cohabit.billing.slowed_days import days_to_judge, judge_days
@@ -114,7 +114,7 @@ def judge_command(
         rows = judge_days(opened, days, progress)
     console.print(f"{len(days) - len(missing):,} days: {rows:,} container-hours were slowed down by neighbours")
     if missing:
-        console.print(f"without labels, not judged: {', '.join(missing)}; `cohabit features --help` tells how")
+        console.print(f"without labels, not judged: {', '.join(missing)}; see `cohabit features --help`")
 
 
 @bill_app.command("publish")
@@ -145,7 +145,9 @@ def publish_command(
 @reports_errors
 def import_command(
     file: Annotated[Path, typer.Argument(help="CSV with a header.", exists=True, dir_okay=False)],
-    name: Annotated[str, typer.Option("--name", help="Of the bill, such as aws-2026-11; on every cost that it tells.")],
+    name: Annotated[
+        str, typer.Option("--name", help="Name of the bill, such as aws-2026-11; stands on each of its costs.")
+    ],
     form: Annotated[
         str,
         typer.Option("--format", help="csv: pool,start,end,cost,currency. focus: FOCUS 1.x, cost and usage."),
@@ -158,7 +160,7 @@ def import_command(
 ) -> None:
     """Take a pool's cost from a bill: each of its rows is spread over its hours, nothing is lost to rounding.
 
-    Pools are called class@site: node pool, else SKU, else CPU model, then the zone; `unknown` for what nobody told.
+    Pools are called class@site: node pool, else SKU, else CPU model, then the zone; `unknown` where that is missing.
     Times are whole hours, UTC. Importing the same bill again changes nothing; another one needs another name. Then
     meter the hours again.
     """

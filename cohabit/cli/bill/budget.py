@@ -31,8 +31,8 @@ def budget_command(
 ) -> None:
     """Set what a team means to spend in a month, from a month on until another budget of it begins.
 
-    Budgets stop nobody: `cohabit bill budgets` tells how teams stand, and with --alert a webhook. Of several that begin
-    in the same month the newest counts, and none is ever changed.
+    Budgets are not enforced: `cohabit bill budgets` shows their status, and --alert sends it to a webhook. Of several
+    that begin in the same month the newest counts, and none is ever changed.
     """
     from advisor.billing.budgets import store as budget_store
     from advisor.billing.budgets.budget_status import Budget, amount_of, currency_in, warn_of
@@ -59,14 +59,14 @@ def budgets_command(
         str | None, typer.Option("--month", metavar="YYYY-MM", help="Which month; this one when left out.")
     ] = None,
     alert: Annotated[
-        bool, typer.Option("--alert", help="Tell COHABIT_BUDGETS__WEBHOOK of what nobody was told of; print without.")
+        bool, typer.Option("--alert", help="Send new alerts to COHABIT_BUDGETS__WEBHOOK; print without.")
     ] = False,
     lake: LakeOption = None,
 ) -> None:
     """Show how teams stand to their budgets: what they owe so far, and what the month will come to.
 
     A month that is closed, or being closed, counts as it is; of another one all hours that were metered are billed,
-    and nothing is kept. Run it every day with --alert: a team is told of when what it owes, or will owe, reaches the
+    and nothing is kept. Run it every day with --alert: an alert is sent when what a team owes, or will owe, reaches the
     share to warn at, and when it owes more than its budget, each once a month.
     """
     from cohabit.budgets.tables import show_standings
@@ -107,7 +107,7 @@ def _alert(of: Till, period: str, found: "tuple[Standing, ...]") -> None:
     send = printed if url is None else budget_alerts.by_webhook(url, period)
     sent = budget_alerts.alert(of.closing.engine, period, found, send, entry)
     if url is not None or not sent:
-        console.print(f"{sent} of {len(found)} budgets of {period} were told of; of the others there is nothing new")
+        console.print(f"{sent} of {len(found)} budgets of {period} were sent as alerts; the others have nothing new")
 
 
 def _entry(of: Till, action: str, subject: str, outcome: str) -> "Entry":

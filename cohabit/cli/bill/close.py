@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ledger_app = typer.Typer()
 NOT_CLOSED = 3
-"""Exit code that tells a month that is not closed from a question that has no answer."""
+"""Exit code of a month that is not closed, unlike 1, which means that its state is unknown."""
 Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, as in 2026-11.")]
 Correct = Annotated[
     list[str] | None,
@@ -86,7 +86,7 @@ def propose_book_command(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Put a version of the price book before a second person; nothing is billed by it until somebody approves it.
+    """Propose a version of the price book; it takes effect after a second person approves it.
 
     It applies from a full hour on that has not begun, until the next version begins, and is never changed; the very
     first one may begin in the past. Without a file a whole example is printed: cohabit bill propose-book > book.toml
@@ -113,7 +113,7 @@ def propose_book_command(
 @ledger_app.command("approve-book")
 @reports_errors
 def approve_book_command(version: Version) -> None:
-    """Agree to a version of the price book that somebody else proposed; it has to begin in an hour to come."""
+    """Approve a version of the price book that another person proposed. It must begin in a future hour."""
     from advisor.billing.ledger import price_book_store as book_store
     from advisor.billing.ledger.price_book_versions import summary
 
@@ -138,7 +138,7 @@ def withdraw_book_command(version: Version) -> None:
 @ledger_app.command("months")
 @reports_errors
 def months_command() -> None:
-    """List months that somebody began to close, and whether all that was ever billed sums to zero."""
+    """List months with a draft or a closed statement, and check that all postings sum to zero."""
     from advisor.billing.ledger import store as ledger_store
     from cohabit.billing.statements.tables import show_months
 
@@ -170,9 +170,7 @@ def close_command(
     confirm: Annotated[
         str | None, typer.Option(metavar="DRAFT", help="Bill it with this draft, for good: its name as it was printed.")
     ] = None,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="Put this draft in the place of one that nobody confirmed; see below.")
-    ] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Replace a draft that is not confirmed; see below.")] = False,
     lake: LakeOption = None,
 ) -> None:
     """Begin to close a month, look at what it is to be billed with, and then close it for good.
@@ -217,7 +215,7 @@ def close_command(
 @ledger_app.command("closed")
 @reports_errors
 def closed_command(month: Month) -> None:
-    """Tell whether a month is closed, since when and by whom; exit 3 while it is not, 1 where that cannot be told."""
+    """Report whether a month is closed, since when and by whom. Exits 3 if it is open, 1 if unknown."""
     from cohabit.billing.statements.tables import show_state
 
     with till() as of:

@@ -45,7 +45,7 @@ def quote_command(
     lake: LakeOption = None,
     snapshots: Annotated[Path | None, typer.Option(help="Folder of snapshots [COHABIT_SNAPSHOTS].")] = None,
 ) -> None:
-    """Tell what a container would cost: by its request and use, and by who is beside it.
+    """Estimate what a container would cost: by its request and use, and by its neighbours.
 
     A new one:         cohabit bill quote --team shop --app web --node n1 --request cpu=4 --use cpu=3 --hours 720
 
@@ -55,7 +55,7 @@ def quote_command(
 
     The base charge is what the newest metered hour would bill, the container counted in. What it would get back for
     being slowed down, and pay for slowing down others, is what the promoted model expects on that node, with an
-    interval; while the price book is in shadow mode nobody pays it.
+    interval; it is not charged while the price book is in shadow mode.
     """
     from advisor.billing.quotes.service import Ask
     from cohabit.billing.quotes.quote_tables import show_answer
@@ -77,7 +77,7 @@ def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
     def now_us() -> int:
         return time_ns() // 1000
 
-    set_up_logs("ERROR")  # what is missing is told with the answer, and stops nothing
+    set_up_logs("ERROR")  # missing inputs are reported with the estimate and do not stop it
     own = settings()
     with till() as of:
         office = BillOffice(of.closing, of.lines, newest=NewestHour(own, now_us, lake))
@@ -85,7 +85,7 @@ def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
 
 
 def _refuse_mixed(container: str | None, move_to: str | None, new: "Sequence[str]") -> None:
-    """Refuse options of new containers beside one that runs, and the other way round."""
+    """Refuse options of new containers together with a running one, and the reverse."""
     if container is None and move_to is not None:
         raise BadOption("--move-to needs --container: only one that runs can move; a new one goes to --node")
     if container is not None and new:

@@ -1,4 +1,4 @@
-"""The commands that bring in what others tell: watch, import."""
+"""The commands that read other sources: watch, import."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence

@@ -105,7 +105,7 @@ def run_ingest(
     from ingest.pipeline.consumer_group import run_members
     from ingest.pipeline.kafka_source import ConsumerSettings
 
-    formats = formats_of(settings, wishes)  # here too, so that what was asked for wrongly is told at once
+    formats = formats_of(settings, wishes)  # here too, so that a wrong option ends the command at once
     topics = (*TOPICS, *foreign_in(formats))
     if folder is not None:
         if wishes.processes > 1 or wishes.dead_letters or wishes.metrics_port is not None:
@@ -156,7 +156,7 @@ def _ingest_files(
 
 
 def show_lake(lake: Lake) -> None:
-    """Print what the lake holds so far, why records were set aside, and which fields nobody asked for."""
+    """Print what the lake holds so far, why records were rejected, and unknown fields."""
     show_table(
         "in the lake so far", ("table", "rows", "duplicates"), [_counts(lake, t) for t in (*TOPICS, "dead_letters")]
     )
@@ -174,7 +174,7 @@ def show_lake(lake: Lake) -> None:
         if rest := unknown.total() - sum(times for _, times in most):
             shown.append((f"and {len(unknown) - len(most)} more", f"{rest:,}"))
         show_table(
-            "fields nobody maps, kept out; `cohabit lake metrics` lists what is known", ("field", "times"), shown
+            "unmapped fields, not ingested; `cohabit lake metrics` lists known metrics", ("field", "times"), shown
         )
 
 

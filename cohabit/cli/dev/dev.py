@@ -42,7 +42,7 @@ def topics(
 ) -> None:
     """Make the topics of ours that your Kafka lacks; those that are there stay as they are.
 
-    Brokers copy them as often as they are told by default. As many `cohabit ingest` share the work as there are
+    Their replication factor is the broker's default. As many `cohabit ingest` share the work as there are
     partitions, and a topic cannot get more later without mixing up the order of its records.
     """
     from cohabit.cli.data.stream import run_topics
@@ -148,11 +148,11 @@ def backtest(
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Processes at once.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a figure of each law.")] = None,
 ) -> None:
-    """Does following the advice help? Policies place the same containers under a law that none of them is told.
+    """Compare placement policies on a simulated cluster whose interference law is hidden from all of them.
 
     A history under kube-scheduler's defaults is landed, learnt from and served as in production; then every policy
     places two days of arrivals, deploys and node failures on clusters of three sizes. What counts are minutes in which
-    latency-sensitive containers are slower than 1.25 times their normal, beside tuned heuristics and an oracle that
+    latency-sensitive containers are slower than 1.25 times their baseline, next to tuned heuristics and an oracle that
     knows the law. Half an hour or more a law with 2 slow cores; --hours 6 --seeds 1 for a look.
     """
     from cohabit.backtest.history import Past

@@ -62,15 +62,15 @@ def train(
 @reports_errors
 def tune(
     lake: LakeOption = None,
-    candidates: Annotated[int, typer.Option(min=1, help="Random settings beside the default.")] = 15,
+    candidates: Annotated[int, typer.Option(min=1, help="Random settings to try, in addition to the default.")] = 15,
     outer: Annotated[int, typer.Option(min=2, help="Folds of apps that judge.")] = 4,
     inner: Annotated[int, typer.Option(min=2, help="Folds of the other apps that choose.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Of the draw; the same seed tries the same settings.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write all of it here, as JSON.")] = None,
 ) -> None:
-    """Try settings of the trainer on a lake's rows, and tell whether any beats the default on apps never seen.
+    """Search hyperparameters on a lake's rows and compare the best with the default on unseen apps.
 
-    The error by which settings are chosen is too small for whoever is chosen. So outer folds of apps judge, and inside
+    The error by which settings are chosen is biased low for the chosen ones. So outer folds of apps judge, and inside
     each the settings are chosen anew on inner folds of the other apps: all on one inner fold, the better third on all.
     The last line compares the default with choosing, on the same rows, with a paired 95 % interval over apps; only an
     interval above zero says that the default loses. Nothing is changed: settings are in models/training/fit.py and
@@ -94,7 +94,7 @@ def evaluate(
     most_rows: MostRows = MOST_ROWS,
     spark: SparkSample = False,
 ) -> None:
-    """Measure the model where it counts, beside baselines, a noise floor and a leak alarm; docs/evaluation.md explains.
+    """Evaluate the model against baselines, a noise floor and a leakage alarm; see docs/evaluation.md.
 
     Tomorrow, unseen apps, apps that never ran, unseen nodes, hardware and mixes, denser packing, random choices; what
     the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two, and
@@ -156,7 +156,7 @@ def check_skew(
 ) -> None:
     """Compute features that scores were made of again from the lake, and compare them bit by bit.
 
-    `serve` keeps the features of one request in a hundred beside the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
+    `serve` logs the features of one request in a hundred next to the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
     when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on. Exit 0, with
     a word of it, while nothing was served. Run it before `cohabit features`, not after: that rebuilds the newest
     profiles, and what was served with the ones before cannot be compared any more.
@@ -172,22 +172,22 @@ def impact(
     lake: LakeOption = None,
     log: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Decisions as `serve` wrote them; beside the snapshots if left out."),
+        typer.Option(metavar="DIR", help="Decision log of `serve`; next to the snapshots if left out."),
     ] = None,
     horizon: Annotated[float, typer.Option(min=5, max=1440, help="Minutes after a pod's start that count.")] = 60.0,
     limit: Annotated[float, typer.Option(min=1.0, help="Slowdown above which a minute is one of violation.")] = 1.25,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures here.")] = None,
 ) -> None:
-    """Tell how many violation-minutes following the advice avoided, by pods that were withheld it by chance.
+    """Estimate SLO-violation minutes avoided by the advice, from a randomised holdout of pods.
 
-    With COHABIT_ADVISOR__WITHHELD_SHARE=0.05 `cohabit serve` tells the scheduler nothing about one pod in twenty, and
+    With COHABIT_ADVISOR__WITHHELD_SHARE=0.05 `cohabit serve` gives no advice for one pod in twenty, and
     writes down who. Nothing but chance sets those pods apart, so whatever else differs was caused by the advice: no
     model of ours is believed for it. A violation-minute is a minute in which a latency-sensitive container ran slower
     than --limit times its own normal, as `cohabit features` measured it. Of each pod its own minutes count, and by how
     much those of the residents of its node rose, within --horizon.
 
     Two effects, with 90 % intervals: of being advised, which is what the advice is worth to the cluster, and of having
-    gone where it said because it was given. A last sentence says whether that can be told yet, and how many pods more
+    gone where it said because it was given. A last sentence says whether the data suffice, and how many more pods
     it would take. docs/worth.md explains all of it.
     """
     from cohabit.impact.impact_report import run_worth

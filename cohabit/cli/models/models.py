@@ -83,12 +83,12 @@ def list_command(registry: RegistryOption = None) -> None:
 @model_app.command("gate")
 @reports_errors
 def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption = None) -> None:
-    """Judge a challenger beside what is current, on labels that neither learnt from; exit 1 if it is refused.
+    """Compare a challenger with the champion on labels that neither was trained on; exit 1 if it is refused.
 
     It has to be no worse at tomorrow, at slowed containers, at apps as if they were new, at choosing nodes that
     containers were really on, at its bound, and better than saying nothing; worse means beyond luck, or by more than a
-    tenth. Both also score the newest snapshot, where there is one, which nobody is told. Train with --until, so that
-    there are labels that it has not learnt from. The verdict is kept for `cohabit model promote`.
+    tenth. Both also score the newest snapshot, if there is one; these scores are not served. Train with --until, so
+    that there are labels that it has not learnt from. The verdict is kept for `cohabit model promote`.
     """
     from cohabit.lifecycle.promotion import judge
     from cohabit.terminal.locations import existing_lake, registry_of
@@ -104,7 +104,7 @@ def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption =
 @model_app.command("shadow")
 @reports_errors
 def shadow_command(name: Name, registry: RegistryOption = None) -> None:
-    """Tell what schedulers would be told by a challenger instead, over the newest snapshot; nobody is told."""
+    """Score the newest snapshot by a challenger and compare with the champion; nothing is served."""
     from cohabit.config.errors import NothingToShadow
     from cohabit.lifecycle.promotion import shadow
     from cohabit.terminal.locations import registry_of
@@ -123,7 +123,7 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
         ("nodes with 0 points: current, challenger", f"{found.zeros[0]:.1%}, {found.zeros[1]:.1%}"),
         ("apps without any other node: current, challenger", f"{found.silent[0]:.1%}, {found.silent[1]:.1%}"),
     ]
-    show_table(f"{name} beside {current.name}", ("over the newest snapshot", ""), rows)
+    show_table(f"{name} compared with {current.name}", ("over the newest snapshot", ""), rows)
 
 
 @model_app.command("promote")
@@ -161,7 +161,7 @@ def rollback_command(registry: RegistryOption = None) -> None:
 @model_app.command("keys")
 @reports_errors
 def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it must hold none yet.")]) -> None:
-    """Make a pair of keys: whoever trains signs bundles with one, whoever serves believes only who has the other.
+    """Create a key pair: training signs bundles with one, serving verifies them with the other.
 
     Set COHABIT_SIGNING__KEY to the private one where `cohabit model train` and `cohabit model recalibrate` run, and
     COHABIT_SIGNING__TRUSTED to the public one where bundles are promoted and served.
@@ -231,7 +231,7 @@ def _show(verdict: "Verdict") -> None:
         for check in verdict.checks
     ]
     if rows:
-        title = f"{verdict.challenger} beside {verdict.champion}, {verdict.labels:,} labels"
+        title = f"{verdict.challenger} compared with {verdict.champion}, {verdict.labels:,} labels"
         show_table(title, ("gate", "challenger", "current", "worse by", ""), rows)
     if not verdict.passed:
         console.print(f"refused: {'; '.join(verdict.refusals)}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from models.training.trainer import Metrics
 
 PUBLISH_SINCE_MS = 600_000
-"""What is older need not be told to refreshers any more."""
+"""Older minutes are not published to refreshers."""
 METRICS = ("mae_log", "above_ours", "spearman", "coverage90")
 LEGEND = f"""mae_log: mean absolute error of the log of slowdown, lower is better; above_ours: that error minus ours, on
 the same rows; spearman: rank correlation, higher is better; coverage90: share of cases below our bound, 0.9 is
@@ -41,7 +41,7 @@ QUESTIONS = {
     "diagnosis_time_forward": "explaining tomorrow: the diagnosis model, which reads the very window",
     "diagnosis_leave_app_out": "explaining unseen apps: the diagnosis model",
 }
-NO_TRAINING = """no training rows: a label needs an app with latency, CPI beside latency, or CPU time per request, on a
+NO_TRAINING = """no training rows: a label needs an app with latency, CPI next to latency, or CPU time per request, on a
 described platform, and at least 8 calm five-minute windows; give it some hours of several apps on nodes of differing
 load"""
 
@@ -204,7 +204,7 @@ def run_evaluate(
 
 
 def _sample(settings: Settings, lake: Lake, most_rows: int, *, spark: bool, until: datetime | None = None) -> "Sample":
-    """The rows to learn from, of windows that ended by then; a sample is told of."""
+    """The rows to learn from, of windows that ended by then; a sample is reported."""
     from cohabit.training.training_rows import sample_of, sample_sheet, sample_words
 
     with console.status("reading training rows"):

@@ -30,7 +30,9 @@ def scheduler_command(
     url: Annotated[
         str | None, typer.Option(help="Listener for schedulers; else --config's urlPrefix, else loopback.")
     ] = None,
-    people_url: Annotated[str | None, typer.Option(help="The other listener, which tells why; else loopback.")] = None,
+    people_url: Annotated[
+        str | None, typer.Option(help="URL of the management API, which gives reasons; else loopback.")
+    ] = None,
     nodes: Annotated[str | None, typer.Option(help="Node names to offer, by commas; else the advisor's own.")] = None,
     app: Annotated[str | None, typer.Option(help="App of the pod that asks; else one that never ran.")] = None,
     requests: Annotated[int, typer.Option(min=1, max=100_000, help="Requests to time, one after the other.")] = 200,
@@ -42,7 +44,7 @@ def scheduler_command(
 
     kube-scheduler drops a late or unreadable score in silence, so its log never says that advice is lost. This sends
     the requests that it sends, offers up to 500 of the advisor's own nodes, and looks at status, keys, integers, order,
-    snapshot age, whether scores tell nodes apart, what a new node and a new app get, who answered, and how long 200
+    snapshot age, whether scores differ between nodes, what a new node and a new app get, who answered, and how long 200
     answers take against httpTimeout (100ms without --config). Nothing is booked: the pod has no uid.
 
     [dim]cohabit doctor scheduler --config /etc/kubernetes/scheduler.yaml --app web[/]

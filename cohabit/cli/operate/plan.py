@@ -24,7 +24,7 @@ plan_app = typer.Typer(no_args_is_help=True, help="Draft, review, approve and ex
 FORMS = ("evictions", "migration-jobs", "plain")
 Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit plan list` lists them.")]
 Seen = Annotated[
-    int | None, typer.Option(help="Version that you read; the newest if left out. Refused if somebody decided since.")
+    int | None, typer.Option(help="Version that you read; the newest if left out. Refused if the plan changed since.")
 ]
 
 
@@ -66,13 +66,13 @@ def sources(lake: str | None) -> "Sources":
 @reports_errors
 def create_command(
     lake: LakeOption = None,
-    show_all: Annotated[bool, typer.Option("--all", help="Also tell for whom nothing is proposed, and why.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Also list skipped containers, with the reason.")] = False,
 ) -> None:
-    """Draft a plan for who suffers, and put it before people; nothing is done to anybody.
+    """Draft a remediation plan for slowed containers and queue it for review. Changes nothing in the cluster.
 
     Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
     COHABIT_PROPOSALS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
-    so that what the others achieve can be told. First it tells what came of plans that were given out an hour ago and
+    as a control group. First it reports the outcome of plans exported an hour ago and
     more. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
     """
     from cohabit.plans.create import propose
@@ -80,11 +80,11 @@ def create_command(
     from cohabit.plans.tables import show_each, show_skipped
 
     made_from = sources(lake)
-    with opened() as of, console.status("looking who suffers, and what would help"):
+    with opened() as of, console.status("finding slowed containers and remedies"):
         show_each(conclude(made_from.lake, of.desk, of.actor))
         found = propose(made_from, of.desk, of.actor)
     if found.plan is None:
-        console.print(f"nothing is proposed; {len(found.skipped)} suffer")
+        console.print(f"nothing is proposed; {len(found.skipped)} are slowed")
     else:
         _show(of.desk, found.plan.plan)
     show_skipped(found.skipped, everything=show_all)
@@ -93,7 +93,7 @@ def create_command(
 @plan_app.command("outcomes")
 @reports_errors
 def outcomes_command(lake: LakeOption = None) -> None:
-    """Tell what came of plans that were given out an hour ago and more, and draft nothing.
+    """Report the outcome of plans exported at least an hour ago; draft nothing.
 
     Each is concluded once. `cohabit plan create` and `cohabit refresh` do the same before they draft.
     """
@@ -178,12 +178,12 @@ def export_command(
     token_file: Annotated[Path | None, typer.Option(help="Bearer token for --dry-run.")] = None,
     ca_file: Annotated[Path | None, typer.Option(help="PEM of who signed the API server's certificate.")] = None,
 ) -> None:
-    """Give out an approved plan as JSON; whoever carries it out does that, Cohabit does not.
+    """Export an approved plan as JSON. Cohabit does not carry it out.
 
-    evictions: bodies of policy/v1 Eviction, each good for one pod's uid alone, and leases by which `cohabit serve`
-    steers the pods that come in their place for an hour (docs/scheduler.md). migration-jobs: PodMigrationJobs of
-    Koordinator, which reserve room first. plain: the steps as they are. A plan that was given out is given out again,
-    the same to the byte.
+    evictions: bodies of policy/v1 Eviction, each good for one pod's uid alone, and reservations by which `cohabit
+    serve` sends the replacement pods to their nodes for an hour (docs/scheduler.md). migration-jobs: PodMigrationJobs
+    of Koordinator, which reserve room first. plain: the steps as they are. A plan that was given out is given out
+    again, the same to the byte.
     """
     from advisor.plans.export import evictions
     from advisor.plans.issue import approved_moves, given_as, must_be
@@ -237,9 +237,9 @@ def reproduce_command(
     plan: Name,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the plan here.")] = None,
 ) -> None:
-    """Make a past plan again from what it was made from, and tell whether it is the same to the byte.
+    """Reproduce a past plan from its saved inputs and compare it byte for byte.
 
-    What it was made from is kept beside the registry for the newest plans: the snapshot, placements, diagnoses, rules
+    The inputs of the newest plans are kept next to the registry: the snapshot, placements, diagnoses, rules
     and the name of the bundle.
     """
     from advisor.plans.rules.plan_record import plan_json

@@ -115,7 +115,7 @@ def _why(serving: "Serving") -> str:
 
 
 def new_id() -> str:
-    """What nobody guesses: 256 random bits."""
+    """A secret of 256 random bits."""
     return token_hex(32)
 
 
@@ -243,7 +243,7 @@ def _guarding(settings: Settings, serving: "Serving") -> "Iterator[tuple[Guard |
 
 
 def _issuer(own: AdvisorSettings, now_us: Callable[[], int]) -> "Issuer | None":
-    """Whose tokens count beside ours; one that does not answer now is asked again when somebody comes.
+    """The OIDC issuer; one that does not answer now is asked again at the next request.
 
     Raises:
         BadIssuer: its address is none to trust.

@@ -1,4 +1,4 @@
-"""The command `victims`: who suffers, whose doing that is, and the same as JSON."""
+"""The command `victims`: slowed containers with their antagonists, as a table and as JSON."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 40
 """Rows for people; files have all."""
 BARS = "▁▂▃▄▅▆▇█"
-NOBODY = "nobody suffers: no latency-sensitive container was slower than 1.25 times its normal in three of five windows"
+NOBODY = "no victims: no latency-sensitive container was slower than 1.25 times its baseline in three of five windows"
 
 
 def run_victims(
@@ -37,7 +37,7 @@ def run_victims(
 
     opened = existing_lake(settings, lake)
     until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
-    with console.status("looking who suffers"):
+    with console.status("finding victims"):
         found = diagnosed(opened, until)
     if container is None:
         _show_all(found, until)
@@ -63,7 +63,7 @@ def show_ladder(folder: Path, container: str) -> None:
         console.print(f"what can be done: {found.rest}")
     for one in found.remedies:
         where = f" to {one.target}" if one.target else ""
-        enough = "not told" if one.sufficient is None else f"{one.sufficient:.0%}"
+        enough = "unknown" if one.sufficient is None else f"{one.sufficient:.0%}"
         text = (
             f"  {one.kind}, {one.container}{where}: saves {one.gain:.2f} an hour ({one.low:.2f} to {one.high:.2f}), "
             f"costs {one.cost:.2f}, enough: {enough}; {one.why}"
@@ -74,13 +74,13 @@ def show_ladder(folder: Path, container: str) -> None:
 
 
 def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:
-    """Tell whoever serves from the folder what was found of their cluster."""
+    """Publish the report of its cluster to the folder that `serve` reads."""
     from advisor.diagnosis.report_file import DiagnosisReport, write_report
 
     here = tuple(one for one in found if one.cluster == cluster)
     path = write_report(folder, DiagnosisReport(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
     others = ", ".join(sorted({one.cluster for one in found} - {cluster}))
-    left_out = f"; others, of which nothing is told there: {others} (COHABIT_CLUSTER says which)" if others else ""
+    left_out = f"; others, which are not published there: {others} (COHABIT_CLUSTER says which)" if others else ""
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
 
 
@@ -90,14 +90,12 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
         return
     rows = [victim_row(one) for one in found[:MOST_SHOWN]]
     columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
-    show_table(f"who suffers, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
+    show_table(f"victims, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
     counts = Counter(one.verdict for one in found)
     console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
     if len(found) > MOST_SHOWN:
         console.print(f"{len(found) - MOST_SHOWN} more, less slow; --json FILE has all")
-    console.print(
-        "it adds: of slowdown, with a 90 % interval; --container NAME tells why, and who else comes into question"
-    )
+    console.print("it adds: of slowdown, with a 90 % interval; --container NAME explains one, with all suspects")
 
 
 def victim_row(one: "Diagnosis") -> tuple[str, ...]:
@@ -114,7 +112,7 @@ def _added(suspect: "Suspect") -> str:
 
 def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
     if not found:
-        console.print(f"{container} does not suffer, as far as its last five windows tell")
+        console.print(f"{container} is no victim by its last five windows")
     for one in found:
         console.print(printable(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}"))
         rows = [

@@ -111,7 +111,7 @@ def test_the_command_tells_both_arms_both_effects_and_what_is_not_told_yet(
     assert abs(effect["value"]) < effect["high"] - effect["low"], "the scheduler heeded nobody"
     sentences = " ".join(told.split())
     assert (effect["low"] < 0 < effect["high"]) == ("The interval holds zero" in sentences)
-    assert "not told yet that the advice moves any" in sentences
+    assert "not significant yet that the advice moves any" in sentences
 
 
 def test_every_pod_is_counted_once_by_what_became_of_it(found: Ledger, log: Path) -> None:
@@ -251,7 +251,7 @@ def test_where_nobody_is_told_to_have_moved_a_loss_is_called_chance_perhaps(foun
 
     assert "may be why" in " ".join(sentences(lost))
     assert "may be why" not in " ".join(sentences(known))
-    assert [row[1] for row in effect_rows(lost)][-1] == "not told"
+    assert [row[1] for row in effect_rows(lost)][-1] == "unknown"
 
 
 def test_the_horizon_is_in_windows_of_five_minutes() -> None:

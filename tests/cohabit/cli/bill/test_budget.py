@@ -151,11 +151,11 @@ def test_a_budget_applies_until_the_next_one_begins(bill: Run, store: Engine) ->
     )
     assert "1,234.56 │ 0.00 │ 0 %" in bill("budgets", "--month", "2027-01")
     assert "500.00 │ 0.00 │ 0 %" in bill("budgets", "--month", "2027-02")
-    assert "nobody has a budget in 2026-11" in bill("budgets", "--month", PERIOD)
+    assert "no team has a budget in 2026-11" in bill("budgets", "--month", PERIOD)
     assert "shop has no budget from 2027-03 on" in bill(
         "budget", "--team", "shop", "--amount", "0", "--since", "2027-03"
     )
-    assert "nobody has a budget in 2027-03" in bill("budgets", "--month", "2027-03")
+    assert "no team has a budget in 2027-03" in bill("budgets", "--month", "2027-03")
     kept = [(one.subject, one.outcome) for one in entries(store) if one.action == "set budget"]
     assert kept[1] == ("c shop", "1,234.56 EUR from 2026-12")
 
@@ -188,14 +188,14 @@ def test_a_webhook_is_told_once_of_each_change_for_the_worse(
     run = ("budgets", "--month", PERIOD, "--alert")
 
     says[0] = 500
-    assert "was not told of 1 budgets (shop: HTTP Error 500" in bill(*run, code=1, COHABIT_BUDGETS__WEBHOOK=url)
+    assert "did not accept 1 budget alerts (shop: HTTP Error 500" in bill(*run, code=1, COHABIT_BUDGETS__WEBHOOK=url)
     says[0] = 204
     first = bill(*run, COHABIT_BUDGETS__WEBHOOK=url)
     again = bill(*run, COHABIT_BUDGETS__WEBHOOK=url)
     set_budget(bill, "search", so_far["search"] // 2)
     bill(*run, COHABIT_BUDGETS__WEBHOOK=url)
 
-    assert "1 of 2 budgets of 2026-11 were told of" in first
+    assert "1 of 2 budgets of 2026-11 were sent as alerts" in first
     assert "0 of 2 budgets" in again
     assert [(one["team"], one["state"]) for one in told[1:]] == [("shop", "warned"), ("search", "exceeded")]
     assert told[0] == told[1]
