@@ -254,7 +254,7 @@ class TooBusy(AdvisorError):
 
 
 class CallerGone(AdvisorError):
-    """Whoever asked has hung up: nothing is worked out for nobody."""
+    """The client has disconnected: no answer is computed."""
 
     def __init__(self) -> None:
         super().__init__("the caller has hung up")
@@ -277,7 +277,7 @@ class UnusableEvidence(AdvisorError):
 
 
 class BadMove(AdvisorError):
-    """A step of a plan that cannot be told to Kubernetes."""
+    """A step of a plan that cannot be expressed in Kubernetes."""
 
     def __init__(self, step: int, what: str, value: str, why: str) -> None:
         self.step, self.what, self.value = step, what, value
@@ -319,7 +319,7 @@ class UnreadableLadders(AdvisorError):
 
 
 class NothingDiagnosed(AdvisorError):
-    """Nobody has looked yet who suffers."""
+    """No diagnosis was run yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -176,12 +176,12 @@ def create_app(
     *,
     bills: BillOffice | None = None,
 ) -> FastAPI:
-    """The listener for everything else; without a guard whoever reaches it may do everything.
+    """The listener for everything else; without a guard any client that reaches it may do everything.
 
     Args:
         serving: what is answered from.
         guard: who may do what.
-        metrics: what /metrics tells; None tells of this process alone.
+        metrics: source of /metrics; None exposes this process alone.
         office: where proposals are decided on; None where none are kept.
         bills: where bills are kept; None where none are.
     """
@@ -229,7 +229,7 @@ def _advisor_error(_: Request, error: AdvisorError) -> JSONResponse:
 
 
 def _telling_methods(doors: Collection[Door]) -> Callable[[Request, HTTPException], JSONResponse]:
-    """Tells errors; of a path that several routes have, by all of their methods."""
+    """Returns errors as replies; 405 lists all methods of a path that several routes share."""
 
     def http_error(request: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})

@@ -1,4 +1,4 @@
-"""Tokens: what whoever calls us shows, and what is kept of it. Pure; advisor/auth/token_store.py holds them in SQL.
+"""Tokens: what clients present, and what is stored of it. Pure; advisor/auth/token_store.py holds them in SQL.
 
 A token is `chb_`, 12 hex digits by which it is found, and 64 hex digits of secret: 256 random bits. Of the secret only
 SHA-256 is kept. Slow and salted hashes protect what people choose, for that can be guessed. 256 random bits cannot be,
@@ -34,7 +34,7 @@ class Token:
 
     Args:
         prefix: by which it is found; no secret.
-        name: of whoever holds it.
+        name: of its holder.
         expires_us: from then on it is worth nothing.
         last_used_us: to within an hour; None while it was not used.
         revoked_us: when it was taken back; None while it was not.
@@ -59,7 +59,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A token as somebody shows it, taken apart; the secret itself is not held.
+    """A presented token, parsed; the secret itself is not held.
 
     Args:
         prefix: 12 hex digits.
@@ -70,7 +70,7 @@ class Shown:
     secret_sha256: bytes
 
     def opens(self, kept_sha256: bytes | None) -> bool:
-        """Whether the secret is the one kept, in a time that tells nothing of it; None is no secret at all."""
+        """Whether the secret equals the stored one, in constant time; None is no secret at all."""
         same = compare_digest(self.secret_sha256, kept_sha256 or bytes(SECRET_BYTES))
         return same and kept_sha256 is not None
 

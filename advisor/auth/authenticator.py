@@ -26,7 +26,7 @@ MOST_REMEMBERED = 1024
 SILENCE_US = 10**6
 """How long a store that did not answer is not asked again."""
 RETRY_S = 5
-"""What is told to whom nobody can judge for now."""
+"""Retry-After of a client that cannot be authenticated for now, seconds."""
 
 Status = Literal[401, 403, 429, 503]
 A = TypeVar("A")
@@ -38,7 +38,7 @@ class Refusal:
     """Why a request was not let in.
 
     Args:
-        status: 401 nobody knows who asks, 403 somebody else may, 429 they ask too often, 503 nobody can say.
+        status: 401 unknown principal, 403 missing role, 429 too many requests, 503 authentication unavailable.
         why: in a word or two, for the audit; the caller learns less.
         caller: who, where that is known.
         retry_s: when to ask again; 0 where nothing is known of that.
@@ -100,7 +100,7 @@ class Access:
         self._threads = CapacityLimiter(CONNECTIONS)
 
     async def caller(self, asked: Shown | Signed | None) -> Caller | Refusal:
-        """Who shows this, or why nobody can be told.
+        """The principal of these credentials, or the reason for a refusal.
 
         Args:
             asked: the token that is shown; None where none is.

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 WRITTEN_A_MINUTE = 20
 """Of known callers, and as many again of unknown ones, so that strangers cannot crowd out the others."""
 COUNTED = (429, 503)
-"""These have no rows: the store may be what does not answer, and whoever asks too often would fill it."""
+"""Statuses without rows: the store may be unavailable, and frequent requests would fill it."""
 MINUTE_US = 60 * 10**6
 OURSELVES = "cohabit serve"
 

@@ -1,7 +1,8 @@
 """An issuer of tokens: its keys, asked for over HTTPS and kept for a while. An edge.
 
 Requests wait for the issuer only where nothing else can be done: while there are no keys at all, and where a token
-names a key that is new. One asks at a time, seldom, and in a thread of its own; nobody waits longer than WAIT_S.
+names a key that is new. One request at a time goes to the issuer, seldom, and in its own thread; no caller waits
+longer than WAIT_S.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from advisor.errors import BadIssuer, IssuerUnavailable
 log = structlog.get_logger(__name__)
 
 FRESH_US = 600 * 10**6
-"""How long keys are used before they are asked for again, beside the requests: a key taken back counts so long."""
+"""How long keys are used before a refresh in the background; a revoked key stays valid so long."""
 KEPT_US = 4 * 3600 * 10**6
 """How long keys count of an issuer that does not answer. It makes no tokens meanwhile, and old ones expire."""
 NEWER_EVERY_US = 60 * 10**6
@@ -38,7 +39,7 @@ WAIT_S = 5.0
 MOST_BYTES = 512 << 10
 DISCOVERY = "/.well-known/openid-configuration"
 LOG_EVERY_US = 60 * 10**6
-"""How often the log tells of tokens that were made for others or give no role."""
+"""How often the log reports tokens that were made for others or give no role."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -94,7 +95,7 @@ class Issuer:
         self._fetch()
 
     def _ask(self, every_us: int) -> "Future[None] | None":
-        """Ask for keys in the thread, unless that was done a moment ago; None where nobody is asking."""
+        """Fetch keys in the thread, unless a fetch was just made; None without a running fetch."""
         if self._asking is not None and not self._asking.done():
             return self._asking
         if self._asked_us is not None and 0 <= self.now_us() - self._asked_us < every_us:
@@ -114,7 +115,7 @@ class Issuer:
             log.warning("keys were not had", error=str(error), kept=len(self._keys))
 
     def _warn(self, judged: Judged, now_us: int) -> None:
-        """Say in the log what whoever sets this up can mend; the audit has the rest."""
+        """Log the errors that the operator can mend; the audit has the rest."""
         kind = judged.why or "no role"
         if not judged.heard or 0 <= now_us - self._logged_us.get(kind, -LOG_EVERY_US) < LOG_EVERY_US:
             return

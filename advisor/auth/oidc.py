@@ -1,8 +1,8 @@
 """OIDC: what a token that an issuer signed says, once its signature holds. Pure; advisor/auth/jwks.py has the keys.
 
 PyJWT checks the signature, the issuer and the audience. The times are checked here, against the clock that all else
-goes by. Of a token's head only `alg`, `kid` and `typ` are read: what names or brings keys of its own (`jku`, `jwk`,
-`x5u`, `x5c`) is passed over, and an algorithm counts with a key that was made for it, or not at all.
+goes by. Of a token's head only `alg`, `kid` and `typ` are read: headers with keys or their addresses (`jku`, `jwk`,
+`x5u`, `x5c`) are ignored, and an algorithm counts with a key that was made for it, or not at all.
 """
 
 import math
@@ -52,7 +52,7 @@ class Rules:
     Args:
         issuer: claim `iss`, to the letter.
         audience: one of claim `aud`.
-        role_claim: the claim that says what somebody is; `realm_access.roles` steps into a claim.
+        role_claim: the claim with the principal's role; `realm_access.roles` steps into a claim.
         roles: by value of that claim.
     """
 
@@ -84,7 +84,7 @@ class Judged:
     Args:
         why: it opens nothing; empty where it does.
         caller: who shows it; also of an expired one, None where the issuer did not say that to us.
-        heard: audience or role values of a token that was not enough, for whoever sets this up.
+        heard: audience or role values of an insufficient token, for the operator.
     """
 
     why: str

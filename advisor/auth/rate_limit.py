@@ -27,7 +27,7 @@ class Rates:
 
         Args:
             caller: whose.
-            now_us: microseconds since 1970; a clock put back gives nobody anything.
+            now_us: microseconds since 1970; a clock set back refills no budget.
 
         Returns:
             0 where there was one; else whole seconds until there is.

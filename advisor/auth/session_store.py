@@ -15,7 +15,7 @@ SESSION_US = 12 * 3600 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who is logged in with a browser.
+    """A user who is logged in with a browser.
 
     Args:
         caller: who, and as what.
@@ -27,7 +27,7 @@ class Session:
 
 
 def open_session(engine: Engine, id_sha256: bytes, token: Token, *, now_us: int, request_id: str) -> Session:
-    """Begin one for whoever holds a token; those that ended are cleared away.
+    """Begin a session for the holder of a token; expired sessions are removed.
 
     Args:
         engine: the store.

@@ -33,7 +33,7 @@ class Doer:
     request_id: str
 
     def entry(self, action: str, subject: str, outcome: str) -> Entry:
-        """Its row of the audit; whoever reaches the store by command is its admin."""
+        """Its row of the audit; any command with access to the store is its admin."""
         return Entry(self.now_us, self.who, "admin", action, subject, outcome, self.request_id)
 
 
@@ -66,12 +66,12 @@ def create_token(
     """Make a token; one of role `team` for a team.
 
     Returns:
-        The token itself, which nobody can tell again.
+        The token itself, which cannot be shown again.
 
     Raises:
         BadTokenName: the name does not fit.
         BadTokenTeam: role `team` goes without a team, or another one with a team.
-        TokenExists: there is, or was, a token of that name: the audit would not tell the two apart.
+        TokenExists: there is, or was, a token of that name: the audit could not distinguish the two.
         StoreUnavailable: the database does not answer.
     """
     text, made = new_token(random_bytes)
@@ -121,7 +121,7 @@ def all_tokens(engine: Engine) -> list[Token]:
 
 
 def find_token(engine: Engine, asked: Shown, now_us: int) -> Verdict:
-    """Look for a token that somebody shows, and write down at times that it was used.
+    """Look up a presented token, and record its use from time to time.
 
     Raises:
         StoreUnavailable: the database does not answer.
@@ -140,5 +140,5 @@ def find_token(engine: Engine, asked: Shown, now_us: int) -> Verdict:
 
 def _used(engine: Engine, prefix: str, now_us: int) -> None:
     longer_ago = or_(TOKENS.c.last_used_us.is_(None), TOKENS.c.last_used_us < now_us)
-    with suppress(StoreUnavailable), writing(engine) as connection:  # a note, for the want of which nobody is refused
+    with suppress(StoreUnavailable), writing(engine) as connection:  # a note; its failure refuses no request
         connection.execute(TOKENS.update().where(TOKENS.c.prefix == prefix, longer_ago).values(last_used_us=now_us))

@@ -1,8 +1,8 @@
-"""Booking: newcomers that will probably arrive on a node before any metric says so. Kernel.
+"""Assumed pods: pods that will probably arrive on a node before any metric shows them. Kernel.
 
-Between a decision and the first metric of the pod a node looks as free as before, and everybody is sent there: the
-herd. So a newcomer is booked on the node that was best for it, under its uid: asked again, the booking moves; seen
-among the residents, it ends; after two metric intervals without a sign, it ends too.
+Until the first metric of a placed pod its node looks as free as before, so every pod goes there: the herd effect. So
+a pending pod is assumed on its best node, by its uid. Another request for the uid moves it; it ends when the pod is
+observed among the residents; after two metric intervals without a sign, it ends too.
 
 Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old information?", PODC 1997, warns of.
 """
@@ -29,16 +29,16 @@ MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """One newcomer on its way.
+    """One assumed pod.
 
     Args:
         uid: of the pod.
-        node: where it was told to go.
+        node: where it is assumed.
         of: its class.
         at_us: since when.
         own: whether it is this process that computes exactly what it costs.
         group: it belongs to; empty for none.
-        lease: by which it was steered there; empty for none.
+        lease: the reservation of its node; empty for none.
     """
 
     uid: str
@@ -59,7 +59,7 @@ class Bookings:
     _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
 
     def book(self, booked: Booked) -> list[Booked]:
-        """Take a booking in; those that end with it: the newcomer's former one, the oldest where there are too many."""
+        """Assume a pod; returns those that end with it: the pod's former one, and the oldest beyond the limit."""
         ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
         self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
         self._of_class[booked.of] += 1
@@ -109,9 +109,9 @@ class Bookings:
 
 
 def singled_out(points: NDArray[np.int64], best: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Points with which a newcomer goes to one node rather than to any of several that are as good.
+    """Points that prefer one node for a pending pod among several equally good ones.
 
-    Of identical newcomers one after the other the next is advised by where the last one was told to go. A scheduler
+    For a sequence of identical pending pods, each is scored with the previous one on its advised node. A scheduler
     draws among nodes of equal scores: without this it would mostly be elsewhere.
 
     Args:
@@ -133,12 +133,12 @@ def singled_out(points: NDArray[np.int64], best: NDArray[np.bool_]) -> NDArray[n
 def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]) -> Snapshot:
     """A snapshot of only some nodes, with those booked there as residents of which nothing is measured yet.
 
-    Of a guest whose app is not known the team counts for what it uses; how it suffers is that of any unknown app.
+    An assumed pod of an unknown app has the use of its team and the sensitivity of any unknown app.
 
     Args:
         snapshot: of all nodes.
         nodes: names; those that the snapshot does not hold are left out.
-        booked: newcomers on these nodes.
+        booked: assumed pods on these nodes.
 
     Returns:
         The nodes in the snapshot's order, each with its residents and then its bookings.
@@ -191,7 +191,7 @@ def _appended(values: Sequence[T], seats: Sequence[tuple[int, int]], more: Seque
 
 
 def _expected_use(snapshot: Snapshot, assumed: Sequence[Booked], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(g, resources) what guests of unknown apps and known teams are expected to use on their nodes; else NaN.
+    """(g, resources) expected use of assumed pods of unknown apps and known teams on their nodes; else NaN.
 
     Of known apps a scorer knows the profile, and of all others what is expected of any.
     """

@@ -1,4 +1,4 @@
-"""Newcomers: who is to be placed, and the classes that score alike."""
+"""Pending pods, and the pod classes that get the same scores."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class PendingPod:
 
 
 class PodClass(NamedTuple):
-    """What newcomers of one class have in common.
+    """What pending pods of one class have in common.
 
     Args:
         app: empty for all apps that the snapshot does not know.
@@ -32,12 +32,12 @@ class PodClass(NamedTuple):
         return PendingPod(self.app, self.team or None, self.best_effort)
 
     def is_known(self, apps: Collection[str], teams: Collection[str]) -> bool:
-        """Whether a snapshot with these apps and teams tells it from the class of everybody unknown."""
+        """Whether a snapshot with these apps and teams distinguishes it from the class of unknown pods."""
         return self.app in apps if self.app else self.team in teams
 
 
 def class_of(pending_pod: PendingPod, apps: Collection[str], teams: Collection[str]) -> PodClass:
-    """The class of a newcomer among a snapshot's apps and teams."""
+    """The class of a pending pod among a snapshot's apps and teams."""
     if pending_pod.app in apps:
         return PodClass(pending_pod.app, pending_pod.best_effort)
     team = pending_pod.team if pending_pod.team in teams else None

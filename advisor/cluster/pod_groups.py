@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 MOST = 20_000
 """Members remembered at once; whole groups are forgotten, the least recently joined first."""
 KEPT_US = 3_600_000_000
-"""A group that nobody joined for so long is forgotten: another one may have its name by now."""
+"""A group without a new member for so long is dropped: another group may have its name by now."""
 MOST_LOST = 2
 """Points that a node loses at most for siblings on it; a point is worth a tenth of the scale."""
 ELSEWHERE = 1
@@ -25,7 +25,7 @@ ELSEWHERE = 1
 
 @dataclass
 class _Group:
-    """Nodes by uid, members by node, and when somebody joined last."""
+    """Nodes by uid, members by node, and the time of the last join."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     members: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class _Group:
         self.members[node] += 1
 
     def drop(self, uid: str) -> None:
-        """Somebody is no member."""
+        """Remove a pod from the group."""
         if (before := self.nodes.pop(uid, None)) is not None:
             self.members[before] -= 1
             if not self.members[before]:
@@ -116,7 +116,7 @@ def packed(points: Ints, near: Flags) -> Ints:
 
     Args:
         points: (k,) 0 to 10.
-        near: (k,) whether siblings are in the node's rack; a rack that is not declared holds nobody.
+        near: (k,) whether siblings are in the node's rack; a rack that is not declared holds no sibling.
 
     Returns:
         (k,) points as in `spread`; as they were where no offered node is near.

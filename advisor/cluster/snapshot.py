@@ -1,6 +1,6 @@
 """Snapshot: an immutable, columnar view of a cluster: nodes, residents, profiles. Written whole, read whole.
 
-A snapshot directory holds one .npy file per array and names.json; `current` beside the directories names the newest.
+A snapshot directory holds one .npy file per array and names.json; `current` next to the directories names the newest.
 """
 
 import io
@@ -89,7 +89,7 @@ class Snapshot:
         resident_use: (m, resources) what each uses; NaN where not known.
         profile: (a, p, k) as features.training.residents.described gives them; NaN where nothing is known nor expected.
         profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
-        racks: (n) rack of each node, None where none is declared; empty where nobody told.
+        racks: (n) rack of each node, None where none is declared; empty where racks are unknown.
         teams: (t) names.
         kin: (t + 1, p, len(EXPECTED)) what is expected of an app that is not among `apps`, by team, the last being that
             of teams that are not known, and platform; without teams and platforms where nothing is expected.
@@ -151,7 +151,7 @@ class Snapshot:
         return {self.containers[row]: self.nodes[node] for row, node in zip(at, nodes.tolist(), strict=True)}
 
     def indices(self, names: Sequence[str]) -> NDArray[np.int32]:
-        """(k,) rows of the named nodes, -1 for a node the snapshot does not hold or knows nobody of."""
+        """(k,) rows of the named nodes, -1 for a node that the snapshot does not hold or knows no resident of."""
         rows = np.array([self.node_index.get(name, -1) for name in names], np.int32)
         return np.where((rows >= 0) & self.node_known[rows], rows, -1).astype(np.int32) if len(self.nodes) else rows
 

@@ -20,8 +20,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
 
     Args:
         view: nodes and residents, from features.training.online_features.
-        profiles: rows of `profiles`; the newest of each app and platform is packed, what is expected standing in for
-            what they do not tell.
+        profiles: rows of `profiles`; the newest of each app and platform is packed; missing values are expected ones.
         version: version of the snapshot.
         as_of_us: newest message behind the view.
 
@@ -88,7 +87,7 @@ def _every(cluster: str, app: pa.Array, team: pa.Array, platforms: tuple[str, ..
 
 
 def _teams_of(residents: pa.Table, apps: tuple[str, ...]) -> pa.Array:
-    """(a,) a team that residents of each app were told to be of, null where none was."""
+    """(a,) a team that is recorded for residents of each app, null without one."""
     with_team = residents.filter(pc.and_(pc.is_valid(residents["app"]), pc.is_valid(residents["team"])))
     first = with_team.group_by("app", use_threads=False).aggregate([("team", "min")])
     return first["team_min"].combine_chunks().take(pc.index_in(pa.array(apps, pa.string()), first["app"]))

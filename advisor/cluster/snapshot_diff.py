@@ -44,7 +44,7 @@ def same_prior(old: Snapshot, new: Snapshot) -> dict[str, bool]:
 
 
 def same_nodes(old: Snapshot, new: Snapshot) -> Flags:
-    """Nodes that score as before, but for newcomers whose app or kin is not the same.
+    """Nodes with unchanged scores, except for pending pods whose app or cold-start prior changed.
 
     Args:
         old: an earlier snapshot.

@@ -1,7 +1,7 @@
-"""Journal: what the workers of one server tell each other, each in a file of its own that the others read on. An edge.
+"""Journal: messages between the workers of one server, each in its own file that the others follow. An edge.
 
-A worker reads before it answers, so that it knows of every newcomer whom another one sent somewhere before that. Files
-rather than sockets: nothing is lost to a full queue, nobody is woken, and a worker starting late reads what was told.
+A worker reads before it answers, so that it knows every pod that another worker assumed before. Files rather than
+sockets: no message is lost to a full queue, no worker is woken, and a late worker reads earlier messages.
 """
 
 import os
@@ -18,13 +18,13 @@ from advisor.cluster.pending_pod import PodClass
 log = structlog.get_logger()
 
 MOST_BYTES = 8 << 20
-"""Then a worker begins a new file: some 40,000 newcomers, more than are ever on their way."""
+"""Size at which a worker begins a new file: some 40,000 assumed pods, more than ever exist at once."""
 READ_BYTES = 1 << 18
 LENGTH_BYTES = 4
 
 
 class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
-    """A newcomer is on its way to a node; a later word of the same uid replaces an earlier one."""
+    """A pod is assumed on a node; a later record of the same uid replaces an earlier one."""
 
     uid: str
     node: str
@@ -35,7 +35,7 @@ class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
-    """What a node costs some classes with its guests on it, computed exactly.
+    """Exact cost of a node for some classes, with its assumed pods.
 
     Args:
         version: of the table that this corrects.
@@ -78,7 +78,7 @@ class _Read:
         while self.file >= 0 and (block := os.pread(self.file, READ_BYTES, self.at)):
             begin, whole, first = 0, len(block), self.at
             while (end := _end(block, begin)) <= whole:
-                self.at = first + end  # before it is told: what somebody stumbles over is not told to them again
+                self.at = first + end  # before the yield: a record that fails is not read again
                 yield from _said(block[begin + LENGTH_BYTES : end])
                 begin = end
             if begin == 0:  # the rest of a message is still being written
@@ -120,7 +120,7 @@ class Journal:
     """One worker's word to the others, and theirs to it.
 
     Args:
-        folder: of all workers' files, nobody else's.
+        folder: of all workers' files, and no others.
         number: of this worker.
         workers: how many there are, from 0.
     """
@@ -159,7 +159,7 @@ class Journal:
         self._bytes += written
 
     def heard(self) -> Iterator[News]:
-        """What the others told since this was asked last."""
+        """Messages of the other workers since the last call."""
         for other in self._others:
             yield from other.news()
 

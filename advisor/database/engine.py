@@ -1,4 +1,4 @@
-"""The store: what people decide and what must not be forgotten, in SQL. SQLite beside the files, or PostgreSQL.
+"""The store: what people decide and what must not be forgotten, in SQL. SQLite next to the files, or PostgreSQL.
 
 Plain tables and statements, no mapped objects. The tables below are what statements are written with; what a database
 really holds is made by the numbered migrations in advisor/migrations, and a test compares the two. Times are whole
@@ -93,7 +93,7 @@ PROPOSALS = Table(
     Column("predicted", Double),
     Column("realised", Double),
 )
-"""Plans as JSON, see advisor.plans.rules.plan_record, what became of them, and the export as it was given out."""
+"""Plans as JSON, see advisor.plans.rules.plan_record, their outcomes, and the exports."""
 
 PROPOSAL_STEPS = Table(
     "proposal_steps",
@@ -172,7 +172,7 @@ PERIODS = Table(
     Column("changed_by", String(200), nullable=False),
     Column("draft", LargeBinary),
 )
-"""Months that somebody began to close, with what they are to be closed with; a closed one is never changed."""
+"""Months whose closing has begun, each with its draft; a closed one is never changed."""
 
 LEDGER_BATCHES = Table(
     "ledger_batches",
@@ -434,6 +434,6 @@ def _leave_transactions_to_us(connection: object, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """Whoever will write takes the lock at once: two that first read would block each other."""
+    """A writer takes the lock at once: two that first read would block each other."""
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,1 +1,1 @@
-"""Diagnosis: who suffers beside whom, how sure that is, and where nobody is to blame. Kernels."""
+"""Diagnosis: slowed containers, their antagonists with confidence, and slowdowns without one. Kernels."""

@@ -1,4 +1,4 @@
-"""Evidence: who suffers by the newest windows of a stretch, and whose doing that is. From tables as they lie in a lake.
+"""Evidence: containers slowed in the newest windows of a stretch, and their antagonists. From lake tables.
 
 Minutes, labels and profiles in, diagnoses out; the same for the command line and the benchmark.
 """
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 ATTRIBUTION_WINDOWS = 24
-"""Windows by which neighbours are blamed: in two hours they come and go, and are still the same."""
+"""Windows for the attribution to neighbours: in two hours load changes, and neighbours are still the same."""
 USUAL_US = 24 * 3600 * 1_000_000
 """How long back is looked for what is usual of an app."""
 WAITS = tuple(name for name in OWN if name.endswith("_frac") and name != "cpu_throttled_frac")
@@ -44,7 +44,7 @@ RESOURCES = (*NAMES, "cpu elsewhere")
 LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
 MOST_USE = 10.0
-"""Shares of a node: what is told beyond is an error of measurement."""
+"""Shares of a node: a reported value beyond is an error of measurement."""
 DOUBTED = 1.5
 """What neighbours explain may be that much more than sensitivities say."""
 COLUMNS = tuple(dict.fromkeys([*WINDOW_COLUMNS, *STATE_COLUMNS, *DEMANDS]))
@@ -150,9 +150,9 @@ def diagnose(evidence: Evidence, at_us: int) -> list[Diagnosis]:
         at_us: until when is looked, microseconds since 1970.
 
     Returns:
-        A diagnosis of each latency-sensitive container that in three of its last five windows suffers, is held back by
-        its own limit, or answers late together with its replicas elsewhere; or is slow in some of them, and too few are
-        known. By slowdown, worst first. Best-effort ones are nobody's victim.
+        One diagnosis per latency-sensitive container with a sign in three of its last five windows. Signs: slowdown,
+        throttling by its own limit, late answers together with its replicas elsewhere. Also of one that is slow in
+        some windows, with too few known. By slowdown, worst first. Best-effort containers are never victims.
 
     Raises:
         Nothing.

@@ -1,9 +1,9 @@
-"""Blame: what of a container's slowdown is whose, by how it moved with what each neighbour used. Kernel.
+"""Attribution: each neighbour's share of a container's slowdown, by co-variation with its use. Kernel.
 
 What is known before: how sensitive the victim is to each resource, so that a neighbour's use of it is expected to slow
-it down by the product. What is seen: its slowdown window by window, while neighbours came, went and changed. Both are
-put together as a Gaussian process over time, in which a neighbour may press harder than its use tells, and the victim
-be more sensitive than thought, so that every contribution has a spread and "who most" a probability.
+it down by the product. The observation: its slowdown window by window, while neighbours came, went and changed. A
+Gaussian process over time combines both. In it a neighbour may press harder than its use shows, and the victim be
+more sensitive than expected. So every contribution has a spread, and "the largest" has a probability.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ LEVEL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What j neighbours add to a victim's slowdown, on the mean over the windows in which it suffered.
+    """What j neighbours add to a victim's slowdown, mean over the windows in which it was slowed down.
 
     Args:
         added: (j,) slowdown - 1, may be slightly negative.
@@ -46,7 +46,8 @@ class Attribution:
         by_resource: (j, r) what it adds through each resource, on the mean; sums to `added`.
         excess: mean slowdown - 1 in these windows.
         level: what of it is the victim's own, not its neighbours'.
-        compared: windows in which the victim did not suffer, by which its level is told from its neighbours' doing.
+        compared: windows in which the victim was not slowed down; they separate its own level from its neighbours'
+            effect.
     """
 
     added: Floats

@@ -1,4 +1,4 @@
-"""Told: who suffers, as a file beside the snapshots that whoever serves reads (docs/decisions/0044). An edge."""
+"""Report: slowed containers, as a file next to the snapshots for servers (docs/decisions/0044). An edge."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class DiagnosisReport:
         cluster: which.
         at_us: until when was looked, microseconds since 1970.
         made_us: when that was written.
-        diagnoses: of all who suffer, the slowest first.
+        diagnoses: of all slowed containers, the slowest first.
     """
 
     cluster: str
@@ -96,7 +96,7 @@ def write_report(folder: Path, report: DiagnosisReport) -> Path:
 
 
 def read_report(folder: Path) -> DiagnosisReport | None:
-    """What was found last; None where nobody looked yet.
+    """The newest report; None before the first diagnosis.
 
     Raises:
         UnreadableDiagnoses: the file is broken, too large, or of a newer Cohabit.

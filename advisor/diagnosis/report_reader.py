@@ -30,7 +30,7 @@ class NewestReport:
         """What was found last.
 
         Raises:
-            NothingDiagnosed: nobody looked yet.
+            NothingDiagnosed: no diagnosis was run yet.
             UnreadableDiagnoses: the file cannot be read.
         """
         with self._lock:

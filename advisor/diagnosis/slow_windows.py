@@ -1,8 +1,8 @@
 """Signs: who is slower than allowed, window by window, and shows it in a second way. Kernel.
 
 One signal is not enough: two standard deviations flag one window in twenty. So a window counts where the label says
-slower than allowed and another signal, which the label is not made of, says so too; and a container suffers where three
-of its last five windows do.
+slower than allowed and another signal, which the label is not made of, says so too; and a container is slowed down
+where three of its last five windows count.
 """
 
 import math
@@ -18,11 +18,11 @@ Flags = NDArray[np.bool_]
 LOOKED, ENOUGH = 5, 3
 """Of the last windows so many have to count."""
 QUIET = 0.2
-"""Share of windows of an app on a platform, those with the least slowdown, that tell what is usual."""
+"""Share of windows of an app on a platform, those with the least slowdown, that define its usual level."""
 RISE = 1.125
 """Of a second signal over its quiet median: half of what the limit allows."""
 WAITING = 0.05
-"""Share of the time that has to be spent waiting at least, beside being twice what it is when quiet."""
+"""Minimum share of the time spent waiting; it must also be twice the quiet level."""
 THROTTLED = 0.02
 """Share of the time, above which a container's own limit holds it back."""
 LEAST_QUIET = 3
@@ -35,9 +35,9 @@ class Windows:
 
     Args:
         container: (w,) code.
-        app_platform: (w,) code of app and platform, which tell what is usual.
+        app_platform: (w,) code of app and platform, which define the usual level.
         number: (w,) end of the window over its length.
-        slowdown: (w,) ratio to the own normal; NaN where not known.
+        slowdown: (w,) ratio to the baseline; NaN where not known.
         label_signal: (w,) column of `working` that the label is made of; -1 where there is no label.
         working: (w, s) signals that grow with slowdown: cycles per instruction, latency, CPU time per request.
         waiting: (w, q) shares of time that were spent waiting.

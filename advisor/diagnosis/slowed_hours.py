@@ -1,6 +1,7 @@
 """Slowed: who was surely slowed down in which hour, and what of it was whose doing. From tables as they lie in a lake.
 
-The same signs and the same blame as a diagnosis, hour by hour and for all who were slow, however little. It knows no
+The same slow windows and attribution as a diagnosis, hour by hour and for all slow containers, however little. It
+knows no
 prices: what of it is paid for is the policy's to say.
 """
 
@@ -26,11 +27,11 @@ METHOD = "slowed-1"
 HOUR_US = 3600 * 1_000_000
 PER_HOUR = HOUR_US // LABEL_US
 BEFORE_US = ATTRIBUTION_WINDOWS * PER_WINDOW * WINDOW_US
-"""How long before an hour is looked, to tell who beside it changes what."""
+"""How long before an hour windows are read, to attribute changes to co-located containers."""
 ONE_SIDED_90 = 1.2815515655446004
 """Standard deviations below which one tenth of a normal distribution lies."""
 LEAST_BELOW = 20
-"""Windows faster than their normal, by which an app's noise is told; with fewer it is NOISE at least."""
+"""Windows faster than their baseline that estimate an app's noise; with fewer it is at least NOISE."""
 EXPLAINED = 0.85
 """Share of a slowdown that neighbours have to explain; whose cause is another one is not paid for by anybody."""
 
@@ -74,8 +75,8 @@ def lower_bounds(windows: Windows, shown: Signs) -> Floats:
 
     Returns:
         (w,) ratios: the lower end of a one-sided 90 % interval, from how far windows of the same app and platform lie
-        below their normal, which nobody's doing can be, and from how wrong a normal may be; NaN where no slowdown is
-        known, no second signal shows one, or the own limit held it back.
+        below their baseline, which no neighbour can cause, and from the baseline's error; NaN where no slowdown
+        is known, no second signal shows one, or the own limit held it back.
 
     Raises:
         Nothing.
@@ -93,7 +94,7 @@ def lower_bounds(windows: Windows, shown: Signs) -> Floats:
 
 
 def explained(weights: Weighed) -> float:
-    """Share of what a container suffered that all of its neighbours explain together, 0 to 1."""
+    """Share of a container's slowdown that all of its neighbours explain together, 0 to 1."""
     added = float(np.maximum(weights.found.added, 0.0).sum())
     return min(1.0, added / weights.found.excess) if weights.found.excess > 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Verdicts: what is wrong with who suffers, said only as far as it is known. Kernel."""
+"""Verdicts: the cause of each container's slowdown, as far as it is known. Kernel."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,10 +11,10 @@ Verdict = Literal["culprit", "self-inflicted", "host", "downstream", "no offende
 SURE = 0.7
 """Probability of adding most from which a neighbour is named."""
 SHARE = 0.5
-"""Of what the victim suffers: a neighbour is named that may add so much, by the upper end of its interval."""
+"""Of the victim's slowdown: a neighbour that may add so much, by its interval's upper end, is named."""
 COMPARED = 3
-"""Windows without suffering, with fewer of which a share says nothing: what is its neighbours' doing cannot be told
-from what it is anyway, and only who adds most can."""
+"""Windows without slowdown that a share needs. With fewer, the effect of neighbours is not separable from the level
+without them; only the largest contributor is known."""
 MOST_SHARE = 0.6
 """The same where others that have other neighbours are slow as well."""
 MOST = 2 / 3
@@ -33,7 +33,7 @@ class Suspect:
         app: its app.
         qos: its class, BE or LS; what may be throttled depends on it.
         resource: through which it adds most.
-        added: slowdown - 1 that it adds, on the mean over the windows in which the victim suffered.
+        added: slowdown - 1 that it adds, mean over the windows in which the victim was slowed down.
         low: of a 90 % interval.
         high: of it.
         surely: probability that it adds most.
@@ -60,10 +60,10 @@ class Diagnosis:
     Args:
         cluster: where.
         node: where.
-        container: who suffers.
+        container: the slowed container.
         app: its app.
         window_end_us: end of the newest window looked at, microseconds since 1970.
-        slowdown: mean over the windows in which it suffered; NaN where its own limit hides it.
+        slowdown: mean over the windows in which it was slowed down; NaN where its own limit hides it.
         verdict: see Verdict.
         reason: in words.
         ends_us: ends of the windows that it was judged by, rising.
@@ -111,8 +111,8 @@ def verdict_of(of: Circumstances, found: Attribution | None, enough: int) -> tup
         enough: windows that have to show something.
 
     Returns:
-        The verdict and a sentence. Who is held back by its own limit is nobody's victim, whoever stands beside it;
-        who is slow together with its node, or with its replicas elsewhere, only of somebody who may add most of it.
+        The verdict and a sentence. A container throttled by its own limit is no victim, whatever is co-located. One
+        that is slow together with its node or replicas is a victim only of a neighbour that may add most of it.
 
     Raises:
         Nothing.

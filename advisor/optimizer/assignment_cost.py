@@ -1,8 +1,8 @@
-"""Assigned: what residents suffer wherever they are assigned, by the model exactly, and in factors. Kernel.
+"""Assignment cost: slowdown of residents on any assigned nodes, exactly by the model, and in factors. Kernel.
 
 A search tries a million assignments a second; the model cannot be asked about each. Its factors can: how hard each
 container presses on each resource, and what one more unit of that costs each container, as the model says of it where
-it is. What a search finds by factors is then told exactly.
+it is. The result of a search by factors is then computed exactly.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from features.training.model_input import PROFILE_COLUMNS
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 AT_ONCE = 250
-"""Nodes told together: some 10,000 residents, so that memory stays flat."""
+"""Nodes computed together: some 10,000 residents, so that memory stays flat."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def rearranged(snapshot: Snapshot, place: Ints) -> Snapshot:
 
     Args:
         snapshot: a cluster.
-        place: (m,) row of each resident's node. Whoever goes to another one is pinned to no cores there.
+        place: (m,) row of each resident's node. A moved resident is pinned to no cores on its new node.
 
     Returns:
         The snapshot; its resident i is that of `np.argsort(place, kind="stable")[i]`.
@@ -86,7 +86,7 @@ def slowdown_costs(scorer: ModelScorer, place: Ints) -> Floats:
     Raises:
         IndexError: a place is no row of a node.
 
-    Source: ours; the same arithmetic as for newcomers.
+    Source: ours; the same arithmetic as for pending pods.
     """
     view, found = replace(scorer, snapshot=rearranged(scorer.snapshot, place)), np.empty(len(place))
     order, begin = np.argsort(place, kind="stable"), 0
@@ -99,19 +99,19 @@ def slowdown_costs(scorer: ModelScorer, place: Ints) -> Floats:
 
 
 def factors_of(scorer: ModelScorer, place: Ints) -> Factors:
-    """Factors of what residents do to each other, as the model tells where they are assigned.
+    """Factors of the residents' effect on each other, from the model where they are assigned.
 
-    A newcomer is tried on every node that uses as large a share of one resource as containers do on average, and
-    nothing else: what it costs each resident, over its share, is the sensitivity there. One that uses nothing tells
-    what a neighbour costs that only counts.
+    A pending pod that uses one resource only, by the mean share of containers, is tried on every node. Its cost to
+    each resident, over its share, is the sensitivity there. A pod without use gives the cost of the mere presence of
+    a neighbour.
 
     Args:
         scorer: scores over a snapshot of m residents and n nodes.
         place: (m,) row of each resident's node.
 
     Returns:
-        Factors with len(NAMES) + 1 columns. Whose use of a resource is not known presses on nobody by it, and
-        who is on a node whose capacity is not known suffers nothing by it.
+        Factors with len(NAMES) + 1 columns. A container of unknown use of a resource adds no pressure on it. A
+        container on a node of unknown capacity is not slowed down by it.
 
     Raises:
         IndexError: a place is no row of a node.
@@ -148,7 +148,7 @@ def with_harm(problem: Problem, factors: Factors, worth: float) -> Problem:
         worth: what one unit of advisor.scoring.score_scale's cost is worth in the problem's.
 
     Returns:
-        The problem with three columns more, without limits, for each factor that tells nodes apart.
+        The problem with three columns more, without limits, for each factor that differs between nodes.
 
     Raises:
         UnusableProblem: it has other containers or nodes, or harm already.
@@ -187,7 +187,7 @@ def _means(columns: Floats, otherwise: Floats) -> Floats:
 
 
 def _probe(snapshot: Snapshot, nodes: NDArray[np.int32], share: Floats) -> Crowd:
-    """A newcomer of no app on each node, that uses such a share of each resource."""
+    """A pending pod of no app on each node, that uses such a share of each resource."""
     count, capacity = len(nodes), snapshot.node_capacity[nodes]
     members = Members(
         group=np.arange(count),
@@ -201,7 +201,7 @@ def _probe(snapshot: Snapshot, nodes: NDArray[np.int32], share: Floats) -> Crowd
 
 
 def _costs(scorer: ModelScorer, home: Crowd, nodes: int, joining: list[Crowd | None]) -> Floats:
-    """(b, k) what residents of so many nodes suffer beside each newcomer, or beside none."""
+    """(b, k) cost of residents of so many nodes co-located with each pending pod, or with none."""
     harms, calm = scorer.harms(home, nodes), scorer.snapshot.resident_best_effort[home.resident]
     outcomes = (scorer.expected(home, harms, seats) for seats in joining)
     return np.array([cost_of_residents(expected, best_effort=calm) for expected in outcomes])

@@ -25,7 +25,7 @@ class Wrong:
 
 
 class Crowd(NamedTuple):
-    """A node that holds more containers of an app than it may, beside another app where one is named."""
+    """A node with more containers of an app than allowed, co-located with another app where one is named."""
 
     node: int
     app: int
@@ -42,7 +42,7 @@ def wrongs(problem: Problem, place: Ints) -> list[Wrong]:
         place: (k,) node of each container, NOWHERE where it has none.
 
     Returns:
-        Broken rules. What was broken at the start already is told as well.
+        Broken rules. Those already broken at the start are included.
 
     Raises:
         Nothing.
@@ -56,7 +56,7 @@ def wrongs(problem: Problem, place: Ints) -> list[Wrong]:
 
 
 def occupied(problem: Problem, place: Ints) -> Floats:
-    """(n, c) what is taken until all moves are done: by whoever is there, and in held columns by whoever left."""
+    """(n, c) use until all moves are done: by present containers, and in held columns by those that left."""
     found, gone = loads(problem, place), moved(problem, place)
     for column in np.flatnonzero(problem.held):
         found[:, column] += np.bincount(problem.start[gone], problem.use[gone, column], minlength=problem.nodes)
@@ -80,7 +80,7 @@ def together(problem: Problem, place: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def crowds(problem: Problem, place: Ints) -> list[Crowd]:
-    """Apps of which nodes hold too many, of themselves or beside another one."""
+    """Apps of which nodes hold too many, alone or co-located with another app."""
     node, app, count = together(problem, place)
     most, key = problem.limits.alike[app], node * problem.apps + app
     found = [Crowd(int(node[i]), int(app[i]), int(count[i]), int(most[i]), None) for i in np.flatnonzero(count > most)]

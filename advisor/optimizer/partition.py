@@ -36,8 +36,8 @@ class Part:
 def divisible(problem: Problem) -> bool:
     """Whether nothing links nodes but who is where: neither spread, needs, trips nor the most moved app.
 
-    What a node cannot give because somebody left it is taken off its capacity, by which a profile and a balance are
-    counted: of those no column may be held.
+    Capacity still held by a container that left is subtracted from its node's, for profile and balance: of those no
+    column may be held.
     """
     limits, moves, balance = problem.limits, problem.moves, problem.balance
     counted = np.concatenate([problem.curve.column, balance.first, balance.second])

@@ -72,7 +72,7 @@ class Balance:
 
 @dataclass(frozen=True)
 class Curve:
-    """Of each node that holds somebody, `used` and a convex curve of its load profile.
+    """Of each node that holds a container, `used` and a convex curve of its load profile.
 
     The mean over the profile's columns of (fixed + each * containers) * (exp(max(0, load / capacity - knee)) - 1). What
     is more than STEEPEST above the knee counts as that: no load that fits reaches it, and one that does not, as on a
@@ -83,7 +83,7 @@ class Curve:
         knee: share of the capacity from which load costs.
         fixed: height of the curve.
         each: height that each container on the node adds.
-        used: cost of a node that holds somebody.
+        used: cost of a node that holds a container.
     """
 
     column: Ints = field(default_factory=_no_codes)
@@ -99,8 +99,8 @@ class Harm:
 
     Args:
         pressure: (h,) column: how hard a container presses on a resource.
-        sensitivity: (h,) column: how much it suffers for each unit that others press there.
-        own: (h,) column: its own pressure times its own sensitivity, which harms nobody.
+        sensitivity: (h,) column: its slowdown for each unit of pressure by others there.
+        own: (h,) column: its own pressure times its own sensitivity, which slows no container down.
         weight: (n, h) of each node, for example one over what it has of the resource.
     """
 

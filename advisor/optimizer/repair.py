@@ -19,8 +19,8 @@ def leavers(problem: Problem, place: Ints) -> Ints:
         place: (k,) node of each container, NOWHERE where it has none.
 
     Returns:
-        (m,) no more than the budget of moves allows. Of a column that is held on the old node too nobody's going gives
-        anything back, so nobody is named for it.
+        (m,) no more than the budget of moves allows. In a column held on the old node too, no move frees capacity, so
+        no container is named.
 
     Raises:
         Nothing.
@@ -67,7 +67,7 @@ def _overloading(problem: Problem, place: Ints, node: int) -> list[int]:
 
 
 def _too_many(problem: Problem, place: Ints) -> list[int]:
-    """Containers that are too many on their node, of their app or beside another one."""
+    """Containers beyond the limit on their node, of their app or co-located with another app."""
     gone = list[int]()
     for crowd in crowds(problem, place):
         there = np.flatnonzero((place == crowd.node) & (problem.app == crowd.app))

@@ -1,7 +1,7 @@
-"""Guests: newcomers on their way, counted in what is answered: roughly at once, exactly in a moment. An edge.
+"""Assumed pods, counted in scores before they are observed: approximately at once, exactly soon after. An edge.
 
-Those that this process sent somewhere it tells to the other workers of its server, which count them too, and to the
-other servers. What a node costs with its guests is computed by whoever booked the newest one there, and told on.
+This process publishes its assumed pods to the other workers and to other servers, which count them too. The worker
+that assumed the newest pod on a node computes the node's cost and publishes it.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ log = structlog.get_logger()
 Exact = dict[str, dict[PodClass, tuple[int, float]]]
 
 MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
-"""Nodes and classes scored again at once for guests, and nodes that wait for it: the oldest stay counted roughly."""
+"""Nodes and classes rescored at once for assumed pods, and nodes waiting; the oldest keep approximate counts."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
 
 
 def no_peers(_booked: Booked, /) -> None:
-    """No other server is told."""
+    """Publishes to no other server."""
 
 
 @dataclass
@@ -41,9 +41,9 @@ class AssumedPods:
     Args:
         now_us: the clock.
         scorer: the newest one; None before there is one.
-        journal: where the workers of this server tell each other; None where it has one.
-        others: tells the other servers of a newcomer that was sent by this one.
-        leases: are held by those whom they steered, while they are on the way and once they are there.
+        journal: where the workers of this server exchange assumed pods; None with one worker.
+        others: publishes to the other servers an assumed pod that this one placed.
+        leases: reservations; a pod holds its own while it is assumed and once it is a resident.
     """
 
     now_us: Callable[[], int]
@@ -56,29 +56,29 @@ class AssumedPods:
     groups: Groups = field(default_factory=Groups, init=False)
     _correcting: bool = field(default=False, init=False)
     _crowded: dict[str, None] = field(default_factory=dict, init=False)
-    """Nodes whose guests are counted roughly and are ours to count exactly, the newest last."""
+    """Nodes with approximate counts of assumed pods that this worker must count exactly, the newest last."""
     _recent: dict[PodClass, None] = field(default_factory=dict, init=False)
     """Classes that were booked, the newest last."""
     _early: dict[str, Counted] = field(default_factory=dict, init=False)
-    """By node what was told of a table that is not here yet."""
+    """By node the counts received for a table that is not loaded yet."""
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
     def book(self, booked: Booked) -> None:
-        """Count a newcomer where it was told to go, until it is seen there, and let everybody know."""
+        """Assume a pod on its advised node until it is observed there, and publish it to workers and servers."""
         if len(booked.uid) <= LONGEST_UID and len(booked.group) <= LONGEST_GROUP:
             self.adopt(booked)
             self.others(booked)
 
     def adopt(self, booked: Booked) -> None:
-        """Count a newcomer that another server sent somewhere as if it were ours."""
+        """Count an assumed pod of another server like one of this server."""
         self._count(booked)
         if self.journal is not None:
             self.journal.publish(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.lease))
 
     def listen(self) -> None:
-        """Take in what the other workers told: who comes first, since what a node costs is told of all who come there.
+        """Read what other workers published: assumed pods first, since a node's cost counts all of them.
 
-        They write to files of their own, between which nothing tells what was written first.
+        Each worker writes its own file; the order of records in different files is unknown.
         """
         if self.journal is None:
             return
@@ -132,13 +132,13 @@ class AssumedPods:
             asyncio.get_running_loop().call_soon(self._correct)
 
     def _line_up(self, booked: Booked) -> None:
-        """A node is counted exactly by whoever booked the newest guest there."""
+        """The worker that assumed the newest pod on a node counts the node exactly."""
         self._crowded.pop(booked.node, None)
         if booked.own:
             self._crowded[booked.node] = None
 
     def _correct(self) -> None:
-        """Score the nodes that guests were told to go to, for the classes asked for last, in a thread."""
+        """Score the nodes of assumed pods for the most recently requested classes, in a thread."""
         self.listen()
         scorer, nodes = self.scorer(), list(self._crowded)[-MOST_CORRECTED:]
         if scorer is None or self.replies is None or not nodes:
@@ -169,7 +169,7 @@ class AssumedPods:
         self._correct()
 
     def _take_counted(self, news: Counted) -> bool:
-        """Whether what was computed still holds; where guests came or went meanwhile the node is in line again."""
+        """Whether what was computed still holds; where assumed pods came or went meanwhile the node is queued again."""
         table = self.replies.table if self.replies is not None else None
         if self.replies is None or table is None or (news.version, news.bundle) != (table.version, table.bundle):
             if len(self._early) < MOST_WAITING and (table is None or news.version >= table.version):

@@ -1,4 +1,4 @@
-"""Advised: what schedulers were told, drawn, withheld or neither, kept to learn from. An edge.
+"""Decision log: scores given to schedulers, explored, held out or neither, kept for training. An edge.
 
 A line is put together on the event loop from arrays that are there already; it is spelled and written by a thread of
 its own, which is waited for at the end. What cannot be written is lost and counted: no answer waits for it, or fails.
@@ -33,11 +33,11 @@ MOST_WAITING = 256
 DIGITS = 5
 """Of costs."""
 LATEST_US = 4_102_444_800_000_000
-"""The year 2100: what is told to be later is told in another unit."""
+"""The year 2100: a later timestamp is in another unit."""
 
 
 class Advised(msgspec.Struct, frozen=True):
-    """One line: who asked, what could be told, what was.
+    """One log line: the client, the available scores and the scores given.
 
     Args:
         at_us: when, microseconds since 1970.
@@ -53,10 +53,10 @@ class Advised(msgspec.Struct, frozen=True):
         drawn: the node that got 10; None where nothing was drawn.
         best: the node of the least cost, of those with points.
         candidates: (k,) offered nodes that are known.
-        points: (k,) of the model; where one was drawn, it was told as 10 and the others as 5 at most.
+        points: (k,) of the model; where a node was drawn, it got 10 and the others at most 5.
         costs: (k,) that they are of.
         propensity: (k,) with which a draw takes each; all 0 where nothing can be drawn.
-        withheld: whether it was told 0 for every node instead.
+        withheld: whether the pod is in the holdout and got 0 for every node instead.
         withheld_share: of pods of which that is so; 0 where the pod could not have been one of them.
         kept_share: with which chance the line of such a pod is written down.
     """
@@ -95,11 +95,11 @@ def read_advised(folder: Path) -> list[Advised]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer from the table, not told yet.
+    """An answer from the table, not yet sent.
 
     Args:
         pending_pod: who is to be placed.
-        uid: of the pod; empty where nobody is really placed.
+        uid: of the pod; empty where no pod is placed.
         of: its class in the table.
         replies: what the table says.
         rows: (n,) of the offered nodes, -1 where one is not known.
@@ -129,7 +129,7 @@ class Weighed:
         propensity: (k,) with which a draw takes each.
         at: the position that was drawn, -1 where none was.
         share: of decisions that are drawn.
-        withheld: whether nothing of it is told.
+        withheld: whether the pod is in the holdout and gets no advice.
         withheld_share: of pods of which that is so.
         kept_share: of such decisions that are written down.
     """
@@ -192,7 +192,7 @@ class Explorer:
         logged_share: of pods whose decisions are kept even so.
         rng: draws nodes.
         metrics: where lines are counted.
-        withheld_share: of pods that are told nothing; of the others as many are kept at least, to compare with.
+        withheld_share: share of pods in the holdout; the log keeps at least as many of the others, for comparison.
     """
 
     lines: KeptLines
@@ -202,7 +202,7 @@ class Explorer:
     metrics: CollectorRegistry
     withheld_share: float = 0.0
     _fails: bool = field(default=False, init=False)
-    """While lines cannot be written nothing is drawn or withheld: nobody would learn from it."""
+    """While the log cannot be written no node is drawn and no pod is held out: training would not see it."""
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="advised")
@@ -211,7 +211,7 @@ class Explorer:
         self.lost = Counter("cohabit_advice_lost", "Decisions not written down.", ["reason"], registry=self.metrics)
 
     def choose(self, of: Decision) -> Ints | None:
-        """(n,) points to tell: those of the decision, or drawn ones; None where they are withheld.
+        """(n,) points to return: those of the decision, or drawn ones; None for a pod in the holdout.
 
         Whatever goes wrong, those of the decision.
         """

@@ -62,7 +62,7 @@ def spell(nodes: tuple[str, ...], before: Spelled | None = None) -> Spelled:
 
 @dataclass
 class Replies:
-    """A table, and the newcomers on their way that it does not count.
+    """A table, and the assumed pods that it does not count.
 
     Args:
         table: what is said.
@@ -76,7 +76,7 @@ class Replies:
     _cost: NDArray[np.float64] = field(init=False)
     _all_known: bool = field(init=False)
     _added: dict[int, NDArray[np.float64]] = field(init=False, default_factory=dict)
-    """By row of a node what its guests add to every class, by steps."""
+    """By row of a node the cost that its assumed pods add to every class, by steps."""
     _bend: dict[int, float] = field(init=False, default_factory=dict)
     """By row of a node how much more they truly add."""
 
@@ -91,10 +91,10 @@ class Replies:
         return of in self._row
 
     def rows(self, names: Sequence[str]) -> Ints:
-        """(k,) row of each name, -1 where the table does not hold it or knows nobody of it."""
+        """(k,) row of each name, -1 where the table does not hold it or knows no container of it."""
         find = self.spelled.row.get
         if self._all_known:
-            with contextlib.suppress(TypeError):  # of a name that is not there, and the slower way tells which
+            with contextlib.suppress(TypeError):  # a name is missing; the slower path finds which
                 return np.fromiter(map(find, names), np.int64, len(names))
         rows = np.array([find(name, -1) for name in names], np.int64)
         return np.where(np.append(self.table.known, False)[rows], rows, -1)
@@ -148,7 +148,7 @@ class Replies:
         return np.where(known, points, there[(len(there) - 1) // 2] if len(there) else 0)
 
     def costs(self, of: PodClass, rows: Ints) -> NDArray[np.float64]:
-        """(k,) what the points of known rows are of, with guests; also where they were taken away."""
+        """(k,) costs behind the points of known rows, with assumed pods; of vetoed nodes without the veto."""
         costs: NDArray[np.float64] = self._cost[self._row[of]][rows]
         return np.where(costs < VETOED / 2, costs, costs - VETOED)
 
@@ -165,11 +165,11 @@ class Replies:
         return int(best[self._cost[self._row[of]][best].argmin()]) if len(best) else -1
 
     def arrive(self, booked: Booked) -> None:
-        """Count a newcomer that is on its way, roughly."""
+        """Count an assumed pod, approximately."""
         self._crowd(booked, 1.0)
 
     def arrive_all(self, booked: Iterable[Booked]) -> None:
-        """`arrive` of many at once, where nobody was counted yet."""
+        """`arrive` of many at once, where no assumed pod is counted yet."""
         steps: dict[tuple[int, int], NDArray[np.float64]] = {}
         for (node, of), count in Counter((one.node, one.of) for one in booked).items():
             at, assumed = self.spelled.row.get(node), self._row.get(of)
@@ -188,10 +188,10 @@ class Replies:
         self._crowd(booked, -1.0)
 
     def correct(self, node: str, exact: Mapping[PodClass, tuple[int, float]]) -> None:
-        """Take exact points and costs of some classes on a node with its guests; others change in proportion.
+        """Take exact points and costs of some classes on a node with its assumed pods; others change in proportion.
 
-        Where the model bends, a second guest costs more or less than the first one: what all guests together cost the
-        known classes, over what was counted, is how far the others are off.
+        The model is not linear: a second assumed pod costs more or less than the first. The exact cost over the
+        approximate cost of the known classes corrects the other classes.
         """
         at, rows = self.spelled.row.get(node), [self._row[of] for of in exact if of in self._row]
         if at is None or at not in self._added or not rows:
@@ -207,7 +207,7 @@ class Replies:
                 self._points[self._row[of], at] = points
 
     def _crowd(self, booked: Booked, sign: float) -> None:
-        """Add what a guest costs every class; a node that was vetoed stays so."""
+        """Add an assumed pod's cost to every class; a vetoed node stays vetoed."""
         at, assumed = self.spelled.row.get(booked.node), self._row.get(booked.of)
         if at is None or assumed is None:
             return

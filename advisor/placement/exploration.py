@@ -1,8 +1,8 @@
-"""Exploring: now and then advice is drawn among nodes that are as good, so that what it causes can be told. Kernel.
+"""Exploration: some advice is drawn among equally good nodes, so that its effect can be estimated. Kernel.
 
-Who is placed where depends on much that nobody writes down, and all of it also acts on slowdown. Advice that was drawn
-depends on nothing: what differs between pods after it, by what was drawn, was caused by it. So does advice that was
-withheld from some pods, by their uid: what differs between them and the others is what all of the advice causes.
+Placement depends on unrecorded factors that also act on slowdown. Advice that was drawn
+depends on nothing: what differs between pods after it, by what was drawn, was caused by it. The same holds for the
+holdout, drawn by pod uid: its difference from the other pods is the effect of all advice.
 """
 
 from hashlib import blake2b
@@ -70,7 +70,7 @@ def lot(uid: str, purpose: bytes) -> float:
     """A pod's number in a draw: the same however often it is asked for, in every worker and server.
 
     Args:
-        uid: of the pod, which nobody chooses.
+        uid: of the pod; the cluster assigns it at random.
         purpose: ARM or KEPT; numbers for different ones have nothing to do with each other.
 
     Returns:

@@ -44,7 +44,7 @@ class ServedLog:
         return bool(self.rng.random() < self.share)
 
     def note(self, snapshot: Snapshot, pending_pod: PendingPod, rows: NDArray[np.int32]) -> None:
-        """Keep the newcomer's features on one of the nodes it was scored on."""
+        """Keep the pending pod's features on one of the nodes it was scored on."""
         if not len(rows):
             return
         row = rows[self.rng.integers(len(rows))]

@@ -154,7 +154,7 @@ class Serving:
         if (opened := self._opened) is None:
             return
         if self._model is None or self._model.bundle != opened.bundle:
-            self._model = opened  # where it cannot be told how far, a bundle is believed
+            self._model = opened  # without a drift status, a bundle is trusted
         self._drift = status_of(self.registry, opened.bundle.name)
         found = believed(opened, self._drift)
         if self._model.name != found.name:
@@ -213,7 +213,7 @@ class Serving:
         return answer
 
     def count(self, answer: Answer) -> None:
-        """Count an answer that somebody gets."""
+        """Count an answer that a client gets."""
         self.answers.labels(*answer.counted).inc()
 
     def _answer(self, pending_pod: PendingPod, names: Sequence[str] | None) -> Answer:
@@ -233,7 +233,7 @@ class Serving:
         return Answer(offered, _points(scored, pending_pod, len(offered)), "", counted, scored)
 
     def note(self, pending_pod: PendingPod, names: Sequence[str]) -> None:
-        """Keep what a table's answer was made of, which nobody computed for it."""
+        """Keep the features behind a table's answer; the answer itself does not compute them."""
         scorer = self.scorer
         if scorer is not None and self.served is not None:
             rows = scorer.snapshot.indices(names)

@@ -50,13 +50,13 @@ MOST_EXACT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A newcomer and where it may go.
+    """A pending pod and its candidate nodes.
 
     Args:
         pending_pod: who.
         uid: of the pod; without one nothing is booked.
         names: offered nodes, a name may come twice.
-        group: that the newcomer belongs to; empty for none.
+        group: that the pending pod belongs to; empty for none.
         namespace: of the pod.
         template_hash: of what it was made of; empty where it does not say.
     """
@@ -70,7 +70,7 @@ class Offer:
 
 
 class Want(Protocol):
-    """Told of classes that are asked for."""
+    """Receives the classes that are requested."""
 
     def __call__(self, of: PodClass, /, *, missing: bool) -> None:
         """A class is asked for; whether the table lacks it."""
@@ -83,14 +83,14 @@ class Prioritizer:
     Args:
         serving: snapshot, bundle, clock and counters.
         table: file of the score table; None scores every request anew.
-        want: told of every class that is asked for, and whether the table lacks it.
-        journal: where the workers of this server tell each other who is on the way.
-        others: tells other servers.
+        want: called with every requested class, and whether the table lacks it.
+        journal: where the workers of this server exchange assumed pods.
+        others: publishes assumed pods to other servers.
     """
 
     serving: Serving
     table: Path | None = None
-    want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - nobody listens
+    want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - no listener
     journal: Journal | None = None
     others: Callable[[Booked], None] = no_peers
     assumed: AssumedPods = field(init=False)
@@ -131,7 +131,7 @@ class Prioritizer:
         self.assumed.take(replies, arrived)
 
     def hear(self, bookings: Iterable[Booked]) -> None:
-        """Another server sent newcomers somewhere; for the event loop."""
+        """Take assumed pods of another server; for the event loop."""
         replies = self.replies
         self.assumed.listen()
         for booked in bookings:
@@ -179,7 +179,7 @@ class Prioritizer:
             self._seconds.observe(perf_counter() - began)
 
     def reserved(self, offer: Offer) -> ReservedNode | None:
-        """Where leases send a newcomer, which counts there from now on; None of a newcomer that none is open for."""
+        """Reserved node of a pending pod, which is assumed there from now on; None without an open reservation."""
         pod = Pod(offer.namespace, offer.pending_pod.app, offer.template_hash, offer.uid)
         if not offer.uid or not self.leases.concern(pod):
             return None
@@ -191,9 +191,9 @@ class Prioritizer:
         return reserved
 
     def refused(self, offer: Offer) -> frozenset[str]:
-        """Offered nodes where a latency-sensitive newcomer of a known app has score 0 by what was measured.
+        """Offered nodes where a latency-sensitive pending pod of a seen app has score 0 by measurements.
 
-        Nobody while answers are neutral, before the table holds the app, and where nobody else would be left; counted.
+        Empty while answers are neutral, before the table holds the app, and where no other node would be left; counted.
         """
         scorer, replies = self.serving.scorer, self._believed()
         if (
@@ -253,9 +253,9 @@ class Prioritizer:
         return reply
 
     def _said(self, replies: Replies, of: PodClass, offer: Offer) -> tuple[bytes, str]:
-        """The answer, after which the newcomer counts where it will probably go, and what chance did to the advice.
+        """The answer and its exploration outcome; the pod is then assumed on its most probable node.
 
-        Where a pod that is withheld the advice will go nobody knows: it counts nowhere until it is seen.
+        The node of a pod in the holdout is unknown: the pod counts nowhere until it is observed.
         """
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
@@ -272,7 +272,7 @@ class Prioritizer:
         return replies.reply(offer.names, rows, chosen), EXPLORED if chosen is not points else ""
 
     def _chosen_points(self, replies: Replies, of: PodClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
-        """Points, now and then drawn among nodes as good, or withheld; never while models are in doubt."""
+        """Points, some drawn among equally good nodes or held out; never while models are in doubt."""
         explorer, scorer = self.serving.explorer, self.serving.scorer
         if explorer is None or scorer is None or self.serving.refused or scorer.by_load or not of.app:
             return points
@@ -292,7 +292,7 @@ class Prioritizer:
         return packed(points, np.array([rack.get(name) in theirs for name in offer.names], np.bool_))
 
     async def _within_deadline(self, work: Callable[[], T]) -> T | None:
-        """What the thread finds, None where that takes too long; it goes on, and nobody else begins meanwhile."""
+        """Result of the thread, None on timeout; the thread goes on, and no other starts meanwhile."""
         self._busy = True
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
         future.add_done_callback(self._ended)

@@ -1,4 +1,4 @@
-"""Steering: to which node a pod goes that replaces one which was evicted for a plan. Kernel.
+"""Reservations: the node reserved for the replacement of a pod that a plan evicted. Kernel.
 
 An eviction names no target: the workload makes another pod, and a scheduler puts it anywhere. A lease says for a while
 where the next pod of that workload belongs. One lease serves one pod.
@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 LAPSED = ""
-"""Holder of a lease that somebody was told who never came."""
+"""Holder of a reservation that was given to a pod that never arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Lease:
         lease: its name.
         cluster: of the workload.
         namespace: of the workload.
-        app: of the workload, as `ingest.schema.workload_identity.identify` tells it.
+        app: of the workload, as `ingest.schema.workload_identity.identify` returns it.
         template_hash: that the pod must carry; empty for any.
         node: where it belongs.
         expires_us: until when.
@@ -84,7 +84,7 @@ class ReservedNode:
 
 
 def by_workload(leases: Iterable[Lease]) -> dict[Workload, tuple[Lease, ...]]:
-    """Leases of each workload, in the order in which they are told: the earliest to expire first, then by step."""
+    """Reservations of each workload, in the order in which they are given: by expiry, then by step."""
 
     def key(lease: Lease) -> Workload:
         return lease.namespace, lease.app
@@ -98,19 +98,19 @@ def reserved_node(
 ) -> ReservedNode | None:
     """To which of the offered nodes a pod goes, and by which lease.
 
-    One node, also where several would do: whoever comes next must know which is left.
+    One node, also where several would do: the next pod must know which is left.
 
     Args:
         leases: of the pod's workload, in the order of `by_workload`.
         pod: who.
         names: offered nodes.
-        holders: uid of the pod that holds a lease, by lease; LAPSED where one was told it and never came.
+        holders: uid of the pod that holds a reservation, by reservation; LAPSED where that pod never arrived.
         now_us: microseconds since 1970.
 
     Returns:
-        The lease that the pod holds already if its node is offered, else the first that nobody was told, else the first
-        that lapsed; a ReservedNode without lease where no node of theirs is offered. None where no lease is open for
-        the pod: all have expired, are of another template or are held by others.
+        The reservation that the pod already holds if its node is offered, else the first unassigned one, else the
+        first that lapsed; a ReservedNode without lease where no node of theirs is offered. None where no lease is
+        open for the pod: all have expired, are of another template or are held by others.
 
     Raises:
         Nothing.

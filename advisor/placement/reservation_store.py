@@ -1,4 +1,4 @@
-"""Steering leases in SQL: written with an export, read by servers, taken back with the proposal."""
+"""Reservations in SQL: written with an export, read by servers, withdrawn with the proposal."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, fields

@@ -1,7 +1,7 @@
 """Leases: those that are open, and which pod holds which. An edge: it counts.
 
-Read by a thread, which replaces all of them at once; held and asked on the event loop. Who holds one is told to other
-workers and servers with the booking of its pod.
+Read by a thread, which replaces all of them at once; held and asked on the event loop. The holder is published to
+other workers and servers with its assumed pod.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -41,7 +41,7 @@ class Leases:
     """As `reserved_node` has them, oldest first."""
     _of: Mapping[Workload, tuple[Lease, ...]] = field(default_factory=dict, init=False)
     _reserved: dict[str, None] = field(default_factory=dict, init=False)
-    """Pods that this process steered, until they are seen."""
+    """Pods that got a reserved node from this process, until they are observed."""
     _missed: dict[str, None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Leases:
         if found is not None and found.lease is None:
             self._count(pod.uid, self._missed, "target_not_offered")
         elif found is not None and found.lease is not None and self.holders.get(found.lease.lease) != pod.uid:
-            self._count(pod.uid, self._reserved, "told")  # by who told it first, not by every worker that is asked
+            self._count(pod.uid, self._reserved, "told")  # counted by the first worker only
         return found
 
     def hold(self, booked: Booked) -> None:

@@ -21,7 +21,7 @@ from advisor.plans.rules.policy import Rules
 Stale = Callable[[Proposal, Collection[int]], Mapping[int, str]]
 """Why some steps of a proposal do not hold any more."""
 Given = Callable[[Connection, Proposal], bytes]
-"""Makes what is given out of an approved proposal, and writes within the transaction what else belongs to it."""
+"""Makes the export of an approved proposal, and writes its other records within the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Desk:
         """Approve steps, all that are open where none are named; those that do not hold any more are left out.
 
         Raises:
-            ChangedMeanwhile: somebody else has decided since.
+            ChangedMeanwhile: another decision came first.
             Halted, NotNow: nothing may be changed.
             WrongState, NoSuchStep, NoSuchProposal: it cannot be.
             NothingHolds: none of them holds any more; the proposal has expired.
@@ -98,7 +98,7 @@ class Desk:
         """Say no, also after an approval while it is not exported.
 
         Raises:
-            ChangedMeanwhile: somebody else has decided since.
+            ChangedMeanwhile: another decision came first.
             WrongState, ReasonMissing, NoSuchProposal: it cannot be.
         """
         after = states.rejected(self.one(name, seen), reason, self.now_us())
@@ -107,10 +107,10 @@ class Desk:
         return after
 
     def export(self, name: str, seen: int, given: Given, actor: Actor) -> bytes:
-        """Give out an approved proposal; what was given out before is given again, to the byte.
+        """Export an approved proposal; a repeated export returns the first one, to the byte.
 
         Raises:
-            ChangedMeanwhile: somebody else has decided since.
+            ChangedMeanwhile: another decision came first.
             Halted, NotNow: nothing may be changed.
             WrongState, NoSuchProposal: it cannot be.
         """
@@ -132,7 +132,7 @@ class Desk:
         """Keep what an exported proposal saved: confirmed where that is as much as its lower bound at least.
 
         Raises:
-            ChangedMeanwhile: somebody else has concluded it.
+            ChangedMeanwhile: another process has concluded it.
             WrongState: it was not exported.
         """
         _, low, _ = expected(of.approved)
@@ -165,7 +165,7 @@ class Desk:
         return proposal_store.listed(self.engine, self.cluster, wanted)
 
     def expire(self, actor: Actor) -> int:
-        """End what nobody exported in time; how many."""
+        """Expire proposals that were not exported in time; returns their number."""
         waiting = proposal_store.listed(self.engine, self.cluster, states.WAITING)
         late = [after for one in waiting if (after := states.expired(one, self.now_us())) is not one]
         for after in late:
@@ -174,14 +174,14 @@ class Desk:
                     entry = self._entry(actor, "expire", after.plan.plan)
                     proposal_store.change(connection, after, after.version - 1, entry)
             except ChangedMeanwhile:
-                continue  # somebody decided in the last moment
+                continue  # a decision came first
         return len(late)
 
     def halt(self, reason: str, actor: Actor) -> None:
         """From now on nothing is drafted, approved or exported.
 
         Raises:
-            ReasonMissing: nobody says why.
+            ReasonMissing: no reason is given.
         """
         text = states.reason_of(reason)
         proposal_store.halt(self.engine, self.cluster, text, self._entry(actor, "halt", self.cluster, text))
@@ -201,7 +201,7 @@ class Desk:
             return audit.of_subject(connection, of.plan.plan, of.plan.made_us)
 
     def exported(self, name: str) -> bytes | None:
-        """What was given out of a proposal; None where nothing was.
+        """The export of a proposal; None before it is exported.
 
         Raises:
             NoSuchProposal: there is none.
@@ -244,7 +244,7 @@ class Office:
     Args:
         desk: of the cluster.
         stale: tries the steps of a proposal again in the cluster as it is now; may take seconds.
-        local: who decides where nobody is asked for a name.
+        local: name of the approver where authentication is off.
         new_id: makes the name of an event, by which the reply and the audit call it.
     """
 
@@ -254,7 +254,7 @@ class Office:
     new_id: Callable[[], str] = _new_id
 
     def actor(self, caller: Caller | None) -> Actor:
-        """Who decides, as the audit has it; None is whoever reaches an open listener."""
+        """Name of the approver in the audit; None is any client of an open listener."""
         who = caller or self.local
         return Actor(who.name, "admin" if "admin" in who.roles else "sre", self.new_id())
 

@@ -1,8 +1,9 @@
-"""Export: an approved plan in the words of whoever carries it out. Kernel.
+"""Export: an approved plan in the format of the system that executes it. Kernel.
 
-Cohabit moves nothing. On plain Kubernetes a step is an eviction, and a lease that steers the pod that comes in its
-place; where Koordinator runs it is a PodMigrationJob, which reserves room on the target before it evicts; for anything
-else it is the step as it is. The same plan is exported to the same names, so that applying it twice does nothing twice.
+Cohabit moves nothing. On plain Kubernetes a step is an eviction, and a reservation of the target node for the
+replacement pod; where Koordinator runs it is a PodMigrationJob, which reserves room on the target before it evicts;
+for anything else it is the step as it is. The same plan is exported to the same names, so that applying it twice does
+nothing twice.
 """
 
 import json
@@ -40,7 +41,7 @@ class ApprovedMove:
         container: uid of the pod.
         namespace: of the pod.
         name: of the pod.
-        app: as `ingest.schema.workload_identity.identify` tells it.
+        app: as `ingest.schema.workload_identity.identify` returns it.
         source: node where it runs.
         target: node where it belongs.
         proposal: that was approved.
@@ -65,7 +66,7 @@ class ApprovedMove:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A step as a request to the API server: POST `body` to `path`; its lease steers what comes in its place."""
+    """A step as a request to the API server: POST `body` to `path`; its lease reserves the target node."""
 
     step: int
     round: int
@@ -89,7 +90,7 @@ Step = Eviction | MigrationJob | planned.Step
 
 
 def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> tuple[list[Eviction], list[Lease]]:
-    """Evictions by policy/v1, each good for this very pod alone, and the leases that steer.
+    """Evictions by policy/v1, each valid for one pod only, and the reservations of their targets.
 
     Raises:
         BadMove: a name is none of Kubernetes, or a step is there twice.
@@ -118,7 +119,7 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
     """PodMigrationJobs of Koordinator that reserve room on the target, wait for it, and evict then.
 
     What the reservation lacks Koordinator's controller adds from the pod: its owner, who may take the room; and that
-    it is taken once. A template that is given replaces the pod's own, so its requests are told where they are known.
+    it is taken once. A given template replaces the pod's own, so it contains the requests where they are known.
 
     Args:
         moves: that were approved.
@@ -133,7 +134,7 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
 
 
 def document(proposal: str, form: As, steps: Sequence[Step], settings: Sequence[planned.Step] = ()) -> str:
-    """The export as JSON: what it is, its steps in order, and settings, which neither evictions nor jobs can tell."""
+    """The export as JSON: its format, its steps in order, and settings that neither evictions nor jobs can express."""
     content: dict[str, object] = {"format": FORMAT, "proposal": proposal, "as": form}
     content |= {"steps": [asdict(step) for step in steps], "settings": [asdict(step) for step in settings]}
     return json.dumps(content, indent=2) + "\n"

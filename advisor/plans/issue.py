@@ -1,4 +1,4 @@
-"""Giving: an approved plan as it is given out, and the leases that belong to it, in one transaction. An edge."""
+"""Issue: the export of an approved plan and its reservations, in one transaction. An edge."""
 
 import json
 
@@ -14,7 +14,7 @@ from advisor.plans.rules.policy import HOUR_US
 from advisor.remediation.action import MOVES
 
 RESERVED_US = HOUR_US
-"""How long after the export pods are steered to their targets."""
+"""How long after the export target nodes stay reserved for replacement pods."""
 JOB_TTL_S = 1800
 """How long Koordinator may take for a plan, counted from when its jobs are created."""
 
@@ -46,7 +46,7 @@ def approved_moves(of: Proposal) -> list[ApprovedMove]:
     """The moves of a plan that were approved, in order.
 
     Raises:
-        NotNamed: nobody told how Kubernetes calls a container.
+        NotNamed: the Kubernetes name of a container is unknown.
     """
     return [_approved(of, step) for step in of.approved if step.kind in MOVES]
 
@@ -71,10 +71,10 @@ def _approved(of: Proposal, step: Planned) -> ApprovedMove:
 
 
 def must_be(document: bytes, name: str, form: str) -> None:
-    """Make sure that what was given out is of the form that is asked for.
+    """Check that the earlier export has the requested form.
 
     Raises:
-        ExportedOtherwise: it was given out before, in another one.
+        ExportedOtherwise: it was exported before, in another one.
     """
     kept = json.loads(document)["as"]
     if kept != form:

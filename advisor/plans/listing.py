@@ -40,7 +40,7 @@ def all_shown(desk: Desk, wanted: Collection[State] = ()) -> list[Proposal]:
 
 
 def helping(desk: Desk, container: str) -> list[Proposal]:
-    """Proposals that somebody still has to do something about, and that would help a container."""
+    """Proposals that still need an action, and that would help a container."""
     return [one for one in all_shown(desk, states.WAITING) if _helps(one.plan, container)]
 
 

@@ -1,7 +1,8 @@
-"""Rearranging: moves that the search of the whole cluster finds, for whom nobody was diagnosed to slow down. Kernel.
+"""Rebalancing: moves found by the search of the whole cluster, without a diagnosed victim. Kernel.
 
-The search sees what no ladder does: that somebody slows several others down a little each. It goes by factors of the
-model and names who should go; where to, and whether that pays with the model's doubt, the scorer says of each alone.
+The search sees what no ladder does: one container that slows several others down a little each.
+It goes by factors of the model and names who should go; where to, and whether that pays with the model's doubt, the
+scorer says of each alone.
 """
 
 from collections.abc import Collection
@@ -18,7 +19,7 @@ from advisor.optimizer.search.search import search
 from advisor.remediation.migration_options import Scene
 
 STAYS = 1e6
-"""Cost of moving whoever may not go."""
+"""Cost of moving a container that may not move."""
 
 
 def better_elsewhere(scene: Scene, stay: Collection[str], most: int, price: float, *, tried: int) -> list[str]:
@@ -32,7 +33,7 @@ def better_elsewhere(scene: Scene, stay: Collection[str], most: int, price: floa
         tried: moves that the search tries.
 
     Returns:
-        Uids; none where the model does not say what everybody suffers.
+        Uids; none where the model does not predict every slowdown.
 
     Raises:
         Nothing.

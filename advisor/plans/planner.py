@@ -1,4 +1,4 @@
-"""Drafting: from who suffers to a plan that pays, by ladders and within rules. Kernel.
+"""Drafting: from slowed containers to a plan that pays, by ladders and within rules. Kernel.
 
 Worst first; each step is judged in the cluster as the steps before leave it.
 """
@@ -32,7 +32,7 @@ class Situation:
     """All that a plan is made from.
 
     Args:
-        diagnoses: who suffers, worst first.
+        diagnoses: of slowed containers, worst first.
         scene: the cluster as it is now.
         roster: its residents.
         past: steps of earlier plans.
@@ -75,12 +75,12 @@ class Draft:
 
 
 def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
-    """A plan for who suffers.
+    """A plan for slowed containers.
 
     Args:
-        of: who suffers and where everybody is.
+        of: the slowed containers, and the node of every container.
         rules: what may be proposed.
-        search: tells who should be elsewhere where nobody was diagnosed; None asks nobody.
+        search: finds containers to move where no victim was diagnosed; None does not search.
 
     Returns:
         A plan whose steps each save more than they cost by the lower end of their interval, and why nothing is
@@ -127,7 +127,7 @@ class _Found:
         return NO_MORE if len(self.steps) >= self.left else ""
 
     def is_helped(self, victim: str) -> bool:
-        """Whether a step helps somebody already."""
+        """Whether a step already helps a container."""
         return any(victim in step.victims for step in self.steps)
 
     def take(self, one: Diagnosis, ranked: Ladder) -> str:
@@ -148,7 +148,7 @@ class _Found:
         return why
 
     def rearrange(self, search: Search) -> None:
-        """Take what the search of the whole cluster finds, where nobody was diagnosed, as long as it pays."""
+        """Take moves from the search of the whole cluster, for nodes without a diagnosis, as long as they pay."""
         prices = self.rules.prices
         wanted = search(self.scene, self._settled(), MOST_SEARCHED, prices.restart / prices.hours)
         while wanted and not self.full:
@@ -160,14 +160,14 @@ class _Found:
             self._add(best)
 
     def _way(self, uid: str) -> Step | None:
-        """The best move of somebody, where it pays twice and may be proposed."""
+        """The best move of a container, where it pays twice and may be proposed."""
         row = self.scene.snapshot.containers.index(uid)
         found = move_anybody(self.scene, row, restart_of(self.scene, row, self.rules.prices))
         if found is None:
             return None
         remedy, helped = found[0].scaled(self.of.factor), found[1]
         beyond = remedy.low * self.rules.prices.hours - remedy.cost
-        if beyond <= self.rules.prices.restart:  # nobody was measured to suffer: it has to pay for being wrong as well
+        if beyond <= self.rules.prices.restart:  # no measured victim: the gain must also cover the risk of error
             return None
         step = self._made(remedy, self._home(uid), helped, UNDIAGNOSED)
         return None if self._refused(step) else step
@@ -176,7 +176,7 @@ class _Found:
         return self.scene.snapshot.nodes_of({uid})[uid]
 
     def _settled(self) -> set[str]:
-        """Who is not moved for the model's word alone: who may not be, and all where somebody was diagnosed."""
+        """Containers not moved on a prediction alone: ineligible ones, and all on nodes with a diagnosis."""
         nodes = {one.node for one in self.of.diagnoses} | {step.target for step in self.steps}
         snapshot, home = self.scene.snapshot, homes(self.scene.snapshot)
         there = {
@@ -250,7 +250,7 @@ def under_way(scene: Scene, past: Sequence[Past]) -> Scene:
 
 
 def held_back(steps: Sequence[Step], share: float, seed: str) -> tuple[int, ...]:
-    """Numbers of steps that nobody is to do: each with a probability, drawn by the seed and nothing of the step."""
+    """Numbers of held-out steps: each with a probability, drawn by the seed and independent of the step."""
 
     def drawn(number: int) -> float:
         digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()

@@ -1,4 +1,4 @@
-"""Validity: whether steps of a plan still hold when somebody approves them, minutes or hours later. Kernel."""
+"""Validity: whether steps of a plan still hold at their approval, minutes or hours later. Kernel."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ def stale_steps(
         steps: numbers of those to approve.
         scene: the cluster as it is now.
         roster: its residents.
-        diagnoses: who suffers now, where that was looked at after the plan was made; None where it was not.
+        diagnoses: of containers slowed now, where a diagnosis is newer than the plan; else None.
 
     Returns:
         By number, why; in the order of the plan, each in the cluster as those before it leave it.

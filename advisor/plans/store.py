@@ -1,4 +1,4 @@
-"""Proposals in SQL: added once, changed by whoever saw their newest version, never removed. An edge."""
+"""Proposals in SQL: added once, changed only from their newest version, never removed. An edge."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
@@ -41,7 +41,7 @@ def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = No
         engine: the store.
         proposal: a new one.
         entry: for the audit.
-        known: how many proposals of the cluster whoever drafted it knew of, see `count`; None does not look.
+        known: number of the cluster's proposals known at drafting, see `count`; None does not check.
 
     Raises:
         DraftedMeanwhile: there are more by now, which it does not take into account.
@@ -115,7 +115,7 @@ def one_of(connection: Connection, cluster: str, name: str) -> Proposal:
 
 
 def export_of(connection: Connection, cluster: str, name: str) -> bytes | None:
-    """What was given out of a proposal; None where nothing was.
+    """The export of a proposal; None before it is exported.
 
     Raises:
         NoSuchProposal: there is none.

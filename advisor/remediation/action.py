@@ -52,7 +52,7 @@ class Remedy:
         gain: cost that is saved in an hour, everybody counted, expected.
         low: of a 90 % interval of it.
         high: of it.
-        there: what the container and those beside it are expected to cost in an hour on the target, counted in `gain`
+        there: expected hourly cost of the container and its neighbours on the target, counted in `gain`
             already; 0 for what is done where it is.
         cost: what it costs for as long as it is meant to hold, restarts and slower work.
         sufficient: probability that the victim is then not slower than allowed; None where that is not known.

@@ -62,7 +62,7 @@ class Hurt:
     """What one neighbour does to a latency-sensitive container.
 
     Args:
-        slowdown: of who suffers, ratio to its own normal.
+        slowdown: of the victim, ratio to its baseline.
         added: slowdown - 1 that goes away without the neighbour.
         spread: standard deviation of that.
     """
@@ -92,7 +92,7 @@ def relief(hurt: Hurt, share: float) -> Amount:
     """What is saved in an hour when a share of what the neighbour does goes away.
 
     Args:
-        hurt: who suffers, and how much of it is that neighbour's doing.
+        hurt: the victims, and that neighbour's share of each slowdown.
         share: 0 to 1.
 
     Returns:
@@ -116,7 +116,7 @@ def measured_degradation(slowdown: float) -> Amount:
 
 
 def sufficient(hurt: Hurt, share: float) -> float:
-    """Probability that who suffers is not slower than allowed when a share of what the neighbour does goes away."""
+    """Probability that the victim is within the limit once a share of the neighbour's effect is removed."""
     left = hurt.slowdown - share * hurt.added
     spread = max(share * hurt.spread, 1e-9)
     return _normal((LIMIT_SLOWDOWN - left) / spread)

@@ -1,7 +1,7 @@
-"""Moves: where a culprit or a victim would better be, by what was measured here and what the model says there. Kernel.
+"""Moves: better nodes for an antagonist or a victim, by measurement here and prediction there. Kernel.
 
-What a container does where it is was measured, of those that were diagnosed; what it will do elsewhere only a model can
-say. Each is told with an error, and the model's is the larger one.
+The effect of a diagnosed container on its present node is measured; its effect elsewhere is predicted by the model.
+Each has an error, and the model's is the larger one.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ from advisor.scoring.scorer import ModelScorer, Scores
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 DOUBT = 0.5
-"""Standard deviation of what the model says that somebody costs on a node, as a share of it."""
+"""Standard deviation of a container's predicted cost on a node, as a share of it."""
 LEAST_DOUBT = 0.03
 """The same, at least."""
 MOST_HURT = 5
-"""Of those whom somebody slows down, so many are named."""
+"""Maximum number of named containers that one container slows down."""
 MOST_TRIED = 256
 """Nodes that are scored for one move."""
 ONE_SIDED_90 = 1.2815515655446004
@@ -37,7 +37,7 @@ class Room:
     """What containers are promised, and what nodes have left of it: cores and bytes of memory.
 
     Args:
-        free: (n, 2) of each node; -inf where it is not known, or nobody may go there.
+        free: (n, 2) of each node; -inf where it is not known, or no container may go there.
         needs: (m, 2) of each resident.
     """
 
@@ -53,7 +53,7 @@ class Room:
         return np.asarray(fits[best[:MOST_TRIED]])
 
     def taken(self, row: int, target: int) -> "Room":
-        """What is left once a resident comes to a node; nobody may count on its old place while it is still there."""
+        """Capacity left once a resident comes to a node; its old place counts as used until it has left."""
         free = self.free.copy()
         free[target] -= self.needs[row]
         return Room(free, self.needs)
@@ -89,7 +89,7 @@ class Elsewhere:
 
     Args:
         nodes: (n,) rows of the others.
-        home: what it costs where it is, itself and those beside it, but for some.
+        home: cost on its present node, of itself and its neighbours, except some.
         hurt: uids of those it costs most there, itself included, but for some; most first.
         there: (n,) what it costs on each of the others.
         slowdown: (n,) its own expected one there.
@@ -110,7 +110,7 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     Args:
         scene: the cluster.
         row: of the resident in the snapshot.
-        but: uids of those beside it who are counted by measurement instead.
+        but: uids of neighbours that are counted by measurement instead.
 
     Returns:
         See Elsewhere; None where there is no room or the model does not say.
@@ -118,7 +118,7 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     Raises:
         Nothing.
 
-    Source: ours; scores as for a newcomer, docs/decisions/0043-rescheduling.md.
+    Source: ours; scores as for a pending pod, docs/decisions/0043-rescheduling.md.
     """
     of = scene.snapshot
     home = int(np.searchsorted(of.first, row, side="right")) - 1
@@ -156,11 +156,11 @@ def _harmed(scores: Scores, snapshot: Snapshot) -> dict[str, float]:
 
 
 def move_antagonist(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: float) -> Remedy | None:
-    """Who slows others down goes where everybody together suffers least.
+    """Move an antagonist to the node with the least total slowdown.
 
     Args:
         scene: the cluster.
-        row: of the culprit in the snapshot.
+        row: of the antagonist in the snapshot.
         hurt: what it does to those that were diagnosed, by uid, first whom is to be helped.
         restart: what its restart costs.
 
@@ -188,7 +188,7 @@ def move_antagonist(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: f
 
 
 def move_victim(scene: Scene, row: int, slowdown: float, restart: float) -> Remedy | None:
-    """Who suffers goes where everybody together suffers least; see move_antagonist."""
+    """Move a victim to the node with the least total slowdown; see move_antagonist."""
     found = elsewhere(scene, row, frozenset({scene.snapshot.containers[row]}))
     if found is None:
         return None
@@ -207,7 +207,7 @@ def move_victim(scene: Scene, row: int, slowdown: float, restart: float) -> Reme
 
 
 def move_anybody(scene: Scene, row: int, restart: float) -> tuple[Remedy, tuple[str, ...]] | None:
-    """Somebody goes where everybody together suffers least, by the model alone; and whom that helps, most first."""
+    """Move a container to the least total slowdown, by the model alone; and the containers helped, most first."""
     found = elsewhere(scene, row, frozenset())
     if found is None:
         return None

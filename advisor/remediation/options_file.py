@@ -1,4 +1,4 @@
-"""Kept ladders: what can be done for whom, beside the snapshots, for servers and the command line. An edge."""
+"""Stored ladders: ranked options by container, next to the snapshots, for servers and commands. An edge."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def keep_ladders(folder: Path, cluster: str, at_us: int, ladders: tuple[Ladder, 
 
 
 def kept_ladder(folder: Path, victim: str) -> Ladder | None:
-    """What can be done for a container; None where nobody looked.
+    """Options for a container; None before they are computed.
 
     Raises:
         UnreadableLadders: the file is broken, too large, or of a newer Cohabit.

@@ -56,7 +56,7 @@ def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Pri
         prices: what acting costs.
 
     Returns:
-        See Ladder. A latency-sensitive culprit is never throttled: that would only change who suffers.
+        See Ladder. A latency-sensitive antagonist is never throttled: that would only make it the victim.
 
     Raises:
         Nothing.
@@ -105,7 +105,7 @@ def cheapest_sufficient_first(remedies: Sequence[Remedy], hours: float) -> tuple
 
 
 def hurt_by(antagonist: Suspect, of: Diagnosis, others: Sequence[Diagnosis]) -> Mapping[str, Hurt]:
-    """What a culprit does to each container whose diagnosis names it, by uid; the given victim first."""
+    """Effect of an antagonist on each container whose diagnosis names it, by uid; the given victim first."""
     named = {one.container: one for one in (of, *others) if _names(one, antagonist.container)}
     return {uid: _hurt(one, one.suspects[0], through=None) for uid, one in named.items()}
 
@@ -115,7 +115,7 @@ def _names(one: Diagnosis, antagonist: str) -> bool:
 
 
 def lately(one: Diagnosis) -> float:
-    """Mean slowdown over the last windows looked at, those included in which it did not suffer: what is to be expected.
+    """Mean slowdown over the last windows of the diagnosis, those without slowdown included: the expected value.
 
     The mean over those in which it did would promise too much, since they were picked for being the worst.
     """

@@ -1,4 +1,4 @@
-"""Crowd: containers on candidate nodes, residents and a newcomer on each, as the model reads them. Kernel."""
+"""Candidate set: residents and the pending pod on each candidate node, as the model reads them. Kernel."""
 
 from dataclasses import dataclass, replace
 
@@ -24,8 +24,8 @@ class Crowd:
 
     Args:
         members: k of them, see features.contention.pressure; NaN where a use is not known.
-        resident: (k,) row in the snapshot, -1 for a newcomer.
-        app: (k,) code of their apps: of residents that none is known of one of their own, of newcomers then -1.
+        resident: (k,) row in the snapshot, -1 for a pending pod.
+        app: (k,) code of their apps: an unknown app of a resident has its own code, that of a pending pod is -1.
         profile: (k, profile columns) of their apps, see features.training.model_input; NaN where not known.
         facts: (k, 4) of their nodes, see features.training.model_input.
     """
@@ -49,22 +49,22 @@ class Crowd:
         return company_of(self.share(), self.members.group, self.app, candidates)
 
     def victims(self) -> Victims:
-        """The same as those who suffer, each among the others; of newcomers `own` is what they bring."""
+        """The same containers as victims, each included in the sums; for pending pods `own` is their own use."""
         return Victims(self.members.group, self.app, self.profile[:, : len(NAMES)], self.share())
 
     def outsiders(self) -> Victims:
-        """The same as those who suffer, none being among the others."""
+        """The same containers as victims, none included in the sums."""
         return replace(self.victims(), own=np.zeros(self.members.use.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Harms:
-    """What neighbours do together to the residents of candidates and to newcomers, see co_runner_effects.
+    """Combined effect of neighbours on residents of candidates and on pending pods, see co_runner_effects.
 
     Args:
         home: the residents.
-        company: the same app by app; None where nobody asks for harms, which all are unknown then.
-        sums: (k, orders) of powers of what is done to each resident without a newcomer.
+        company: the same app by app; None where the caller does not request harms, which are then all unknown.
+        sums: (k, orders) sums of powers of the effect on each resident without a pending pod.
     """
 
     home: Crowd
@@ -72,17 +72,17 @@ class Harms:
     sums: Floats
 
     def before(self) -> Floats:
-        """(k, orders) to residents without a newcomer."""
+        """(k, orders) effect on residents without a pending pod."""
         return roots(self.sums)
 
     def after(self, seats: Crowd) -> Floats:
-        """(k, orders) to residents with a newcomer on each candidate."""
+        """(k, orders) effect on residents with a pending pod on each candidate."""
         if self.company is None:
             return self.sums
         return roots(joined_sums(self.sums, self.home.victims(), self.company, seats.victims()))
 
     def felt(self, seats: Crowd) -> Floats:
-        """(n, orders) to a newcomer on each candidate; the bits that features.training.rows computes for a label."""
+        """(n, orders) effect on a pending pod on each candidate; bit-equal to features.training.rows for a label."""
         if self.company is None:
             return np.full((len(seats.app), len(ORDERS)), np.nan)
         return roots(power_sums(seats.outsiders(), self.company))
@@ -116,7 +116,7 @@ def home_of(snapshot: Snapshot, nodes: NDArray[np.int32]) -> Crowd:
 
 
 def seats_of(snapshot: Snapshot, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Crowd:
-    """The newcomer, once on each candidate."""
+    """The pending pod, once on each candidate."""
     app = np.full(len(nodes), snapshot.app_index.get(pending_pod.app, -1))
     team = np.full(len(nodes), -1 if pending_pod.team is None else snapshot.team_index.get(pending_pod.team, -1))
     profile, capacity = _profiles(snapshot, app, team, nodes)
@@ -131,12 +131,12 @@ def seats_of(snapshot: Snapshot, pending_pod: PendingPod, nodes: NDArray[np.int3
 
 
 def felt_by_pending(snapshot: Snapshot, home: Crowd, nodes: NDArray[np.int32]) -> Floats:
-    """(n, pressures) that any newcomer feels on each candidate. Its own use stays out of the sums, as in training."""
+    """(n, pressures) that any pending pod feels on each candidate. Sums exclude its own use, as in training."""
     return joining_pressure(home.members, np.arange(len(nodes)), snapshot.node_capacity[nodes])
 
 
 def joined_pressure(home: Crowd, seats: Crowd) -> Floats:
-    """(residents, pressures) on each resident once the newcomer is there."""
+    """(residents, pressures) on each resident once the pending pod is there."""
     return pressures(_joined(home.members, seats.members))[: len(home.resident)]
 
 

@@ -12,11 +12,11 @@ LS_WEIGHT, BE_WEIGHT = 1.0, 0.2
 LIMIT_SLOWDOWN = 1.25
 """A latency-sensitive container that is slower than this is in violation of what its users were promised."""
 VIOLATION_WEIGHT = 1.0
-"""What a latency-sensitive container in violation is worth, beside one slowed to twice its normal."""
+"""Cost of a latency-sensitive container in violation, relative to one slowed to twice its baseline."""
 LIMIT_WIDTH = 0.06
 """Of log slowdown: how far from the limit an expectation must be before it is about certain on which side we are."""
 VETO_SLOWDOWN = 4.0
-"""A latency-sensitive newcomer is not sent where somebody may become this slow."""
+"""A node is vetoed for a latency-sensitive pending pod where a slowdown may reach this ratio."""
 HIGHEST = 10
 """kube-scheduler's MaxExtenderPriority."""
 COST_SCALE = 2.0
@@ -25,11 +25,11 @@ violation."""
 
 
 def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: NDArray[np.bool_]) -> Floats:
-    """Expected cost of placing the newcomer on each node: slowdown and violations of it and, added, of the residents.
+    """Expected cost of the pending pod on each node: its slowdown and violations plus those of the residents.
 
     Args:
         scores: of n candidates.
-        best_effort: whether the newcomer is BE.
+        best_effort: whether the pending pod is BE.
         resident_best_effort: (m,) class of the snapshot's residents.
 
     Returns:
@@ -47,12 +47,12 @@ def cost(scores: Scores | Compared, *, best_effort: bool, resident_best_effort: 
 
 
 def cost_of_pending(scores: Scores | Compared, *, best_effort: bool) -> Floats:
-    """(n,) what the newcomer itself suffers on each candidate, as `cost` counts it."""
+    """(n,) cost of the pending pod's own slowdown on each candidate, as `cost` counts it."""
     return _degradation(scores.choice, scores.mean, np.full(len(scores.mean), best_effort))
 
 
 def cost_of_harm(harm: Harm, resident_best_effort: NDArray[np.bool_]) -> Floats:
-    """(k,) what the newcomer costs each resident of the candidates, as `cost` counts it."""
+    """(k,) cost of the pending pod to each resident of the candidates, as `cost` counts it."""
     calm = resident_best_effort[harm.resident]
     more = np.where(calm, 0.0, violation(harm.before * harm.ratio) - violation(harm.before))
     added: Floats = np.where(calm, BE_WEIGHT, LS_WEIGHT) * (harm.ratio - 1.0) + VIOLATION_WEIGHT * more
@@ -60,7 +60,7 @@ def cost_of_harm(harm: Harm, resident_best_effort: NDArray[np.bool_]) -> Floats:
 
 
 def cost_of_residents(expected: Expected, *, best_effort: NDArray[np.bool_]) -> Floats:
-    """(k,) what the slowdowns and violations of residents cost, as `cost` counts a newcomer's own; NaN in, NaN out."""
+    """(k,) what the slowdowns and violations of residents cost, as `cost` counts a pending pod's; NaN in, NaN out."""
     return _degradation(np.exp(expected.log_choice), expected.ratio, best_effort)
 
 
@@ -100,11 +100,11 @@ def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> N
     Args:
         costs: (n,) from `cost`; NaN where nothing is known.
         exceeds: (n,) whether the bound on everybody of the node is above VETO_SLOWDOWN.
-        best_effort: whether the newcomer is BE; only others are vetoed.
+        best_effort: whether the pending pod is BE; only others are vetoed.
 
     Returns:
-        (n,) round(10 exp(-cost / 2)): 10 without harm, 4 where one container is slowed to twice its normal; 0 where a
-        latency-sensitive newcomer's node bound exceeds it. A node of which nothing is known gets the
+        (n,) round(10 exp(-cost / 2)): 10 without harm, 4 where one container is slowed to twice its baseline; 0 where
+        a latency-sensitive pending pod's node bound exceeds it. A node of which nothing is known gets the
         median of the others, or 0 where nothing is known of any.
 
     Source: ours; absolute, so that a cluster without a good node shows as one.

@@ -1,6 +1,6 @@
-"""Table: scores of every class of newcomers on every node, kept up to date by what changes. Kernel.
+"""Table: scores of every pod class on every node, updated by what changes. Kernel.
 
-A class is an app, or of unknown apps a team, and whether it is best effort; all newcomers of a class score alike. A
+A class is an app, or of unknown apps a team, and whether it is best effort; all pending pods of a class score alike. A
 node's scores depend on its own residents only, so after a change of one node only its column is computed again, and the
 numbers are those of `ModelScorer.score`, to the bit.
 """
@@ -44,7 +44,7 @@ class ScoreTable:
         points: (c, n) 0 to 10.
         cost: (c, n) what the points are of, see advisor.scoring.score_scale.
         platform: (n,) of each node, 0..p-1, -1 where not known.
-        steps: (3, c, p) by platform how much a newcomer on its way to a node adds to costs there: what one of the
+        steps: (3, c, p) by platform how much an assumed pod on a node adds to costs there: what one of the
             reference adds to each class, what each class adds to the reference, over what that adds to itself, and what
             each class adds to itself.
     """
@@ -61,10 +61,10 @@ class ScoreTable:
     steps: NDArray[np.float32]
 
     def steps_added_by(self, assumed: int, platform: int) -> Floats:
-        """(c,) how much a guest adds to the cost of each class on a node, roughly, by row of its class and platform.
+        """(c,) approximate cost that an assumed pod adds to each class on a node, by class row and platform.
 
-        Exact steps would be scored anew for every guest; this is sensitivity times pressure, until the guest is among
-        the residents and counts exactly. Zero where the platform is not known.
+        Exact steps need new scores for every assumed pod. This approximation is sensitivity times pressure, until the
+        pod is a resident and counts exactly. Zero where the platform is not known.
 
         Source: Mars et al., "Bubble-Up", MICRO 2011.
         """
@@ -198,8 +198,8 @@ def followed(table: ScoreTable, old: ModelScorer, new: ModelScorer) -> tuple[Sco
         new: scorer over the newer one, with the same predictor and margins of the same model.
 
     Returns:
-        The table, of which nodes that changed and classes whose app or kin changed were computed again, and the number
-        of such nodes. Classes of apps and teams that are gone are dropped.
+        The table, of which changed nodes and classes with a changed app or cold-start prior were computed again, and
+        the number of such nodes. Classes of apps and teams that are gone are dropped.
 
     Raises:
         Nothing.

@@ -1,6 +1,6 @@
 """Table file: a score table as one file that any number of processes map into memory. An edge.
 
-The file is replaced as a whole: whoever has mapped the old one keeps it until it looks again.
+The file is replaced as a whole: a process that has mapped the old file keeps it until its next check.
 """
 
 import mmap

@@ -1,4 +1,4 @@
-"""Scoring: what a newcomer would suffer on each candidate node, and what it would do to its residents. Kernel."""
+"""Scoring: a pending pod's expected slowdown on each candidate node, and that of the node's residents. Kernel."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,13 +33,13 @@ PRESSURE_ON = {name: {f"pressure_{name}"} for name in NAMES} | {
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What the newcomer does to residents, node after node.
+    """Effect of the pending pod on residents, node after node.
 
     Args:
         offsets: (n + 1,) the residents of candidate i are rows offsets[i] to offsets[i + 1].
         resident: (k,) row of each resident in the snapshot.
-        ratio: (k,) its expected slowdown with the newcomer over the one without, as nodes are compared by, >= 1.
-        before: (k,) its expected slowdown without the newcomer, ratio to its own normal.
+        ratio: (k,) its expected slowdown with the pending pod over the one without, by which nodes are compared, >= 1.
+        before: (k,) its expected slowdown without the pending pod, ratio to its baseline.
     """
 
     offsets: NDArray[np.int32]
@@ -53,7 +53,7 @@ class Scores:
     """Answer for n candidate nodes, in the order asked.
 
     Args:
-        mean: (n,) expected slowdown of the newcomer, ratio to its own normal.
+        mean: (n,) expected slowdown of the pending pod, ratio to its baseline.
         choice: (n,) the same as nodes are compared by, see models.estimator.predictor.
         upper: (n,) bound it stays below nine times in ten.
         node_bound: (n,) bound that everybody on the node stays below nine times in ten.
@@ -92,7 +92,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """What containers are expected to suffer, and how surely.
+    """Expected slowdown of containers, and its bounds.
 
     Args:
         low: (k,) slowdown ratio that each stays above nine times in ten, its error being as large either way.
@@ -107,7 +107,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What residents are expected to suffer.
+    """Expected slowdown of residents.
 
     Args:
         ratio: (k,) expected slowdown of each.
@@ -122,7 +122,7 @@ class Scorer(Protocol):
     """Anything that scores candidates."""
 
     def score(self, pending_pod: PendingPod, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
-        """Score the newcomer on each node, rows of the snapshot, at a time."""
+        """Score the pending pod on each node, rows of the snapshot, at a time."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ModelScorer:
     """Multiplier of spread for the bound on everybody of a node."""
 
     def score(self, pending_pod: PendingPod, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
-        """See Scorer. The newcomer is known by its app's profile on each node's platform, or by its kin, only.
+        """See Scorer. The pending pod's only inputs are its app's profile by platform, or its cold-start prior.
 
         Args:
             pending_pod: what is to be placed.
@@ -168,7 +168,7 @@ class ModelScorer:
     def compare_each(
         self, pending_pods: Sequence[PendingPod], nodes: NDArray[np.int32], *, limit: float
     ) -> Iterator[Compared]:
-        """What nodes are compared by, for each newcomer alone, with trees only where the limit may be exceeded.
+        """Values by which nodes are compared, for each pending pod alone; trees only where a bound may pass the limit.
 
         Args:
             pending_pods: what might be placed.
@@ -176,7 +176,7 @@ class ModelScorer:
             limit: slowdown ratio.
 
         Returns:
-            For each newcomer what `score` would say, to the bit.
+            For each pending pod the result equals that of `score`, to the bit.
 
         Raises:
             Nothing.
@@ -205,11 +205,11 @@ class ModelScorer:
             yield Compared(said.ratio()[:count], choice, harm, exceeds)
 
     def _doubtful(self, home: Crowd, all_seats: Sequence[Crowd], limit: float) -> Flags:
-        """(k,) residents of whom it is not certain that none of the newcomers makes them exceed the limit.
+        """(k,) residents that at least one of the pending pods may push above the limit.
 
-        More use by a neighbour never lowers a bound: one newcomer that uses as much as the largest of all, residents
-        too, stands for every one. It does not where a resident might count a guess for what it is not told: who knows
-        of no neighbour's use has the training median in its place. For a single newcomer it is cheaper not to ask.
+        More use by a neighbour never lowers a bound. So one pending pod with the largest use of all, residents
+        included, stands for every one. The shortcut fails where no neighbour's use is known to a resident: the model
+        then reads the training median. For a single pending pod the full computation is cheaper.
         """
         if len(all_seats) == 1:
             return np.ones(len(home.resident), np.bool_)
@@ -231,11 +231,11 @@ class ModelScorer:
         return isinstance(self.predictor, LoadAware)
 
     def pending_features(self, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Floats:
-        """(n, raw features) of the newcomer on each node; the bits that features.training.rows computes for a label."""
+        """(n, raw features) of the pending pod on each node; bit-equal to features.training.rows for a label."""
         return pending_features(self.snapshot, pending_pod, nodes)
 
     def factors(self, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Floats:
-        """(n, resources) how much of the newcomer's slowdown goes away without the pressure on one resource."""
+        """(n, resources) how much of the pending pod's slowdown goes away without the pressure on one resource."""
         raw, app = self.pending_features(pending_pod, nodes), self._app(pending_pod, len(nodes))
         whole = self._predict(raw, app).ratio()
         return np.column_stack([whole - self._predict(_relieved(raw, name), app).ratio() for name in NAMES])
@@ -243,28 +243,28 @@ class ModelScorer:
     def _upper(
         self, asked: Prediction, pending_pod: PendingPod, nodes: NDArray[np.int32], *, windows: Floats
     ) -> Floats:
-        """(n,) bound of the newcomer on each node, from the last n predictions and the windows behind its profile."""
+        """(n,) bound of the pending pod on each node, from the last n predictions and its profile's window counts."""
         platform = self.snapshot.node_platform[nodes]
         multiplier = self.margins.multipliers(self._app(pending_pod, len(nodes)), windows, platform)
         last = len(asked.log_mean) - len(nodes)
         return upper_ratio(asked.log_mean[last:], asked.spread[last:] + self.margins.floor, multiplier)
 
     def _app(self, pending_pod: PendingPod, count: int) -> Ints:
-        """(count,) the newcomer's app, -1 where the snapshot does not know it."""
+        """(count,) the pending pod's app, -1 where the snapshot does not know it."""
         return np.full(count, self.snapshot.app_index.get(pending_pod.app, -1))
 
     def _predict(self, raw: Floats, app: Ints) -> Prediction:
         return self.predictor.predict(self._complete(raw), self.margins.own[app])
 
     def expected(self, home: Crowd, harms: Harms, seats: Crowd | None = None) -> Expected:
-        """Residents of candidates as they are, or beside a newcomer on each."""
+        """Residents of candidates as they are, or co-located with a pending pod on each."""
         raw = home.raw(pressures(home.members) if seats is None else joined_pressure(home, seats))
         said = self._predict(raw, self.snapshot.resident_app[home.resident])
         together = harms.before() if seats is None else harms.after(seats)
         return Expected(said.ratio(), self._log_choice(raw, together))
 
     def bounded(self, raw: Floats, app: Ints, platform: Ints) -> Bounded:
-        """What containers are expected to suffer, one by one.
+        """Expected slowdown of containers, one by one.
 
         Args:
             raw: (k, raw features) of each.
@@ -272,7 +272,7 @@ class ModelScorer:
             platform: (k,) of its node, -1 where not known.
 
         Returns:
-            Bounds of each by the margins of its own app, as `score` bounds a newcomer.
+            Bounds of each by the margins of its own app, as `score` bounds a pending pod.
 
         Raises:
             Nothing.
@@ -301,7 +301,7 @@ class ModelScorer:
 
 
 def pending_features(snapshot: Snapshot, pending_pod: PendingPod, nodes: NDArray[np.int32]) -> Floats:
-    """(n, raw features) of a newcomer on each node of a snapshot."""
+    """(n, raw features) of a pending pod on each node of a snapshot."""
     return seats_of(snapshot, pending_pod, nodes).raw(felt_by_pending(snapshot, home_of(snapshot, nodes), nodes))
 
 
@@ -313,7 +313,7 @@ def _relieved(raw: Floats, resource: str) -> Floats:
 
 
 def _harm(home: Crowd, before: Expected, after: Floats, nodes: int) -> Harm:
-    """Harm to the residents of so many nodes, from what is said without, and (k,) log choice with the newcomer."""
+    """Harm to residents of so many nodes, from predictions without the pending pod and (k,) log choice with it."""
     return Harm(
         offsets=np.append(0, np.cumsum(np.bincount(home.members.group, minlength=nodes))).astype(np.int32),
         resident=home.resident.astype(np.int32),

@@ -1,4 +1,4 @@
-"""The pages as an application of their own, and how it stands beside the one for tools."""
+"""The pages as an application of their own, served next to the one for tools."""
 
 from urllib.parse import quote
 

@@ -52,7 +52,7 @@ class Door:
 
 
 def doors_of(roles: Mapping[str, Collection[str]]) -> tuple[Door, ...]:
-    """The routes of an application, from what roles_of tells."""
+    """The routes of an application, with the roles from roles_of."""
     doors = []
     for name, who in roles.items():
         method, _, path = name.partition(" ")
@@ -124,7 +124,7 @@ def _token(scope: Scope) -> Shown | Signed | None:
 
 
 def address_of(scope: Scope) -> str:
-    """From where, if it is an address: a proxy of this machine passes on what it was told."""
+    """The client's address, if it is one: a local proxy forwards values that it has not checked."""
     try:
         return str(ip_address((scope.get("client") or ("",))[0]))
     except ValueError:

@@ -11,7 +11,7 @@ from advisor.errors import BodyTooLarge, BodyTooSlow
 
 TOO_LARGE, TOO_SLOW = 413, 408
 BODY_S = 10.0
-"""For the largest body 7 MB/s. Unless told otherwise kube-scheduler waits five seconds for an answer, Volcano one."""
+"""For the largest body 7 MB/s. By default kube-scheduler waits five seconds for an answer, Volcano one."""
 
 
 class BodyLimit:

@@ -1,4 +1,4 @@
-"""Turnstile: what is costly is done by a few at a time, and what would have to wait too long is turned away at once."""
+"""Concurrency limit: few costly requests run at a time; one that would wait too long is rejected at once."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -30,7 +30,7 @@ class ConcurrencyLimit:
 
         Raises:
             TooBusy: too many wait already.
-            CallerGone: whoever asked has hung up meanwhile.
+            CallerGone: the client has disconnected meanwhile.
         """
         if self._turns.available_tokens <= 0 and self._turns.statistics().tasks_waiting >= self.waiting:
             self.turned_away.inc()

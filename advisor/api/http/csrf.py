@@ -1,4 +1,4 @@
-"""Own site: whether a browser asks for a page of ours, or for somebody else's. An open listener asks nothing else.
+"""Own site: whether a browser requests a page of this site or of another. An open listener checks nothing else.
 
 Another site can have its name mean our address, and then read what we say, or send what needs no leave of a browser.
 """
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 SAFE = {"GET", "HEAD"}
 GUARDED = "/v1/"
-"""What is below it tells or decides something; probes and metrics are asked for by many names."""
+"""Paths below it read or change state; probes and metrics are requested under many host names."""
 OTHER_NAME = (
     "this listener is open to whoever reaches it, and so answers to names of this machine alone: ask localhost or "
     "127.0.0.1, or set COHABIT_ADVISOR__ACCESS=tokens"

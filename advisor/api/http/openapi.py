@@ -1,7 +1,7 @@
 """Described: the interface as OpenAPI, with every status that a route answers.
 
-The framework describes its own routes. Those that are applications of their own say in `asks` and `tells` of which
-types their bodies are, and in `empty` which status has no body.
+The framework describes its own routes. Routes that are separate applications declare the types of their bodies in
+`asks` for requests and `returns` for replies, and in `empty` the status without body.
 """
 
 import inspect
@@ -64,7 +64,7 @@ def described(app: FastAPI, doors: Mapping[str, Collection[str]] | None) -> Json
 
     Args:
         app: routes and what they say of themselves.
-        doors: who may use each, as in "GET /healthz"; None where nobody is asked for a token.
+        doors: who may use each, as in "GET /healthz"; None where no token is required.
     """
     found: Json = dict(app.openapi())
     components: Json = {"schemas": dict(found.get("components", {}).get("schemas", {}))}

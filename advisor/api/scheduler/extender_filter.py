@@ -1,4 +1,4 @@
-"""Filter of kube-scheduler's HTTP extender: steered pods go to one node, others anywhere, unless it shall refuse."""
+"""Filter of kube-scheduler's HTTP extender: it returns a reserved pod's node, else all nodes, less refused ones."""
 
 import msgspec
 from fastapi import APIRouter

@@ -85,7 +85,7 @@ def _reply(as_of_us: int, nodes: dict[str, NodeMetrics]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CachedReplies:
-    """What is told of a snapshot."""
+    """The published part of a snapshot."""
 
     snapshot: Snapshot
     nodes: dict[str, NodeMetrics]
@@ -129,7 +129,7 @@ def watcher_routes(serving: Serving) -> APIRouter:
     @allowed("scheduler")
     @telling(WatcherMetrics)
     def watch(host: str = "") -> Response:
-        """CPU and memory utilisation of each node in percent, as load-watcher tells it; of one node with `host`.
+        """CPU and memory utilisation of each node in percent, as load-watcher reports it; of one node with `host`.
 
         Values that are not known are left out; no node at all while answers are neutral.
         """

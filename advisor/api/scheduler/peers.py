@@ -1,4 +1,4 @@
-"""Bookings: what another server of the same cluster tells of newcomers that it sent somewhere."""
+"""Peers: assumed pods that another server of the same cluster publishes."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_UID)]
 
 
 class BookingMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One newcomer, and since how long it is on its way: clocks of two machines differ.
+    """One assumed pod and its age: clocks of two machines differ.
 
     What is empty is left out, so that a server that does not know a field yet takes the rest.
     """
@@ -40,14 +40,14 @@ _decode = msgspec.json.Decoder(Bookings).decode
 
 
 def booking_message(booked: Booked, now_us: int) -> BookingMessage:
-    """A booking as another server is told of it; a clock that was set meanwhile makes none that it would refuse."""
+    """An assumed pod as sent to another server; its age stays within limits if the clock was set."""
     age_us = min(max(0, now_us - booked.at_us), LONGEST_US)
     of = booked.of
     return BookingMessage(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team, booked.lease)
 
 
 class TakeBookings:
-    """Counts newcomers that another server of the same cluster sent somewhere; 204."""
+    """Counts assumed pods of another server of the same cluster; 204."""
 
     roles = ("scheduler",)
     asks, empty = Bookings, 204

@@ -1,8 +1,8 @@
 """Volcano's extender plugin: its own types, batch by batch, with scores that are added to those of other plugins.
 
 TaskInfo and NodeInfo carry no JSON tags and change between releases, so only names, the task's pod and uids are read,
-and the rest of the body, every task of every node, is passed over. An `errorMessage`, or a reply without `nodeScore`,
-is an error to Volcano even if the extender is ignorable: neither ever leaves.
+and the rest of the body, every task of every node, is skipped. An `errorMessage`, or a reply without `nodeScore`, is
+an error to Volcano even if the extender is ignorable: neither ever leaves.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,7 +92,7 @@ def reply_to(answer: bytes) -> bytes:
 
 
 def _named(request: PrioritizeRequest) -> Iterable[str]:
-    """Names of the offered nodes; one that has no name anywhere could not be told its score."""
+    """Names of the offered nodes; a node without any name cannot get a score."""
     nodes = request.nodes or []
     pairs = nodes.items() if isinstance(nodes, Mapping) else (("", node) for node in nodes)
     return (name for key, node in pairs if (name := _name(node) or key))

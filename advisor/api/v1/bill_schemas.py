@@ -10,7 +10,7 @@ from advisor.billing.ledger.price_book_versions import Kept
 
 
 class PriceRow(Body):
-    """What a resource costs beside the others."""
+    """Cost of a resource relative to the others."""
 
     resource: str
     """cpu, memory, gpu, network or disk."""
@@ -47,7 +47,7 @@ class BookReply(Body):
     tiers: list[TierRow]
     """By class of service."""
     recovery: Literal["full", "remainder"]
-    """`full`: whoever is billed pays all of a pool's cost; `remainder`: the book says who pays for what nobody took."""
+    """`full`: billed accounts pay all of a pool's cost; `remainder`: the price book assigns idle cost."""
     kappa: float
     """Of use below the request, by how much the request counts, 0 to 1; the rest of it is use."""
     beta: float
@@ -55,7 +55,7 @@ class BookReply(Body):
     proposed_by: str
     """Who."""
     approved_by: str | None
-    """Somebody else; null before."""
+    """Another person than the author; null before approval."""
 
 
 class PricesReply(Body):
@@ -130,7 +130,7 @@ class TeamReply(MonthRow):
     account: AccountRow
     """All of it together."""
     matching: int
-    """How many there are, of which `limit` from `offset` on are told, the most expensive first."""
+    """Number of matches; the reply has `limit` of them from `offset` on, the most expensive first."""
     containers: list[ContainerRow]
     """By what they owe, most first."""
 

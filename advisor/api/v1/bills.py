@@ -1,4 +1,4 @@
-"""Bills: price books, months, and what accounts owe, as JSON. Whoever is of role team sees its own team's alone."""
+"""Bills: price books, months, and what accounts owe, as JSON. Role team sees its own team only."""
 
 from typing import Annotated
 
@@ -100,5 +100,5 @@ def _month_routes(bills: BillOffice | None) -> APIRouter:
 
 
 def _caller(request: Request) -> Caller | None:
-    """Who asks; None is whoever reaches an open listener."""
+    """The principal; None is any client of an open listener."""
     return getattr(request.state, "caller", None)

@@ -64,7 +64,7 @@ def budget_routes(bills: BillOffice | None) -> APIRouter:
 
 
 def budget_row(one: Standing) -> BudgetRow:
-    """A budget, and what is owed beside it."""
+    """A budget, with the amount owed so far."""
     budget = one.budget
     return BudgetRow(
         team=budget.team,

@@ -1,4 +1,4 @@
-"""Bodies of proposals as JSON: what decisions say, and what is told."""
+"""Bodies of proposals as JSON: decisions and replies."""
 
 from typing import Annotated
 
@@ -55,11 +55,11 @@ class ProposalRow(Body):
     made_us: int
     """Microseconds since 1970."""
     expires_us: int
-    """Until when it has to be decided and given out, microseconds since 1970."""
+    """Deadline of its approval and export, microseconds since 1970."""
     steps: int
     """That people decide on."""
     held_back: int
-    """That nobody is to do, so that what the others achieve can be told."""
+    """Number of held-out steps, the control group for the effect of the others."""
     saves: Saves
     """What the steps that people decide on do."""
     reason: str
@@ -72,7 +72,7 @@ class ProposalsReply(Body):
     """Proposals, the newest first."""
 
     matching: int
-    """How many there are, of which `limit` are told."""
+    """Number of matches; the reply has at most `limit` of them."""
     proposals: list[ProposalRow]
     """The newest first."""
 
@@ -90,9 +90,9 @@ class HaltReply(Body):
     """Whether everything is halted."""
 
     halted: bool
-    """Whether nothing may be approved or given out."""
+    """Whether approvals and exports are frozen."""
     by: Halt | None
-    """Who halted, when and why; null where nobody did."""
+    """Who froze changes, when and why; null without a freeze."""
 
 
 class ResumeReply(Body):

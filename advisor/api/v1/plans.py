@@ -1,6 +1,6 @@
 """Proposals: what is put before people, and what they decide, as JSON.
 
-Whoever decides names the version that they read. Routes run in threads: an approval tries each step again first.
+A decision names the version that was read. Routes run in threads: an approval tries each step again first.
 """
 
 from typing import Annotated
@@ -83,7 +83,7 @@ def _deciding(office: Office | None) -> APIRouter:
     @allowed(*DECIDERS)
     @telling(dict)
     def export(plan: Name, ask: ExportAsk, request: Request) -> Response:
-        """Give out an approved plan; what was given out before is given again, to the byte."""
+        """Export an approved plan; a repeated export returns the first one, to the byte."""
         reply = Response(media_type="application/json")
         actor = _actor(office, request, reply)
         document = opened(office).desk.export(plan, ask.version, given_as(ask.form), actor)
@@ -106,7 +106,7 @@ def _halting(office: Office | None) -> APIRouter:
     @router.post("/v1/halt", responses=refusals(*NOT_READ, 422, 503))
     @allowed(*DECIDERS)
     def halt(ask: HaltAsk, request: Request, response: Response) -> HaltReply:
-        """Stop at once: nothing is drafted, approved or exported until somebody resumes."""
+        """Freeze changes at once: no plan is drafted, approved or exported until changes are resumed."""
         at = opened(office)
         at.desk.halt(ask.reason, _actor(office, request, response))
         return HaltReply(halted=True, by=at.desk.halted())

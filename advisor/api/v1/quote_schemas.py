@@ -48,9 +48,9 @@ class NewAsk(_Ask):
     resources: Annotated[dict[Resource, NeedAsk], Field(min_length=1)]
     """What it needs, by resource."""
     app: Name | None = None
-    """As neighbours would know it: what it does to them, and they to it, is told by its profile."""
+    """Name of the app: its profile gives the effects between it and its neighbours."""
     tier: Name | None = None
-    """Of the price book; that of containers whose class nobody told where it is left out."""
+    """Of the price book; default: the tier of containers of unknown class."""
     node: Name | None = None
     """Left out, transfers are not known."""
     pool: Name | None = None
@@ -94,7 +94,7 @@ QuoteAsk = Annotated[Annotated[NewAsk, Tag("new")] | Annotated[RunningAsk, Tag("
 
 
 class SlowdownReply(Body):
-    """A slowdown, 1.0 is its own normal: expected, and an interval that holds it eight times in ten."""
+    """A slowdown, 1.0 is the baseline: expected value and 80 % interval."""
 
     low: float
     """Of the interval."""
@@ -140,7 +140,7 @@ class NeighbourReply(Body):
     container: str
     """Its name in records."""
     app: str | None
-    """Null where nobody told."""
+    """Null where unknown."""
     team: str | None
     """Null where it was not metered yet; of another team also `app` is null and `container` none where a team asks."""
     adds: float
@@ -148,7 +148,7 @@ class NeighbourReply(Body):
     added: float
     """Slowdown - 1 that the quoted container adds to it."""
     slowdown: SlowdownReply
-    """Its own, the quoted container beside it."""
+    """Its own, co-located with the estimated container."""
     liable: bool
     """Whether its team used more than it requested, and pays for what it adds."""
     share_micros: int
@@ -198,7 +198,7 @@ class CostReply(Body):
     reason: str
     """Why transfers are not known; empty where they are."""
     shadow: bool
-    """Transfers are shown, and nobody pays them yet."""
+    """Adjustments are shown, and not paid yet."""
     total_micros: AmountsReply | None
     """Base charge less the rebate, and the surcharge; what would be owed, in shadow mode."""
     owed_micros: int
@@ -228,7 +228,7 @@ class QuoteReply(Body):
     before: CostReply | None
     """Of a container that runs: what it costs as it is."""
     change: ChangeReply | None
-    """Beside what it costs as it is; null of a new container."""
+    """Compared with its present cost; null for a new container."""
 
 
 def reply_of(answer: Answer) -> QuoteReply:

@@ -33,11 +33,11 @@ class ScoreRequest(Body):
     app: str = Field(min_length=1, max_length=253)
     """As the cluster calls it."""
     team: str | None = Field(default=None, max_length=253)
-    """Whose; an app that nobody knows is taken for one of theirs."""
+    """Team of the app; an unknown app gets the cold-start prior of this team."""
     best_effort: StrictBool = False
     """Whether it may be slowed down: then only harm to others counts."""
     nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
-    """Names of the candidates; all nodes when left out. One named twice is scored once and told twice."""
+    """Names of the candidates; all nodes when left out. One named twice is scored once and returned twice."""
 
 
 class HarmReply(Body):
@@ -46,9 +46,9 @@ class HarmReply(Body):
     container: str
     """Its name in records."""
     app: str | None
-    """Null where nobody told."""
+    """Null where unknown."""
     slowdown_ratio: float
-    """Its slowdown with the newcomer over the one without."""
+    """Its slowdown with the pending pod over the one without."""
 
 
 class NodeReply(Body):
@@ -57,9 +57,9 @@ class NodeReply(Body):
     node: str
     """Its name."""
     score: int
-    """0 to 10, as schedulers are told."""
+    """0 to 10, as schedulers get it."""
     slowdown_ratio: float
-    """Expected slowdown of the newcomer; 1.0 is its own normal."""
+    """Expected slowdown of the pending pod; 1.0 is its baseline."""
     compared_ratio: float
     """The same by what presses on it alone: nodes are compared by it, and `score` is made of it and of harm."""
     slowdown_upper: float
@@ -69,7 +69,7 @@ class NodeReply(Body):
     harm: list[HarmReply]
     """The residents harmed most."""
     factors: dict[str, float]
-    """How much of the newcomer's slowdown goes away without the pressure on one resource."""
+    """How much of the pending pod's slowdown goes away without the pressure on one resource."""
 
 
 class ScoreReply(Body):
@@ -84,7 +84,7 @@ class ScoreReply(Body):
     age_s: float
     """How old that is."""
     app_known: bool
-    """False: no container of this app ran or runs, its slowdown is that of an app nobody knows. A name misspelled?"""
+    """False: no container of this app ran or runs; its slowdown is that of an unknown app. Check the spelling."""
     nodes: list[NodeReply]
     """In the order asked."""
 

@@ -1,4 +1,4 @@
-"""Victims: who suffers, whose doing that is, and how sure, as JSON."""
+"""Victims: slowed containers, their antagonists and the confidence, as JSON."""
 
 import math
 from collections.abc import Callable
@@ -30,13 +30,13 @@ class SuspectReply(Body):
     container: str
     """Its name in records."""
     app: str | None
-    """Null where nobody told."""
+    """Null where unknown."""
     qos: str | None
     """BE or LS."""
     resource: str
     """Through which it adds most."""
     added: float | None
-    """Slowdown - 1 that it adds, on the mean over the windows in which the victim suffered."""
+    """Slowdown - 1 that it adds, mean over the windows in which the victim was slowed down."""
     low: float | None
     """Of a 90 % interval of it."""
     high: float | None
@@ -46,16 +46,16 @@ class SuspectReply(Body):
 
 
 class VictimReply(Body):
-    """A container that suffers."""
+    """A container that is slowed down."""
 
     container: str
     """Its name in records."""
     app: str | None
-    """Null where nobody told."""
+    """Null where unknown."""
     node: str
     """Where it runs."""
     slowdown_ratio: float | None
-    """Mean over the windows in which it suffered, 1.0 is its own normal; null where its own limit hides it."""
+    """Mean over the windows in which it was slowed down, 1.0 is its baseline; null where its own limit hides it."""
     verdict: Verdict
     """Whose doing it is."""
     reason: str
@@ -67,7 +67,7 @@ class VictimReply(Body):
 
 
 class VictimsReply(Body):
-    """All who suffer, the slowest first."""
+    """All slowed containers, the slowest first."""
 
     cluster: str
     """Whose they are."""
@@ -76,7 +76,7 @@ class VictimsReply(Body):
     age_s: float
     """How long ago that was."""
     matching: int
-    """How many there are, of which `limit` are told."""
+    """Number of matches; the reply has at most `limit` of them."""
     victims: list[VictimReply]
     """The slowest first."""
 
@@ -89,7 +89,7 @@ class SeenReply(SuspectReply):
 
 
 class EvidenceReply(VictimReply):
-    """A container that suffers, and by what that is told."""
+    """A slowed container, with the evidence."""
 
     cluster: str
     """Whose it is."""
@@ -184,7 +184,7 @@ def _worst(one: Diagnosis) -> tuple[int, float, str, str]:
 
 
 def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
-    """Routes for whoever looks what hurts now."""
+    """Routes for the present diagnosis of slowed containers."""
     router = APIRouter()
 
     @router.get("/v1/victims", responses=refusals(404, 422, 503))
@@ -195,7 +195,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
         app: Name = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
     ) -> VictimsReply:
-        """Who suffers, the slowest first, and whose doing that is."""
+        """Slowed containers, the slowest first, with their antagonists."""
         report = newest.report()
         found = Wanted(verdict, node, app).among(report)
         age_s = (now_us() - report.at_us) / 1e6

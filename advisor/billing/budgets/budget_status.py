@@ -18,7 +18,7 @@ from advisor.billing.pricing.price_book import PriceBook
 
 State = Literal["within", "warned", "exceeded", "other currency"]
 WORSE: tuple[State, ...] = ("warned", "exceeded")
-"""States that somebody is told of, the worst last."""
+"""States that cause an alert, the worst last."""
 MOST_AMOUNT = 10**12
 """Of a currency; 64 bits hold nine times that in micro-units."""
 MOST_NAME = 200
@@ -33,7 +33,7 @@ class Budget:
         team: or another account that is billed, such as platform.
         amount_micros: micro-units of the currency, >= 0; 0 takes a budget away.
         currency: ISO 4217.
-        warn_ppm: share of it from which on somebody is to be warned, millionths.
+        warn_ppm: share of it from which on an alert is due, millionths.
         since: first month that it is for, as in 2026-12.
         set_us: when it was set, microseconds since 1970.
         set_by: whom.
@@ -132,7 +132,7 @@ def settled_standings(budgets: Mapping[str, Budget], owed: Mapping[str, int], cu
 
 
 def due(state: State, sent: Collection[str]) -> bool:
-    """Whether somebody is to be told of a state: it is no fine one, and nothing as bad was told in that month."""
+    """Whether a state needs an alert: it is in WORSE, and no alert as bad was sent in that month."""
     return state in WORSE and not set(sent) & set(WORSE[WORSE.index(state) :])
 
 

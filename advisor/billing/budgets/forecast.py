@@ -86,10 +86,9 @@ def forecast_of(known: Sequence[Day], period: str) -> Forecast | None:
         What it owes so far and, for each day to come, what the same weekday of the last seven full days came to, or
         their mean where these are not a whole week. A last day that is not full yet counts as such a day, or as what it
         has come to if that is more; an earlier gap counts as nothing. The interval is +- t s sqrt(sum of n + n^2 / m
-        over what days are told by): n days to come are told by m known ones. s^2 is half the mean square of what
-        weekdays changed by from one week to the next where the last fourteen full days are two weeks, else the
-        variance of the last seven or fewer; t is Student's, 80 %. It does not go below what is owed if no day is
-        negative.
+        over groups of days): m known days predict n days to come. s^2 is half the mean square of what weekdays
+        changed by from one week to the next where the last fourteen full days are two weeks, else the variance of the
+        last seven or fewer; t is Student's, 80 %. It does not go below what is owed if no day is negative.
         Nothing to come: what is owed. None: something is, and fewer than LEAST_DAYS full days are known.
 
     Raises:

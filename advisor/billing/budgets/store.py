@@ -1,4 +1,4 @@
-"""Budgets in SQL: rows are only added, each with its entry in the audit, which also tells who was warned. An edge."""
+"""Budgets in SQL: rows are only added, each with an audit entry; the audit also records alerts. An edge."""
 
 from dataclasses import asdict, replace
 
@@ -10,7 +10,7 @@ from advisor.billing.budgets.budget_status import Budget, Standing, budgets_in, 
 from advisor.database.engine import BUDGETS, reading, writing
 
 ALERT = "budget alert"
-"""The action of rows of the audit that tell who was warned."""
+"""The action of audit rows that record an alert."""
 
 
 def set_budget(engine: Engine, budget: Budget, entry: Entry) -> Budget:
@@ -45,7 +45,7 @@ def budgets_of(engine: Engine, cluster: str, period: str) -> dict[str, Budget]:
 
 
 def alerted(engine: Engine, budget: Budget, period: str) -> tuple[str, ...]:
-    """Of which states of a budget in a month somebody was told, in that order."""
+    """States of a budget in a month with an alert, in that order."""
     start = f"{budget.number}: "
     with reading(engine) as connection:
         rows = audit.of_subject(connection, alert_subject(budget, period), 0)
@@ -54,7 +54,7 @@ def alerted(engine: Engine, budget: Budget, period: str) -> tuple[str, ...]:
 
 
 def remember_alert(engine: Engine, entry: Entry) -> None:
-    """Keep that somebody was told."""
+    """Record an alert."""
     with writing(engine) as connection:
         audit.add(connection, entry)
 
@@ -65,5 +65,5 @@ def alert_subject(budget: Budget, period: str) -> str:
 
 
 def alert_outcome(of: Standing) -> str:
-    """What the audit says of an alert; a budget's number tells its cluster too."""
+    """The audit's text for an alert; a budget's number identifies its cluster too."""
     return f"{of.budget.number}: {of.state}"

@@ -51,8 +51,8 @@ def transfers_of(
         spent: what the platform added in the month before, by team.
 
     Returns:
-        Rebates, surcharges and what the platform adds; none where theta is 0 or nobody was slowed down. In shadow mode
-        what the platform would add counts as spent, so that the lines show what would be paid.
+        Rebates, surcharges and what the platform adds; none where theta is 0 or no container was slowed down. In
+        shadow mode what the platform would add counts as spent, so that the lines show what would be paid.
 
     Raises:
         BadTransfers: there are more windows than the policy counts.

@@ -1,6 +1,6 @@
-"""Claims: what victims of an hour may get back, and who is to blame, from what was billed and metered there. Kernel.
+"""Claims: rebates that victims of an hour may get, with attribution, from charges and metered usage. Kernel.
 
-A player is a team on a node; whoever is not known by a team there is the platform's.
+A player is a team on a node; containers without a known team belong to the platform.
 """
 
 from collections import defaultdict
@@ -23,16 +23,16 @@ from features.columnar.asof_join import key_codes
 Floats = NDArray[np.float64]
 
 OWN_ACCOUNTS = frozenset({PLATFORM, UNATTRIBUTED})
-"""Nobody gets anything back through these, and nobody is to blame by them."""
+"""Accounts without rebates and without attribution."""
 WEIGHED = ("cpu", "memory", "gpu")
 """Resources that a player may take what it requested of."""
 SHARED = ("llc", "membw")
-"""Resources of a node that nobody requests: a player may take its share of the CPU that is requested there."""
+"""Resources of a node without requests: a player may take its share of the CPU requested there."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoLocated:
-    """Who stood beside a victim: what it added to its slowdown, and the shares of the node that it used."""
+    """A neighbour of a victim: what it added to the slowdown, and the shares of the node that it used."""
 
     container: str
     added: float
@@ -81,7 +81,7 @@ def victims_of(slowed: pa.Table) -> dict[int, list[Victim]]:
 
 
 def nodes_of(lines: pa.Table, metered: pa.Table, slowed: pa.Table) -> dict[tuple[int, str], Node]:
-    """What was charged and taken, by hour and node, where somebody was slowed down.
+    """Charges and usage, by hour and node, where a container was slowed down.
 
     Args:
         lines: rows of line_table.SCHEMA; those of base charges count.
@@ -115,7 +115,7 @@ def claims_of(victims: Sequence[Victim], nodes: Mapping[str, Node], policy: Poli
         policy: from when on and which share.
 
     Returns:
-        Claims of something; of containers that nobody was billed for, and of those of no team, there are none.
+        Claims above zero; none of containers without charges or without a team.
 
     Raises:
         BadTransfers: there are more windows than the policy counts.
@@ -168,7 +168,7 @@ def _claim(victim: Victim, who: Player, node: Node, policy: Policy) -> Claim:
 
 
 def _attribution(victim: Victim, who: Player, node: Node) -> tuple[tuple[tuple[Player, int], ...], int]:
-    """Teams on the node that add to a victim's slowdown with their blame in millionths, and the platform's."""
+    """Teams on the node that add to a victim's slowdown with their attribution in millionths, and the platform's."""
     added, shared = defaultdict[str, float](float), defaultdict[str, Floats](lambda: np.zeros(len(SHARED)))
     for one in victim.neighbours:
         team = node.team.get(one.container, UNATTRIBUTED)
@@ -195,7 +195,7 @@ def _within(team: str, shared: Floats, node: Node) -> bool:
 
 
 def _of_slowed(rows: pa.Table, slowed: pa.Table) -> pa.Table:
-    """Rows of nodes and hours in which somebody was slowed down."""
+    """Rows of nodes and hours in which a container was slowed down."""
     own, theirs = key_codes(rows, slowed, ["hour", "node"])
     return rows.filter(pa.array(np.isin(own, theirs)))
 

@@ -28,7 +28,7 @@ MONTH_HOURS = 744
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A slowdown that is foreseen, ratio to its own normal.
+    """A predicted slowdown, ratio to its baseline.
 
     Args:
         low: it stays above this nine times in ten.
@@ -72,13 +72,13 @@ NOTHING = Amounts(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A container beside the one that is quoted.
+    """A container co-located with the estimated one.
 
     Args:
         container: its uid.
-        app: None where nobody told.
+        app: None where unknown.
         best_effort: whether it is; these get nothing back.
-        slowdown: its own, with the quoted one beside it.
+        slowdown: its own, co-located with the estimated one.
         adds: slowdown - 1 that it adds to the quoted one.
         added: slowdown - 1 that the quoted one adds to it.
     """
@@ -93,7 +93,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """A container on a node, as a model foresees it: its slowdown, and everybody beside it."""
+    """A container on a node, as a model predicts it: its slowdown, and all neighbours."""
 
     slowdown: Slowdown
     neighbours: tuple[Neighbour, ...]
@@ -101,7 +101,7 @@ class Colocation:
 
 @dataclass(frozen=True, slots=True)
 class Residents:
-    """What is billed on a node beside the quoted container, for an hour.
+    """Charges on a node for an hour, without the estimated container.
 
     Args:
         team: account of each container, by uid.
@@ -114,7 +114,7 @@ class Residents:
     beyond: frozenset[str]
 
     def player(self, container: str) -> str | None:
-        """The team that gets something back through a container, or pays; None where that is nobody."""
+        """The team that gets a container's rebates, or pays; None without one."""
         team = self.team.get(container)
         return None if team in OWN_ACCOUNTS else team
 
@@ -128,7 +128,7 @@ class IncomingPod:
     """The container that is quoted.
 
     Args:
-        container: its uid, or a name that nobody has.
+        container: its uid, or an unused name.
         who: its team and node.
         base_micros: its base charge for an hour.
         best_effort: whether it is; then it gets nothing back.
@@ -168,7 +168,7 @@ class Transfers:
         alone_micros: what its base charge would be for the time that its work takes alone, by the mean slowdown.
         rebate: what it would get back, >= 0.
         surcharge: what it would pay for what it adds to others, >= 0.
-        neighbours: everybody beside it, who adds most first.
+        neighbours: all co-located containers, by contribution, the largest first.
     """
 
     slowdown: Slowdown
@@ -222,7 +222,7 @@ def _back(base_micros: int, ratio: float, policy: Policy) -> int:
 
 
 def _rebate(incoming: IncomingPod, colocation: Colocation, residents: Residents, policy: Policy) -> Amounts:
-    """What it would get back, after what its own team does to it, and what nobody may pay."""
+    """Its expected rebate, without the part of its own team and the part that no account may pay."""
     if incoming.best_effort or incoming.who.team in OWN_ACCOUNTS:
         return NOTHING
     adds: dict[Player, float] = {}

@@ -14,7 +14,7 @@ def transfer_lines(claims: Sequence[Claim], settled: Settled, policy: Policy, st
     Args:
         claims: as they were settled.
         settled: what is paid.
-        policy: in shadow mode nobody pays: amounts are 0, and the lines remember what they would be.
+        policy: in shadow mode no account pays: amounts are 0; charge records keep what would be due.
         stamp: of all lines.
 
     Returns:

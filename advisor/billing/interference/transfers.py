@@ -1,8 +1,8 @@
 """Transfers: what victims of interference get back, and who pays for it. Kernel; nothing is made or lost by it.
 
-A victim gets back a share of what being slowed down cost it, by a lower bound of its slowdown, so that hardly anybody
-gets too much. Whoever is to blame pays, a team on a node together, up to a cap; the platform pays the rest, up to a cap
-for each team and month. Blame of one's own team is nobody's: nobody earns by slowing itself down.
+A victim gets back a share of its slowdown's cost, by a lower bound, so that overpayment is rare. The players
+with attribution pay, a team on a node together, up to a cap. The platform pays the rest, up to a cap for each team
+and month. Attribution to the victim's own team is not paid: no team earns by slowing itself down.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Player:
-    """A team on a node: what blame is laid on, so that splitting a container changes nothing."""
+    """A team on a node: the unit of attribution, so that splitting a container changes nothing."""
 
     team: str
     node: str
@@ -45,8 +45,8 @@ class Claim:
         rebate_micros: micro-units, >= 0, from `rebates`.
         attribution: players, each with a whole number >= 0; those of its own team count, but neither pay nor are paid
         for.
-        platform: of the same kind: what is the platform's doing, or nobody's that is known.
-        evidence: for its line: base charge, bound of the slowdown, what they were told from.
+        platform: the same for the platform: its own part, and the part without a known cause.
+        evidence: for its charge record: base charge, bound of the slowdown, and their sources.
     """
 
     container: str
@@ -139,12 +139,12 @@ def rebates(base_micros: Ints, low_ratio: Floats, entitled: Flags, policy: Polic
 
 
 def within_entitlement(use: Floats, entitled: Floats) -> Flags:
-    """Which players took no more than they may; they are not blamed, since putting them together was not their choice.
+    """Players within their entitlement; they get no attribution, since co-location was not their choice.
 
     Args:
-        use: (p, r) what each took of each resource; NaN where it was not measured, which accuses nobody.
+        use: (p, r) what each took of each resource; NaN where it was not measured, which counts as within.
         entitled: (p, r) what each may take: its request, or its fair share of cache and memory bandwidth; NaN where
-            nobody told.
+            unknown.
 
     Returns:
         (p,) flags.
@@ -159,12 +159,12 @@ def within_entitlement(use: Floats, entitled: Floats) -> Flags:
 
 
 def attribution_of(added: Floats, excess: float, within: Flags) -> tuple[Ints, int]:
-    """Blame of players, and of the platform, for one victim's slowdown.
+    """Attribution of one victim's slowdown to players and the platform.
 
     Args:
         added: (p,) slowdown - 1 that each adds, from benchmarks.pricing_shapley; below 0, and NaN, counts as 0.
         excess: slowdown - 1 of the victim, all in all.
-        within: (p,) who is within its entitlement: the platform has their blame.
+        within: (p,) players within their entitlement: their attribution goes to the platform.
 
     Returns:
         (p,) millionths, and the platform's: what no player adds is its doing too. They sum to 1,000,000.
@@ -196,7 +196,7 @@ def settle(
         Amounts whose sum is zero, rebates counted against surcharges and the platform.
 
     Raises:
-        BadTransfers: a rebate or a blame is negative, or a claim of a rebate blames neither players nor the platform.
+        BadTransfers: a rebate or an attribution is negative, or a claim of a rebate has no attribution at all.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
@@ -221,7 +221,7 @@ def settle(
 
 
 def _by_player(claim: Claim) -> tuple[dict[Player, int], int]:
-    """What of a rebate each other team's player is to blame for, and the platform; the own team's part is left out."""
+    """Parts of a rebate by player of another team, and the platform's; the own team's part is left out."""
     if min([claim.rebate_micros, claim.platform, *(weight for _, weight in claim.attribution)]) < 0:
         raise BadTransfers(f"container {claim.container}: a rebate or blame is below 0")
     weights: dict[Player, int] = defaultdict(int)
@@ -240,7 +240,7 @@ def _by_player(claim: Claim) -> tuple[dict[Player, int], int]:
 def _funded(
     claims: Sequence[Claim], parts: Sequence[tuple[dict[Player, int], int]], surcharges: Mapping[Player, int]
 ) -> list[int]:
-    """What of each claim the surcharges pay: each surcharge is shared out as its player was blamed."""
+    """The part of each claim paid by surcharges: each surcharge is divided by its player's attribution."""
     paid = [0] * len(claims)
     for player, surcharge in surcharges.items():
         if not surcharge:

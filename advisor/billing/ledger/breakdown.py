@@ -10,7 +10,7 @@ from advisor.billing.ledger.drafts import Batch
 from advisor.billing.ledger.postings import POOL
 
 IDLE = "idle_"
-"""Kinds of lines about what nobody took begin so; the rest of their name is the cause."""
+"""Prefix of the kinds of idle charge records; the rest of the name is the cause."""
 FOLDED = 1 << 20
 """Rows of sums that may wait before they are added up."""
 
@@ -59,7 +59,7 @@ def accounts_of(batches: Iterable[Batch]) -> tuple[Account, ...]:
 
 
 def idle_by_cause(accounts: Iterable[Account]) -> dict[str, int]:
-    """Micro-units of what nobody took, by cause, whoever is billed for it."""
+    """Micro-units of idle cost, by cause, for any billed account."""
     found: dict[str, int] = {}
     for one in accounts:
         for kind, amount in one.by_kind.items():
@@ -74,7 +74,7 @@ def summed(signed: Iterable[tuple[int, pa.Table]], by: Sequence[str]) -> pa.Tabl
 
     Args:
         signed: -1 for lines that are taken back, else 1; and lines with `amount_micros` and the columns named in `by`.
-        by: columns to tell sums apart by; null is a value like others.
+        by: columns to group sums by; null is a value like others.
 
     Returns:
         Those columns, amount_micros and lines (how many); the largest amount first, equal ones in the order of `by`.

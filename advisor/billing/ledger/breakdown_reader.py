@@ -49,7 +49,7 @@ class Drilling:
     folder: Path
     _kept: OrderedDict[tuple[str, ...], pa.Table] = field(default_factory=OrderedDict, init=False)
     _one_at_a_time: Lock = field(default_factory=Lock, init=False)
-    """So that memory is bounded, whoever asks."""
+    """Bounds memory for any number of clients."""
 
     def containers(self, batches: Sequence[Batch], account: str) -> pa.Table:
         """What an account owes by container and kind, the most first; see advisor.billing.ledger.breakdown.summed.

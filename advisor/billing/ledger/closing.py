@@ -49,7 +49,7 @@ class Closing:
         """Settle what a month is to be closed with; nothing is billed by that.
 
         Raises:
-            PeriodChanged: somebody else has done something since.
+            PeriodChanged: the period changed since.
             PeriodState: it is not open.
             NotReady, Unbalanced: it cannot be closed with that.
         """
@@ -65,8 +65,8 @@ class Closing:
         """Forget what a month was to be closed with.
 
         Raises:
-            PeriodChanged: somebody else has done something since.
-            PeriodState: nobody began to close it, or it is closed.
+            PeriodChanged: the period changed since.
+            PeriodState: its closing has not begun, or it is closed.
         """
         before = self.one(period, seen)
         after = periods.reopened(before, self.now_us(), actor.who)
@@ -82,8 +82,8 @@ class Closing:
             actor: who closes it.
 
         Raises:
-            PeriodChanged: somebody else has done something at the same time.
-            PeriodState: nobody began to close it, or it is closed.
+            PeriodChanged: the period changed at the same time.
+            PeriodState: its closing has not begun, or it is closed.
             OtherDraft: it is to be closed with another draft by now.
         """
         bounds(period)

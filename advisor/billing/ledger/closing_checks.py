@@ -1,4 +1,4 @@
-"""Checks: what has to hold of a draft before a month is closed with it, told so that people can see it. Kernel."""
+"""Checks: conditions on a draft before a month is closed with it, in a readable form. Kernel."""
 
 from dataclasses import dataclass
 

@@ -25,7 +25,7 @@ class ReservedAccount(AdvisorError):
 
 
 class PeriodChanged(AdvisorError):
-    """Somebody else has changed a period since it was read."""
+    """A period changed since it was read."""
 
     def __init__(self, period: str, seen: int) -> None:
         self.period, self.seen = period, seen
@@ -158,7 +158,7 @@ class BadBudget(AdvisorError):
 
 
 class NoCurrency(AdvisorError):
-    """No price book tells in which currency a month is billed."""
+    """No price book gives the currency of a month."""
 
     def __init__(self, period: str) -> None:
         self.period = period

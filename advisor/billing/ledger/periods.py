@@ -21,7 +21,7 @@ class Period:
         cluster: whose.
         period: month, as in 2026-11.
         state: see State.
-        version: rises with every change; 0 while nobody began to close it.
+        version: rises with every change; 0 before its closing begins.
         changed_us: when it changed last, microseconds since 1970; 0 while it did not.
         changed_by: who changed it.
         draft: what it is to be closed with, or was; None while it is open.
@@ -57,7 +57,7 @@ def reopened(of: Period, at_us: int, by: str) -> Period:
     """It is not closed after all, and what it was to be closed with is forgotten.
 
     Raises:
-        PeriodState: nobody began to close it, or it is closed.
+        PeriodState: its closing has not begun, or it is closed.
     """
     _must_be(of, "closing", "opened again")
     return Period(of.cluster, of.period, "open", of.version + 1, at_us, by)
@@ -73,7 +73,7 @@ def closed(of: Period, digest: str, at_us: int, by: str) -> Period:
         by: whom.
 
     Raises:
-        PeriodState: nobody began to close it, or it is closed.
+        PeriodState: its closing has not begun, or it is closed.
         OtherDraft: that is not its draft.
     """
     _must_be(of, "closing", "closed")

@@ -12,7 +12,7 @@ from advisor.billing.ledger.errors import ReservedAccount, Unbalanced
 from advisor.billing.lines.money import Payable, payable
 
 POOL = "pool:"
-"""Accounts of pools begin so; nobody is billed for them."""
+"""Prefix of the accounts of pools; these are never billed."""
 ROUNDING = "rounding"
 """The account of what no coin can pay."""
 COST = "cost"
@@ -84,7 +84,7 @@ def reversed_of(postings: Iterable[Posting]) -> tuple[Posting, ...]:
 
 
 def refuse_reserved(account: str) -> None:
-    """Nothing, for an account that somebody may have.
+    """Nothing, for an account name that is allowed.
 
     Raises:
         ReservedAccount: it is the ledger's own.

@@ -44,7 +44,7 @@ def approve(engine: Engine, version: str, by: str, at_us: int, entry: Entry) -> 
     Raises:
         NoSuchPriceBook: there is none.
         NotApproved: it is who proposed it.
-        AlreadyDecided: somebody has decided on it.
+        AlreadyDecided: it has a decision already.
         AlreadyStarted: it would begin in an hour that has begun.
         Overlap: another version applies then.
     """
@@ -90,7 +90,7 @@ def books(engine: Engine) -> tuple[PriceBook, ...]:
 
 @contextmanager
 def _alone(engine: Engine) -> Iterator[Connection]:
-    """A transaction in which nobody else decides on price books."""
+    """A transaction that excludes other decisions on price books."""
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": BOOKS_LOCK})

@@ -16,10 +16,10 @@ class Kept:
     """A version of the price book in the store.
 
     Args:
-        book: as it was proposed; signed where somebody else approved it.
+        book: as it was proposed; signed once a second person approved it.
         proposed_us: when, microseconds since 1970.
-        approved_us: the same; None while nobody did.
-        withdrawn_by: who took it back before it began; None while nobody did.
+        approved_us: the same; None before approval.
+        withdrawn_by: who withdrew it before it began; None while it is not withdrawn.
     """
 
     book: PriceBook
@@ -65,10 +65,10 @@ def in_force(kept: Sequence[Kept]) -> tuple[PriceBook, ...]:
 
 
 def refuse_decided(one: Kept) -> None:
-    """Nothing, for a version that nobody has decided on.
+    """Nothing, for a version without a decision.
 
     Raises:
-        AlreadyDecided: somebody has.
+        AlreadyDecided: it has one.
     """
     if one.withdrawn_by is not None:
         raise AlreadyDecided(one.book.version, one.withdrawn_by, "withdrawn")

@@ -1,4 +1,4 @@
-"""The ledger in SQL: periods change by whoever saw their newest version, all else is only added. An edge."""
+"""The ledger in SQL: periods change only from their newest version, all else is only added. An edge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Posted:
 
 
 def period_of(connection: Connection, cluster: str, period: str) -> Period:
-    """A month of a cluster; open, in version 0, where nobody began to close it.
+    """A month of a cluster; open, in version 0, before its closing begins.
 
     Raises:
         UnreadableDraft: another Cohabit wrote what it is to be closed with.
@@ -53,7 +53,7 @@ def period_of(connection: Connection, cluster: str, period: str) -> Period:
 
 
 def periods(engine: Engine, cluster: str) -> list[Period]:
-    """Months of a cluster that somebody began to close, the newest first."""
+    """Months of a cluster whose closing has begun, the newest first."""
     wanted = select(PERIODS).where(PERIODS.c.cluster == cluster).order_by(PERIODS.c.period.desc())
     with reading(engine) as connection:
         return [_period(row) for row in connection.execute(wanted)]
@@ -145,7 +145,7 @@ def paid(engine: Engine, cluster: str, period: str) -> dict[str, tuple[int, int,
 
 
 def total(engine: Engine, cluster: str) -> int:
-    """Micro-units that all postings of a cluster sum to: zero, unless somebody changed the database by hand."""
+    """Micro-units that all postings of a cluster sum to: zero, unless the database was edited by hand."""
     joined = LEDGER_POSTINGS.join(LEDGER_BATCHES)
     wanted = select(func.coalesce(func.sum(LEDGER_POSTINGS.c.amount_micros), 0)).select_from(joined)
     with reading(engine) as connection:

@@ -28,7 +28,7 @@ def lines_of(rows: pa.Table, stamp: Stamp, units: Mapping[str, str]) -> tuple[Li
 
 
 def rows_of(lines: Sequence[Line]) -> pa.Table:
-    """Lines as rows of line_table.SCHEMA, in their order; what a stamp tells but the hour is not in them.
+    """Charge records as rows of line_table.SCHEMA, in their order; of a stamp they contain the hour only.
 
     Raises:
         Nothing.

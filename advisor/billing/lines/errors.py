@@ -121,7 +121,7 @@ class UnreadableLine(AdvisorError):
 
 
 class NoCost(AdvisorError):
-    """Hours of which nobody knows what the pool cost."""
+    """Hours in which the cost of the pool is unknown."""
 
     def __init__(self, pool: str, hours: Sequence[str]) -> None:
         self.pool, self.hours = pool, tuple(hours)
@@ -145,7 +145,7 @@ class BadLineFile(AdvisorError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        name = path.rpartition("/")[2]  # whoever asks over HTTP is not told how folders are called here
+        name = path.rpartition("/")[2]  # HTTP clients must not see local folder names
         super().__init__(
             f"file of lines {name} cannot be relied on ({reason}): take it from a backup, or make it again"
         )

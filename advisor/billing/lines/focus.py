@@ -99,7 +99,7 @@ class Invoice:
         currency: ISO 4217.
         pool: class and site.
         book: version of the price book.
-        units: of resources, as the price book tells them.
+        units: of resources, from the price book.
         sign: -1 for a file that is taken back.
     """
 
@@ -123,7 +123,7 @@ def focus_rows(lines: pa.Table, of: Invoice, grain: Grain = "day") -> Iterator[R
 
     Returns:
         Rows whose BilledCost sums to that of the lines, to the micro-unit; values as they are written, empty for null.
-        Of what nobody took each cause is a charge of the pool that is allocated to accounts, with ratios that sum to 1.
+        Each cause of idle cost is a charge of the pool, allocated to accounts with ratios that sum to 1.
 
     Raises:
         Nothing.
@@ -186,7 +186,7 @@ def _ratios(rows: Sequence[Mapping[str, object]]) -> dict[int, Decimal]:
 
 
 def _allocated(line: Mapping[str, object], ratio: Decimal, of: Invoice) -> Row:
-    """What 1.3 tells of a charge that is split."""
+    """Columns of FOCUS 1.3 for a split charge."""
     return {
         "x_AllocatedMethodDetails": f'{{"Elements":[{{"AllocatedRatio":{ratio:.{DIGITS}f}}}]}}',
         "x_AllocatedMethodId": f"{of.book}/{line['kind']}",

@@ -28,9 +28,9 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FORMAT = 1
 PLATFORM = "platform"
-"""The account of whoever runs the cluster."""
+"""The account of the cluster's operator."""
 UNATTRIBUTED = "unattributed"
-"""The account of cost that nobody can be told to have caused."""
+"""The account of cost without a known cause."""
 
 
 @dataclass(frozen=True, slots=True)

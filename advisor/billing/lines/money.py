@@ -17,7 +17,7 @@ from ingest.schema.currencies import BY_DIGITS, MEANT
 Ints = NDArray[np.int64]
 
 MICROS = 1_000_000
-"""Micro-units of a major unit, and parts of a whole where a share is told in parts per million (`_ppm`)."""
+"""Micro-units of a major unit, and parts of a whole where a share is in parts per million (`_ppm`)."""
 MOST_TOTAL = 2**50
 MOST_WHOLE = 2**61
 """Up to these, doubles are near enough for `in_order_64`: a billion of a currency, by most price books' weights."""

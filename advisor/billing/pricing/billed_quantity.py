@@ -34,7 +34,7 @@ class Rule:
 
 
 LARGER = Rule(1.0, 1.0)
-"""The larger of request and use, as others bill: whoever asks for nothing pays least."""
+"""The larger of request and use, as others bill: containers without a request pay least."""
 REQUEST_ONLY = Rule(1.0, 0.0)
 USAGE_ONLY = Rule(0.0, 1.0)
 

@@ -30,7 +30,7 @@ from ingest.schema.tables import TIMESTAMP
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNTOLD_TIER = "LS"
-"""Tier of containers whose class nobody told: as everywhere, these are not best effort."""
+"""Tier of containers of unknown class: as everywhere, these are not best effort."""
 BASE, NOT_TAKEN, REST = range(3)
 """Blocks of an hour's lines, in their order: base, idle by cause, unattributed."""
 CANNOT = 2**62
@@ -98,7 +98,7 @@ class _Weights:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What nobody took of an hour: what it is worth beside what was taken, and what it costs."""
+    """Idle capacity of an hour: its worth relative to the used capacity, and its cost."""
 
     worth: int
     amount_micros: int
@@ -121,9 +121,9 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
     Args:
         metered: rows of table `metered` of the pool, any order.
         pools: its rows of table `pool_hours`, each hour once; every hour of the former is among them.
-        book: prices, tiers by class of service, rule, and who pays for what nobody took. Resources that it has no price
+        book: prices, tiers by class of service, rule, and who pays for idle cost. Resources that it has no price
             for are free. Containers without a class are of UNTOLD_TIER, those without a team UNATTRIBUTED.
-        idle: its rows of table `idle`, any order; what is told there of no cause is headroom.
+        idle: its rows of table `idle`, any order; idle capacity without a cause there is headroom.
 
     Returns:
         Rows of line_table.SCHEMA, in its order: a base line for each quantity, an unattributed one for each gap, idle
@@ -228,7 +228,7 @@ def _whole(column: pa.ChunkedArray) -> Ints:
 def _share_out(
     rows: _Rows, lines: _Lines, part: tuple[slice, Ints], weights: _Weights, pool: tuple[int, dict[str, int], str]
 ) -> _Rest | None:
-    """Fill in an hour's amounts and prices; what nobody took, None where there is nothing to share by."""
+    """Fill in an hour's amounts and prices; returns the idle cost, None without a basis to share it."""
     (hour, gaps), (cost, capacity, recovery) = part, pool
     quantity = np.concatenate([rows.known[hour], rows.gap[gaps]])
     kind = np.concatenate([rows.kind[hour], rows.kind[gaps]])

@@ -1,4 +1,4 @@
-"""Idle: what nobody took of a pool, by its cause, and who pays for each. Kernel."""
+"""Idle: unused cost of a pool, by its cause, and who pays for each. Kernel."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Idle:
 
     Args:
         kind: headroom that is free for no other cause, capacity that nothing can use, bought ahead, or failed.
-        weight: of this cause beside the others, any whole number >= 0.
+        weight: of this cause relative to the others, any whole number >= 0.
         keys: accounts that pay for it, each named once, with a whole number >= 0.
         paid_by: who these are.
     """
@@ -44,14 +44,14 @@ class IdleShare:
 
 @dataclass(slots=True)
 class CauseTotal:
-    """What is told of a cause in an hour, by the prices of a book: what it is worth, and what of that teams caused."""
+    """Total of a cause in an hour, by the prices of a book: its worth, and the part that teams caused."""
 
     worth: int = 0
     by_team: dict[str, int] = field(default_factory=dict)
 
 
 def causes_by_hour(idle: pa.Table, weights: Mapping[str, int]) -> Mapping[int, Mapping[Kind, CauseTotal]]:
-    """What is told of causes, by the start of the hour and the kind of line.
+    """Totals of causes, by the start of the hour and the kind of charge record.
 
     Args:
         idle: rows of table `idle` of one pool, any order.
@@ -73,15 +73,15 @@ def causes_of(
     """Causes of an hour, and who pays for each.
 
     Args:
-        rest: what nobody took is worth by the book's prices.
+        rest: worth of the idle capacity by the book's prices.
         known: what is known of causes, on the same scale; where it exceeds the rest, what is used beyond requests or
             counts more than its size has taken some of it, and the causes share what is left.
         charged: what accounts are charged as base in the hour; of either sign, all the same.
         keys: who pays.
 
     Returns:
-        One for each cause that is told, and headroom, which is the remainder; whoever pays in proportion to charges of
-        an hour without any is the platform.
+        One for each known cause, and headroom, which is the remainder. In an hour without charges the platform pays
+        the causes shared in proportion to charges.
 
     Source: ours, docs/decisions/0052-idle.md.
     """
@@ -102,14 +102,14 @@ def _paid(cause: Idle, by_team: Mapping[str, int], key: IdleKey, charged: Mappin
 
 
 def idle_shares(amount_micros: int, causes: Sequence[Idle]) -> tuple[IdleShare, ...]:
-    """What nobody took, by cause, and each cause by its own key.
+    """Idle cost by cause, and each cause by its own key.
 
     Args:
         amount_micros: of all causes together.
         causes: each at most once; with weights of 0 throughout the platform pays.
 
     Returns:
-        Shares that sum to the amount, those of 0 left out; a cause whose key names nobody is UNATTRIBUTED.
+        Shares that sum to the amount, those of 0 left out; a cause whose key names no account is UNATTRIBUTED.
 
     Raises:
         BadWeights: a weight is negative.

@@ -15,15 +15,15 @@ from advisor.billing.pricing.billed_quantity import LARGER, Rule
 
 HOUR_US = 3600 * 1_000_000
 Recovery = Literal["full", "remainder"]
-"""Whether whoever is billed pays all of a pool's cost, or for what it took and the remainder is told as idle."""
+"""Whether billed accounts pay all of a pool's cost, or only for their usage, with the remainder as idle cost."""
 
 IdleKey = Literal["platform", "teams", "causers"]
-"""Who pays: the platform; whoever is charged in the hour, in proportion to base charges; or whoever caused it."""
+"""Who pays: the platform; accounts charged in the hour, in proportion to base charges; or those that caused it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleKeys:
-    """Who pays for what nobody took, cause by cause.
+    """Who pays for idle cost, cause by cause.
 
     Args:
         headroom: what is free for no other cause.
@@ -41,11 +41,11 @@ class IdleKeys:
 
 @dataclass(frozen=True, slots=True)
 class UnitPrice:
-    """What a resource costs beside the others.
+    """Cost of a resource relative to the others.
 
     Args:
         resource: such as cpu.
-        unit: that quantities are told in, such as core or GiB.
+        unit: of quantities, such as core or GiB.
         weight_micros: micro-units of currency for a unit and hour; what is paid is this times one factor for the whole
             pool, so that the capacity of a pool sells for its cost.
     """
@@ -70,7 +70,7 @@ class Policy:
     Args:
         version: its name, on every line.
         rule: what is billed of request and use.
-        recovery: who pays for what nobody took.
+        recovery: who pays for idle cost.
         theta_ppm: share of what a victim lost that it gets back.
         delta_ppm: slowdown - 1 that is everybody's own risk.
         windows: in so many windows of an hour ...
@@ -78,8 +78,8 @@ class Policy:
         cap_ppm: a surcharge is this share of a team's base charge on the node at most.
         platform_cap_micros: what the platform adds to a team's rebates in a month, at most.
         gamma_ppm: how strongly scarcity moves prices; 0 is not at all.
-        shadow: rebates and surcharges are shown, and nobody pays them.
-        idle: who pays for what nobody took.
+        shadow: rebates and surcharges are shown, and not paid.
+        idle: who pays for idle cost.
     """
 
     version: str
@@ -109,7 +109,7 @@ class PriceBook:
         tiers: of containers.
         policy: by which they are billed.
         proposed_by: who wants it.
-        approved_by: somebody else who agrees; None until then.
+        approved_by: another person, who approves; None until then.
     """
 
     version: str

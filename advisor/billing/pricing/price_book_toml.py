@@ -135,7 +135,7 @@ def price_book_from(text: str, proposed_by: str) -> PriceBook:
 
     Args:
         text: TOML, see EXAMPLE.
-        proposed_by: whoever wants it.
+        proposed_by: its author.
 
     Raises:
         BadBookText: something in it is missing, unknown or out of range.

@@ -33,7 +33,8 @@ def scarcity_ppm(utilisation: Floats) -> Ints:
         utilisation: (n,) forecast share of the capacity that is taken, >= 0, 1 is all of it; NaN where there is none.
 
     Returns:
-        (n,) millionths, 0 to 1,000,000, rising ever faster; 0 where nothing was forecast, so that nobody pays for it.
+        (n,) millionths, 0 to 1,000,000, rising ever faster; 0 where nothing was forecast, so that no account pays for
+        it.
 
     Raises:
         Nothing.
@@ -103,7 +104,7 @@ def true_up_rows(base: pa.Table, scarcity: pa.Table) -> pa.Table:
     """What brings scarcity back to nothing, for each account in proportion to its base.
 
     Args:
-        base: all rows of kind `base` of a pool and stretch of hours; others, and credits, are passed over.
+        base: all rows of kind `base` of a pool and stretch of hours; others, and credits, are skipped.
         scarcity: all rows from `scarcity_rows` of them.
 
     Returns:
@@ -134,7 +135,7 @@ def _charged(base: pa.Table) -> pa.Table:
 
 
 def _rows(columns: Mapping[str, pa.Array | pa.ChunkedArray], kind: Kind, count: int) -> pa.Table:
-    """Rows of line_table.SCHEMA; columns that are not told are null."""
+    """Rows of line_table.SCHEMA; columns that are not given are null."""
     given = {**columns, "kind": pa.array([kind] * count, pa.string())}
     return pa.table([given.get(of.name, pa.nulls(count, of.type)) for of in SCHEMA], schema=SCHEMA)
 

@@ -60,8 +60,8 @@ class Asked:
     """A container to be quoted.
 
     Args:
-        container: its uid; of a new one a name that nobody has.
-        app: None where nobody tells.
+        container: its uid; of a new one an unused name.
+        app: None where unknown.
         team: its account.
         tier: its class of service.
         needs: resource by resource.
@@ -168,7 +168,7 @@ def quote(asked: Asked, sold: Sold, node: str | None, colocation: Colocation | N
         sold: what the pool cost and sold.
         node: where; None quotes the pool without transfers.
         colocation: what a model foresees there; None where it foresees nothing.
-        why: why it does not, in words; for quotes of a pool it is told already.
+        why: why it does not, in words; for estimates of a pool it is given already.
 
     Returns:
         The base charge of each hour is what `bill_pool_hours` bills of it among all others, its own quantity counted
@@ -245,7 +245,7 @@ def refuse_senseless(asked: Asked, book: PriceBook) -> None:
 
 
 def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Residents:
-    """What is billed on a node beside the quoted container.
+    """Charges on a node without the estimated container.
 
     Args:
         asked: the container.

@@ -1,4 +1,4 @@
-"""Bill office: what whoever shows bills and takes decisions on them needs, and who may see which. Facts."""
+"""Bill office: dependencies for showing and deciding on bills, and who may see which. Facts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class BillOffice:
     Args:
         closing: months of the cluster, in the store.
         lines: folder of billed lines.
-        local: who decides where nobody is asked for a name.
+        local: name of the approver where authentication is off.
         new_id: makes the name of an event, by which the reply and the audit call it.
         newest: the newest metered hour, by which containers are quoted.
     """
@@ -63,7 +63,7 @@ class BillOffice:
         object.__setattr__(self, "drilling", Drilling(self.lines))
 
     def actor(self, caller: Caller | None) -> Actor:
-        """Who decides, as the audit has it; None is whoever reaches an open listener."""
+        """Name of the approver in the audit; None is any client of an open listener."""
         who = caller or self.local
         return Actor(who.name, "admin" if "admin" in who.roles else "finance", self.new_id())
 

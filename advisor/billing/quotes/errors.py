@@ -37,7 +37,7 @@ class UnknownPool(AdvisorError):
 
 
 class UnknownPlace(AdvisorError):
-    """A node of which nobody told which pool it is in."""
+    """A node of an unknown pool."""
 
     def __init__(self, node: str) -> None:
         self.node = node

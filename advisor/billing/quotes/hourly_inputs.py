@@ -44,7 +44,7 @@ class Newest:
         """The pool of a node.
 
         Raises:
-            UnknownPlace: nobody told.
+            UnknownPlace: the pool is not known.
         """
         if node not in self.pool_of:
             raise UnknownPlace(node)

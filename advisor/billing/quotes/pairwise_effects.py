@@ -1,7 +1,7 @@
-"""Beside: what a container would suffer on a node, and what it and each of its neighbours add to each other. Kernel.
+"""Pairwise effects: a container's slowdown on a node, and what it and each neighbour add to each other. Kernel.
 
 By the placement model, as candidates are scored. What one adds is the mean of two differences: with all others there,
-and with nobody else. That is an order and its reverse: where containers act on each other in pairs alone it is
+and with none of them. That is an order and its reverse: where containers act on each other in pairs alone it is
 Shapley's share, see benchmarks.pricing_shapley.
 """
 
@@ -28,7 +28,7 @@ class IncomingPod:
 
     Args:
         pending_pod: its app, team and class.
-        use: (resources,) what it is expected to use, in the snapshot's units; NaN where its app's profile tells.
+        use: (resources,) what it is expected to use, in the snapshot's units; NaN where its app's profile applies.
     """
 
     pending_pod: PendingPod
@@ -36,7 +36,7 @@ class IncomingPod:
 
 
 def colocation(scorer: ModelScorer, incoming: IncomingPod, node: int) -> Colocation | None:
-    """What a container would suffer on a node, and who there adds what to whom.
+    """Expected slowdown of a container on a node, and the pairwise effects with its neighbours.
 
     Args:
         scorer: over a snapshot in which the container is not.
@@ -44,8 +44,7 @@ def colocation(scorer: ModelScorer, incoming: IncomingPod, node: int) -> Colocat
         node: row of the node in the snapshot.
 
     Returns:
-        Its slowdown and everybody there; None where the model does not say. What is not known of somebody's use is
-        added by nobody.
+        Its slowdown and all neighbours; None without a prediction. A container's unknown use adds no pressure.
 
     Raises:
         Nothing.
@@ -84,7 +83,7 @@ def _seated(of: Snapshot, incoming: IncomingPod, nodes: NDArray[np.int32]) -> Cr
 
 
 def _felt(home: Crowd, seats: Crowd) -> Floats:
-    """(2 k + 2, raw features) of the container beside all, all but each, each alone, and nobody."""
+    """(2 k + 2, raw features) of the container next to all, all but each, each alone, and none."""
     count = len(home.resident)
     everybody = np.ones((1, count), np.bool_)
     sets = np.vstack([everybody, ~np.eye(count, dtype=np.bool_), np.eye(count, dtype=np.bool_), ~everybody])
@@ -122,7 +121,7 @@ def _mean_added_to(scorer: ModelScorer, home: Crowd, seats: Crowd, app: Ints, pl
 
 
 def _both(home: Crowd, seats: Crowd) -> Members:
-    """Everybody, the container last; what nobody knows the use of presses on nobody."""
+    """All containers, the estimated one last; unknown use adds no pressure."""
     return Members(
         group=np.zeros(len(home.resident) + 1, np.int64),
         use=np.nan_to_num(np.concatenate([home.members.use, seats.members.use])),

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 NEW = "a new container"
 """Stands for a uid, which none contains."""
 ANOTHER_TEAM = "a container of another team"
-"""Stands for the uid of a neighbour that whoever asks may not see; what it does is told all the same."""
+"""Replaces the uid of a neighbour that the client may not see; its effect is shown all the same."""
 SHARED_AS = {
     of.name: (number, of.scale)
     for of in RESOURCES
@@ -57,8 +57,8 @@ class Ask:
         container: uid of one that runs; None for a new one.
         needs: of a new one all; of one that runs what is to be other than it was metered.
         team: of a new one.
-        app: of a new one; None where nobody tells.
-        tier: of a new one; None takes the tier of containers whose class nobody told.
+        app: of a new one; None where unknown.
+        tier: of a new one; None takes the tier of containers of unknown class.
         node: of a new one; None quotes the pool.
         pool: of a new one without a node.
         move_to: node that one that runs would go to.
@@ -83,8 +83,8 @@ class Grounds:
     Args:
         book: in force.
         newest: hour that was metered.
-        scorer: who foresees slowdowns; None where nobody does.
-        why: why nobody does.
+        scorer: predicts slowdowns; None without a model.
+        why: the reason for no scorer.
     """
 
     book: PriceBook
@@ -175,7 +175,7 @@ def _new(ask: Ask, of: Grounds, own: str | None) -> Quote:
 
 
 def _as_metered(need: Need) -> Need:
-    """A need of what nobody requests, such as network: what is asked for is what is used."""
+    """A need of a resource without requests, such as network: the request equals the use."""
     if need.resource not in UNREQUESTED:
         return need
     return Need(need.resource, None, need.request if need.use is None else need.use)

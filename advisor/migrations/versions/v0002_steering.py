@@ -1,4 +1,4 @@
-"""Leases that steer pods to nodes."""
+"""Reservations of nodes for replacement pods."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -26,5 +26,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove the table: pods on their way are not steered any more."""
+    """Remove the table: no node stays reserved for a pending pod."""
     op.drop_table("leases")

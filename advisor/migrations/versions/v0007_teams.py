@@ -13,5 +13,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove it: nobody knows then whose bills a token of role team may see."""
+    """Remove it: the bills that a token of role team may see are then unknown."""
     op.drop_column("tokens", "team")

@@ -165,7 +165,7 @@ def put(at: Ints, whole: Ints, real: Floats, who: int, node: int) -> None:
 
 @compiled
 def costly(at: Ints, whole: Ints, real: Floats, seed: Seed) -> int:
-    """A random container of the one of some random nodes that costs most, NO_CONTAINER where nobody is there."""
+    """A random container of the one of some random nodes that costs most, NO_CONTAINER where it is empty."""
     node = int(draw(seed) * at[slots.NODES])
     for _ in range(at[slots.TRIES]):
         other = int(draw(seed) * at[slots.NODES])

@@ -1,7 +1,7 @@
 """Slots: where compiled kernels find what, by name. `at[slots.PLACE]` is where the places of containers begin.
 
-Names of sizes tell how many there are of something; the others where an array begins among the numbers or whole
-numbers of a State, and are those of advisor.optimizer.problem, or stand below.
+Names of sizes are counts; the others where an array begins among the numbers or whole numbers of a State, and are
+those of advisor.optimizer.problem, or stand below.
 """
 
 NODES = 0
@@ -95,7 +95,7 @@ CHANGED = 64
 IS_CHANGED = 65
 """(k,) whether a container is among these."""
 TRIES = 66
-"""Nodes that are looked at for whoever has to go, out of many."""
+"""Candidate nodes tried for a container that must move, out of many."""
 NONE = 67
 """-1, no container and no node: of a constant the compiler makes one more kernel, of each that it is given to."""
 KIND = 68

@@ -52,7 +52,7 @@ def refined(problem: Problem, place: Ints, rng: np.random.Generator, over: Calla
         problem: one that is linear.
         place: (k,) a legal assignment of everybody.
         rng: draws nodes.
-        over: whether to end; told how many divisions were tried.
+        over: whether to end; gets the number of divisions tried.
 
     Returns:
         A legal assignment that costs no more.
@@ -96,8 +96,8 @@ def divided(problem: Problem, place: Ints, nodes: Ints) -> Divided:
         nodes: (m,) ascending.
 
     Returns:
-        The assignment, the given one where none is found. Whoever might break a spread, a need or a limit of two apps
-        by going stays.
+        The assignment, the given one where none is found. A container stays if its move might break a spread, a need
+        or a limit of two apps.
 
     Raises:
         Nothing.
@@ -246,7 +246,7 @@ def _budget(few: _Few) -> Iterator[Row]:
 
 
 def _may_go(few: _Few) -> Flags:
-    """(i, m) where each may be, so that no spread, need or limit of two apps can break, whoever else goes where."""
+    """(i, m) where each may be so that no spread, need or limit of two apps can break, for any other moves."""
     limits, app = few.problem.limits, few.problem.app[few.who]
     bound = np.isin(app, limits.pair)
     if len(limits.spread):

@@ -1,7 +1,7 @@
 """Foreseen: the search by a model's factors, and what the model says exactly of what was found.
 
-Factors are those where everybody is. Those of what was found first are averaged in before the search goes again, since
-they differ there; the best by the exact cost is kept, and the error of the factors told.
+Factors are those where everybody is. Factors at the first result are averaged in before the search runs again, since
+they differ there. The best by the exact cost is kept, and the error of the factors is reported.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Saving:
 
     @property
     def error(self) -> float:
-        """Share by which factors told too much, negative where too little; NaN where nothing was saved by the model."""
+        """Share by which factors overestimate, negative if they underestimate; NaN without a saving by the model."""
         return self.estimated / self.exact - 1.0 if self.exact > 0 else float("nan")
 
 
@@ -61,7 +61,7 @@ class Foreseen:
 
 
 def foresee(problem: Problem, scorer: ModelScorer, worth: float, run: Run) -> Foreseen:
-    """The assignment of residents that costs least, what they suffer by the model counted.
+    """The assignment of residents that costs least, with their slowdown by the model.
 
     Args:
         problem: of the snapshot's residents and nodes, in its order, without harm; starts are those of
@@ -77,7 +77,7 @@ def foresee(problem: Problem, scorer: ModelScorer, worth: float, run: Run) -> Fo
         The best assignment, which may be the start, and how far factors were off.
 
     Raises:
-        UnusableProblem: the problem is not of the snapshot, has harm, or the model says nothing of somebody.
+        UnusableProblem: the problem is not of the snapshot, has harm, or a container has no prediction.
 
     Source: ours, docs/decisions/0041-reassignment.md.
     """

@@ -326,7 +326,7 @@ def node_delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second:
 
 @compiled
 def may_go(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int, third: int) -> bool:
-    """Whether the nodes that a move enters have room and nobody there who must be apart; see `delta`."""
+    """Whether the nodes that a move enters have room and no container that must be apart; see `delta`."""
     if not has_room(at, whole, real, who, node, second) or not may_join(at, whole, who, node, second):
         return False
     if second == NO_CONTAINER:
@@ -345,7 +345,7 @@ def delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int,
         real: see State; left as it was.
         who: goes.
         node: where it goes, another one than it is on.
-        second: leaves that node; NO_CONTAINER where nobody does.
+        second: leaves that node; NO_CONTAINER without one.
         third: where the second goes.
         limit: of interest are moves that cost at most so much more.
 

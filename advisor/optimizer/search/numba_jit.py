@@ -1,7 +1,7 @@
 """Compiled: how kernels of the search become machine code. The Python they are written in stays theirs to call.
 
-Machine code is kept in the user's cache, in a folder of its own for each state of the kernels' sources: what is kept
-beside a source is not made anew where another source changed that it calls.
+Machine code is kept in the user's cache, in a folder of its own for each state of the kernels' sources: a file cached
+next to its source is not rebuilt after a change of another source that it calls.
 """
 
 from collections.abc import Callable

@@ -25,7 +25,7 @@ def search_parts(problem: Problem, start: Ints, seed: int, spent: Spent, tuning:
 
     Args:
         problem: one that is divisible.
-        start: (k,) somebody is somewhere.
+        start: (k,) node of each container.
         seed: of random moves and cuts.
         spent: asked between every few moves.
         tuning: how; moves are of the first mix.

@@ -15,9 +15,9 @@ from advisor.optimizer.search.state import State, state_of
 SAMPLED = 20_000
 """Moves that the first temperature is found by."""
 LOOKED = 256
-"""Nodes that are looked at for whoever is nowhere."""
+"""Candidate nodes tried for a container without a node."""
 Spent = Callable[[int], float]
-"""Share of the budget that is spent, 1 when it is over; told how many moves the worker that asks has tried so far."""
+"""Share of the budget that is spent, 1 when it is over; gets the number of moves that the worker has tried."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Search: the best assignment that two cores find in the time there is. Kernel: time is told, never read.
+"""Search: the best assignment that two cores find within the budget. Kernel: time is an input, never read.
 
 Mixes of moves race first; then all workers anneal by the best mix with their own random numbers, slowly where its costs
 fell in the race. From the best assignment they go on without heat, and at last a few nodes at a time are divided anew
@@ -130,7 +130,7 @@ def _anneal_all(  # noqa: PLR0917
 
 
 def compile_kernels() -> None:
-    """Compile what is not kept from an earlier run, so that nobody's budget is spent on it."""
+    """Compile what an earlier run has not cached, so that no search spends its budget on it."""
     smallest = Problem(
         use=np.zeros((1, 1)),
         capacity=np.ones((1, 1)),

@@ -235,7 +235,7 @@ def _counted(problem: Problem, place: Ints, zone: Ints) -> Ints:
 
 
 def _pairs(problem: Problem) -> tuple[Ints, Ints, Ints, Ints]:
-    """By app: who else is limited beside it, how many of those, and how many of itself beside one of those."""
+    """By app: apps limited on its node, how many of them, and how many of its own next to one of them."""
     (first, second), most = problem.limits.pair.T, problem.limits.most
     free = np.full(len(most), NO_LIMIT)
     app, other = np.append(first, second), np.append(second, first)

@@ -20,7 +20,7 @@ class Past:
         state: of its proposal.
         decision: on it.
         at_us: when it was decided on last, or proposed.
-        given_out: whether its plan was given out: what was may have been done, whatever was measured of it.
+        given_out: whether its plan was exported: its steps may have been executed, whatever was measured.
     """
 
     step: Step

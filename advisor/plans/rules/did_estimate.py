@@ -19,15 +19,15 @@ Ints = NDArray[np.int64]
 BEFORE_US = HOUR_US // 2
 """How long before a plan was made is compared with."""
 SETTLE_US = HOUR_US // 6
-"""After a step was given out: restarts and warming up do not count."""
+"""After the export of a step: restarts and warm-up do not count."""
 AFTER_US = HOUR_US
 """Until when what follows counts."""
 LEAST_WINDOWS = 2
-"""Of a container on either side, for its change to be told."""
+"""Minimum windows of a container before and after, for an estimate of its change."""
 LEAST_CONTROLS = 5
 """Steps held back, with fewer of which nothing is taken off."""
 PRIOR = 20.0
-"""Cost an hour by which what was realised has to be told to move the calibration half of the way."""
+"""Measured cost an hour at which the calibration moves half of the way."""
 LEAST_FACTOR, MOST_FACTOR = 0.5, 1.5
 
 
@@ -47,11 +47,11 @@ class Trial:
     Args:
         gain: cost an hour that it was to save.
         made_us: when it was proposed.
-        start_us: when it was given out; of one held back when it was proposed.
+        start_us: when it was exported; of a held-out step when it was proposed.
         victims: whom it was to help.
         heirs: uid after the step of who has another one then, by uid before.
         source: node that it is done on.
-        target: node that it moves somebody to; None without.
+        target: node that it moves a container to; None without.
     """
 
     gain: float
@@ -68,7 +68,7 @@ class Outcome:
     """What a plan saved.
 
     Args:
-        predicted: by the steps whose change could be told.
+        predicted: by the steps with an estimate of their change.
         realised: by these, what those held back changed by taken off.
         measured: how many they are.
         controls: how many held back they are compared with; 0 where there were too few.
@@ -110,17 +110,17 @@ def outcome(done: Sequence[Trial], held_back: Sequence[Trial], seen: Mapping[str
 
 
 def changes_of(trials: Sequence[Trial], seen: Mapping[str, Seen]) -> list[float | None]:
-    """Cost an hour that whom steps were to help, and who stood beside or on a target, were spared; None if not told.
+    """Cost an hour saved for the victims of steps and their neighbours on source or target; None if unknown.
 
-    Of steps proposed at the same time nobody counts twice: whom one of them is about counts there, who stands beside
-    several with the first.
+    No container counts twice among steps proposed at the same time. A step's own containers count with it; a
+    neighbour of several counts with the first.
     """
     counted = {(uid, one.made_us) for one in trials for uid in _about(one)}
     return [_change(one, seen, counted) for one in trials]
 
 
 def _share_node(one: Trial, done: Trial) -> bool:
-    """Whether somebody held back was where a step was done at the same time, and so had its share of that."""
+    """Whether a held-out step is on a node of a step executed at that time, and shares its effect."""
     return one.made_us == done.made_us and one.source in (done.source, done.target)
 
 
@@ -129,7 +129,7 @@ def _about(one: Trial) -> set[str]:
 
 
 def _change(one: Trial, seen: Mapping[str, Seen], counted: set[tuple[str, int]]) -> float | None:
-    """Of one step; who stands beside it is counted from then on."""
+    """Change of one step; adds its neighbours to `counted`."""
     helped = [_spared(uid, one.heirs.get(uid, uid), one, seen) for uid in one.victims]
     known = [value for value in helped if value is not None]
     if not known:

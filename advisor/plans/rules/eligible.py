@@ -28,9 +28,9 @@ class Roster:
 
     Args:
         identity: of each, by uid.
-        left_alone: why somebody is not moved, by uid.
+        left_alone: why a container is not moved, by uid.
         room: what nodes have left.
-        began_us: when each was told of first, by uid: exporters date that to its start.
+        began_us: when each was first reported, by uid: exporters date that to its start.
     """
 
     identity: Mapping[str, Identity]
@@ -47,7 +47,7 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
         facts: of nodes and placements.
 
     Returns:
-        Their roster. A container that nobody described is left alone; one that requests nothing needs what it uses. A
+        Their roster. A container without a description is not moved; one that requests nothing needs what it uses. A
         node has room where its capacity is known.
 
     Raises:

@@ -34,7 +34,7 @@ class WrongState(AdvisorError):
 
 
 class ChangedMeanwhile(AdvisorError):
-    """Somebody else decided on a proposal after it was read."""
+    """A proposal changed by another decision after it was read."""
 
     def __init__(self, name: str, seen: int) -> None:
         self.name, self.seen = name, seen
@@ -52,7 +52,7 @@ class DraftedMeanwhile(AdvisorError):
 
 
 class ExportedOtherwise(AdvisorError):
-    """A plan was given out in another form."""
+    """A plan was exported in another form."""
 
     def __init__(self, name: str, kept: str, wanted: str) -> None:
         self.name, self.kept, self.wanted = name, kept, wanted
@@ -74,7 +74,7 @@ class NoSuchStep(AdvisorError):
 
 
 class ReasonMissing(AdvisorError):
-    """Somebody rejects without saying why."""
+    """A rejection without a reason."""
 
     def __init__(self) -> None:
         super().__init__("say why: a reason of 3 to 500 characters, which the next plan is judged by")

@@ -29,13 +29,13 @@ class Identity:
 
     Args:
         container: its uid.
-        namespace: None where nobody told.
+        namespace: None where unknown.
         name: the same.
         app: the same.
         team: the same.
         best_effort: its class.
         budget: its disruption budget, None without one.
-        cpu_request_cores: what it requests, None where nobody told.
+        cpu_request_cores: what it requests, None where unknown.
         memory_request_bytes: the same.
     """
 
@@ -56,7 +56,7 @@ class Step:
 
     Args:
         number: from 1, in the order in which they are carried out.
-        round: steps of one round can be carried out beside each other, rounds one after the other.
+        round: steps of one round can be executed in parallel, rounds one after the other.
         kind: what.
         who: to whom.
         source: node it is on.
@@ -109,8 +109,8 @@ class Plan:
         factor: by what gains were multiplied, after what earlier plans realised of theirs.
         hours: for how long steps are meant to hold; gains are of an hour, costs of all of them.
         steps: what to do.
-        held_back: numbers of steps that nobody is to do, drawn at random, so that what the others achieve can be told.
-        inputs: SHA-256 of what tells what it was made from apart, see cohabit.plans.plan_inputs.digest_of.
+        held_back: numbers of held-out steps, drawn at random as control group for the effect of the others.
+        inputs: SHA-256 that identifies its inputs, see cohabit.plans.plan_inputs.digest_of.
     """
 
     format: int
@@ -154,10 +154,10 @@ class Proposal:
     Args:
         plan: what was proposed.
         state: see State.
-        version: rises with every change; whoever decides names the one they saw.
+        version: rises with every change; a decision names the version that was read.
         decided: of each step, by number.
         reason: why it was rejected, or refuted.
-        changed_us: when it was decided on or given out last; what came of it is written down later.
+        changed_us: when it was last decided on or exported; its outcome is recorded later.
     """
 
     plan: Plan
@@ -205,7 +205,7 @@ def expected(steps: Sequence[Step]) -> tuple[float, float, float]:
         steps: of one plan.
 
     Returns:
-        Mean, lower and upper end: errors of single steps are independent, beside one that all have in common.
+        Mean, lower and upper end: errors of single steps are independent, in addition to one common error.
 
     Raises:
         Nothing.

@@ -35,10 +35,10 @@ class Rules:
     Args:
         daily_share: of a cluster's containers that something may be done to within 24 hours; one at least.
         cool_down_us: for how long nothing more is done to a container that something was done to, or was held back.
-        held_back: share of steps that nobody is to do, so that what the others achieve can be told.
+        held_back: share of held-out steps, the control group for the effect of the others.
         lasts_us: how long a plan may be approved and exported.
         most_steps: of one plan.
-        searched: moves that the search of the whole cluster tries, for whom nobody was diagnosed; 0 does not search.
+        searched: moves that the search of the whole cluster tries, without a diagnosed victim; 0 does not search.
         prices: what acting costs.
         freezes: when nothing is changed.
         windows: when changes are allowed; always where there are none.

@@ -1,7 +1,7 @@
 """States: what can become of a proposal, and by whom. Kernel: each function gives the proposal as it is afterwards.
 
 drafted → approved, partly (some steps), rejected or expired; approved and partly → exported, rejected or expired;
-exported → confirmed, refuted, or expired where nothing could be told.
+exported → confirmed, refuted, or expired without a measurable outcome.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ NEXT: dict[State, tuple[State, ...]] = {
     "expired": (),
 }
 WAITING: tuple[State, ...] = ("drafted", "approved", "partly")
-"""Of these states somebody still has to do something."""
+"""States that still need an action."""
 UNSEEN = {"Cc", "Cf", "Cs"}
 """Control characters, what turns text round or cannot be seen, and halves of characters."""
 LEAST_REASON, MOST_REASON = 3, 500
@@ -80,7 +80,7 @@ def rejected(of: Proposal, reason: str, at_us: int) -> Proposal:
 
     Raises:
         WrongState: it is too late.
-        ReasonMissing: nobody says why.
+        ReasonMissing: no reason is given.
     """
     _may(of, "rejected", at_us)
     text = reason_of(reason)
@@ -112,7 +112,7 @@ def exported(of: Proposal, at_us: int) -> Proposal:
 
 
 def concluded(of: Proposal, *, confirmed: bool | None, reason: str) -> Proposal:
-    """What came of it is known; None where it could not be told. It stays decided on when it was.
+    """Record its outcome; None where it could not be measured. The time of the decision stays.
 
     Raises:
         WrongState: it was not exported, or this is known already.
@@ -135,7 +135,7 @@ def lapsed(of: Proposal, reason: str, at_us: int) -> Proposal:
 
 
 def expired(of: Proposal, at_us: int) -> Proposal:
-    """The proposal, expired if nobody exported it in time; else as it is."""
+    """The proposal, expired if it was not exported in time; else unchanged."""
     if of.state not in WAITING or at_us < of.plan.expires_us:
         return of
     return _changed(of, "expired", at_us, reason="nobody exported it in time")

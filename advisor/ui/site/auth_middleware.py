@@ -99,7 +99,7 @@ class _Refused(Exception):
 
 
 ProblemPage = Callable[[Scope, Problem], Response]
-"""Makes the page that tells a problem."""
+"""Makes the page that reports a problem."""
 
 
 class PageGate:
@@ -109,14 +109,14 @@ class PageGate:
         app: the pages.
         doors: their routes.
         entrance: who comes in how.
-        told: makes the page that tells why somebody did not.
+        problem_page: makes the page with the reason of a refusal.
     """
 
     def __init__(self, app: ASGIApp, doors: Collection[Door], entrance: Entrance, problem_page: ProblemPage) -> None:
         self.app, self.doors, self.entrance, self.problem_page = app, doors, entrance, problem_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Show a page, or tell why not."""
+        """Show a page, or the reason of a refusal."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return

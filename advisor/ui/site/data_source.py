@@ -1,4 +1,4 @@
-"""Looking: what pages show: the newest snapshot, and who suffers as far as anybody told. An edge."""
+"""Data source of pages: the newest snapshot, and slowed containers where a report exists. An edge."""
 
 from dataclasses import dataclass
 

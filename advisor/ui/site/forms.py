@@ -59,7 +59,7 @@ def fields(headers: Headers, body: bytes) -> dict[str, str]:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """What was read, for whoever comes next."""
+    """A `receive` that repeats the body which was read."""
     unread = [body]
 
     async def again() -> Message:

@@ -19,7 +19,7 @@ from advisor.auth.rate_limit import Rates
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody who looks at pages.
+    """A user of the pages.
 
     Args:
         caller: who, and as what.
@@ -45,7 +45,7 @@ class Entrance(Protocol):
 
     @property
     def refusals(self) -> Refusals | None:
-        """Where refused requests are counted and written down; None where nobody is refused by name."""
+        """Where refused requests are counted and recorded; None without authentication."""
 
     @property
     def rates(self) -> Rates | None:
@@ -63,10 +63,10 @@ class Entrance(Protocol):
         """Whether this is a name under which pages are given."""
 
     async def visitor(self, cookie: str) -> Visitor | Refusal:
-        """Who shows this cookie, or why nobody can be told."""
+        """The visitor of this cookie, or the reason of a refusal."""
 
     async def log_in(self, token: str, address: str) -> Opened | Refusal:
-        """Begin a session for whoever holds a token."""
+        """Begin a session for the holder of a token."""
 
     async def log_out(self, cookie: str, visitor: Visitor) -> None:
         """End a session."""
@@ -79,7 +79,7 @@ def csrf_of(secret: str) -> str:
 
 @dataclass
 class OpenEntrance:
-    """Whoever reaches a listener on loopback is the user of this machine, and may do everything.
+    """Any client of a listener on loopback is the user of this machine, and may do everything.
 
     Another site could have its name mean our address, and then read what we say: only loopback's names are answered.
 

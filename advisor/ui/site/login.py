@@ -23,7 +23,7 @@ SAID = {
 
 
 def local(path: str) -> str:
-    """Where to go after logging in: a page of ours, whatever was told."""
+    """Where to go after logging in: always a page of this site, for any input."""
     return path if len(path) <= MOST_NEXT and _LOCAL.fullmatch(path) and not path.startswith(LOGIN) else HOME
 
 

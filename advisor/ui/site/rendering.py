@@ -97,7 +97,7 @@ class Halts(Protocol):
 
     @property
     def last(self) -> object | None:
-        """The halt that held when somebody asked last."""
+        """The freeze that held at the last request."""
 
     def now(self) -> object | None:
         """The halt that holds; may ask the store."""
@@ -149,7 +149,7 @@ class Pages:
         return self._page(request.scope, template, status, {"halt": halt, **facts})
 
     def problem(self, scope: Scope, of: Problem) -> HTMLResponse:
-        """The page that tells why there is no other."""
+        """The page with the reason why there is no other."""
         facts = {"problem": of, "title": TITLES.get(of.status, TITLES[500]), "halt": self.halts.last}
         reply = self._page(scope, "problem.html", of.status, facts)
         if of.request_id:
@@ -191,7 +191,7 @@ def percent(value: float) -> str:
 
 
 def money(micros: int) -> str:
-    """An amount to the hundredth; the table or the title beside it has it to the micro-unit."""
+    """An amount to the hundredth; the table or the title next to it has it to the micro-unit."""
     return f"{Decimal(micros) / MICROS:,.2f}"
 
 
@@ -216,7 +216,7 @@ def moment(at_us: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long, in the unit that tells it best."""
+    """A duration, in the largest unit of which it has at least two."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -49,7 +49,7 @@ class SessionEntrance:
         self._threads = CapacityLimiter(CONNECTIONS)
 
     def answers_to(self, host: str) -> bool:  # noqa: ARG002
-        """Any name: whoever comes by another one brings no cookie."""
+        """Any name: a request under another name has no cookie."""
         return True
 
     async def visitor(self, cookie: str) -> Visitor | Refusal:

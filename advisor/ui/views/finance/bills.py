@@ -62,7 +62,7 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @router.get("/ui/bills/{period}")
     @allowed(*BILLED)
     def month(request: Request, period: str) -> Response:
-        """A month by account; whoever is of a team is led to that."""
+        """A month by account; role team is redirected to its own account."""
         team = own_team(caller_of(request))
         if team is not None:
             return RedirectResponse(f"/ui/bills/{period}/team?{urlencode({'team': team})}", 303)

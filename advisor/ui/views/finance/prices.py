@@ -69,7 +69,7 @@ def _decision_routes(bills: BillOffice | None) -> APIRouter:
     @router.post("/ui/prices/{version}/approve")
     @allowed(*KEEPERS)
     def approve(request: Request, version: Version) -> Response:
-        """Agree to what somebody else proposed."""
+        """Approve the proposal of another person."""
         at = opened_bills(bills)
         actor = at.actor(caller_of(request))
         entry = at.entry(actor, "approve price book", version)

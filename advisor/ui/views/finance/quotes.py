@@ -39,7 +39,7 @@ UNANSWERED = (
     UnknownPool,
     UnknownTier,
 )
-"""Told beside the form, which keeps what was filled in."""
+"""Errors that are shown next to the form, which keeps its values."""
 
 
 def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> APIRouter:

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """The worst first."""
 NONE = len(VERDICTS)
-"""In the place of a verdict where nobody suffers."""
+"""In the place of a verdict where no container is slowed down."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Heat:
         most: (n,) the largest of these; NaN where none is known.
         by: (n,) of which resource that is, -1 where none is known.
         residents: (n,) how many containers live there.
-        victims: (n,) how many of them suffer.
-        verdict: (n,) the worst verdict there, NONE where nobody suffers.
-        slowdown: (n,) of who suffers most; NaN where nobody does, or their limits hide it.
+        victims: (n,) how many of them are slowed down.
+        verdict: (n,) the worst verdict there, NONE where no container is slowed down.
+        slowdown: (n,) of the slowest container; NaN without a victim, or where limits hide it.
     """
 
     used: Floats
@@ -53,11 +53,11 @@ class Heat:
 
 
 def heat_of(snapshot: Snapshot, report: DiagnosisReport | None) -> Heat:
-    """What is pressed and who suffers, node by node.
+    """Pressure and slowed containers, node by node.
 
     Args:
         snapshot: the cluster.
-        report: who suffers; None where that is not known. Nodes that the snapshot does not hold are passed over.
+        report: slowed containers; None where unknown. Nodes that the snapshot does not hold are skipped.
     """
     used = np.stack([utilisation_percent(snapshot, name) for name in NAMES], axis=1)
     filled = np.nan_to_num(used, nan=-1.0)
@@ -83,7 +83,7 @@ def heat_of(snapshot: Snapshot, report: DiagnosisReport | None) -> Heat:
 
 
 def counted(report: DiagnosisReport | None) -> list[tuple[Verdict, int]]:
-    """How many there are of each verdict, the worst verdict first; those that nobody has are left out."""
+    """Number of containers by verdict, the worst verdict first; verdicts without containers are left out."""
     count = Counter(one.verdict for one in report.diagnoses) if report is not None else Counter[Verdict]()
     return [(verdict, count[verdict]) for verdict in VERDICTS if count[verdict]]
 

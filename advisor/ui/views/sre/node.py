@@ -1,4 +1,4 @@
-"""The page of a node: who lives there, what each uses, and who of them suffers."""
+"""The page of a node: its residents, the use of each, and those that are slowed down."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Resident:
         qos: its class, BE or LS.
         used: share of the node that it uses of each resource shown; NaN where it is not known.
         wrong: what is wrong with it; None where nothing is known to be.
-        slows: whose culprit it was found to be.
+        slows: diagnoses that name it as antagonist.
     """
 
     container: str
@@ -42,7 +42,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A resource that somebody on the node uses, and how much all do; NaN where that is not known."""
+    """A resource in use on the node, and the total use; NaN where that is not known."""
 
     name: str
     used: float
@@ -85,7 +85,7 @@ def used_by_all(snapshot: Snapshot, row: int) -> NDArray[np.float64]:
 
 
 def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> list[Resident]:
-    """Who lives on a node: who suffers first, the slowest before all; then culprits; then by use."""
+    """Residents of a node: slowed containers first, the slowest before all; then antagonists; then by use."""
     here = [one for one in (seen.report.diagnoses if seen.report else ()) if one.node == snapshot.nodes[row]]
     wrong = {one.container: one for one in here}
     slows = _slows(here)
@@ -105,7 +105,7 @@ def residents(seen: Seen, snapshot: Snapshot, row: int, columns: list[int]) -> l
 
 
 def _slows(here: Iterable[Diagnosis]) -> dict[str, list[Diagnosis]]:
-    """Whom each culprit slows down."""
+    """The victims of each antagonist."""
     found = defaultdict[str, list[Diagnosis]](list)
     for one in here:
         if one.verdict == "culprit" and one.suspects:

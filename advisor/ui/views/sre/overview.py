@@ -1,4 +1,4 @@
-"""Overview: all nodes of a cluster as a table and as a map, made once for each snapshot and each look who suffers."""
+"""Overview: all nodes of a cluster as a table and a map, made once for each snapshot and each diagnosis."""
 
 from dataclasses import dataclass, field
 from threading import Lock
@@ -79,7 +79,7 @@ class Overviews:
 
 
 def overview_of(snapshot: Snapshot, report: DiagnosisReport | None) -> Overview:
-    """All nodes of a cluster, and who suffers there."""
+    """All nodes of a cluster, and the slowed containers there."""
     heat = heat_of(snapshot, report)
     rows = tuple(_row(snapshot, heat, row) for row in heat.worst_first().tolist())
     return Overview(rows, msgspec.json.encode(_map(snapshot, heat)))

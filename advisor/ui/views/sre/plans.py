@@ -112,7 +112,7 @@ def _export_route(office: Office | None) -> APIRouter:
     @router.get("/ui/proposals/{plan}/export")
     @allowed(*DECIDERS)
     def exported(plan: Name) -> Response:
-        """What was given out, as a file."""
+        """The export, as a file."""
         document = opened(office).desk.exported(plan)
         if document is None:
             raise HTTPException(404)

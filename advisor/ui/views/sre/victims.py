@@ -33,7 +33,7 @@ def victim_pages(pages: Pages, serving: Serving, office: Office | None = None) -
     @router.get("/ui/victims")
     @allowed(*WHO)
     def victims(request: Request, verdict: Text = "", node: Text = "", app: Text = "", page: Number = 1) -> Response:
-        """Who suffers."""
+        """Slowed containers."""
         seen = look(serving)
         wanted = Wanted(verdict, node, app)
         found = wanted.among(seen.report) if seen.report else []
