@@ -1,1 +1,1 @@
-"""What co-location does to a container: pressure, its own normal, slowdown, profiles."""
+"""What co-location does to a container: pressure, its baseline, slowdown, profiles."""

@@ -3,4 +3,4 @@
 import os
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-"""Before onnxruntime is imported, which else would tell its makers what runs here, and keep a device's name."""
+"""Set before onnxruntime is imported, which otherwise sends telemetry to its makers and stores a device's name."""

@@ -87,7 +87,7 @@ class NotExplainable(ModelsError):
     def __init__(self, directory: Path, model: str) -> None:
         self.directory, self.model = directory, model
         super().__init__(
-            f"bundle {directory} has no trees of model {model!r} beside its graphs, it is older than explanations: "
+            f"bundle {directory} has graphs but no trees of model {model!r}, it is older than explanations: "
             "train again to have them"
         )
 
@@ -169,7 +169,7 @@ class UnreadableVerdict(ModelsError):
 
 
 class NothingToWatch(ModelsError):
-    """There is no model whose drift could be told."""
+    """There is no model to check for drift."""
 
     def __init__(self, root: Path, reason: str) -> None:
         self.root, self.reason = root, reason
@@ -190,7 +190,7 @@ class NotNoted(ModelsError):
     def __init__(self, path: Path, name: str, reason: str) -> None:
         self.path, self.name, self.reason = path, name, reason
         super().__init__(
-            f"{name} is current now, but {path} cannot tell who did that ({reason}): write it down yourself"
+            f"{name} is current now, but {path} does not record who did that ({reason}): write it down yourself"
         )
 
 
@@ -205,7 +205,7 @@ class NotJudged(ModelsError):
 
 
 class GateRefused(ModelsError):
-    """A challenger was judged, and is worse than what is current, or cannot be told to be as good."""
+    """A challenger was judged, and is worse than the current model, or is not shown to be as good."""
 
     def __init__(self, name: str, refusals: tuple[str, ...]) -> None:
         self.name, self.refusals = name, refusals
@@ -254,4 +254,4 @@ class NotComparable(ModelsError):
 
     def __init__(self, reason: str, remedy: str) -> None:
         self.reason, self.remedy = reason, remedy
-        super().__init__(f"the worth of advice cannot be told: {reason}; {remedy}")
+        super().__init__(f"the impact of advice cannot be estimated: {reason}; {remedy}")

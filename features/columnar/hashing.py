@@ -55,7 +55,7 @@ def label_window_hashes(rows: pa.Table) -> Hashes:
 def of_windows(pieces: Iterable[pa.Table], wanted: Hashes) -> Iterator[pa.Table]:
     """Those rows of each piece that lie in wanted five-minute windows, given by their hashes.
 
-    One row in 2**64 / len(wanted) too many is let through: whoever must be sure compares keys again.
+    One row in 2**64 / len(wanted) too many is let through: where the result must be exact, compare keys again.
     """
     for piece in pieces:
         yield piece.filter(pa.array(np.isin(label_window_hashes(piece), wanted)))

@@ -16,7 +16,7 @@ from features.schema.catalog import NAMES, ORDERS
 MOST = 2.0
 """No app alone harms by more, slowdown - 1: a sensitivity seen at little pressure claims too much at a lot of it."""
 PAIRS_AT_ONCE = 1 << 18
-"""Victims beside apps looked at together, so that memory stays flat."""
+"""Pairs of victim and co-located app computed together, so that memory stays flat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Company:
         app: (k,) code of each, within a node-time in the order of its first containers: every runner adds up
             alike.
         share: (k, resources) what its containers use together, as shares of the node; finite.
-        typical: (g, resources) mean share of one container; 0 where nobody's is known.
-        measured: (g,) whether anything is known of anybody, or there is nobody.
+        typical: (g, resources) mean share of one container; 0 where no container's is known.
+        measured: (g,) whether any container was measured, or the node-time has no containers.
         rising: (k,) the rows by node-time, then app.
     """
 
@@ -52,11 +52,11 @@ class Company:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Containers that suffer, n of them.
+    """Containers that are slowed down, n of them.
 
     Args:
         group: (n,) node-time each is on, or would be.
-        app: (n,) code of its app as in the company; -1 of a newcomer whose app is not known.
+        app: (n,) code of its app as in the company; -1 of a pending pod whose app is not known.
         sensitivity: (n, resources) slowdown - 1 per share of the node; NaN where not known.
         own: (n, resources) what it uses itself where it is among the company, as a share of the node; NaN where not
             known, 0 where it is not among it.
@@ -139,7 +139,7 @@ def power_sums(victims: Victims, company: Company) -> Floats:
 
 
 def joined_sums(sums: Floats, victims: Victims, company: Company, pending_pod: Victims) -> Floats:
-    """`power_sums` of victims once a newcomer has come to their node.
+    """`power_sums` of victims once a pending pod has come to their node.
 
     Args:
         sums: (n, len(ORDERS)) without it.
@@ -176,7 +176,7 @@ def _taken(victims: Victims, part: slice) -> Victims:
 
 
 def _sums_of(victims: Victims, company: Company, counts: Ints) -> Floats:
-    """`power_sums` of a block of victims beside so many apps each."""
+    """`power_sums` of a block of victims, each co-located with its count of apps."""
     victim = np.repeat(np.arange(len(counts)), counts)
     before = np.repeat(np.cumsum(counts) - counts, counts)
     co_runner = np.arange(len(victim)) - before + np.repeat(company.first[victims.group], counts)

@@ -22,7 +22,7 @@ class ContainerWindows(NamedTuple):
     """One row per container and minute, sorted by cluster, node, window, container.
 
     Args:
-        rows: cluster, node, container, identity as last told, `window_end`, `samples`, `age_s` (from the last sample to
+        rows: cluster, node, container, identity as last seen, `window_end`, `samples`, `age_s` (from the last sample to
             the window's end), `arrived_at`, and the mean of each signal, weighted by interval, missing left out.
         use: (n, resources) mean use in absolute units; NaN where a signal behind it is missing.
         peak: (n, resources) largest sample of it in the window.

@@ -1,4 +1,4 @@
-"""Antagonists: which neighbour's use goes along with a container's suffering, by one matrix product a node. Kernel."""
+"""Antagonists: neighbours whose use correlates with a container's slowdown, by one matrix product a node. Kernel."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,7 +21,7 @@ MIN_MINUTES = 10
 """Fewer common minutes say nothing."""
 TOP = 3
 SIGNALS = ("cpi", "rt_mean_ms", "cpu_us_per_request", "run_delay_frac")
-"""What tells that a container suffers; the first that was measured often enough is compared."""
+"""Signals of a slowdown; the first that was measured often enough is compared."""
 USES = tuple(f"demand_{name}" for name in NAMES)
 
 

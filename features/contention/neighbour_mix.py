@@ -1,7 +1,7 @@
 """Composition: which kind of neighbours press, how unevenly, and through which part of the node. Kernel.
 
-Beside the sums of `features.contention.pressure`: the busiest neighbour, bursts, the best-effort part, and what comes
-through shared cores and NUMA nodes where those are known.
+In addition to the sums of `features.contention.pressure`: the busiest neighbour, bursts, the best-effort part, and what
+comes through shared cores and NUMA nodes where those are known.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def smt_pressure(members: Members, smt: Floats) -> Floats:
 
 
 def _sibling_use(cpu_cores: Floats, allowed: NDArray[np.bool_], smt: int) -> Floats:
-    """(k,) mean use by others of the threads beside each member's own; 0 where it holds whole cores."""
+    """(k,) mean use by others of the sibling threads of each member's own; 0 where it holds whole cores."""
     threads = allowed.shape[1]
     cores = max(1, threads // smt)
     core_of = np.arange(threads) % cores

@@ -23,7 +23,7 @@ from ingest.schema.tables import UNKNOWN_NODE
 
 NODE_FACTS = ["platform", "smt", "numa_nodes", *dict.fromkeys(r.capacity for r in RESOURCES)]
 LANDED_IN = ("arrived_at", "topic", "partition", "offset")
-"""Tells events of the same time apart, the same way on every run."""
+"""Orders events of the same time, the same way on every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def node_state(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_U
 
     Returns:
         Table `node_state`, sorted by cluster, node, window, container. Means are weighted by interval and leave out
-        what is missing; a signal nobody measured stays missing. Shares of a capacity that is not known are missing.
+        what is missing; a signal never measured stays missing. Shares of a capacity that is not known are missing.
 
     Source: ours; the lateness and duplicate rules are those of docs/decisions/0002-landing.md.
     """
@@ -85,7 +85,7 @@ def _with_features(windows: ContainerWindows, facts: Facts) -> pa.Table:
 
 
 def _nowhere_missing(columns: Floats, rows: pa.Table) -> Floats:
-    """The columns, NaN for containers of which it is not known where they run: they are nobody's neighbours."""
+    """The columns, NaN for containers whose node is not known: they are neighbours of no container."""
     nowhere = np.asarray(pc.equal(rows["node"], UNKNOWN_NODE))
     return np.where(nowhere[:, None], np.nan, columns) if nowhere.any() else columns
 

@@ -1,7 +1,7 @@
-"""Minutes as messages: what the streaming job tells refreshers of every node, minute by minute. Kernel.
+"""Minutes as messages: what the streaming job publishes to refreshers of every node, minute by minute. Kernel.
 
-A message is about one node and minute, a list of rows of table `live_state`; a minute that grows is told again. The key
-has the minute modulo SLOTS, so that compaction keeps the last minutes of every node.
+A message is about one node and minute, a list of rows of table `live_state`; a minute that grows is published again.
+The key has the minute modulo SLOTS, so that compaction keeps the last minutes of every node.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from ingest.schema.tables import LANDING, LIVE_STATE
 SLOTS = 8
 """Minutes that survive compaction: those a refresher may still use, with room for late ones."""
 MOST_CONTAINERS = 500
-"""In one message; more are told in several, each with its own key."""
+"""In one message; more are published in several, each with its own key."""
 PUBLISHED = [c.name for c in LIVE_STATE.columns if c not in LANDING]
 NAMES = {"window_end": "ts", "arrived_at": "heard_at"}
-"""Columns of node state that are called otherwise when told; the message's own arrival is another matter."""
+"""Columns of node state that are renamed when published; the message's own arrival is another matter."""
 KEPT = [c for c in LIVE_STATE.schema.names if c != "arrived_at"]
 MESSAGE = pa.schema([("key", pa.string()), ("value", pa.binary())])
 
@@ -59,7 +59,7 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
 
 
 def minutes_published(published: pa.Table) -> pa.Table:
-    """Table `node_state` of what was told; of a minute told several times the last counts.
+    """Table `node_state` of published rows; of a minute published several times the last counts.
 
     Args:
         published: rows of `live_state` as they came from the topic, any order.

@@ -91,8 +91,8 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) ->
 
     Args:
         samples: rows of `samples`, any order, duplicates allowed; LOOK_BACK_US before the first minute that matters.
-        facts: placements tell the uid of pods that are called namespace/name, without one the name stays; nodes tell
-            what is impossible.
+        facts: placements map pods that are called namespace/name to their uid, without one the name stays; capacities
+            of nodes show what is impossible.
         lateness_us: samples that arrived later than this after their time are left out.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The feature job: which time it covers, when profiles are taken, and what it tells. Facts for both runners."""
+"""The feature job: which time it covers, when profiles are taken, and its progress. Facts for both runners."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Stretch:
 
 
 def facts_until(lake: Lake, stretch: Stretch) -> Facts:
-    """Nodes and placements as told until a stretch's end."""
+    """Nodes and placements as recorded until a stretch's end."""
     return Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
 
 

@@ -52,7 +52,7 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
     Args:
         lake: where usage, nodes and placements lie, and where the tables go.
         stretch: what to rebuild.
-        progress: told of each table written.
+        progress: called for each table written.
         chunk_rows: samples computed at once; makes no difference to the tables.
     """
     facts = facts_until(lake, stretch)

@@ -36,7 +36,7 @@ def run_local(lake: Lake, hours: Hours, progress: Progress, *, chunk_rows: int =
     Args:
         lake: where usage, samples, nodes, placements and bills lie, and where `metered`, `idle` and `pool_hours` go.
         hours: which; they are written a day at a time.
-        progress: told of each table and its rows, day by day.
+        progress: called with each table and its rows, day by day.
         chunk_rows: usage rows at once; makes no difference to what is written.
     """
     for day in days(hours):
@@ -62,19 +62,19 @@ def times(hours: Hours) -> tuple[datetime, datetime]:
 
 
 def facts_until(lake: Lake, hours: Hours) -> tuple[pa.Table, pa.Table]:
-    """Nodes as told until the hours end, and placements that stand in them."""
+    """Nodes as recorded until the hours end, and placements that stand in them."""
     end = times(hours)[1]
     return lake.read("nodes", end=end), standing_in(lake.read("placements", end=end), hours)
 
 
 def write_pools(lake: Lake, hours: Hours, nodes: pa.Table, progress: Progress) -> None:
-    """Put what there was of pools, what of it nobody took, and its cost, in the place of what was told of these hours.
+    """Replace the rows of these hours by the pools' capacity, the part of it that was idle, and its cost.
 
     Args:
         lake: where the hours were metered.
         hours: which.
-        nodes: as told until they end.
-        progress: told of each table and its rows.
+        nodes: as recorded until they end.
+        progress: called with each table and its rows.
     """
     facts = Facts(nodes, lake.read("placements", end=times(hours)[1], columns=TOUCHED))
     idle = pa.concat_tables(_idle(lake, facts, hour) for hour in singly(hours))

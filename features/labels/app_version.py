@@ -29,7 +29,7 @@ def versions(windows: pa.Table, placements: pa.Table) -> Ints:
         placements: rows of `placements`.
 
     Returns:
-        (n,) code of the version, the same for the same name; UNKNOWN where no event told one.
+        (n,) code of the version, the same for the same name; UNKNOWN where no event has one.
 
     Source: the newest event before the window's end.
     """
@@ -47,8 +47,8 @@ def specs(version: Ints, time_us: Ints) -> list[tuple[NDArray[np.bool_], NDArray
 
     Returns:
         Pairs of (n,) flags: windows that get labels, and those their normal is fitted on. Where no version has SUPPORT
-        windows, or only one is known, all share a normal. A window is in at most one first part; beside versions with
-        SUPPORT windows those with fewer are in none.
+        windows, or only one is known, all share a normal. A window is in at most one first part. Where any version has
+        SUPPORT windows, versions with fewer are in none.
 
     Source: ours, docs/decisions/0006-profiles.md; keys and support follow CPI2 (Zhang et al., EuroSys 2013).
     """

@@ -1,4 +1,4 @@
-"""The app's own normal: what a signal reads at a given load when nobody presses. Kernel."""
+"""The app's baseline: what a signal reads at a given load without pressure. Kernel."""
 
 from dataclasses import dataclass
 

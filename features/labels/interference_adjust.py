@@ -1,4 +1,4 @@
-"""Harm: how much pressure slows one app down, as far as its own windows tell, so that it can be taken off. Kernel."""
+"""Harm: how much pressure slows one app down, as far as its own windows show, so that it can be taken off. Kernel."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ def harm(ratio: Floats, pressure: Floats, so_far: Floats) -> Floats:
 
     Args:
         ratio: (n,) signal over its normal at the same load; NaN where missing.
-        pressure: (n, p) shares of the node; a column nobody measured is left out, and a row with a gap from the fit.
+        pressure: (n, p) shares of the node; an unmeasured column is left out, and a row with a gap from the fit.
         so_far: (n,) what was believed before, >= 1; ones at first. Rows count by the inverse fourth power of it.
 
     Returns:

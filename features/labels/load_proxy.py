@@ -1,4 +1,4 @@
-"""Utilisation: the own normal of an app that tells no load, by how hard its container works itself. Kernel."""
+"""Utilisation: the baseline of an app that reports no load, by how hard its container works itself. Kernel."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def normal_by_use(curve: Curve, use: Floats, whole: float) -> Floats:
 
 
 def trust(logs: list[Floats], apart: Floats) -> Floats:
-    """How much each bin's own word counts beside the whole's.
+    """Weight of each bin's own estimate compared with the whole's.
 
     Args:
         logs: log signals of the rows of each bin, none empty and none missing.

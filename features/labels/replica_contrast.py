@@ -1,4 +1,4 @@
-"""Contrast: what containers of one app tell of each other at the same time, without any history. Kernel."""
+"""Contrast: what replicas of one app show about each other at the same time, without any history. Kernel."""
 
 import numpy as np
 
@@ -15,11 +15,11 @@ FLOOR = 0.05
 MOST_DRIFT = 1.0
 """In log: further from the normal than this, a replica counts as being this far."""
 LEAST_WEIGHT = 1e-4
-"""Of the most pressed replica beside the calmest one's: who has no calm replica is still held against the others."""
+"""Of the most pressed replica, relative to the calmest: without a calm replica the replicas are still compared."""
 DOUBT = 0.1
 """Sum of squared log harm that speaks for UNTOLD."""
 UNTOLD = 0.5
-"""How use follows harm where replicas tell nothing: between not at all and in full."""
+"""How use follows harm where replicas show nothing: between not at all and in full."""
 
 
 def shared_drift(log: Floats, pressure: Floats, time_us: Ints) -> Floats:
@@ -70,7 +70,7 @@ def _others(values: Floats, group: Ints) -> Floats:
 
 
 def use_at_rest(use: Floats, harm: Floats, time_us: Ints) -> Floats:
-    """Use without what harm adds to it, as replicas tell: who is slowed down computes longer, or waits.
+    """Use without what harm adds to it, as replicas show: a slowed container computes longer, or waits.
 
     Args:
         use: (n,) own use, cores; NaN where it was not measured.

@@ -1,7 +1,7 @@
-"""Labels: how much slower than its own normal each container ran, in five-minute windows. Kernel.
+"""Labels: how much slower than its baseline each container ran, in five-minute windows. Kernel.
 
 The signal is chosen per app and platform: CPI where it tracks the app's latency, else latency at matched load, else
-CPU time per request, else the app is not modelled. Where no load is told, own use stands for it
+CPU time per request, else the app is not modelled. Where no load is reported, own use stands for it
 (features.labels.load_proxy); what replicas share at one time is no interference (features.labels.replica_contrast).
 """
 
@@ -53,7 +53,7 @@ class Conditions:
         load: (n,) offered load, 1/s; NaN where not known.
         use: (n,) CPU of the container itself, cores; NaN where not known, or where the signal does not depend on it.
         time_us: (n,) ends of the windows, microseconds: those of one time are replicas.
-        pressure: (n, p) pressures, to tell the calm rows and what is left to take off them.
+        pressure: (n, p) pressures, to find the calm rows and what is left to take off them.
     """
 
     load: Floats
@@ -102,7 +102,7 @@ def label_app(windows: pa.Table, warming: NDArray[np.bool_], version: Ints) -> p
     Args:
         windows: `label_windows` of that app and platform.
         warming: (n,) windows that follow a start or deploy too closely: they count for nothing.
-        version: (n,) image version of each, see features.labels.app_version: each version has its own normal.
+        version: (n,) image version of each, see features.labels.app_version: each version has its own baseline.
 
     Returns:
         Table `labels`, one row per window. `log_slowdown` is null, and the kind `none`, where the app has no usable

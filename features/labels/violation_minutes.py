@@ -1,6 +1,6 @@
-"""Outcome: how many minutes a pod and those beside it were slower than allowed, of what was measured. Kernel.
+"""Outcome: minutes in which a pod and its co-located pods were slower than allowed, where measured. Kernel.
 
-A resident is compared with itself before the pod came, so that what a node was anyway is not laid to the pod.
+A resident is compared with itself before the pod came, so that the node's earlier state is not attributed to the pod.
 """
 
 from dataclasses import dataclass
@@ -52,15 +52,15 @@ def neighbour_minutes(pod: Ints, before: Windows, after: Windows, pods: int) -> 
     """Violation-minutes of residents after a pod came, minus those in the same time at their rate before.
 
     Args:
-        pod: (r,) number of the pod that a resident stood beside; a resident of several pods has a row of each.
+        pod: (r,) number of the pod that a resident ran next to; a resident of several pods has a row of each.
         before: (r,) its windows before that pod started.
         after: (r,) its windows after.
         pods: how many pods there are.
 
     Returns:
-        (pods,) minutes, below 0 where residents suffered less than before; 0 for a pod beside whom nobody was measured
-        both before and after: residents that were not measured on either side add nothing, and are the caller's to
-        count.
+        (pods,) minutes, below 0 where residents were slowed down less than before; 0 for a pod without a resident
+        measured both before and after: residents that were not measured on either side add nothing, and are the
+        caller's to count.
 
     Raises:
         LengthMismatch: the arrays differ in length.
@@ -98,7 +98,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What became of p pods and of those beside them.
+    """Outcomes of p pods and of their co-located pods.
 
     Args:
         own: (p,) violation-minutes of the pod itself, NaN where nothing of it was measured.

@@ -1,4 +1,4 @@
-"""Warm-up: which windows follow a container's start or a deploy too closely to tell of neighbours. Kernel."""
+"""Warm-up: which windows follow a container's start or a deploy too closely to show neighbours' effects. Kernel."""
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,12 @@ def warming(windows: pa.Table, begun: pa.Table) -> NDArray[np.bool_]:
 
     Args:
         windows: label windows, any order.
-        begun: rows of `starts`; a container that it does not tell of is not known to warm up.
+        begun: rows of `starts`; a container without a row is not known to warm up.
 
     Returns:
         (n,) true for the window that holds the start and for the WARM_UP_WINDOWS - 1 after it.
 
-    Source: ours, docs/decisions/0006-profiles.md; caches and compilers are cold then, whoever the neighbours are.
+    Source: ours, docs/decisions/0006-profiles.md; caches and compilers are cold then, whatever the neighbours are.
     """
     ends = micros(windows["window_end"])
     newest = known_at(windows, ends, begun, KEYS)["ts"]

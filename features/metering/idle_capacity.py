@@ -1,7 +1,7 @@
-"""Idle: what of nodes nobody took, and for which cause. Kernel.
+"""Idle: capacity of nodes that no container took, and for which cause. Kernel.
 
 A node is failed, or waits for its first container, or has one resource left over that nothing can use because another
-one is gone. What is free for none of these causes is headroom; that is the remainder, and not told here.
+one is gone. What is free for none of these causes is headroom; that is the remainder, and not in the table.
 """
 
 from collections import defaultdict
@@ -41,10 +41,10 @@ class _Free:
 
     Args:
         there: rows of features.metering.node_hours.
-        capacity: (n, resources) micro-unit-minutes; NaN where not told.
+        capacity: (n, resources) micro-unit-minutes; NaN where not known.
         taken: (n, resources) the same.
         of: (m,) place in `there` of what a team took on a node.
-        team: (m,) whose it was; null for nobody's.
+        team: (m,) the team that took it; null for none.
         own: (m, resources) what that was.
     """
 
@@ -57,11 +57,11 @@ class _Free:
 
 
 def idle_hours(facts: Facts, metered: pa.Table, hours: Hours) -> pa.Table:
-    """What nobody took for a cause that can be told, hour by hour.
+    """Idle capacity with a known cause, hour by hour.
 
     Args:
         facts: nodes and placements of all times before the hours end, any order.
-        metered: rows of table `metered` of the hours (others are passed over), any order.
+        metered: rows of table `metered` of the hours (others are skipped), any order.
         hours: which.
 
     Returns:
@@ -73,9 +73,9 @@ def idle_hours(facts: Facts, metered: pa.Table, hours: Hours) -> pa.Table:
           LEAD_TIME_US, more than a day after the first node of its cluster was described;
         - stranded: on other nodes, the share of cores that is free beyond the share of memory, or the other way round,
           and of GPUs what is free beyond the smaller of both. A team's part is what would not be stranded without it,
-          scaled down where parts exceed the whole; what no team adds is nobody's.
+          scaled down where parts exceed the whole; what no team adds belongs to no team.
 
-        A resource of which a node's capacity is not told is no part of it.
+        A resource of which a node's capacity is not known is no part of it.
 
     Source: ours, docs/decisions/0052-idle.md.
     """

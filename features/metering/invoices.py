@@ -1,4 +1,4 @@
-"""Bills: what pools cost as somebody outside billed it, from CSV to whole micro-units by the hour. Kernel.
+"""Bills: what a provider billed for pools, from CSV to whole micro-units by the hour. Kernel.
 
 Costs are decimal numbers and stay exact. What is finer than a micro-unit is carried from row to row of a pool, so that
 its total is right to the last one.
@@ -37,7 +37,7 @@ class Columns:
     """How a form of bill calls what is read of it.
 
     Args:
-        pool: column of the pool; where it is empty, key POOL_TAG of column Tags tells it.
+        pool: column of the pool; where it is empty, key POOL_TAG of column Tags names it.
         start: first hour, ISO 8601.
         end: first hour that is not in it any more.
         cost: decimal number, in units of the currency; negative is a credit.
@@ -75,7 +75,7 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
         content: CSV with a header.
         name: of the bill.
         cluster: whose pools it names.
-        columns: what they are called in it; others are passed over.
+        columns: what they are called in it; others are ignored.
 
     Returns:
         Rows of table `bills`. A row of the bill is spread over its hours evenly, by largest remainder, the first hours

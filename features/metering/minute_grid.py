@@ -133,14 +133,14 @@ class Grid:
         return mean.reshape(-1, MINUTES)
 
     def request(self, resource: Resource) -> Floats:
-        """(e, 60) request, units; NaN where nobody told."""
+        """(e, 60) request, units; NaN where not known."""
         found = np.full(len(self.entities) * MINUTES, np.nan)
         if resource.request is not None and len(self._event):
             found[self._held_cell] = (floats(self.events[resource.request]) * resource.scale)[self._event]
         return found.reshape(-1, MINUTES)
 
     def identity(self) -> dict[str, pa.Array]:
-        """App, team and class of each container's hour: as usage told last, else placements until the hour's end."""
+        """App, team and class of each container's hour: from its last usage, else placements until the hour's end."""
         identities = self.usage.select(IDENTITY).take(_taken(self._last_row))
         alive = np.flatnonzero(np.asarray(pc.not_equal(self.events["event"], "delete").to_numpy(), np.bool_))
         ends = self.hours.start_us + (self.hour + 1) * HOUR_US - 1

@@ -17,13 +17,13 @@ MINUTES = 60
 HOUR_US = MINUTES * WINDOW_US
 MICROS = 1_000_000
 UNTOLD = "unknown"
-"""Stands for the class or the site that nobody told."""
+"""Stands for an unknown class or site."""
 CAPACITY = {
     "cpu": (("allocatable_cores", "cores"), 1.0),
     "gpu": (("gpus",), 1.0),
     "memory": (("allocatable_memory_bytes", "memory_bytes"), 2.0**-30),
 }
-"""By resource: the first of these columns that is told, and units of the resource in one of its."""
+"""By resource: the first of these columns that has a value is read; and units of the resource in one of its."""
 FAILED = (
     "node.cloudprovider.kubernetes.io/shutdown",
     "node.kubernetes.io/not-ready",
@@ -31,7 +31,7 @@ FAILED = (
     "node.kubernetes.io/unreachable",
     "node.kubernetes.io/unschedulable",
 )
-"""Taints of nodes that nothing may be placed on: they failed, or somebody works on them."""
+"""Taints of nodes that nothing may be placed on: they failed, or are under maintenance."""
 
 
 def pool_names(nodes: pa.Table) -> pa.ChunkedArray:
@@ -62,7 +62,7 @@ def node_hours(nodes: pa.Table, start_us: int, hours: int) -> pa.Table:
     Returns:
         Columns cluster, node, hour and pool, in the order of nodes and hours; minutes, at whose end the node had been
         described; failed_minutes, in which it was tainted as FAILED; and sums over minutes: cost (micro-units times
-        minutes) and one column for each of CAPACITY (micro-unit-minutes), null where that of some minute is not told.
+        minutes) and one column for each of CAPACITY (micro-unit-minutes), null where that of some minute is not known.
 
     Source: ours, docs/decisions/0049-billing.md, 0052-idle.md.
     """

@@ -43,7 +43,7 @@ RESOURCES = (
 )
 """Cores, GiB and GPUs; of network and disk what was moved, GiB a minute."""
 EVERYBODYS = ("cpu", "memory")
-"""Every container has some: of these, hours of which nothing at all is known are told too."""
+"""Every container has some: of these, hours of which nothing at all is known are recorded too."""
 USED = [*dict.fromkeys(name for resource in RESOURCES for name in resource.usage)]
 COLUMNS = [*KEYS, *IDENTITY, "ts", "interval_s", *USED, "topic", "partition", "offset"]
 """Columns of usage that metering reads."""

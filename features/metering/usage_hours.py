@@ -35,12 +35,12 @@ def minutes_of(request: Floats, use: Floats) -> Minutes:
     """What is metered of minutes.
 
     Args:
-        request: (n,) units requested, >= 0; NaN where nobody told.
+        request: (n,) units requested, >= 0; NaN where not known.
         use: (n,) units used, mean over the minute, >= 0; NaN where it was not measured.
 
     Returns:
         Whole micro-unit-minutes. Where one is missing the other one stands for it; where both are, 0, and the caller
-        has to tell a gap.
+        has to record a gap.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
@@ -57,9 +57,9 @@ def metered(usage: pa.Table, facts: Facts, hours: Hours, where: pa.Table) -> pa.
     """What containers reserved and used, hour by hour.
 
     Args:
-        usage: rows of `usage` of these nodes whose interval overlaps the hours (others are passed over), any order,
+        usage: rows of `usage` of these nodes whose interval overlaps the hours (others are skipped), any order,
             duplicates and late rows in: whatever has arrived is counted.
-        facts: placements tell requests, who is there, and what usage does not tell of teams; nodes tell pools. Those
+        facts: placements give requests, which containers are there, and teams that usage lacks; nodes give pools. Those
             that happened before the hours end, see `standing_in`.
         hours: which.
         where: columns cluster and node: the nodes that are metered.
@@ -84,7 +84,7 @@ def metered(usage: pa.Table, facts: Facts, hours: Hours, where: pa.Table) -> pa.
 def standing_in(placements: pa.Table, hours: Hours) -> pa.Table:
     """Placement events that happened in the hours, and what stood before them; order as given.
 
-    Of each container that is the newest event before, and the newest but for deletions, which tells whose it was.
+    Of each container that is the newest event before, and the newest but for deletions, which names its owner.
     """
     ts = micros(placements["ts"])
     codes = key_codes(placements, placements.slice(0, 0), ["cluster", "container"])[0]

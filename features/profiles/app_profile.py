@@ -1,4 +1,4 @@
-"""Profiles: what one container of an app typically uses, and how it suffers, as known at given times. Kernel."""
+"""Profiles: an app's typical use by one container, and its sensitivity, as known at given times. Kernel."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
         as_of_us: (t,) times, rising; only rows that had arrived by then are in a profile.
 
     Returns:
-        Table `profiles`, platform by platform. A demand nobody measured, and a sensitivity with too few labels, are
+        Table `profiles`, platform by platform. An unmeasured demand, and a sensitivity with too few labels, are
         null.
 
     Source: ours, docs/decisions/0006-profiles.md.
@@ -37,7 +37,7 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
 
 
 def newest(profiles: pa.Table, now_us: int) -> pa.Table:
-    """What of profiles still tells something from a time on: each one's newest by then, and all later ones.
+    """Profiles that still count from a time on: each one's newest by then, and all later ones.
 
     Args:
         profiles: rows of `profiles`, any order.
@@ -60,7 +60,7 @@ def newest(profiles: pa.Table, now_us: int) -> pa.Table:
 
 
 def running_teams(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Array:
-    """(t,) the team that was told last by each time in rows of `node_state` that had arrived; null where none was."""
+    """(t,) the last team by each time in rows of `node_state` that had arrived; null where there is none."""
     rows = pa.concat_tables([state.select([*ORDER, "team"]) for state in states])
     with_team = _in_order(rows.filter(pc.is_valid(rows["team"])))
     count = np.searchsorted(micros(with_team["arrived_at"]), as_of_us, side="right")

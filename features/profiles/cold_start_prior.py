@@ -1,10 +1,10 @@
-"""Kin: what to expect of an app of which little is known: by all apps, its team, and itself on other platforms. Kernel.
+"""Cold-start prior: expected profile of a little-known app, by all apps, its team, and its other platforms. Kernel.
 
-On a platform an app is expected between the mean of all apps and that of its team, the closer to its team's the more
-teams differ beside their own apps. An app that ran elsewhere is expected to differ from that as it does there, the more
-so the more alike apps are to themselves. How much teams and other platforms tell is learnt from the profiles, time by
-time; teams that say nothing are not listened to. Means are of log(1 + value): a few apps suffer many times as much as
-most.
+On a platform an app is expected between the mean of all apps and that of its team. It is the closer to its team's, the
+more teams differ compared with apps within a team. An app that ran elsewhere is expected to differ from that as it does
+there, the more so the more alike apps are to themselves. The weights of teams and other platforms are learnt from the
+profiles, time by time; uninformative teams get no weight. Means are of log(1 + value): a few apps are slowed down many
+times as much as most.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,15 @@ def expected(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
     """What is expected of apps on platforms, as of each time.
 
     Args:
-        keys: cluster, app, team and platform, (n,) rows. A null app is one that nobody knows. The team counts for an
-            app only where its profiles tell none.
+        keys: cluster, app, team and platform, (n,) rows. A null app is unknown. The team counts for an app only where
+            its profiles have none.
         time_us: (n,) times; only profiles as of then or before count.
         profiles: rows of `profiles`, any order.
 
     Returns:
-        (n, len(EXPECTED)) in the units of `profiles`; NaN without a platform, and where nobody in the cluster is known.
+        (n, len(EXPECTED)) in the units of `profiles`; NaN without a platform, and where no app in the cluster is known.
         It lies within what is known of apps in the cluster. Meant for values that the app's own profile on the platform
-        does not tell.
+        does not have.
 
     Raises:
         Nothing.
@@ -142,8 +142,8 @@ class _Prior:
 
     Args:
         by_team: sums of them; those of all platforms together are means of each app's.
-        own: (apps + 1, platforms, k) what they were made of; NaN for the last app, which is nobody.
-        team: (apps + 1,) as the profiles tell, the last code where they do not, and of nobody.
+        own: (apps + 1, platforms, k) what they were made of; NaN for the last app, which is no app.
+        team: (apps + 1,) from the profiles; the last code where they have none, and for the last app.
     """
 
     by_team: Nested
@@ -177,7 +177,7 @@ class _Known:
 
     Args:
         prior: values of all apps.
-        carried: (apps + 1, k) how far an app is expected from its kin by what it is on its other platforms.
+        carried: (apps + 1, k) how far an app is expected from its prior, by its other platforms.
         least: (clusters, k) smallest known value.
         most: (clusters, k) largest.
     """
@@ -198,7 +198,7 @@ class _Known:
 
 
 def _known(codes: _Codes, since: Ints, values: Floats) -> _Known:
-    """What profiles tell, the newest of each app and platform, sorted by app and platform; (n, k) scaled values."""
+    """Known values of profiles, the newest of each app and platform, sorted by both; (n, k) scaled values."""
     prior, sizes = _prior(codes, values, _teams(codes, since)), codes.sizes
     apart = values - prior.expected_of_others(codes)
     apps = np.arange(sizes.apps + 1)
@@ -212,7 +212,7 @@ def _known(codes: _Codes, since: Ints, values: Floats) -> _Known:
 
 
 def _teams(codes: _Codes, since: Ints) -> Ints:
-    """(apps + 1,) the team that each app's newest profile tells, the last code where none does."""
+    """(apps + 1,) the team in each app's newest profile that has one, the last code where none has."""
     found = np.full(codes.sizes.apps + 1, codes.sizes.teams - 1)
     with_team = np.flatnonzero(codes.team < codes.sizes.teams - 1)
     newest_last = with_team[rising(codes.app[with_team], since[with_team])]

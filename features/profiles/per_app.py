@@ -20,7 +20,7 @@ APP_KEYS = ("cluster", "app", "platform")
 
 
 def labels_of(state: pa.Table, placements: pa.Table) -> pa.Table:
-    """Labels of every named app and platform in `node_state`; `placements` tell starts and deploys."""
+    """Labels of every named app and platform in `node_state`; `placements` give starts and deploys."""
     begun = starts(placements)
     windows = (label_windows(part) for part in _by_app(state))
     parts = [label_app(part, warming(part, begun), versions(part, placements)) for part in windows]

@@ -1,4 +1,4 @@
-"""Sensitivity: how an app suffers from each resource, on each platform and on all together. Kernel."""
+"""Sensitivity: how an app is slowed down through each resource, on each platform and on all together. Kernel."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ BORROWED = 250.0
 
 
 def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> list[Floats]:
-    """How an app suffers from each resource on each platform, as could be told at each time.
+    """An app's sensitivity to each resource on each platform, as known at each time.
 
     Args:
         states: rows of `node_state` of one app, one table a platform, any order.
@@ -45,7 +45,7 @@ def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> list[Fl
 
 
 def sensitivities(labels: Sequence[pa.Table]) -> Floats:
-    """How an app suffers from each resource on each of its platforms.
+    """An app's sensitivity to each resource on each of its platforms.
 
     Args:
         labels: rows of `labels`, one table a platform.
@@ -53,7 +53,7 @@ def sensitivities(labels: Sequence[pa.Table]) -> Floats:
     Returns:
         (platforms, resources) slowdown - 1 at half a node's pressure per share of the node, >= 0: a mean of what the
         platform alone says and what all say, by the number of windows. NaN with fewer than MIN_WINDOWS labels, and for
-        a resource that nobody ever pressed on or whose pressure was never measured.
+        a resource without any pressure or whose pressure was never measured.
 
     Source: ours, docs/decisions/0006-profiles.md; non-negative ridge regression of slowdown - 1 on bent pressures.
     """
@@ -96,7 +96,7 @@ def _measured(labels: pa.Table) -> tuple[Floats, Floats]:
 
 
 def _harm_at_typical(x: Floats, y: Floats) -> Floats:
-    """(resources,) harm at the typical pressure over it; NaN where it cannot be told."""
+    """(resources,) harm at the typical pressure over it; NaN where it cannot be estimated."""
     found = np.full(len(NAMES), np.nan)
     pressed = (x > 0).any(axis=0)
     usable = np.isfinite(x[:, pressed]).all(axis=1)

@@ -56,7 +56,7 @@ class Moments:
         )
 
     def weight(self, *, untold: float) -> Floats:
-        """How much the group's own mean counts beside the whole's.
+        """Weight of the group's own mean compared with the whole's.
 
         Args:
             untold: where no two groups are known, or no group has two values.

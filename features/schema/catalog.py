@@ -1,6 +1,6 @@
 """Feature catalogue of the placement model: names, units, monotone signs, order. The contract with models.
 
-`RAW` is what the feature jobs and the live refresher compute; a value nobody measured is NaN. `complete` in
+`RAW` is what the feature jobs and the live refresher compute; an unmeasured value is NaN. `complete` in
 `features.training.model_input` fills what is missing and appends the interactions; `FEATURES` is that final order,
 which the training table, the ONNX graphs and the scorer share.
 """

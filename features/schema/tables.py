@@ -135,7 +135,7 @@ LABELS = Table(
         ARRIVED_AT,
         Column("kind", pa.string(), "", "cpi, latency, cpu_time or none (not modelled)", required=True),
         _float(
-            "log_slowdown", "log ratio", "log of the signal over the app's own normal at that load; null: not modelled"
+            "log_slowdown", "log ratio", "log of the signal over the app's baseline at that load; null: not modelled"
         ),
         _float("weight", "samples", "samples behind the label"),
         *(_float(name, "share of the node", "mean pressure in the window") for name in PRESSURES),
@@ -155,14 +155,16 @@ PROFILES = Table(
         _float("windows", "windows", "one-minute windows behind the profile"),
         *(_float(f"demand_{name}", "share of the node", f"typical use of {name} by one container") for name in NAMES),
         *(
-            _float(name, "slowdown - 1 per share of the node", "how the app suffers; null: not yet known")
+            _float(name, "slowdown - 1 per share of the node", "the app's sensitivity; null: not yet known")
             for name in SENSITIVITIES
         ),
         _float("cpi", "cycles/instruction", "typical CPI"),
         _float("llc_mpki", "1/1000 instructions", "typical cache misses"),
         _float("qps", "1/s", "typical load of one container"),
         _float("qps_peak", "1/s", "largest load of one container in a minute so far"),
-        Column("team", pa.string(), "", "team that owned the app when it was last told, on any platform; null: never"),
+        Column(
+            "team", pa.string(), "", "team that owned the app when it was last reported, on any platform; null: never"
+        ),
     ),
 )
 
@@ -232,7 +234,7 @@ METERED = Table(
         APP,
         TEAM,
         QOS,
-        _sum("requested", "request of each minute; what was used where nobody told the request"),
+        _sum("requested", "request of each minute; what was used where the request is not known"),
         _sum("within", "use of each minute up to the request; the request where use was not measured"),
         _sum("beyond", "use of each minute beyond the request"),
         Column("minutes", pa.int64(), "minutes", "of which request or use is known", 0, 60, required=True),
@@ -253,7 +255,7 @@ POOL_HOURS = Table(
         HOUR,
         POOL,
         Column("nodes", pa.int64(), "nodes", "that were there at some time of the hour", 0, required=True),
-        Column("cost_micros", pa.int64(), "10^-6 of the currency", "of the hour; null: no node or bill tells one"),
+        Column("cost_micros", pa.int64(), "10^-6 of the currency", "of the hour; null: no node or bill has one"),
         Column("cost_source", pa.string(), "", "nodes, or the name of the bill; null as cost_micros is"),
         Column(
             "capacity",
@@ -283,13 +285,17 @@ IDLE = Table(
             required=True,
         ),
         Column("resource", pa.string(), "", "as in metered", required=True),
-        _sum("quantity", "that nobody took for this cause"),
+        _sum("quantity", "idle for this cause"),
         Column(
-            "by_team", BY_TEAM, "micro-unit-minutes", "of it, by leave-one-out; the rest is nobody's", required=True
+            "by_team",
+            BY_TEAM,
+            "micro-unit-minutes",
+            "of it, by leave-one-out; the rest belongs to no team",
+            required=True,
         ),
     ),
 )
-"""Capacity that nobody took for a cause that the cluster shows; what is free beside it is headroom."""
+"""Capacity that is idle for a cause that the cluster shows; any other free capacity is headroom."""
 
 BILLS = Table(
     "bills",
@@ -339,10 +345,10 @@ SLOWED = Table(
             "neighbours",
             pa.list_(NEIGHBOUR),
             "",
-            "who stood beside it in these windows, what each added and used, see advisor.diagnosis.slowed_hours",
+            "containers co-located in these windows, what each added and used, see advisor.diagnosis.slowed_hours",
             required=True,
         ),
-        Column("method", pa.string(), "", "by which rules that was told", required=True),
+        Column("method", pa.string(), "", "rules by which that was diagnosed", required=True),
     ),
 )
 """Who was slowed down in an hour, surely by how much, and what of it was whose doing. It knows no prices."""

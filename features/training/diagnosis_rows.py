@@ -1,4 +1,4 @@
-"""Diagnosis: what is measured of a container while it runs, beside its label. Catalogue and kernel.
+"""Diagnosis: what is measured of a container while it runs, in addition to its label. Catalogue and kernel.
 
 A placement is decided before any of this is known. To explain a slowdown that is there, pressures are those of the very
 window, and the container's own signs of waiting count too; never what the label is made of, which would be the answer.

@@ -22,7 +22,7 @@ def contention(state: pa.Table, profiles: pa.Table) -> pa.Table:
 
     Args:
         state: rows of `node_state`, any order.
-        profiles: as known at many times; the newest by a window's start tells the app's largest load.
+        profiles: as known at many times; the newest by a window's start has the app's largest load.
 
     Returns:
         Table `contention`, sorted by its key. Means are over the minutes in which a value is known; a maximum is of

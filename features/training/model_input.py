@@ -95,7 +95,7 @@ def training_fills(raw: Floats) -> Floats:
 
     Returns:
         (len(RAW),) the median of a column; of a sensitivity or demand the mean, since an unknown app's expected harm
-        is the mean sensitivity times the pressure; 0 for a column nobody ever measured.
+        is the mean sensitivity times the pressure; 0 for a column that was never measured.
 
     Source: ours, docs/decisions/0006-profiles.md.
     """

@@ -43,7 +43,7 @@ def residents(decisions: pa.Table, sources: Sources) -> pa.Table:
     Returns:
         Columns decision (int64 row of `decisions`), container, app, team, qos, cpuset, and state (int64 row of
         sources.state with the container's newest own window, null where it has none fresh enough). Where a node has
-        placements they say who is there; elsewhere whoever was seen within STALE_US.
+        placements they list its containers; elsewhere those are the containers seen within STALE_US.
 
     Source: ours; a decision may use only what had arrived, docs/decisions/0007-point-in-time.md.
     """
@@ -95,7 +95,7 @@ def described(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
 
     Returns:
         (n, len(PROFILE_COLUMNS)): the newest profile. What is expected stands in for sensitivities that it does not
-        tell, and for demands where there is none; the other columns stay NaN, windows are the profile's own.
+        have, and for demands where there is none; the other columns stay NaN, windows are the profile's own.
 
     Source: ours, docs/decisions/0032-kin.md.
     """

@@ -22,8 +22,8 @@ from features.training.residents import Sources, described, resident_use, reside
 def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     """Features as of the decision, and the label that came true afterwards.
 
-    The decision belonging to a label is taken at the start of the label's window. The newcomer is described by its
-    profile, and by what is expected of its kin, only; residents may show their own signals of the last minutes.
+    The decision belonging to a label is taken at the start of the label's window. The pending pod is described by its
+    profile and its cold-start prior only; residents may show their own signals of the last minutes.
 
     Args:
         labels: rows of `labels`; those not modelled are left out.
@@ -75,7 +75,7 @@ class Home:
     seat: Ints
 
     def victims(self, decision: Ints, described: Floats) -> Victims:
-        """The rows' containers, of which the first columns of (n, k) tell the sensitivities."""
+        """The rows' containers, of which the first columns of (n, k) are the sensitivities."""
         there = self.seat >= 0
         own = np.zeros((len(there), len(NAMES)))
         own[there] = (self.members.use / self.members.capacity)[self.seat[there]]
@@ -127,13 +127,13 @@ def joining_pressure(home: Members, group: Ints, capacity: Floats) -> Floats:
 
     Args:
         home: members sorted by group.
-        group: (n,) which group each newcomer would join; a group without members is an empty node.
+        group: (n,) which group each pending pod would join; a group without members is an empty node.
         capacity: (n, resources) of the node each would join.
 
     Returns:
-        (n, pressure columns), one row a newcomer, each taken alone and free to use every core.
+        (n, pressure columns), one row a pending pod, each taken alone and free to use every core.
 
-    Source: ours; the same kernel over the members and the newcomer.
+    Source: ours; the same kernel over the members and the pending pod.
     """
     first = np.searchsorted(home.group, group, side="left")
     counts = np.searchsorted(home.group, group, side="right") - first

@@ -150,7 +150,7 @@ def quotas(rows: Ints, most_rows: int, power: float) -> Ints:
 
 
 def chosen(rows: pa.Table, draw: Draw) -> pa.Table:
-    """Those rows that are kept, as far as these rows alone can tell: of each stratum the smallest hashes.
+    """Those rows that are kept, as far as these rows alone decide it: of each stratum the smallest hashes.
 
     Args:
         rows: rows of table training, all or a part; each key once.

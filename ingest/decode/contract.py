@@ -75,7 +75,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Rows for one table and what was set aside; one message may give both.
+    """Rows for one table and rejected parts; one message may give both.
 
     Args:
         table: name of the table the rows belong to.

@@ -1,4 +1,4 @@
-"""Rejects: what was set aside, of which message, which part of it, and why. Facts."""
+"""Rejects: what was rejected, of which message, which part of it, and why. Facts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

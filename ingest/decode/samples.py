@@ -98,7 +98,7 @@ class Point(NamedTuple):
 class Shapes:
     """What was met, within bounds; one for each decoder.
 
-    `plans` by whatever tells a shape in its format, `layouts` of protobuf by how a resource begins, and `page`: the
+    `plans` by what identifies a shape in its format, `layouts` of protobuf by how a resource begins, and `page`: the
     lines of the last page of text, up to their values.
     """
 
@@ -343,7 +343,7 @@ class UsedPlans(NamedTuple):
 
     @classmethod
     def of(cls, plans: Sequence[Plan]) -> "UsedPlans":
-        """Of the plans of all records; one is told from another by its address, since all are alive."""
+        """Of the plans of all records; each is identified by its address, since all are alive."""
         addresses = np.fromiter(map(id, plans), np.int64, len(plans))
         _, first, number = np.unique(addresses, return_index=True, return_inverse=True)
         return cls([plans[row] for row in first.tolist()], number)

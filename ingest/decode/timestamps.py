@@ -1,7 +1,7 @@
 """Clock: times as foreign formats write them -> microseconds since 1970. Kernel.
 
 Seconds, milliseconds, microseconds and nanoseconds of this century are numbers that do not overlap, so the size of a
-number tells its unit. Exporters send one time with many values: each distinct time is read once.
+number shows its unit. Exporters send one time with many values: each distinct time is read once.
 """
 
 from ingest.decode.columns import CENTURY_S, text_as_micros
@@ -29,7 +29,7 @@ class Clock:
         return self._new(raw) if found is None else found
 
     def _new(self, raw: int | float | str) -> int:
-        """Read a time; one that is none is not remembered, so that whoever finds a time in `read` can use it."""
+        """Read a time; one that is none is not remembered, so that every time found in `read` can be used."""
         micros = BAD if isinstance(raw, str) and len(raw) > MAX_LENGTH else self._parse(raw)
         if len(self.read) >= MAX_TIMES:
             self.read.clear()

@@ -154,14 +154,14 @@ def create_topics(bootstrap: Brokers | str, topics: Iterable[Topic] = TOPICS.val
         known = set(admin.list_topics())
         missing = {t.name: _creation(t) for t in topics if t.name not in known}
         if missing:
-            with suppress(TopicAlreadyExistsError):  # somebody else's start-up was quicker
+            with suppress(TopicAlreadyExistsError):  # another process created them first
                 admin.create_topics(missing)
             admin.wait_for_topics(list(missing))
         return list(missing)
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on; they start at different places in different processes."""
+    """Free loopback ports; they start at different places in different processes."""
     start = FIRST_PORT + os.getpid() * 7 % (LAST_PORT - FIRST_PORT)
     ports = (*range(start, LAST_PORT), *range(FIRST_PORT, start))
     free = (port for port in ports if _is_free(port))

@@ -1,7 +1,8 @@
-"""Run one command that must not outlive whoever asked for it: `python supervise.py PARENT_PID GRACE_S COMMAND...`.
+"""Run one command that must not outlive its parent: `python supervise.py PARENT_PID GRACE_S COMMAND...`.
 
-A program of its own, standard library only. The command is ended when this process is told to stop, when the parent is
-gone however it went (kill -9 included), and, where the kernel can promise it, when this process itself is killed.
+A program of its own, standard library only. The command is ended when this process gets a signal to stop, when the
+parent is gone however it went (kill -9 included), and, where the kernel can promise it, when this process itself is
+killed.
 """
 
 import ctypes

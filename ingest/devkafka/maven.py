@@ -1,6 +1,6 @@
 """Two ways to bring jars by Maven coordinate into a folder: Maven itself, and Ivy out of pyspark's own jars.
 
-A fetcher puts what it can get into the folder and returns what its tool printed; whoever called checks the files.
+A fetcher puts what it can get into the folder and returns what its tool printed; the caller checks the files.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Connect to Kafka the same way everywhere: quick to come back, and clear when nobody is there. An edge."""
+"""Connect to Kafka the same way everywhere: quick to come back, and clear when no broker answers. An edge."""
 
 import logging
 from collections.abc import Callable

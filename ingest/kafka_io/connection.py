@@ -1,7 +1,7 @@
 """Brokers: where Kafka is, how it is spoken to and as whom, in the words of each client. Facts.
 
-With TLS a broker's certificate must be signed by `ca`, or by somebody whom the machine trusts, and name the host that
-is called; nothing switches that off. Clients in Java get certificates as text: executors of Spark need no files.
+With TLS a broker's certificate must be signed by `ca`, or by an authority that the machine trusts, and name the host
+that is called; nothing switches that off. Clients in Java get certificates as text: executors of Spark need no files.
 
 Source: Kafka 4, "Security"; KIP-651 for certificates in PEM.
 """

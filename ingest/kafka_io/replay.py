@@ -90,7 +90,7 @@ def replay(
         topics: which to send.
         bootstrap: brokers.
         pace: how fast.
-        progress: told how many were sent.
+        progress: called with how many were sent.
         stop: set it to end early.
 
     Returns:

@@ -1,6 +1,6 @@
 """Kubernetes' Pod and Node as its API sends them, as far as they are read. The boundary: checked here, trusted inside.
 
-Read leniently: other fields are passed over, and null counts as left out, since Go writes nil maps and slices so.
+Read leniently: other fields are ignored, and null counts as left out, since Go writes nil maps and slices so.
 Field names are those of the Kubernetes API reference, v1.
 """
 

@@ -1,9 +1,9 @@
-"""What is told of a cluster, and when: from the objects of a list or a watch to records. Kernel.
+"""What is published of a cluster, and when: from the objects of a list or a watch to records. Kernel.
 
-Of every object it is remembered what was told last. A watch makes a record only when that changes. A list tells all
-that stands, so that whoever reads the topics from there knows everything: what was told before is told again, with the
-same key and content. Times of one container grow: where the pod's own time would not, it is a millisecond after the
-last.
+The last record published of every object is remembered. A watch makes a record only when that changes. A list publishes
+every object, so that a consumer that reads the topics from there knows everything: published records are published
+again, with the same key and content. Times of one container grow: where the pod's own time would not, it is a
+millisecond after the last.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ IDENTITY = ("cluster", "node", "container", "namespace", "name", "owner", "app",
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was told last of an object.
+    """What was published last of an object.
 
     Args:
         event: add, change or delete; of a node add.
@@ -51,7 +51,7 @@ class Heard(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Records to send, in order, and what is now told of the object; None: forget it."""
+    """Records to send, in order, and what is then published of the object; None: forget it."""
 
     records: list[Record]
     published: Published | None
@@ -64,10 +64,10 @@ class Kind:
     Args:
         name: of the resource in the API.
         topic: where its records go.
-        key: what tells objects apart, a field of their metadata.
-        seen: what to tell of an object as it is now.
-        listed: what to tell of one that stands in a list.
-        gone: what to tell of one that was deleted, by its last state, or None where that was not heard.
+        key: what identifies an object, a field of its metadata.
+        seen: what to publish of an object as it is now.
+        listed: what to publish of one that stands in a list.
+        gone: what to publish of one that was deleted, by its last state, or None where that was not heard.
     """
 
     name: str
@@ -90,10 +90,10 @@ def metadata_text(raw: object, name: str) -> str | None:
 
 
 def pod_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
-    """Tell a pod that is there: add when it is new, change when its placement changed, delete when it has ended.
+    """Publish a pod that is there: add when it is new, change when its placement changed, delete when it has ended.
 
-    A pod without a node has no placement yet. One that changed after it was placed and is new to us is told twice, add
-    and change, so that the newest row holds even where an older add of the same time was landed before.
+    A pod without a node has no placement yet. One that changed after it was placed and is new to us is published twice,
+    add and change, so that the newest row holds even where an older add of the same time was landed before.
 
     Raises:
         pydantic.ValidationError: it is no pod.
@@ -102,7 +102,7 @@ def pod_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
 
 
 def pod_listed(published: Published | None, raw: object, heard: Heard) -> Answer:
-    """Tell a pod as `pod_seen` does; one that stands as it was told is told again.
+    """Publish a pod as `pod_seen` does; an unchanged one is published again.
 
     Raises:
         pydantic.ValidationError: it is no pod.
@@ -125,7 +125,7 @@ def _publish_pod(published: Published | None, pod: Pod, heard: Heard) -> Answer:
 
 
 def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
-    """Tell a pod that was deleted, unless its end was told already; then forget it.
+    """Publish the end of a deleted pod, unless it was published already; then forget it.
 
     Raises:
         pydantic.ValidationError: it is no pod.
@@ -140,7 +140,7 @@ def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
 
 
 def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
-    """Tell a node when what it says of itself changed; its heartbeats tell nothing.
+    """Publish a node when what it says of itself changed; its heartbeats publish nothing.
 
     Raises:
         pydantic.ValidationError: it is no node.
@@ -155,7 +155,7 @@ def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
 
 
 def node_listed(published: Published | None, raw: object, heard: Heard) -> Answer:
-    """Tell a node as `node_seen` does; one that is as it was told is told again.
+    """Publish a node as `node_seen` does; an unchanged one is published again.
 
     Raises:
         pydantic.ValidationError: it is no node.
@@ -168,7 +168,7 @@ def node_listed(published: Published | None, raw: object, heard: Heard) -> Answe
 
 
 def node_gone(_published: Published | None, _raw: object, _heard: Heard) -> Answer:
-    """Forget a node. Table `nodes` says what nodes are like, not that they are there; no record tells of their end."""
+    """Forget a node. Table `nodes` says what nodes are like, not that they are there; it has no record of their end."""
     return Answer([], None)
 
 

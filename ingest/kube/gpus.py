@@ -1,4 +1,4 @@
-"""GPUs among Kubernetes' extended resources, whoever's device plugin names them. Kernel."""
+"""GPUs among Kubernetes' extended resources, by the names of any vendor's device plugin. Kernel."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ SLICES = 7
 def gpus_in(amounts: Mapping[str, Fraction]) -> Fraction:
     """GPUs among resources, in fractions where they are shared; 0 without any.
 
-    Names of one kind are added up, and the greatest kind counts: Koordinator writes a share beside the whole GPU.
+    Names of one kind are added up, and the greatest kind counts: Koordinator writes a share next to the whole GPU.
 
     Source: device plugins of NVIDIA (MIG strategy mixed), AMD, Intel and Habana; Koordinator, Aliyun, Tencent, Volcano.
     """

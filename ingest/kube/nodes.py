@@ -50,7 +50,7 @@ def node_facts(node: Node, cluster: str) -> Record:
 
 
 def platform_of(node: Node) -> str | None:
-    """CPU model, as closely as the node tells: our label, Node Feature Discovery, what is bought, the architecture."""
+    """CPU model, as closely as the node shows: our label, Node Feature Discovery, what is bought, the architecture."""
     meta = node.metadata
     model = [meta.labels.get(label, "") for label in CPU_MODEL]
     discovered = "-".join(model) if all(model) else None

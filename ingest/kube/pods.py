@@ -114,8 +114,8 @@ def amounts(spec: PodSpec) -> Record:
 def pod_total(spec: PodSpec, amount: Callable[[ContainerSpec], Fraction]) -> Fraction:
     """What containers need together: the most that is needed at any time from the first init container on.
 
-    Init containers run one after another, so each counts alone, beside the sidecars (restartPolicy Always) that began
-    before it; containers run together, beside all sidecars.
+    Init containers run one after another, so each counts alone, next to the sidecars (restartPolicy Always) that began
+    before it; containers run together, next to all sidecars.
 
     Source: Kubernetes documentation, "Init Containers: Resource sharing within containers", and KEP-753.
     """
@@ -187,7 +187,7 @@ def placed_at(pod: Pod) -> datetime | None:
 
 
 def changed_at(meta: Metadata) -> datetime | None:
-    """When somebody last wrote to the object itself rather than to its status; None where nobody noted it."""
+    """Time of the last write to the object itself rather than to its status; None where none is recorded."""
     return max((f.time for f in meta.managed_fields if f.time and f.subresource != "status"), default=None)
 
 

@@ -1,10 +1,10 @@
 """Watch a Kubernetes cluster: its pods become records of topic `placements`, its nodes of topic `nodes`. An edge.
 
 List once, then watch from the list's version; when the connection ends, go on from the last version heard. When the
-server no longer knows that version (410 Gone) list again; what stands is told, and the end of what is gone.
+server no longer knows that version (410 Gone) list again; what stands is published, and the end of what is gone.
 
-Position and what was told lie in one file for each kind, replaced at once and only after all records before it are safe
-in Kafka: a crash tells some records twice, and never leaves one out.
+Position and published state lie in one file for each kind, replaced at once and only after all records before it are
+safe in Kafka: a crash publishes some records twice, and never leaves one out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +62,7 @@ class WatchMetrics:
         """Make the counters on a registry."""
         return WatchMetrics(
             Counter("cohabit_watch_records", "Records sent", ["topic"], registry=registry),
-            Counter("cohabit_watch_malformed", "Objects passed over", ["kind", "reason"], registry=registry),
+            Counter("cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"], registry=registry),
             Counter("cohabit_watch_lists", "Times everything was listed", ["kind"], registry=registry),
             Counter("cohabit_watch_failures", "Requests that failed or broke off", ["kind"], registry=registry),
         )
@@ -78,7 +78,7 @@ class WatchMetrics:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a watch is: the version to go on from, None before the first list, and what was told of each object."""
+    """How far a watch is: the version to go on from, None before the first list, and published state of each object."""
 
     version: str | None = None
     published: dict[str, Published] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Follower:
         self._failures = 0
 
     def run(self, stop: Event, until: Until = "stopped") -> None:
-        """List and watch until told to stop, or only list once.
+        """List and watch until `stop` is set, or only list once.
 
         Raises:
             ClusterRefused: the first answer was that we may not read.
@@ -194,7 +194,7 @@ class Follower:
         return heard
 
     def _list(self) -> None:
-        """Tell everything that is there, then the end of what is no longer there."""
+        """Publish everything that is there, then the end of what is no longer there."""
         there: set[str] = set()
         version = None
         for page in self._feed.pages():
@@ -209,7 +209,7 @@ class Follower:
         self._around.metrics.lists.labels(self._kind.name).inc()
 
     def _take(self, event: Mapping[str, object]) -> None:
-        """Tell one event of a watch, then stand at its version."""
+        """Publish one event of a watch, then stand at its version."""
         raw, kind = event.get("object"), event.get("type")
         if kind in ("ADDED", "MODIFIED"):
             self._handle(raw, self._kind.seen)
@@ -247,13 +247,13 @@ class Follower:
 
     def _count(self, reason: str, key: str | None) -> None:
         self._around.metrics.malformed.labels(self._kind.name, reason).inc()
-        log.warning("malformed object passed over", kind=self._feed.what, key=key, reason=reason)
+        log.warning("malformed object skipped", kind=self._feed.what, key=key, reason=reason)
 
     def _heard(self) -> Heard:
         return Heard(self._around.cluster, self._around.now_ms())
 
     def _save(self) -> None:
-        """Wait until all that was told is safe, then save how far that is."""
+        """Wait until all published records are safe, then save how far that is."""
         self._around.outlet.flush()
         self._progress.save(self._state, self._around.cluster)
         self._saved_s = monotonic()
@@ -267,7 +267,7 @@ def complaint(error: ValidationError) -> str:
 
 
 def follow_all(followers: Sequence[Follower], stop: Event, until: Until = "stopped") -> None:
-    """Run followers beside each other until told to stop; when one fails, all stop and its error is raised.
+    """Run followers concurrently until `stop` is set; when one fails, all stop and its error is raised.
 
     Raises:
         ClusterRefused: we may not read.

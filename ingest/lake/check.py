@@ -21,7 +21,7 @@ RESTORE = "restore it from a copy"
 UNREADABLE = "it cannot be read"
 Read = TypeVar("Read")
 Progress = Callable[[int, int], None]
-"""Told how many of how many files are done."""
+"""Called with how many of how many files are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def check(lake: Lake, progress: Progress, depth: Literal["footers", "rows"] = "f
 
     Args:
         lake: the lake.
-        progress: told of each file looked at.
+        progress: called for each file looked at.
         depth: `footers` compares counts and times with each file's footer; `rows` also reads every row.
     """
     report = Report()
@@ -153,7 +153,7 @@ def _check_chain(lake: Lake, topic: str, partition: int, report: Report) -> Chai
             facts = journal.parsed(path, LinkFacts.parse)
         except DamagedLake as error:
             report.damage.append(Damage(lake.layout.relative(path), error.reason))
-            end = None  # nobody knows
+            end = None  # not known
             continue
         if facts.kind == "gap":
             report.gaps += 1

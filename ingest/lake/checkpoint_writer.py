@@ -1,4 +1,4 @@
-"""Checkpointing: writing down what links and manifests come to, for whoever opens the lake next. An edge."""
+"""Checkpointing: writing down what links and manifests come to, for the next process that opens the lake. An edge."""
 
 from datetime import datetime, timedelta
 from functools import cache
@@ -8,13 +8,13 @@ from ingest.lake.checkpoints import Checkpoint, condensed
 from ingest.lake.tables import Lake
 
 KEPT = 2
-"""Checkpoints that stay: somebody may just have found the name of the last but one."""
+"""Checkpoints that stay: a reader may just have found the name of the last but one."""
 UNFINISHED = timedelta(days=1)
 """What is not finished after so long never will be."""
 
 
 def checkpoint(lake: Lake, now: datetime) -> bool:
-    """Write a checkpoint; whoever opens the lake from now on reads only what came after it.
+    """Write a checkpoint; a process that opens the lake from now on reads only what came after it.
 
     Args:
         lake: the lake.
@@ -25,7 +25,7 @@ def checkpoint(lake: Lake, now: datetime) -> bool:
 
     Raises:
         DamagedLake: a link or manifest is missing or cannot be read; no checkpoint hides that.
-        OSError: whether a file exists cannot be told.
+        OSError: whether a file exists cannot be checked.
     """
     folder, history = lake.layout.checkpoints(), lake.history()
     tables = {name: history.compacted(name) for name in lake.tables}  # before the links, which name what these replace

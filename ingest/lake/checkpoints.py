@@ -1,8 +1,8 @@
 """Checkpoints: what links and manifests come to, so that what happened long ago is never read again. An edge.
 
 Links and manifests never change, and all of them stay. So a checkpoint can be made from them at any time, and deleted
-at any time: it saves reading and nothing else. It holds no name that nobody needs: that of a file which no longer
-counts and is gone.
+at any time: it saves reading and nothing else. It leaves out unneeded names: those of files which no longer count and
+are gone.
 """
 
 from collections import Counter
@@ -114,7 +114,7 @@ def is_newest(layout: Layout, found: Found) -> bool:
 
 
 def condensed(whole: Checkpoint, is_there: IsThere, horizons_us: Mapping[str, int]) -> Checkpoint:
-    """A checkpoint without the names that nobody needs. Kernel.
+    """A checkpoint without unneeded names. Kernel.
 
     Args:
         whole: all that links and manifests say.

@@ -1,4 +1,4 @@
-"""Chains: one unbroken row of links per partition of a topic, for whoever reads what was landed. An edge.
+"""Chains: one unbroken row of links per partition of a topic, for readers of landed rows. An edge.
 
 Links never change, so what was read is remembered; reading again follows the chain from where it ended before, and for
 the first time from where a checkpoint ends.

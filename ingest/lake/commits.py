@@ -90,7 +90,7 @@ class Ends:
         """Add a link at the end of its chain.
 
         Raises:
-            LinkTaken: somebody landed this start.
+            LinkTaken: another writer landed this start.
             BrokenChain: the chain does not end at this start.
         """
         end = self.end(link.topic, link.partition) or 0

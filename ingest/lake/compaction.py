@@ -28,7 +28,7 @@ from ingest.schema.tables import Table
 MAX_ROWS = 4_000_000
 """Most rows of one compacted file."""
 FEW_FILES = 8
-"""So many files may stay beside a larger one before it is written anew with them."""
+"""So many files may stay next to a larger one before it is written anew with them."""
 GROUP_ROWS = 1 << 17
 """Rows held in memory at once, and of one row group."""
 FILES_AT_ONCE = 64
@@ -36,7 +36,7 @@ FILES_AT_ONCE = 64
 HOUR_US = 3_600_000_000
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many files are done."""
+"""Called with how many of how many files are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def compact(lake: Lake, table: str, when: When, progress: Progress) -> Compacted
         lake: the lake.
         table: name of the table.
         when: what is left alone.
-        progress: told of each file read.
+        progress: called for each file read.
 
     Raises:
         DamagedLake: a file that counts cannot be read, or does not hold the rows its link names; nothing is changed.

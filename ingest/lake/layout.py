@@ -137,7 +137,7 @@ class Compaction(Small, frozen=True):
 
 
 class Horizon(Small, frozen=True):
-    """Rows of a table before this moment have expired; told at `at_us`. Microseconds since 1970."""
+    """Rows of a table before this moment have expired; recorded at `at_us`. Microseconds since 1970."""
 
     before_us: Moment
     at_us: Moment
@@ -222,7 +222,7 @@ class Layout:
         """Whether a file or folder exists, by its path as links and manifests name it.
 
         Raises:
-            OSError: that cannot be told.
+            OSError: that cannot be checked.
         """
         try:
             (self.root / name).stat()

@@ -36,7 +36,7 @@ def between(time: str, start_us: int, end_us: int) -> pc.Expression:
 
 
 def needed_schema(kind: Table, wanted: Sequence[str]) -> pa.Schema:
-    """The wanted columns, then those that tell a row's key, time and origin."""
+    """The wanted columns, then those of a row's key, time and origin."""
     landing = [c.name for c in LANDING if c.name in kind.by_name]
     names = dict.fromkeys([*wanted, *kind.key, kind.time, *landing])
     return pa.schema([kind.schema.field(name) for name in names])

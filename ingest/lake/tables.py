@@ -129,7 +129,7 @@ class Lake:
         """Make a landed stretch count: exactly one writer wins each start.
 
         Raises:
-            LinkTaken: somebody landed this start; the files stay orphans.
+            LinkTaken: another writer landed this start; the files stay orphans.
             BrokenChain: the chain does not end at this start.
         """
         self.ends.commit(link, files, kind=kind, unknown_fields=unknown_fields or {})

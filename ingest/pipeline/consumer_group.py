@@ -1,7 +1,7 @@
 """Several consumers of one group, each a process of its own, watched over. An edge.
 
-A member that dies is started again, later each time it dies young. Told to stop, every member lands the batch at hand
-and leaves the group; should this process die, they notice and do the same.
+A member that dies is started again, later each time it dies young. On a stop, every member lands the batch at hand and
+leaves the group; should this process die, they notice and do the same.
 """
 
 import os
@@ -22,7 +22,7 @@ CHECK_EVERY_S = 0.2
 DRAIN_S = 60.0
 """Longest a member may take to land the batch at hand."""
 END_CODES = (0, -signal.SIGTERM, -signal.SIGINT)
-"""Exit codes of members that were told to: the signal may come before they are ready to take it."""
+"""Exit codes of members that were stopped: the signal may come before they are ready to take it."""
 
 log = structlog.get_logger(__name__)
 Member = Callable[[int], None]
@@ -54,7 +54,7 @@ USUAL = Restarts()
 
 
 def run_members(member: Member, count: int, stop: Event, until: Until, restarts: Restarts = USUAL) -> bool:
-    """Keep `count` members going until told to stop, or until each has reached the end.
+    """Keep `count` members going until `stop` is set, or until each has reached the end.
 
     Args:
         member: what each does.
@@ -112,7 +112,7 @@ class _Place:
 
 
 def _drained(places: Sequence[_Place]) -> bool:
-    """Tell all to end and wait for it; whether all ended well."""
+    """Terminate all and wait for their end; whether all ended well."""
     left = [place.process for place in places if place.process]
     for process in left:
         process.terminate()

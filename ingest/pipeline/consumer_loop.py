@@ -2,7 +2,7 @@
 
 The next start comes from the sink. Kafka's own committed offsets are written too, for tools that show lag, and are
 never read back. kill -9, zombies and rebalances lose nothing and double nothing, since exactly one consumer can land a
-given start, and whoever comes second goes to the chain's end.
+given start, and one that comes second goes to the chain's end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +30,11 @@ NATIVE: Mapping[str, Decode] = {**{n: decoder(t) for n, t in LANDED.items()}, NO
 """Our own topics and their format."""
 
 OnLanded = Callable[[Landing], None]
-"""Told of each batch after it is safe: for progress, or to send its dead letters on."""
+"""Called with each batch after it is safe: for progress, or to send its dead letters on."""
 
 
 def ignore(_landing: Landing) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class Source(Protocol):
@@ -63,7 +63,7 @@ class Formats:
 
     Args:
         decoders: format of each topic.
-        nodes_topic: where the nodes' capacities are told.
+        nodes_topic: where the nodes' capacities are published.
         cluster: the cluster of records that do not name one.
     """
 
@@ -79,7 +79,7 @@ class Landers:
     Args:
         formats: how bytes are read.
         capacities: what the nodes can do by now; asked before every batch.
-        on_landed: told of each batch after it is safe.
+        on_landed: called with each batch after it is safe.
     """
 
     formats: Formats
@@ -88,7 +88,7 @@ class Landers:
 
 
 def ingest(source: Source, sink: Sink, landers: Landers, metrics: IngestMetrics, stop: Event) -> int:
-    """Land batches until told to stop or the source is finished.
+    """Land batches until `stop` is set or the source is finished.
 
     Args:
         source: where batches come from.
@@ -111,7 +111,7 @@ def ingest(source: Source, sink: Sink, landers: Landers, metrics: IngestMetrics,
 
 
 def _land_part(part: MessageBatch | Gap, source: Source, sink: Sink, landers: Landers, metrics: IngestMetrics) -> int:
-    """Land one batch or gap, or leave it to whoever was quicker; how many messages were landed."""
+    """Land one batch or gap, unless another consumer was quicker; how many messages were landed."""
     link = part.link
     try:
         messages = _write(part, sink, landers, metrics)

@@ -16,7 +16,7 @@ LONGEST_WAIT_MS = 500
 
 
 class DeadLetterTopic:
-    """Sends what was set aside; tell it of each landed batch. What cannot be sent is counted. Close it when done."""
+    """Sends what was rejected; call it with each landed batch. What cannot be sent is counted. Close it when done."""
 
     def __init__(self, bootstrap: Brokers | str, metrics: IngestMetrics) -> None:
         create_topics(bootstrap, (DEAD_LETTERS,))

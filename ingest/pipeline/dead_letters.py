@@ -1,4 +1,4 @@
-"""Dead letters: what was set aside, with the message as it came, so that it can be looked at and sent again."""
+"""Dead letters: what was rejected, with the message as it came, so that it can be looked at and sent again."""
 
 from base64 import b64encode
 from collections.abc import Callable

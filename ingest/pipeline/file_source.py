@@ -57,7 +57,7 @@ class FileSource:
         self._readers[topic].seek(self._position(topic, partition) or 0)
 
     def landed(self, _link: Link, /) -> int:
-        """Nobody to tell; what is left of a file is not counted."""
+        """Files have no broker to notify; what is left of a file is not counted."""
         return 0
 
     def finished(self) -> bool:

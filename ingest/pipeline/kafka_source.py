@@ -98,7 +98,7 @@ class KafkaSource:
         self._assigned.add([TopicPartition(topic, partition)])
 
     def landed(self, link: Link) -> int:
-        """Tell Kafka, for tools that show lag; a failure to do so harms nobody."""
+        """Commit the offset to Kafka, for tools that show lag; a failure to do so is harmless."""
         place = TopicPartition(link.topic, link.partition)
         self._consumer.commit_async(_offsets({place: link.end}))
         self._assigned.note_landed(place, link.end)
@@ -113,7 +113,7 @@ class KafkaSource:
         return self._ends is not None and all(self._reached(place, end) for place, end in self._ends.items())
 
     def close(self) -> None:
-        """Tell Kafka how far was landed, unless it takes too long, and leave the group."""
+        """Commit landed offsets to Kafka, unless it takes too long, and leave the group."""
         ends = self._assigned.forget_landed()
         if ends:
             with suppress(KafkaError):
@@ -121,7 +121,7 @@ class KafkaSource:
         self._consumer.close(autocommit=False)
 
     async def _commit(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Tell Kafka before others take over, and wait for its answer; a failure harms nobody."""
+        """Commit to Kafka before others take over, and wait for its answer; a failure is harmless."""
         with suppress(KafkaError):
             await self._consumer.commit_async(_offsets(ends))
 

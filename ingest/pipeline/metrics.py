@@ -12,7 +12,7 @@ from ingest.schema.batch import Gap
 
 @dataclass(frozen=True, slots=True)
 class IngestMetrics:
-    """Counters of landed batches only: what a lost race dropped is counted by whoever landed it."""
+    """Counters of landed batches only: what a lost race dropped is counted by the consumer that landed it."""
 
     messages: Counter
     rows: Counter
@@ -34,13 +34,13 @@ class IngestMetrics:
 
         Args:
             registry: where they are read.
-            now_s: the clock that tells how old the newest landed record is, seconds since 1970; None tells nothing.
+            now_s: the clock for the age of the newest landed record, seconds since 1970; None: no age is reported.
         """
         place = ["topic", "partition"]
         return IngestMetrics(
             Counter("cohabit_ingest_messages", "Messages landed", ["topic"], registry=registry),
             Counter("cohabit_ingest_rows", "Rows landed", ["table"], registry=registry),
-            Counter("cohabit_ingest_rejects", "Records and values set aside", ["topic", "reason"], registry=registry),
+            Counter("cohabit_ingest_rejects", "Records and values rejected", ["topic", "reason"], registry=registry),
             Counter("cohabit_ingest_unknown_fields", "Values outside the catalogue", ["topic"], registry=registry),
             Counter("cohabit_ingest_lost_races", "Batches another consumer landed first", ["topic"], registry=registry),
             Counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, registry=registry),

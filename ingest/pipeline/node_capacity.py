@@ -17,7 +17,7 @@ FIRST_READ_MS = 1000
 
 
 class KafkaCapacities:
-    """Reads the whole topic, whoever of the group lands it; ask it before every batch. Close it when done."""
+    """Reads the whole topic, whichever consumer lands it; ask it before every batch. Close it when done."""
 
     def __init__(self, bootstrap: Brokers | str, topic: str = NODES.name, *, cluster: str = DEFAULT_CLUSTER) -> None:
         self._cluster = cluster

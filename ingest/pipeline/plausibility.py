@@ -1,4 +1,4 @@
-"""Capacity: set aside what a node cannot possibly have done. Kernel; checked after rates, before landing."""
+"""Capacity: reject what a node cannot possibly have done. Kernel; checked after rates, before landing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -15,7 +15,7 @@ from ingest.pipeline.node_capacity import KafkaCapacities
 from ingest.pipeline.sink import LakeSink
 
 Until = Literal["end", "stopped"]
-"""`end`: what is there now; `stopped`: whatever comes, until told to stop."""
+"""`end`: what is there now; `stopped`: whatever comes, until stopped."""
 
 NATIVE_FORMATS = Formats()
 """Our own JSON on our own topics."""

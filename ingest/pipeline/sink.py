@@ -20,10 +20,10 @@ class Sink(Protocol):
         """The next offset to read; None where nothing was ever landed."""
 
     def write(self, landing: Landing) -> None:
-        """Land a batch, all of it or nothing; raises LinkTaken when somebody was quicker."""
+        """Land a batch, all of it or nothing; raises LinkTaken when another writer was quicker."""
 
     def write_gap(self, link: Link) -> None:
-        """Record that the stretch is lost; raises LinkTaken when somebody was quicker."""
+        """Record that the stretch is lost; raises LinkTaken when another writer was quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class LakeSink:
         return self.lake.position(topic, partition)
 
     def write(self, landing: Landing) -> None:
-        """Write rows and dead letters, then the link; without the link they are orphans that nobody reads."""
+        """Write rows and dead letters, then the link; without the link they are orphans that no reader sees."""
         rows = self.lake.append(landing.table, landing.rows, landing.link)
         letters = self.lake.append(DEAD_LETTERS.name, landing.dead_letters, landing.link)
         self.lake.commit(landing.link, (*rows, *letters), unknown_fields=landing.unknown_fields)

@@ -1,4 +1,4 @@
-"""Atomic file operations: create a whole file only if nobody did, or replace it at once. An edge."""
+"""Atomic file operations: create a whole file only if it does not exist, or replace it at once. An edge."""
 
 import os
 import uuid

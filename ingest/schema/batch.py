@@ -31,7 +31,7 @@ class MessageBatch:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch that the broker no longer holds and nobody landed."""
+    """A stretch that the broker no longer holds and that was never landed."""
 
     link: Link
 

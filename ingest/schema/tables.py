@@ -182,15 +182,17 @@ SAMPLES = Table(
             "container",
             pa.string(),
             "",
-            "uid of the pod; namespace/name where the format does not tell the uid; / for the node itself",
+            "uid of the pod; namespace/name where the format does not have the uid; / for the node itself",
             required=True,
         ),
         _text("part", "container inside the pod; null: the pod's own cgroup"),
         APP,
         TEAM,
         QOS,
-        _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` passes it over"),
-        _text("series", "what else tells series of the metric apart, such as a disk; they are added up; null: nothing"),
+        _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` skips it"),
+        _text(
+            "series", "what else distinguishes series of the metric, such as a disk; they are added up; null: nothing"
+        ),
         _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
         _text("kind", "gauge or counter; a counter's rate per second is the column"),
         *LANDING,
@@ -329,7 +331,7 @@ LIVE_STATE = Table(
         *LANDING,
     ),
 )
-"""Means of a container's minute so far, as the streaming job tells refreshers on topic node_state."""
+"""Means of a container's minute so far, as the streaming job publishes them to refreshers on topic node_state."""
 
 DEAD_LETTERS = Table(
     "dead_letters",

@@ -1,4 +1,4 @@
-"""Names of fields nobody asked for: so many, and of such a length, that a sender cannot fill our memory. Kernel."""
+"""Names of unknown fields: so many, and of such a length, that a sender cannot fill our memory. Kernel."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -59,7 +59,7 @@ def identify(pod: PodFacts) -> Identity:
 
 
 def top_owner(pod: PodFacts) -> Owner | None:
-    """The workload at the top of a pod's owner chain, told from the pod alone; None for a pod without owner.
+    """The workload at the top of a pod's owner chain, from the pod alone; None for a pod without owner.
 
     Of several direct owners the controlling one, else the first. Behind a ReplicaSet stands the Deployment (or Argo
     Rollout) whose hash is in the pod's label, behind a Job with a minute in its name a CronJob. A Volcano Job is of
@@ -81,7 +81,7 @@ def top_owner(pod: PodFacts) -> Owner | None:
 
 
 def template_hash(labels: Mapping[str, str]) -> str:
-    """Hash of the template that a pod was made of; empty where its labels do not tell.
+    """Hash of the template that a pod was made of; empty where its labels have none.
 
     Source: Kubernetes' label pod-template-hash, and that of Argo Rollouts.
     """

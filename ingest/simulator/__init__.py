@@ -1,1 +1,1 @@
-"""A cluster that does not exist: records with every fault of a real one, and a truth nobody is shown."""
+"""A cluster that does not exist: records with every fault of a real one, and a truth that stays hidden."""

@@ -25,12 +25,12 @@ class Law(Protocol):
 
         Args:
             victim: (n,) apps.
-            neighbours: (n, apps) how many containers of each app stand beside the victim, each counted by its load.
+            neighbours: (n, apps) how many containers of each app run next to the victim, each counted by its load.
             load: (n,) the victim's load as a share of its peak.
             platform: (n,) platform of the node.
 
         Returns:
-            (n,) ratios >= 1 to the app's own normal.
+            (n,) ratios >= 1 to the app's baseline.
         """
 
     def signals(
@@ -67,12 +67,12 @@ class Apps:
 
     Args:
         demand: use at full load in usage's units: cores, LLC bytes, bytes/s of memory, disk and network.
-        pressure: what of it presses on others; differs from demand by a factor nobody measures.
+        pressure: what of it presses on others; differs from demand by a factor that is not measured.
         sensitivity: slowdown - 1 at a pressure of one whole node.
         cpi: cycles per instruction when calm.
         rt_ms: response time when calm and idle; NaN for an app that does not report it.
         qps: requests/s at full load; NaN for an app that serves none.
-        cpi_blind: CPI that does not tell (spin locks, compilers).
+        cpi_blind: CPI that does not show slowdown (spin locks, compilers).
         best_effort: BE, else LS.
     """
 
@@ -142,7 +142,7 @@ def _alike(own: Floats, of_team: Floats, share: float, *, mean_log: float) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class SaturatingLaw:
-    """Each resource's harm saturates, harms add up, and a busy victim suffers more.
+    """Each resource's harm saturates, harms add up, and a busy victim is slowed down more.
 
     slowdown = 1 + (0.6 + 0.4 load) * sum_r sensitivity_r * c_r * (1 - exp(-pressure_r / c_r)).
     Neither a tree nor the form that the models fit.

@@ -1,4 +1,4 @@
-"""A law from a measured matrix: how much each app slows down beside each other one, put together for many. Kernel."""
+"""A law from a measured matrix: how much each app slows down next to each other one, combined for many. Kernel."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Scale:
 
     Args:
         limit: what saturating harm cannot exceed.
-        knee: the median; under a threshold nobody suffers below it.
+        knee: the median; under a threshold law there is no slowdown below it.
     """
 
     limit: float
@@ -28,13 +28,13 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class PairLaw:
-    """Slowdown beside several, from what was measured beside one.
+    """Slowdown next to several neighbours, from what was measured next to one.
 
     slowdown = 1 + (0.6 + 0.4 load) * together_a(excess[victim, a] * size[a, platform] * load of a's containers)
 
     Args:
         apps: what counters show of them.
-        excess: (p, apps, apps) measured slowdown - 1 of each victim beside each aggressor, >= 0, 0 where nothing was
+        excess: (p, apps, apps) measured slowdown - 1 of each victim next to each aggressor, >= 0, 0 where nothing was
             measured; platform k of a node takes matrix k modulo p.
         scale: what the whole matrix says of sizes of harm.
         size: (apps, platforms) how much of a measured co-runner a container of each app is on each platform.

@@ -1,4 +1,4 @@
-"""A whole simulated run: messages in the order they would arrive, and the truth beside them."""
+"""A whole simulated run: messages in the order they would arrive, and the truth next to them."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -66,7 +66,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A law that holds from an interval on, as after a release that made apps suffer otherwise."""
+    """A law that holds from an interval on, as after a release that changed the apps' sensitivities."""
 
     step: int
     law: Law

@@ -1,4 +1,4 @@
-"""The simulated cluster: `step` moves time by one interval, applies actions, and tells what was seen and what was true.
+"""The simulated cluster: `step` moves time by one interval, applies actions, and returns what was seen and true.
 
 Kernel: same state, actions and generator, same answer.
 """

@@ -1,7 +1,7 @@
 """Cells of a trace's columns as values of our records. Kernel.
 
 What a cell says becomes a value in our unit; what says nothing becomes None, and its field is left out of the record;
-what is no number stays text, so that ingest sets it aside with its reason instead of our dropping it here.
+what is no number stays text, so that ingest rejects it with its reason instead of our dropping it here.
 """
 
 from collections.abc import Collection, Sequence

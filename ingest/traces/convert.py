@@ -19,12 +19,12 @@ from ingest.traces.trace_messages import broken_lines, messages
 FORMS = {form.name: form for form in (ALIBABA_2018, GENTD26, GPU_2023)}
 SUFFIXES = (".csv", ".csv.gz")
 ANY_BYTES = "latin-1"
-"""Traces are ASCII; an encoding that refuses no byte lets a broken line be set aside like any other."""
+"""Traces are ASCII; an encoding that refuses no byte lets a broken line be rejected like any other."""
 BLOCK_BYTES = 1 << 19
 """So much of each file is held at once; as records it takes about fifty times that."""
 REPORT_EVERY = 1000
 Progress = Callable[[int], None]
-"""Told how many messages were made so far."""
+"""Called with how many messages were made so far."""
 
 
 def trace_files(form: Form, source: Path) -> dict[Path, TraceFile]:
@@ -47,13 +47,13 @@ def trace_files(form: Form, source: Path) -> dict[Path, TraceFile]:
 def import_trace(files: dict[Path, TraceFile], outlet: Outlet, origin: Origin, progress: Progress) -> int:
     """Send every row of a trace's files, merged by time as far as each file is in order.
 
-    Rows that are no row, or lack what they need, are sent too: ingest sets them aside with their reason.
+    Rows that are no row, or lack what they need, are sent too: ingest rejects them with their reason.
 
     Args:
         files: from `trace_files`.
         outlet: where messages go.
         origin: cluster and epoch.
-        progress: told how many messages were made.
+        progress: called with how many messages were made.
 
     Returns:
         How many messages were sent and are safe.

@@ -33,7 +33,7 @@ class TraceFile:
     Args:
         topic: where its records go.
         columns: names of its columns.
-        header: whether its first line names them, in any order; others may stand beside them.
+        header: whether its first line names them, in any order; it may name others too.
         kernel: rows -> records.
     """
 

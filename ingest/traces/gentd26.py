@@ -1,8 +1,8 @@
 """Alibaba cluster-trace-v2026-GenAI (GenTD26): one file a metric becomes `samples`. Kernel.
 
-The trace tells no node, so all containers are on node `unknown`: nobody's neighbours can be summed up there. Its times
-are seconds since 1970 already, shifted by its publishers; the epoch is not added. A row without container is sent as it
-is, and ingest sets it aside.
+The trace has no nodes, so all containers are on node `unknown`: no neighbours can be summed up there. Its times are
+seconds since 1970 already, shifted by its publishers; the epoch is not added. A row without container is sent as it is,
+and ingest rejects it.
 
 Source: alibaba/clusterdata, cluster-trace-v2026-GenAI/README.md.
 """

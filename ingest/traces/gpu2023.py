@@ -1,7 +1,7 @@
 """Alibaba cluster-trace-gpu-v2023: its node list becomes `nodes`, its pod lists `placements`. Kernel.
 
 A pod is added when it was scheduled and deleted when it was deleted. The lists do not say on which node it ran, so the
-node is `unknown`. A pod that was never scheduled has no time to be added at, and ingest sets it aside.
+node is `unknown`. A pod that was never scheduled has no time to be added at, and ingest rejects it.
 
 Source: alibaba/clusterdata, cluster-trace-gpu-v2023/README.md.
 """
@@ -26,7 +26,7 @@ GPU_LABEL = "gpu_model"
 
 
 def nodes(rows: pa.Table, origin: Origin) -> list[Record]:
-    """Rows of a node list as records of `nodes`, all told at the trace's time 0."""
+    """Rows of a node list as records of `nodes`, all published at the trace's time 0."""
     n = rows.num_rows
     return records(
         {
@@ -62,7 +62,7 @@ def placements(rows: pa.Table, origin: Origin) -> list[Record]:
 
 
 def gpu_request(pieces: Values, shares: Values) -> Values:
-    """GPUs requested: pieces times the share of each; what is no number stays as it is, to be set aside."""
+    """GPUs requested: pieces times the share of each; what is no number stays as it is, to be rejected."""
     pairs = zip(pieces, shares, strict=True)
     return [n * share if isinstance(n, float) and isinstance(share, float) else n for n, share in pairs]
 

@@ -32,7 +32,7 @@ VM = {
     "llc_bytes": 32 * MIB,
     "memory_bytes": 24e9,
 }
-"""What is known of the machine; cache and bandwidth counters cannot be read in the guest."""
+"""What is known of the machine; cache and bandwidth counters cannot be read in the virtual machine."""
 
 SCALES = {
     "cpu_cores": ("cpu_cores", 1.0),

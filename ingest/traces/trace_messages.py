@@ -36,7 +36,7 @@ def messages(records: list[Record], topic: Topic, epoch_s: float) -> list[Messag
 
 
 def broken_lines(lines: Iterable[str], topic: Topic, cluster: str, epoch_s: float) -> Iterator[Message]:
-    """Lines that are no row, as messages that ingest sets aside for their missing fields."""
+    """Lines that are no row, as messages that ingest rejects for their missing fields."""
     for line in lines:
         yield Message(_ms(epoch_s), key_of(topic, {}), orjson.dumps({"cluster": cluster, "line": line}))
 

@@ -1,7 +1,7 @@
 """Bundle: a directory of ONNX files and their manifest, written at once and verified on every load. An edge.
 
 `manifest.json` holds the digest of every file, `manifest.sha256` the digest of the manifest, and `manifest.sig`, where
-there is one, the signature of whoever trained it.
+there is one, the trainer's signature.
 """
 
 import errno
@@ -81,7 +81,7 @@ def load_bundle(directory: Path, catalogue_hash: str, trust: Trust = ANYBODY) ->
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
-        Unsigned: nobody who is trusted signed it.
+        Unsigned: it has no signature of a trusted signer.
         KnownTooLate: its placement model reads what is known only after the decision.
         CatalogueMismatch: the bundle was trained on another catalogue.
     """
@@ -96,7 +96,7 @@ def read_bundle(directory: Path, trust: Trust = ANYBODY) -> Bundle:
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
-        Unsigned: nobody who is trusted signed it.
+        Unsigned: it has no signature of a trusted signer.
         KnownTooLate: its placement model reads what is known only after the decision.
     """
     seal = _read(directory, SEAL).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Hindsight: a placement model may read only what is known when the decision is taken."""
+"""Leakage guard: a placement model may read only what is known when the decision is taken."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Manifest: what a bundle says about itself. Facts at the boundary, read again by whoever serves it."""
+"""Manifest: what a bundle says about itself. Facts at the boundary, read again when it is served."""
 
 from typing import Annotated, Literal, Self
 

@@ -32,7 +32,7 @@ def needed(error: Floats, margin: Floats) -> Floats:
 
 
 def where_stretches_stand(margins: EntryMargins, platforms: Sequence[str]) -> Tracked:
-    """The state that a bundle tells of, for platforms by name; untouched where it tells nothing."""
+    """The state that a bundle records, for platforms by name; 0 where it records none."""
     state = np.zeros((len(platforms), TIERS))
     at = {name: row for row, name in enumerate(platforms)}
     for stretch in margins.followed.stretches if margins.followed is not None else ():
@@ -48,7 +48,7 @@ def follow(
 
     Args:
         margins: of the bundle, with the stretches so far.
-        platforms: (p,) names, every one that the bundle told of or a label is of.
+        platforms: (p,) names: every platform that the bundle or a label has.
         key: (n,) from `tracking_key`, of labels that were not followed before.
         scores: (n,) from `needed`, of the margins before any stretch.
         time: (n,) end of each label's window, microseconds.

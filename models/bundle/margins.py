@@ -1,8 +1,8 @@
 """Margins: how far the bound of one container lies above its expectation, by what is known of its app. Kernel.
 
 A bound is expectation + multiplier x (spread + floor), in log slowdown. Spread is how unsure a model is of an app it
-never saw, and nearly zero where nobody presses; the floor is what remains there, so that bounds also hold on the calm
-node that is chosen. Multipliers are calibrated on residuals that look like what they are served for.
+never saw, and nearly zero without pressure. The floor is what remains there, so that bounds also hold on the calm node
+that is chosen. Multipliers are calibrated on residuals that look like what they are served for.
 """
 
 from collections.abc import Sequence

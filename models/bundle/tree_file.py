@@ -1,4 +1,4 @@
-"""Tree file: the trees and the base of a mean model in a bundle, so that whoever only serves can explain.
+"""Tree file: the trees and the base of a mean model in a bundle, so that a serving process can explain.
 
 One Arrow record batch of one row, one list for each array. Its bytes depend on nothing but the model.
 """

@@ -52,7 +52,7 @@ def adapt(state: Tracked, key: Ints, scores: Floats) -> Tracked:
         state: where tracking stood when the rows were judged.
         key: (n,) key of each row, 0..k-1.
         scores: (n,) residual over calibrated margin; above the stretch the bound was missed. NaN, where there was no
-            margin to miss, is passed over.
+            margin to miss, is skipped.
 
     Returns:
         The state after it. Keys without rows stay as they are; the order of rows does not matter. Between the

@@ -13,7 +13,7 @@ Ints = NDArray[np.integer]
 STEP_US = 450_000_000
 """Windows of a container further apart than one and a half labels are not neighbours in time."""
 FEW_GROUPS = 12
-"""From so many on, quantiles over groups are told by the groups alone."""
+"""From this number on, quantiles over groups are estimated from the groups alone."""
 
 
 def group_quantiles(scores: Floats, group: Ints, share: float) -> tuple[NDArray[np.int64], Floats]:

@@ -15,7 +15,7 @@ def log_mean(base_sum: Floats, tree_raw: Floats, share: float = 1.0) -> Floats:
         share: of the base's log that the trees start from.
 
     Returns:
-        (n,) log slowdown, 0.0 is the app's own normal. NaN in, NaN out.
+        (n,) log slowdown, 0.0 is the app's baseline. NaN in, NaN out.
 
     Raises:
         Nothing; a base of -1 or less gives -inf or NaN as NumPy does.

@@ -1,6 +1,6 @@
 """Challengers: other ways to learn from the same rows that might do better than ours, and must be shown to, or not.
 
-Beside the baselines, which anybody could compute, these are what somebody else would have built.
+Baselines are what anybody can compute; challengers are what another team would build.
 """
 
 from collections.abc import Callable, Mapping

@@ -61,7 +61,7 @@ class Contest:
 
         Args:
             question: as for Trainer.judge.
-            progress: told of each challenger and split.
+            progress: called for each challenger and split.
 
         Returns:
             In the order of Trainer.judge. Who cannot learn from one split's first part says nothing, with the reason.
@@ -113,7 +113,7 @@ def compared(outcome: Outcome, said: Mapping[str, Floats], again: Resamples) -> 
 
     Returns:
         By predictor: mae_log and, but for ours, above_ours; for challengers of the bound pinball90, coverage90 and
-        above_ours, of the pinball loss, beside those of `ours`.
+        above_ours, of the pinball loss, next to those of `ours`.
 
     Raises:
         Nothing.

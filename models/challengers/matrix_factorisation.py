@@ -17,7 +17,7 @@ Says = Callable[[Dataset], Floats]
 PRESSED = tuple(f"pressure_{name}" for name in NAMES)
 PROFILE = (*SENSITIVITIES, *DEMANDS)
 LEVELS = 4
-"""How finely total pressure is told apart."""
+"""Number of levels of total pressure."""
 SAMPLING = PairConfig(ways=4, warm_up=150, draws=150)
 RANK = 2
 PULL = 0.02
@@ -27,7 +27,7 @@ SMALLEST_RATIO = 0.1
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes of neighbours: which resource they press on most beside the median row, and how hard in total.
+    """Classes of neighbours: the resource they press on most compared with the median row, and total pressure.
 
     Args:
         typical: (resources,) median pressure, 1 where there is none.
@@ -52,7 +52,7 @@ class Classes:
 def matrix_completion(seen: Dataset, config: TrainConfig) -> Says:
     """Apps by classes of neighbours; apps that were not seen are placed by their profiles.
 
-    The table is filled in when it is asked, since whoever is asked about must be described beside the others. An app
+    The table is filled in at prediction time, since a predicted app must be described together with the others. An app
     that was not seen has one profile for all rows asked about, their mean: early ones profit from later ones.
 
     Source: Salakhutdinov and Mnih, ICML 2008; with profiles, docs/decisions/0018-pairs.md.

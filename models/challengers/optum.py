@@ -19,13 +19,13 @@ class ByFullness:
     """Predicted log slowdown of each app.
 
     Args:
-        grid: (apps, STEPS, STEPS) by share of cores and of memory that others use; 0 for an app nobody saw.
+        grid: (apps, STEPS, STEPS) by share of cores and of memory that others use; 0 for an app never seen.
     """
 
     grid: Floats
 
     def predict(self, cpu: Floats, memory: Floats) -> Floats:
-        """(n, apps) of every app beside others that use so much, (n,) shares each."""
+        """(n, apps) of every app co-located with others that use these (n,) shares each."""
         at = [np.clip(np.rint(share * (STEPS - 1)), 0, STEPS - 1).astype(np.int64) for share in (cpu, memory)]
         return np.asarray(self.grid[:, at[0], at[1]].T)
 

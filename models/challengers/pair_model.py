@@ -1,9 +1,9 @@
-"""Pairs: how much each workload slows down beside each other one, from some measured pairs and from being alone.
+"""Pairs: how much each workload slows down next to each other one, from some measured pairs and from running alone.
 
 Every workload has four hidden properties: how sensitive and how aggressive it is on the whole, and a few ways in which
 it is sensitive and aggressive. A pair's slowdown, in log or as the speed that is left, is the victim's and the
-aggressor's own part and the product of the ways; beside a copy of itself, which wants the same at the same time, a
-workload has something more, for all alike. All properties of a workload are drawn from one distribution around what its
+aggressor's own part and the product of the ways. Two copies of a workload want the same at the same time: co-located,
+they have one more term, equal for all. All properties of a workload are drawn from one distribution around what its
 profile says, so that a workload seen in one role only, or never, is placed by what goes together in the others.
 """
 
@@ -28,7 +28,7 @@ TAIL = 4.0
 NOISE_SHARE = 0.05
 """What is expected of the noise, as a share of the labels' standard deviation."""
 ITSELF_SHARE = 0.3
-"""What is expected of being beside itself, as a share of the labels' standard deviation."""
+"""Expected effect of co-location with itself, as a share of the labels' standard deviation."""
 SLOWEST = -0.01
 """Speed that is left at the least, where properties add up to speed."""
 CALM = 3
@@ -41,7 +41,7 @@ PROFILE_PARTS = 3
 
 @dataclass(frozen=True)
 class Cells:
-    """Measured pairs, (n,) each: entities that suffer, entities beside them, log slowdowns."""
+    """Measured pairs, (n,) each: entities that are slowed down, entities co-located with them, log slowdowns."""
 
     victim: Ints
     aggressor: Ints
@@ -92,7 +92,7 @@ class PairModel:
 
     Args:
         latent: (draws, entities, 2 + 2 ways) own part and ways as a victim, then as an aggressor.
-        level: (draws, 2) mean of all pairs, and what being beside itself adds; all in the config's scale.
+        level: (draws, 2) mean of all pairs, and what co-location with itself adds; all in the config's scale.
         noise: (draws,) scale of the noise.
         floor: value below which measurements are cut off; -inf where they are not.
         config: how it was sampled.
@@ -299,12 +299,12 @@ class _Chain:
 
 
 def _common(victim: Ints, aggressor: Ints) -> Floats:
-    """(m, 2) what all pairs share: 1, and whether a workload is beside itself."""
+    """(m, 2) what all pairs share: 1, and whether a workload is co-located with itself."""
     return np.column_stack([np.ones(len(victim)), victim == aggressor])
 
 
 def _said(latent: Floats, victim: Ints, aggressor: Ints) -> Floats:
-    """(m,) value of each pair beside what all share."""
+    """(m,) value of each pair in addition to what all share."""
     half = latent.shape[1] // 2
     own, other = latent[victim, :half], latent[aggressor, half:]
     total: Floats = own[:, 0] + other[:, 0] + (own[:, 1:] * other[:, 1:]).sum(axis=1)

@@ -27,7 +27,7 @@ class Dataset:
     base: Flags
     """(d,) columns of the base, pressures >= 0 that strictly raise the slowdown. None where no sign is known."""
     log_slowdown: Floats
-    """(n,) the label; 0.0 is the app's own normal."""
+    """(n,) the label; 0.0 is the app's baseline."""
     weight: Floats
     """(n,) how much a row counts, >= 0."""
     group: NDArray[np.int32]

@@ -1,7 +1,7 @@
 """Drift: whether a model still says what comes true, and how far it is believed from now on. Kernel.
 
-Bounds that labels miss are widened. Where labels that came since are missed even so, or where nodes were better chosen
-without the model, it is left, unless labels say that it still tells better nodes from worse.
+Bounds that labels miss are widened. The model is left where newer labels still miss the bounds, or where nodes were
+better chosen without it. It stays where labels show that it still ranks nodes better than the load does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ LEAST_EQUAL, UNUSABLE = 0.999, 0.9
 """Share of served values that are the same when computed again: below the first something is wrong, below the other
 scores are made of something else than the model learnt from."""
 BLIND_WIDENING = 1.5
-"""Where no labels tell by how much bounds would have to be wider."""
+"""Where no labels show how much wider bounds would have to be."""
 CALM = 3
 """Checks of newer labels in a row that find nothing before a model is believed again."""
 FEWEST_LABELS, FEWEST_GROUPS = 100, 5
@@ -61,7 +61,7 @@ class Labels:
 
     @property
     def enough(self) -> bool:
-        """Whether they can tell anything."""
+        """Whether there are enough labels and groups to judge by."""
         return len(self.time) >= FEWEST_LABELS and len(np.unique(self.group)) >= FEWEST_GROUPS
 
 
@@ -75,7 +75,7 @@ class Evidence:
         judged: whether labels were enough to judge by.
         widening: factor of margins by which the promise would have been kept; above WIDEST where none is enough.
         holds: whether bounds as they are served now keep the promise.
-        orders: whether the model tells better nodes from worse than the load does, beyond luck.
+        orders: whether the model ranks nodes better than the load does, beyond luck.
     """
 
     signals: tuple[Signal, ...]
@@ -92,10 +92,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class DriftContext:
-    """What is known beside labels.
+    """What is known in addition to labels.
 
     Args:
-        stability: stability index by feature; empty where the bundle does not tell how features lay.
+        stability: stability index by feature; empty where the bundle does not record how features lay.
         age: of the newest row that was learnt from.
         most_age: at which a model is old.
         equal: share of served values that came out the same when computed again; None where nothing was compared.
@@ -123,7 +123,7 @@ def evidence(
         said: what is said of n labelled rows, bounds as they would be without widening.
         by_load: (n,) what nodes would be compared by without the model.
         of: what ties the rows to each other.
-        context: what is known beside labels.
+        context: what is known in addition to labels.
         level: share of labels that bounds promise to lie above.
         widening: what margins are served multiplied by now.
         rng: source of resamples.

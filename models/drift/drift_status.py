@@ -1,4 +1,4 @@
-"""Drift status: how far the current model is believed, as it is kept in the registry for whoever serves it. Facts."""
+"""Drift status: how far the current model is believed, kept in the registry for serving processes. Facts."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -85,7 +85,7 @@ def read_status(registry: Registry) -> DriftStatus | None:
 
 
 def write_status(registry: Registry, status: DriftStatus) -> None:
-    """Tell whoever serves from now on."""
+    """Write the status that serving processes read from now on."""
     replace_atomically(_path(registry), status.model_dump_json(indent=2).encode())
 
 

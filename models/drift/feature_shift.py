@@ -14,7 +14,7 @@ REFERENCE = "reference.json"
 """File of a bundle: how features lay in the rows it learnt from."""
 BINS = 10
 LEAST_SHARE = 1e-3
-"""Of a bin that nobody is in, so that the logarithm of its share is finite."""
+"""Of an empty bin, so that the logarithm of its share is finite."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 

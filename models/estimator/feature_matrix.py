@@ -15,7 +15,7 @@ from models.data.dataset import Dataset
 from models.estimator.fitted_model import Placement
 
 PROFILE = [i for i, name in enumerate(RAW_NAMES) if name.startswith(("sensitivity_", "demand_", "profile_"))]
-"""Raw features that describe the newcomer's app."""
+"""Raw features that describe the pending pod's app."""
 PRIOR = [RAW_NAMES.index(name) for name in EXPECTED]
 """Those that are expected of an app of which they are not known."""
 

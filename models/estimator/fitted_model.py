@@ -58,13 +58,13 @@ class Placement:
     spread: Forest
     calibration: Calibration
     beyond: Beyond | None = None
-    """Where rows far from those learnt from are told apart."""
+    """Where rows far from those learnt from are predicted separately."""
     familiar: Familiar | None = None
     """Of apps with an own margin, where that did better on times not seen."""
     choice: Choice | None = None
     """What nodes are compared by; None where the base does it."""
     margins: Margins | None = None
-    """Of single containers by what is known of their app, where the rows tell apps and times; else calibration."""
+    """Of single containers by what is known of their app, where the rows have apps and times; else calibration."""
 
     def base(self) -> BaseTerms:
         """The sum of pressures that the trees start from.
@@ -77,7 +77,7 @@ class Placement:
         return self.terms
 
     def bounds(self) -> Margins:
-        """How to bound single containers: by what is known of their app; as calibrated where the rows told no apps."""
+        """How to bound single containers: by what is known of their app; as calibrated where the rows have no apps."""
         return self.margins or without_apps(self.calibration)
 
     def known_medians(self) -> dict[str, float]:

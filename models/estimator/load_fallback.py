@@ -21,7 +21,7 @@ COLUMNS = [FEATURE_NAMES.index(name) for name in PRESSURES]
 
 @dataclass(frozen=True)
 class LoadAware:
-    """Answers in the place of a predictor. It has no bound: its spread is nothing, so nobody is vetoed.
+    """Answers in the place of a predictor. It has no bound: its spread is 0, so no node is vetoed.
 
     Args:
         medians: (d,) what stands in for a missing value, of the model that is not believed.

@@ -60,7 +60,7 @@ class Graph:
 
 
 _OPEN: WeakValueDictionary[bytes, Graph] = WeakValueDictionary()
-"""By digest, those that somebody still uses: a recalibrated bundle has the graphs of the one before it."""
+"""Graphs in use, by digest: a recalibrated bundle has the graphs of the one before it."""
 
 
 def load_graph(model: bytes | Path) -> Graph:

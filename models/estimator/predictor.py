@@ -58,11 +58,11 @@ class Predictor:
     trend: Trend | None = None
     """Where the trees start from a trend."""
     far: "Far | None" = None
-    """Where rows far from those learnt from are told apart."""
+    """Where rows far from those learnt from are predicted separately."""
     familiar: "Own | None" = None
     """Where apps learnt from have trees of their own."""
     terms: BaseTerms | None = None
-    """Of the base; None where trees start from a trend, and of bundles that do not tell them."""
+    """Of the base; None where trees start from a trend, and of bundles that do not record them."""
     choice: Choice | None = None
     """What nodes are compared by; None where the base does it."""
 
@@ -75,7 +75,7 @@ class Predictor:
 
         Returns:
             Four (n,) arrays. A missing pressure counts as its training median, another missing value goes where the
-            trees send it. Each row's result is independent of the rows beside it.
+            trees send it. Each row's result is independent of the other rows.
 
         Raises:
             WrongFeatures: features are not (n, d).
@@ -177,7 +177,7 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
 
     Raises:
         UnknownModel: the bundle has no model of that name.
-        BundleCorrupt: a graph reads or tells something else than its model does.
+        BundleCorrupt: a graph has other inputs or outputs than its model.
     """
     entry = bundle.entry_of(model)
     roles = {"mean": {"base_sum", "tree_raw"}, "spread": {"tree_raw"}, FAMILIAR: {"base_sum", "tree_raw"}}
@@ -193,12 +193,12 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
 
 
 def _graph(bundle: Bundle, model: str, role: str, outputs: set[str]) -> Graph:
-    """The graph of a role; BundleCorrupt unless it reads the model's columns and tells what its role tells."""
+    """The graph of a role; BundleCorrupt unless it reads the model's columns and has the role's outputs."""
     entry = bundle.entry_of(model)
     graph = load_graph(bundle.file_of(model, role))
     if set(graph.outputs) != outputs or graph.width != len(entry.features):
         reason = (
-            f"reads {graph.width} columns and tells {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"
+            f"reads {graph.width} columns and returns {', '.join(sorted(graph.outputs))}: it is no graph for {role!r}"
         )
         raise BundleCorrupt(bundle.directory, entry.files[role], reason)
     return graph

@@ -54,7 +54,7 @@ def compare(rows: Rows, placement: Placement, config: TrainConfig) -> Equality:
 
 
 def _compared(features: Floats, forest: Forest, trees: lgb.Booster, exported: bytes) -> Equality:
-    """A booster beside a graph, on imputed rows, on awkward copies and on the forest's thresholds."""
+    """A booster compared with a graph, on imputed rows, on awkward copies and on the forest's thresholds."""
     graph = load_graph(exported)
     tested = np.concatenate([features[:5000], awkward(features[:5000]), on_thresholds(features, forest)])
     expected = raw_score(trees, tested).view(np.int64)

@@ -53,7 +53,7 @@ def check_all(challenger: AsServed, champion: AsServed, of: Judged, rng: np.rand
         tomorrow (mean absolute error of log slowdown), slowed (the same on rows slowed down by 10 % or more, where
         there are FEWEST_HIGH), unseen (the same by the trees for apps not learnt from), regret (of choosing among nodes
         that were really taken, where there are any), bound (pinball loss at 0.9), coverage (a bound that holds as often
-        as promised is no worse than one that holds more often) and nothing (against saying that nobody is slowed down).
+        as promised is no worse than one that holds more often) and nothing (against predicting no slowdown).
         Missing values are not allowed.
 
     Raises:

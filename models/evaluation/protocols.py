@@ -101,15 +101,15 @@ def read_keys(table: pa.Table) -> Keys:
 
 
 def combinations(table: pa.Table) -> Ints:
-    """Which kind of victim stands beside which kind of neighbours.
+    """Which kind of victim is co-located with which kind of neighbours.
 
     Args:
         table: rows of `training`.
 
     Returns:
-        (n,) code of the victim's class (best effort or not, and the resource its profile uses most beside the median
-        row) with the neighbours' (whether best effort is the majority, and the resource they press on most beside the
-        median row). Nothing known is a class too.
+        (n,) code of the victim's class (best effort or not, and the resource its profile uses most compared with the
+        median row) with the neighbours' (whether best effort is the majority, and the resource they press on most
+        compared with the median row). Nothing known is a class too.
 
     Raises:
         Nothing.
@@ -188,7 +188,7 @@ QUESTIONS: Mapping[str, tuple[str, str, Cluster, Splits]] = {
     "S4": ("unseen hardware", "judge each CPU model by a model that never saw it", _apps, _platforms),
     "S5": (
         "unseen mixes",
-        "judge kinds of victims beside kinds of neighbours that were never seen together",
+        "judge kinds of victims co-located with kinds of neighbours that were never seen together",
         _together,
         lambda keys, depth: leave_group_out(keys.combination, folds=depth.folds),
     ),
@@ -214,7 +214,7 @@ def _columns(table: pa.Table, names: tuple[str, ...]) -> Floats:
 
 
 def _foremost(shares: Floats) -> Ints:
-    """(n,) column in which a row stands out most beside the median of those above zero; -1 where none is known."""
+    """(n,) column in which a row stands out most from the median of those above zero; -1 where none is known."""
     known = np.nan_to_num(shares)
     used = known > 0
     typical = np.array([np.median(column[column > 0]) if (column > 0).any() else 1.0 for column in known.T])

@@ -142,7 +142,7 @@ def selected_coverage(outcome: Outcome, sets: CandidateSets, again: Resamples) -
 
 
 def oracle_margin(outcome: Outcome) -> Floats:
-    """(n,) the narrowest margin of our form that hindsight allows, log ratio, >= 0.
+    """(n,) the narrowest margin of our form, chosen with the outcomes known, log ratio, >= 0.
 
     For each app one multiplier of our scale, the LEVEL quantile of what its judged rows needed, on our predictions. It
     knows every app's error before it happens; no bound for an app never seen can.

@@ -31,7 +31,7 @@ class Explainer:
     """Of the base's log that the trees start from."""
 
     def explain(self, features: Floats) -> Attribution:
-        """Contributions to the log_mean that `Predictor.predict` tells of each row: exact, a few milliseconds a row.
+        """Contributions to the log_mean that `Predictor.predict` returns for each row: exact, a few milliseconds a row.
 
         Args:
             features: (n, d) raw feature values in catalogue order; NaN is missing.

@@ -1,6 +1,6 @@
 """Attribution: how much each feature adds to a prediction. Pure kernels: rows in, contributions out.
 
-`path_attribution` is fast, for thousands of rows; `tree_shap` is exact, for the few rows somebody looks at.
+`path_attribution` is fast, for thousands of rows; `tree_shap` is exact, for the few rows that people look at.
 What they mean and how they differ: docs/onnx.md.
 """
 

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 BELOW = 0.1
-"""Slope below the knee over that above it: of nodes where nobody suffers yet, the one with less harm is better."""
+"""Slope below the knee over that above it: of nodes without slowed containers, the one with less harm is better."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def near_value(logs: Floats, near: Near) -> Floats:
         near: the surface.
 
     Returns:
-        (n,) log slowdown; each row's value does not depend on the rows beside it, to the bit.
+        (n,) log slowdown; each row's value does not depend on the other rows, to the bit.
 
     Raises:
         Nothing.

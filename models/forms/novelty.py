@@ -1,7 +1,7 @@
 """Novelty: how far a row lies from all rows learnt from, measured where groups differ and not where they vary.
 
-Counters that jump about within every group say little when they jump again; a counter that tells groups apart and is
-steady within each says much.
+Counters that jump about within every group say little when they jump again; a counter that differs between groups and
+is steady within each says much.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def distance(features: Floats, novelty: Novelty) -> Floats:
 
     Returns:
         (n,) distance to the nearest row learnt from over the limit, >= 0: above 1 a row is like none of them. Each
-        row's value does not depend on the rows beside it, to the bit. An infinite feature counts as missing.
+        row's value does not depend on the other rows, to the bit. An infinite feature counts as missing.
 
     Raises:
         IndexError: a column lies outside features.

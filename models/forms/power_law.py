@@ -1,4 +1,4 @@
-"""Trend: slowdown as a product of powers of the features, for data whose signs nobody knows.
+"""Trend: slowdown as a product of powers of the features, for data whose signs are not known.
 
 The signed logarithm makes counters of any scale comparable and a straight line in it a power law, which extrapolates
 far better than a line in the counters themselves and does not stop at the last value seen as trees do.

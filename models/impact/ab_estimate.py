@@ -1,4 +1,4 @@
-"""Worth: what following the advice avoids, told by pods that were advised and pods that were not, by chance. Kernel.
+"""Impact: what following the advice avoids, estimated from pods that were advised or held out by chance. Kernel.
 
 Nothing is assumed of any model: what differs between the arms beyond chance was caused by the advice. Covariates that
 were known before the draw take noise away; with many pods they cannot bias, however wrong their regression is.
@@ -21,7 +21,7 @@ LEVEL, POWER = 0.9, 0.8
 FEWEST, FEWEST_PER_COVARIATE = 20, 3
 """Pods in either arm."""
 LEAST_SPREAD = 1e-9
-"""A covariate that varies less, beside its size, says nothing."""
+"""A covariate that varies less, relative to its size, says nothing."""
 MOST_GROUPS, FEWEST_IN_GROUP = 10, 50
 """Groups of pods that are alike, and pods of either arm in each."""
 
@@ -31,7 +31,7 @@ class Trial:
     """n pods with an outcome.
 
     Args:
-        advised: (n,) the arm: advised, or withheld the advice.
+        advised: (n,) the arm: advised, or held out.
         advised_chance: (n,) with which a pod is advised, within (0, 1).
         kept_chance: (n,) with which such a pod is among these, in (0, 1]: it stands for 1 / kept_chance of its arm.
         outcome: (n,) violation-minutes.
@@ -78,9 +78,9 @@ class Worth:
         serial_error: the same, were what chance brings into pods less than a horizon apart related.
         advised: pods that were advised, those included that others stand for.
         moved: share of pods that land on the node that is rated best because they are advised.
-        per_mover: violation-minutes avoided for each of those; without bounds where it is not told that the advice
-            moves anybody, NaN where it moved nobody.
-        more: pods to come, in the same shares, until an effect of that size would be told four times in five; 0 where
+        per_mover: violation-minutes avoided for each of those; without bounds where the advice is not shown to move
+            any pod, NaN where it moved none.
+        more: pods to come, in the same shares, until an effect of that size is detected four times in five; 0 where
             there are enough, infinite where the estimate is 0.
     """
 
@@ -182,8 +182,8 @@ def left_of_variance(scores: Floats, trial: Trial) -> float:
     """Share of a variance that is left when what cannot be chance is taken off.
 
     The sum of squares of scores holds the variance of effects between pods as well, which is no error of their mean.
-    How much that is nobody can see, as no pod is in both arms; but where the arms' residuals are not spread alike, it
-    is at least what pairing them by rank leaves, among pods of which as much is expected.
+    Its size cannot be observed, as no pod is in both arms. But where the arms' residuals are not spread alike, it is at
+    least what pairing them by rank leaves, among pods of which as much is expected.
 
     Args:
         scores: (n,) of one effect.
@@ -272,7 +272,7 @@ def ratio_interval(effects: Floats, variance: Floats, times: float) -> Interval:
 
     Returns:
         The ratio and its interval: all values at which the difference of the first from so many times the second is
-        within its error. Unbounded on both sides where the second is not told from zero; NaN for a second of 0.
+        within its error. Unbounded on both sides where the second may be zero; NaN for a second of 0.
 
     Raises:
         Nothing.
@@ -314,7 +314,7 @@ def chance_of_difference(missing: tuple[int, int], pods: tuple[int, int]) -> flo
 
 
 def _more(pods: int, avoided: float, error: float, times: float) -> float:
-    """Pods until an effect of that size is told with POWER; errors fall with the root of pods."""
+    """Pods until an effect of that size is detected with POWER; errors fall with the root of pods."""
     if avoided == 0.0:
         return inf if error > 0 else 0.0
     needed = pods * ((times + float(norm.ppf(POWER))) * error / avoided) ** 2
@@ -326,13 +326,13 @@ def _check(trial: Trial) -> None:
     if not all(np.isfinite(column).all() for column in columns):
         raise NotComparable("a value of a pod is not finite", "leave pods without outcome out, and count them")
     if ((trial.advised_chance <= 0) | (trial.advised_chance >= 1)).any():
-        raise NotComparable("some pod could be in one arm only", "leave out what was decided without a withheld share")
+        raise NotComparable("some pod could be in one arm only", "leave out what was decided without a holdout share")
     if ((trial.kept_chance <= 0) | (trial.kept_chance > 1)).any():
         raise NotComparable("the chance to be kept is not in (0, 1] for some pod", "look at the lines of the log")
     fewest = max(FEWEST, FEWEST_PER_COVARIATE * (1 + trial.covariates.shape[1]))
     advised, held_out = int(trial.advised.sum()), int((~trial.advised).sum())
     if min(advised, held_out) < fewest:
         raise NotComparable(
-            f"{advised:,} advised and {held_out:,} withheld pods have an outcome, {fewest} of each are the least",
+            f"{advised:,} advised and {held_out:,} held-out pods have an outcome, {fewest} of each are the least",
             "let more pods come, or raise COHABIT_ADVISOR__WITHHELD_SHARE",
         )

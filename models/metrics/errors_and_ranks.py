@@ -44,7 +44,7 @@ ROW_METRICS: Mapping[str, RowMetric] = {"mae_log": error_of_log, "mape_ratio": e
 
 @dataclass(frozen=True)
 class Resamples:
-    """What is drawn again and again to tell how sure a figure is.
+    """Resamples that estimate how sure a figure is.
 
     Args:
         place: (n,) cluster of each row, 0..c-1.

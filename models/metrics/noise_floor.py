@@ -1,4 +1,4 @@
-"""Noise: how much of an error no predictor can avoid, told by windows that should have measured the same. Kernel."""
+"""Noise: the error that no predictor can avoid, estimated from windows that should measure the same. Kernel."""
 
 from dataclasses import dataclass
 

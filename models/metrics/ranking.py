@@ -1,4 +1,4 @@
-"""Ranking: what a choice by predictions costs beside the best choice there was. Kernel."""
+"""Ranking: what a choice by predictions costs compared with the best choice there was. Kernel."""
 
 from dataclasses import dataclass
 
@@ -72,7 +72,7 @@ def chosen_rows(sets: CandidateSets, predicted: Floats) -> NDArray[np.int64]:
     Raises:
         Nothing.
 
-    Source: selection by prediction; whoever looks best is the most likely to be underrated, docs/evaluation.md.
+    Source: selection by prediction; the row that looks best is the most likely to be underrated, docs/evaluation.md.
     """
     if not sets.count:
         return np.zeros(0, np.int64)

@@ -24,7 +24,8 @@ _LAST_AXIS = numpy_helper.from_array(np.array([1]), "last_axis")
 def export_placement(placement: Placement) -> dict[str, bytes]:
     """The graphs of a trained model by role.
 
-    "mean" and "spread", "beyond" where far rows are told apart, "familiar" where apps learnt from have their own trees.
+    "mean" and "spread", "beyond" where far rows are predicted separately, "familiar" where apps learnt from have own
+    trees.
     """
     graphs = {
         "mean": _export_start(placement.residual, placement.terms),

@@ -1,6 +1,6 @@
 """Card: what a bundle is for, what it learnt from, how good it is and where not, for people. From its manifest alone.
 
-Every number is the manifest's; what is not known there is not told.
+Every number is the manifest's; what the manifest does not contain is left out.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ CARD = "MODEL_CARD.md"
 OURS = "ours"
 USES = {
     PLACEMENT: (
-        "Ranks nodes for a container that is to be placed: the expected slowdown of the newcomer, a bound it stays "
-        "below, and the harm to who is there already.",
+        "Ranks nodes for a pending pod: its expected slowdown, a bound it stays "
+        "below, and the interference cost to containers that already run there.",
         "explaining a slowdown that is there, pricing by the bound, moving containers without a person or a scheduler "
         "that decides, apps without a label.",
     ),
@@ -46,7 +46,7 @@ MEANINGS = {
     "neighbours_be": "other best-effort containers on the node",
     "neighbours": "other containers on the node",
     "neighbour_run_delay": "how long the neighbours waited for a core",
-    "sensitivity_": "how the app suffers from that resource",
+    "sensitivity_": "the app's sensitivity to that resource",
     "demand_": "what one container of the app typically uses",
     "profile_windows": "how much is known of the app",
     "profile_": "typical of the app",
@@ -67,7 +67,7 @@ def model_card(manifest: Manifest) -> str:
         manifest: as it is written; digests are not read.
 
     Returns:
-        The text, the same for the same manifest. What an older manifest does not tell is left out.
+        The text, the same for the same manifest. What an older manifest does not contain is left out.
     """
     lines = [
         f"# Model card of the bundle of {manifest.created_at:%Y-%m-%d %H:%M:%S} UTC",
@@ -170,7 +170,7 @@ def _limits(manifest: Manifest) -> Iterator[str]:
             yield f"- `{name}`: nodes are compared by neighbours' harm put together: {_together(entry.choice)}"
         if entry.familiar_share is not None:
             share = _number(entry.familiar_share)
-            yield f"- `{name}`: apps with an own margin are told by trees of their own, on {share} of the base"
+            yield f"- `{name}`: apps with an own margin have trees of their own, on {share} of the base"
         if entry.margins is None and _too_few(entry.calibration):
             few = f"{entry.calibration.groups} apps are too few to prove a bound of {entry.calibration.level:g}"
             yield f"- `{name}`: {few} for apps never seen; the worst app seen stands in"

@@ -52,7 +52,7 @@ def checked_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Registry:
-    """Bundles in sub-folders of `root`, believed where somebody signed them whom `trust` names."""
+    """Bundles in sub-folders of `root`, trusted where a signer in `trust` signed them."""
 
     root: Path
     trust: Trust = ANYBODY
@@ -183,7 +183,7 @@ class Registry:
     def _point(
         self, change: Callable[[list[str]], list[str]], first: Callable[[Bundle], None] = lambda _bundle: None
     ) -> str:
-        """Change the list of promoted bundles, while nobody else does; the name that is current then."""
+        """Change the list of promoted bundles under the registry's lock; the name that is current then."""
         with self._locked():
             before = self.promoted()
             promoted = change(before)
@@ -194,7 +194,7 @@ class Registry:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Nobody else changes what is current meanwhile; whoever dies lets go."""
+        """Hold the registry's exclusive lock; a process that dies releases it."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / LOCK).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

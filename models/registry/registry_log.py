@@ -1,4 +1,4 @@
-"""History: what became of bundles, when and by whom, a line each, beside them in the registry. An edge."""
+"""History: each change of a bundle's status, when and by whom, a line each, next to it in the registry. An edge."""
 
 import os
 from typing import Literal
@@ -43,7 +43,7 @@ def note(registry: Registry, event: Event) -> None:
 
 
 def events(registry: Registry) -> list[Event]:
-    """All of them, oldest first; a line that a crash left broken is passed over."""
+    """All of them, oldest first; a line that a crash left broken is skipped."""
     try:
         lines = (registry.root / HISTORY).read_bytes().splitlines()
     except FileNotFoundError:

@@ -48,7 +48,7 @@ class DiagnosisRows:
         return DiagnosisRows(self.rows.take(chosen), self.signs[chosen])
 
     def fills(self) -> Floats:
-        """(len(RAW) + len(SIGNS),) what stands in for missing values; 0 for what nobody ever measured."""
+        """(len(RAW) + len(SIGNS),) what stands in for missing values; 0 for what was never measured."""
         return training_fills(np.column_stack([self.rows.raw, self.signs]))
 
     def dataset(self, fills: Floats) -> Dataset:

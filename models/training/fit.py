@@ -59,7 +59,7 @@ class Mean:
         start: what the trees start from.
         forest: the trees.
         out_of_fold: (n,) log slowdown.
-        beyond: what is said of rows far from those learnt from, where they are told apart.
+        beyond: the model of rows far from those learnt from, where they are predicted separately.
         widening: (n,) >= 1, what a margin is multiplied with.
     """
 
@@ -198,7 +198,7 @@ def fit_residual(known: Dataset, terms: BaseTerms, config: TrainConfig, *, share
     Raises:
         lightgbm.basic.LightGBMError: the data cannot be binned.
 
-    Source: ours, docs/decisions/0008-model-form.md; the monotone method is "basic", 0004-monotone-basic.md beside it.
+    Source: ours, docs/decisions/0008-model-form.md; the monotone method is "basic", 0004-monotone-basic.md there.
     """
     start = log_mean(base_sum(known.features, terms), np.zeros(len(known.weight)), share)
     train = lgb.Dataset(known.features, known.log_slowdown, weight=known.weight, init_score=start)

@@ -15,13 +15,13 @@ Ints = NDArray[np.integer]
 FEWEST_ROWS, FEWEST_ALIKE = 30, 8
 """Rows alike that are looked at, and how many such sets speak for anything."""
 KNEES = np.linspace(0.1, 0.8, 8)
-"""Quantiles of harm that are tried as knees, beside none."""
+"""Quantiles of harm that are tried as knees, in addition to none."""
 HUBER_LOG_RATIO = 0.2
 """Residuals beyond this count linearly, as in fit_base."""
 
 
 def fit_choice(together: Floats, log_slowdown: Floats, weight: Floats, alike: Ints) -> Choice | None:
-    """How what neighbours do adds up, as far as rows alike tell it.
+    """How neighbours' effects add up, as far as rows alike show it.
 
     Args:
         together: (n, len(ORDERS)) harm by all neighbours together by each order, NaN where not known.

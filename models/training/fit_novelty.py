@@ -22,7 +22,7 @@ MOST_POINTS = 256
 """Rows that stand for all: a live scheduler asks about hundreds of nodes at a time."""
 FOLDS = 5
 STEADY = 1e-12
-"""Variance within groups, of a column's own, below which nothing tells how far is far."""
+"""Variance within groups, of a column's own, below which distance has no scale."""
 
 
 def fit_novelty(features: Floats, group: Ints, *, free: Flags, seed: int) -> Novelty | None:
@@ -35,9 +35,9 @@ def fit_novelty(features: Floats, group: Ints, *, free: Flags, seed: int) -> Nov
         seed: deals out the rows that set the limit.
 
     Returns:
-        The limit, such that a FALSE_FLAGS share of rows left out at random exceeds it; None where nothing tells groups
-        apart or how far is far: fewer than two groups, no row beside another of its group, no column that varies, or
-        none that varies within a group. An infinite value counts as missing.
+        The limit, such that a FALSE_FLAGS share of rows left out at random exceeds it; None where groups do not differ
+        or distance has no scale: fewer than two groups, no group of two rows, no column that varies, or none that
+        varies within a group. An infinite value counts as missing.
 
     Raises:
         Nothing.

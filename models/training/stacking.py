@@ -1,6 +1,6 @@
 """Blend: forests and a smooth surface, most of them on a trend, weighed by how they do on groups they never saw.
 
-For data whose signs nobody knows. Which kind predicts an unseen group best differs from data to data; the
+For data whose signs are not known. Which kind predicts an unseen group best differs from data to data; the
 weights are learnt, but drawn towards a fixed blend, the more so the fewer groups there are to learn them from.
 """
 
@@ -51,7 +51,7 @@ class Fitted:
     Args:
         start: trend of the blend.
         forest: trees of the blend.
-        beyond: the blend of what goes beyond the rows seen; None where nothing tells far rows from others.
+        beyond: the blend of what goes beyond the rows seen; None where far rows are not predicted separately.
         log_mean: (n,) out-of-fold log slowdown.
         distance: (n,) out-of-fold distance from the rows seen, in limits; 0 where it is unknown.
     """

@@ -31,7 +31,7 @@ OURS = "ours"
 Metrics = dict[str, dict[str, Estimate]]
 """By predictor and metric."""
 Progress = Callable[[str], None]
-"""Told which model is being trained."""
+"""Called with the model that is being trained."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Trainer:
 
         Args:
             question: what to learn from and what to judge.
-            progress: told of each split.
+            progress: called for each split.
 
         Returns:
             The judged rows of all splits, one after the other.

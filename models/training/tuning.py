@@ -1,6 +1,6 @@
 """Search: which settings of the trainer do best on apps never seen, and whether that beats the default honestly.
 
-Nested: whoever chooses among settings by an error makes that error too small. Outer folds of apps judge, and settings
+Nested: a choice among settings by an error makes that error too small. Outer folds of apps judge, and settings
 are chosen anew inside each, on inner folds of the other apps.
 """
 
@@ -22,7 +22,7 @@ from models.training.fit import TrainConfig, fit_base_of, fit_residual, out_of_f
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str], None]
-"""Told what is being tried."""
+"""Called with what is being tried."""
 SPACE: Mapping[str, tuple[float, ...]] = {
     "rounds": (50, 100, 200),
     "leaves": (3, 5, 7, 15, 31),
@@ -38,7 +38,7 @@ KEPT_SHARE = 3
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is tried: candidates beside the default, outer and inner folds of apps, and the seed of the draw."""
+    """How much is tried: candidates next to the default, outer and inner folds of apps, and the seed of the draw."""
 
     candidates: int = 15
     outer: int = 4
@@ -109,10 +109,10 @@ def search(rows: Rows, default: TrainConfig, effort: Effort, progress: Progress)
         rows: training rows of at least three apps.
         default: what is used now; the first candidate.
         effort: how much is tried.
-        progress: told of each outer fold and candidate.
+        progress: called for each outer fold and candidate.
 
     Returns:
-        All candidates, the default's honest error beside that of choosing, and their paired difference.
+        All candidates, the default's honest error next to that of choosing, and their paired difference.
 
     Raises:
         InconsistentDataset: too few apps.
@@ -146,7 +146,7 @@ def halving(seen: Rows, configs: Sequence[TrainConfig], effort: Effort, progress
         seen: rows of an outer fold's first part.
         configs: candidates.
         effort: inner folds.
-        progress: told of each candidate.
+        progress: called for each candidate.
 
     Returns:
         (candidates,) mean absolute errors over all inner folds of the better third by the first fold, and of the

@@ -52,7 +52,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
         usage: rows of usage, from landed_usage or kafka_usage; usage made of landed samples is added.
         lake: where samples, nodes and placements lie, and where the tables go.
         stretch: what to rebuild.
-        progress: told of each table written.
+        progress: called for each table written.
     """
     facts = facts_until(lake, stretch)
     first, last = stretch.samples()

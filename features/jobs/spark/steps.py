@@ -145,7 +145,7 @@ def with_contention(state: DataFrame, profiles: pa.Table) -> DataFrame:
 
 
 def with_antagonists(state: DataFrame) -> DataFrame:
-    """Neighbours that go along with a container's suffering.
+    """Neighbours whose use correlates with a container's slowdown.
 
     In:  rows of table node_state, from with_node_state.
     Out: rows of table antagonists.
@@ -278,7 +278,7 @@ def with_windows_state(windows: DataFrame, facts: Facts) -> DataFrame:
 
 
 def with_messages(windows: DataFrame, facts: Facts) -> DataFrame:
-    """What refreshers are told of collected windows.
+    """Messages to refreshers from collected windows.
 
     In:  node_windows.
     Out: key and value of messages for topic node_state.

@@ -116,7 +116,7 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
         streams: what is followed.
         lake: where facts are read and node state goes, exactly once for each batch.
         how: see Follow.
-        progress: told of each batch written.
+        progress: called for each batch written.
 
     Returns:
         The running query; await or stop it.
@@ -138,10 +138,10 @@ def publish(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str)
         streams: what is followed.
         lake: where facts are read.
         how: see Follow.
-        bootstrap: broker to tell.
+        bootstrap: broker to publish to.
 
     Returns:
-        The running query; await or stop it. A minute may be told twice after a crash; the last word counts.
+        The running query; await or stop it. A minute may be published twice after a crash; the last message counts.
     """
 
     def send(windows: DataFrame, _batch: int) -> None:

@@ -33,7 +33,7 @@ OWN_LABELS = {
     "perf_stats": ("event", "cpu"),
     "resctrl": ("node_id",),
 }
-"""What tells values of a list apart, by the first word of the metric's name."""
+"""Fields that distinguish values of a list, by the first word of the metric's name."""
 DISK_LISTS = tuple(
     (name, f"diskio.{name}.Read", f"diskio.{name}.Write") for name in ("io_service_bytes", "io_serviced")
 )
@@ -213,7 +213,7 @@ def _read_resctrl(resctrl: Record, shape: Shape, values: list[object]) -> None:
 
 
 def _word(value: object) -> str | int:
-    """A label's value, in a form that tells it from every other."""
+    """A label's value, in a form that differs from every other."""
     return value if type(value) is str or type(value) is int else text_of(value)
 
 
@@ -262,7 +262,7 @@ def _size(labels: Mapping[str, str]) -> int:
 
 
 def _unread(stats: Record, names: Sequence[str]) -> Iterator[str]:
-    """Fields that nobody reads: parts of container_stats, and of memory."""
+    """Unread fields: parts of container_stats, and of memory."""
     yield from stats.keys() - set(PARTS)
     read = {name.split(".")[1] for name in names if name.startswith("memory.")}
     yield from (f"memory.{name}" for name in _object(stats, "memory").keys() - read)

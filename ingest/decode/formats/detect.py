@@ -1,7 +1,7 @@
 """Format `auto`: each message by its own looks, for topics that several exporters share. Kernel.
 
 Everything lands in `samples`, our own records of samples included. Our own records of other tables are refused, since a
-batch has one table: their topic needs its own format. A format that is told is quicker, and says better what is wrong.
+batch has one table: their topic needs its own format. A configured format is quicker, and says better what is wrong.
 """
 
 import re

@@ -24,7 +24,7 @@ DELTA = 1
 NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
 BEGINNING = 600
-"""Bytes of a resource that tell it from others at most; most resources' attributes fit."""
+"""Most bytes of a resource that distinguish it from others; most resources' attributes fit."""
 MOST_TRIES = 3
 """Layouts that are tried for what begins alike and is as long; what keeps changing is not tried again."""
 Message = Any

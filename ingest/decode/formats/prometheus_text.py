@@ -1,6 +1,6 @@
 """Prometheus text: `name{label="value"} value [milliseconds]`, a line a sample. Kernel.
 
-A line without a time is as old as its message. Comments are passed over, TYPE included, since the mapping says what is
+A line without a time is as old as its message. Comments are skipped, TYPE included, since the mapping says what is
 a counter; so are exemplars (` # {...}`), which OpenMetrics puts behind a value.
 
 Source: Prometheus, "Exposition formats", text-based format 0.0.4; OpenMetrics 1.0 for exemplars.

@@ -3,8 +3,9 @@
 Of several metrics that say the same the one that is on by default and least processed is taken, and only that one:
 two would be added up, or be duplicates of each other. Left out for this reason: DCGM_FI_DEV_GPU_UTIL (it says whether
 any kernel ran; DCGM_FI_PROF_SM_ACTIVE says how many multiprocessors were busy), container.cpu.time and
-k8s.{pod,node}.cpu.time beside *.cpu.usage, docker_container_cpu.usage_percent beside usage_total, and
-kubernetes_pod_container.cpu_usage_core_nanoseconds beside cpu_usage_nanocores. A mapping file can turn them around.
+k8s.{pod,node}.cpu.time (*.cpu.usage is taken), docker_container_cpu.usage_percent (usage_total is taken), and
+kubernetes_pod_container.cpu_usage_core_nanoseconds (cpu_usage_nanocores is taken). A mapping file can turn them
+around.
 
 Sources: google/cadvisor metrics/prometheus.go and info/v1/container.go; prometheus/node_exporter collector/;
 koordinator-sh/koordinator pkg/koordlet/metrics; NVIDIA/dcgm-exporter etc/dcp-metrics-included.csv;
@@ -136,7 +137,7 @@ NODE_EXPORTER = (
         "node_infiniband_port_data_transmitted_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="write"
     ),
 )
-"""Guest time is within user time. Memory in use is a difference of two of its metrics, which no single one says."""
+"""Mode `guest` is within user time. Memory in use is a difference of two of its metrics, which no single one says."""
 
 KOORDLET_WINDOW_S = 10.0
 """Seconds over which koordlet counts cycles and instructions by default; their ratio, CPI, does not depend on it."""

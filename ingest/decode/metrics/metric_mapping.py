@@ -9,7 +9,7 @@ The tables themselves are in `ingest.decode.metrics.known_metrics`; a TOML file 
     scale = 0.001                   # value times scale is in the column's unit
     where = { state = "used" }      # labels it must have; text or a list, * as in file names
     unless = { cpu = ["cpu-total"] }  # labels it must not have
-    series = ["disk"]               # labels that tell series apart, which are added up
+    series = ["disk"]               # labels that distinguish series, which are added up
     unknown = [-1]                  # values by which the exporter says that it does not know
     of = "container"                # or "pod": whichever container it was read in; or "node": the node itself
 
@@ -48,8 +48,8 @@ class ForeignMetric:
         scale: value times scale is in the target's unit.
         where: labels and the patterns one of which each must match; a label that is absent is empty text.
         unless: labels and patterns that none may match.
-        series: labels that tell series of one container apart.
-        part_of: what tells this metric from others of the same target that it is added to, as reads from writes.
+        series: labels that distinguish series of one container.
+        part_of: what distinguishes this metric from others of the same target that it is added to, as reads and writes.
         unknown: values, before scaling, by which the exporter says that it does not know.
         of: one of LEVELS: whom the value describes.
     """
@@ -71,7 +71,7 @@ class ForeignMetric:
         return wanted and not any(_matches(labels.get(name, ""), patterns) for name, patterns in self.unless.items())
 
     def series_of(self, labels: Mapping[str, str]) -> str | None:
-        """What else tells a series apart, joined by '/'; None when nothing does. `total` is all of them."""
+        """What else distinguishes a series, joined by '/'; None when nothing does. `total` is all of them."""
         words = [self.part_of, *(labels.get(name, "") for name in self.series)]
         return "/".join(word for word in words if word and word != "total") or None
 

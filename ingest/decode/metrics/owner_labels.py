@@ -17,11 +17,11 @@ _PORT = re.compile(r":[0-9]{1,5}$")
 
 NO_POD = "no pod"
 PAUSE = "pause"
-"""Why a value with good labels is nobody's: a cgroup of the system, or the pause container."""
+"""Why a value with good labels has no pod: a cgroup of the system, or the pause container."""
 
 
 class Place(NamedTuple):
-    """Whose a value is, as columns of `samples`; None where the labels do not tell."""
+    """Whose a value is, as columns of `samples`; None where the labels do not name it."""
 
     cluster: str | None
     node: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class Nowhere(NamedTuple):
-    """A value that has no place: `missing` says which key its labels lack; else `nobody` why it is nobody's."""
+    """A value that has no place: `missing` is the key that its labels lack; else `podless` is why it has no pod."""
 
     missing: str = ""
     podless: str = ""
@@ -44,7 +44,7 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
 
     The container is the pod's uid, from a label or the path of its cgroup, else namespace/name, else, of a container
     in no pod, its own name; `/` for the node itself. The part is the container inside the pod; None for the pod's own
-    cgroup. The pause container is nobody's, except that the pod's network is read in it.
+    cgroup. Values of the pause container have no place, except that the pod's network is read in it.
 
     Args:
         labels: labels, tags or attributes, by name; empty text counts as absent.
@@ -92,7 +92,7 @@ def _in_pod(labels: Mapping[str, str], names: Labels, cgroup: str) -> bool:
 
 
 def _is_no_pod(labels: Mapping[str, str], names: Labels, cgroup: str) -> bool:
-    """A cgroup without a pod, or labels that leave the pod's name empty, as of a GPU that nobody has."""
+    """A cgroup without a pod, or labels that leave the pod's name empty, as of an unassigned GPU."""
     return cgroup.startswith("/") or any(labels.get(name) == "" for name in names.pod)
 
 

@@ -203,7 +203,7 @@ def test_where_the_advice_moves_nobody_for_sure_there_are_no_bounds() -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda t: rows(t, np.flatnonzero(t.advised)), "100 advised and 0 withheld"),
+        (lambda t: rows(t, np.flatnonzero(t.advised)), "100 advised and 0 held-out"),
         (lambda t: rows(t, np.arange(30)), "20 of each are the least"),
         (lambda t: replace(t, outcome=np.where(t.at_us == t.at_us[3], np.nan, t.outcome)), "not finite"),
         (lambda t: replace(t, covariates=t.covariates + inf), "not finite"),
