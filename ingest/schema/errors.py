@@ -70,7 +70,7 @@ class FetchFailed(IngestError):
     """Jars could not be fetched, or are not the bytes that were listed."""
 
     def __init__(self, coordinates: Sequence[str], output: str) -> None:
-        self.coordinates, self.told = tuple(coordinates), output
+        self.coordinates, self.output = tuple(coordinates), output
         because = f"the last try printed:\n{output[-2000:]}" if output.strip() else "no tool printed a reason"
         super().__init__(
             f"{len(coordinates)} jars could not be fetched as listed in ingest/devkafka/jars.sha256, first "

@@ -208,7 +208,7 @@ NODES = Table(
         CLUSTER,
         TS,
         NODE,
-        _text("platform", "CPU model; slowdown never transfers between platforms untold"),
+        _text("platform", "CPU model; slowdown never transfers between platforms unreported"),
         _number("cores", "cores", "hardware threads", 0.1, 4096),
         _number("frequency_ghz", "GHz", "nominal frequency", 0.1, 10),
         _number("memory_bytes", "bytes", "memory", 0, 1e15),

@@ -52,7 +52,7 @@ def run_watch(
         followers = _followers(api, namespaces, state / around.cluster, around)
         console.print(f"cluster {around.cluster} at {api.api_client.configuration.host} goes to {brokers}")
         follow_all(followers, stop, "listed" if once else "stopped")
-    console.print(f"{metrics.sent():,} records sent, {metrics.skipped():,} malformed objects passed over")
+    console.print(f"{metrics.sent():,} records sent, {metrics.skipped():,} malformed objects skipped")
 
 
 def _followers(api: Any, namespaces: Sequence[str], state: Path, around: "Surroundings") -> list["Follower"]:

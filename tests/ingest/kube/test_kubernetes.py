@@ -491,7 +491,7 @@ def test_the_command_lists_one_namespace_of_a_configuration_file(
         ran = CliRunner().invoke(app, [*words, "--namespace", "shop", "--cluster", "watched"])
 
     assert ran.exit_code == 0, ran.output
-    assert "1 records sent, 0 malformed objects passed over" in ran.stdout
+    assert "1 records sent, 0 malformed objects skipped" in ran.stdout
     assert Path("cohabit-data/watch/watched/pods-shop.json").exists()
 
 
@@ -535,4 +535,4 @@ def test_the_command_stops_when_told_and_has_saved_where_it_was(kafka: Broker, t
     assert 'cohabit_watch_records_total{topic="placements"} 2.0' in scraped
     assert "2 records sent" in said
     saved = json.loads((tmp_path / "state" / "stopped" / "pods.json").read_text())
-    assert (saved["version"], sorted(saved["told"])) == (str(api.version), ["u1", "u2"])
+    assert (saved["version"], sorted(saved["published"])) == (str(api.version), ["u1", "u2"])
