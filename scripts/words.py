@@ -13,7 +13,7 @@ PLACES = ("ingest", "features", "models", "advisor", "cohabit", "airflow_dags", 
 PAGES = ("README.md", "CONTRIBUTING.md")
 EXEMPT = ("docs/glossary.md", "docs/renamed.md", "docs/decisions/", "scripts/words.py", "scripts/same_")
 KINDS = frozenset({".py", ".md", ".html", ".yaml", ".env", ".json", ".js", ".css", ".sh", ".svg", ".Containerfile"})
-LEFT = 808
+LEFT = 795
 """As many are left to replace; the target is 30."""
 
 

@@ -65,7 +65,7 @@ def test_who_wins_beyond_luck_is_named_and_nobody_else() -> None:
     sure, unsure = (Faced(asked, metrics(-0.02, high)) for high in (-0.001, 0.001))
 
     assert verdicts([sure]) == ["S2 unseen apps: better than ours beyond luck: forest (MAE -0.010 (-0.020 to -0.001))"]
-    assert verdicts([unsure]) == ["S2 unseen apps: better than ours beyond luck: nobody"]
+    assert verdicts([unsure]) == ["S2 unseen apps: better than ours beyond luck: none"]
 
 
 def test_a_bound_that_wins_is_told_in_pinball_loss_and_who_was_not_fitted_with_the_reason() -> None:
