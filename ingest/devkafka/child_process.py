@@ -1,4 +1,4 @@
-"""Run one command that must not outlive its parent: `python supervise.py PARENT_PID GRACE_S COMMAND...`.
+"""Run one command that must not outlive its parent: `python child_process.py PARENT_PID GRACE_S COMMAND...`.
 
 A program of its own, standard library only. The command is ended when this process gets a signal to stop, when the
 parent is gone however it went (kill -9 included), and, where the kernel can promise it, when this process itself is

@@ -50,3 +50,10 @@ def test_every_command_that_is_named_exists_with_its_options() -> None:
         if command[0] != "lake":
             for option in re.findall(r" (--[a-z-]+)", rest.split("#")[0]):
                 assert option in told.output, (words, option)
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    there = {path.name for path in DOCS.parent.rglob("*.py") if ".venv" not in path.parts[len(DOCS.parent.parts)]}
+    for page in DOCS.glob("*.md"):
+        for name in re.findall(r"`([a-z_0-9/]+\.py)`", page.read_text()):
+            assert (DOCS.parent / name).exists() if "/" in name else name in there, (page.name, name)
