@@ -113,7 +113,7 @@ class BadStoreUrl(AdvisorError):
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
         super().__init__(
-            f"COHABIT_STORE is no address of a store (it begins with {scheme!r}): give a file for SQLite, or "
+            f"COHABIT_DATABASE is no address of a store (it begins with {scheme!r}): give a file for SQLite, or "
             "postgresql://user:password@host:port/database"
         )
 
@@ -126,7 +126,19 @@ class StoreOutdated(AdvisorError):
         at = f"is at version {found}" if found else "has not been made"
         super().__init__(
             f"the store {store} {at}, and version {wanted} is needed: run `cohabit admin database migrate`, or point "
-            "COHABIT_STORE at another"
+            "COHABIT_DATABASE at another"
+        )
+
+
+class StoreTooOld(AdvisorError):
+    """The store is of a version that no migration begins at."""
+
+    def __init__(self, store: str, found: str, first: str) -> None:
+        self.store, self.found, self.first = store, found, first
+        super().__init__(
+            f"the store {store} is at version {found}, and migrations begin at {first}: point COHABIT_DATABASE at an "
+            f"empty "
+            "database and run `cohabit admin database migrate`; read the old one with the Cohabit that wrote it"
         )
 
 
@@ -144,7 +156,7 @@ class StoreNotEmpty(AdvisorError):
     def __init__(self, store: str, tables: Sequence[str]) -> None:
         self.store, self.tables = store, tuple(tables)
         super().__init__(
-            f"the store {store} holds {', '.join(tables)}, and nothing is ever overwritten: point COHABIT_STORE at "
+            f"the store {store} holds {', '.join(tables)}, and nothing is ever overwritten: point COHABIT_DATABASE at "
             "an empty database or a new file"
         )
 
@@ -166,7 +178,7 @@ class StoreUnavailable(AdvisorError):
     def __init__(self, store: str, reason: str) -> None:
         self.store, self.reason = store, reason
         super().__init__(
-            f"the store {store} does not answer ({reason}): is it running, and is COHABIT_STORE its address?"
+            f"the store {store} does not answer ({reason}): is it running, and is COHABIT_DATABASE its address?"
         )
 
 

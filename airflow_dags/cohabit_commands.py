@@ -14,7 +14,7 @@ NEXT_FIRST = '{{ data_interval_end.strftime("%Y-%m-01") }}'
 MODEL = "daily-{{ data_interval_end | ds_nodash }}"
 BACKUP = "{{ var.value.cohabit_backups }}/{{ data_interval_end | ds }}"
 REPORTS = "{{ var.value.cohabit_reports }}"
-MOST_ROWS = '{{ var.value.get("cohabit_most_rows", "500000") }}'
+MAX_ROWS = '{{ var.value.get("cohabit_most_rows", "500000") }}'
 CANDIDATES = '{{ var.value.get("cohabit_search_candidates", "15") }}'
 KEPT_DAYS = '{{ var.value.get("cohabit_keep_days", "800") }}'
 KEPT_RAW_DAYS = '{{ var.value.get("cohabit_keep_raw_days", "100") }}'
@@ -105,14 +105,14 @@ HOURLY = {
 
 TRAINING = {
     "train": Command(
-        ("model", "train", "--until", DAY, "--name", MODEL, "--no-promote", "--most-rows", MOST_ROWS),
+        ("model", "train", "--until", DAY, "--name", MODEL, "--no-promote", "--max-rows", MAX_ROWS),
         "Writes the day's bundle as a challenger. It learns from what ended before the day, so that the gate has a day "
         "of labels to judge by. One of that name that is there already stays.",
         300,
         HEAVY,
     ),
     "evaluate": Command(
-        ("model", "evaluate", "--report", f"{REPORTS}/evaluation-{NEXT_DAY}", "--most-rows", MOST_ROWS),
+        ("model", "evaluate", "--report", f"{REPORTS}/evaluation-{NEXT_DAY}", "--max-rows", MAX_ROWS),
         "Writes `report.md` with its figures into Variable `cohabit_reports`, over one of the same day.",
         300,
         HEAVY,

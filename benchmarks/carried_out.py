@@ -52,7 +52,7 @@ STAYS_S = 4 * 3600.0
 HELD_BY: dict[Kind, str] = {
     "cpu.max": "cpu",
     "cache class": "llc",
-    "bandwidth class": "membw",
+    "bandwidth class": "memory_bandwidth",
     "io.max": "disk",
     "network limit": "net",
 }

@@ -87,7 +87,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
     named = count["right"] + count["wrong"]
     top = {
         "cases": count["cases"],
-        "culprit_top1": count["right"] / max(named, 1),
+        "antagonist_top1": count["right"] / max(named, 1),
         "right_of_all": count["right"] / max(count["cases"], 1),
         "abstained_frac": 1.0 - named / max(count["cases"], 1),
         "throttled": count["held"],
@@ -136,7 +136,7 @@ def _loud(law: str, seed: int, hours: float) -> tuple[Counter[str], Counter[str]
 def _alone(why: str, one: Diagnosis | None) -> Counter[str]:
     verdict = one.verdict if one else "missed"
     return Counter(
-        {why: 1, f"{why}_blamed": int(verdict == "culprit"), f"{why}_told": int(verdict == "self-inflicted")}
+        {why: 1, f"{why}_blamed": int(verdict == "antagonist"), f"{why}_told": int(verdict == "self-inflicted")}
     )
 
 
@@ -144,7 +144,7 @@ def judged(case: Case, one: Diagnosis | None) -> Counter[str]:
     """One case, counted by what is said of it."""
     if one is None:
         return Counter(cases=1, missed=1)
-    if one.verdict != "culprit":
+    if one.verdict != "antagonist":
         return Counter({"cases": 1, one.verdict: 1})
     return Counter(cases=1, right=1) if one.suspects[0].container == case.antagonist else Counter(cases=1, wrong=1)
 

@@ -59,8 +59,8 @@ def judged(evidence: Evidence, cases: Sequence[tuple[Row, str]]) -> dict[str, fl
         found, suspects = attributed(scene, np.array([one]))
         verdict, _ = verdict_of(Circumstances(ENOUGH, 0, float("nan"), downstream=False), found, ENOUGH)
         count["measured_cases"] += 1
-        count["named"] += verdict == "culprit"
-        count["right"] += verdict == "culprit" and suspects[0].container == antagonist
+        count["named"] += verdict == "antagonist"
+        count["right"] += verdict == "antagonist" and suspects[0].container == antagonist
     return {
         "measured_windows": count["measured_windows"],
         "measured_cases": count["measured_cases"],

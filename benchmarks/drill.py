@@ -60,7 +60,11 @@ class Line:
         """Settings of every command."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COHABIT_")}
         folders = {f"COHABIT_{name.upper()}": str(self.folder / name) for name in ("lake", "registry", "snapshots")}
-        told = {"COHABIT_CLUSTER": "sim", "COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9", "COHABIT_DRIFT__HOURS": "1"}
+        told = {
+            "COHABIT_CLUSTER": "sim",
+            "COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9",
+            "COHABIT_DRIFT__WINDOW_HOURS": "1",
+        }
         return {**kept, **folders, **told, "COLUMNS": "160"}
 
     def run(self, *words: str) -> tuple[int, float]:
@@ -259,7 +263,9 @@ class Serving:
 
     def _answers(self) -> dict[str, float]:
         found: dict[str, float] = {}
-        for source, count in re.findall(r'^cohabit_answers_total{.*source="(\w+)"} (\S+)', self._metrics(), re.M):
+        for source, count in re.findall(
+            r'^cohabit_score_requests_total{.*source="(\w+)"} (\S+)', self._metrics(), re.M
+        ):
             found[source] = found.get(source, 0.0) + float(count)
         return found
 

@@ -80,7 +80,7 @@ class Served:
         """How many answers there were, by source and reason."""
         with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - our own server
             told = reply.read().decode()
-        found = re.findall(r'cohabit_answers_total\{reason="(\w*)",source="(\w+)"\} ([\d.]+)', told)
+        found = re.findall(r'cohabit_score_requests_total\{reason="(\w*)",source="(\w+)"\} ([\d.]+)', told)
         return Counter({f"{source} {reason}".strip(): int(float(count)) for reason, source, count in found})
 
 

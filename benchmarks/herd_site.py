@@ -99,5 +99,5 @@ def _points(port: int, of: PodClass, uid: str, names: Sequence[str]) -> NDArray[
 
 def _classes(main: str) -> int:
     with urlopen(f"{main}/metrics", timeout=10) as reply:  # noqa: S310 - our own server
-        found = re.search(r"^cohabit_table_classes ([\d.]+)$", reply.read().decode(), re.MULTILINE)
+        found = re.search(r"^cohabit_score_table_pod_classes ([\d.]+)$", reply.read().decode(), re.MULTILINE)
     return int(float(found[1])) if found else 0

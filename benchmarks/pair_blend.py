@@ -24,7 +24,7 @@ SHARES = np.linspace(0.0, 0.8, 9)
 FOR_PRICES = PairConfig(level=0.95, scale="speed", way_share=0.08)
 """Prices are in proportion to the speed that is left; bounds that rebates are paid by hold more often than others."""
 SMALLEST_MARGIN = 1e-3
-LEAST_STRETCH, MOST_STRETCH = 0.5, 3.0
+LEAST_STRETCH, MAX_STRETCH = 0.5, 3.0
 
 
 @dataclass(frozen=True)
@@ -153,4 +153,4 @@ def _margins(said: PairPrediction) -> tuple[Floats, Floats]:
 
 
 def _stretch(scores: Floats, level: float) -> float:
-    return float(np.clip(conformal_quantile(scores, level), LEAST_STRETCH, MOST_STRETCH))
+    return float(np.clip(conformal_quantile(scores, level), LEAST_STRETCH, MAX_STRETCH))

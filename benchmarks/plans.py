@@ -44,7 +44,7 @@ QUIET = 1.15
 LOOKED_MINUTES = 25
 FIRST_SEED = 501
 """How gains are told was looked at with seeds from 201 on, steps on calm clusters with 301, intervals with 401, 402."""
-RULES = Rules(daily_share=1.0, most_steps=20, searched=1 << 17)
+RULES = Rules(max_daily_share=1.0, max_steps=20, max_search_moves=1 << 17)
 """As many as pay: what is judged is what they achieve."""
 SRE = Actor("benchmark", "sre", "benchmark")
 
@@ -269,7 +269,7 @@ def _judge_ladders(world: Played, found: Draft, seen: Seen) -> None:
             first, enough = one.remedies[0], _is_enough(world, one, one.remedies[0])
             count["first"] += 1
             count["first_enough"] += enough
-            moves = [other for other in one.remedies if other.kind == "move culprit"]
+            moves = [other for other in one.remedies if other.kind == "move antagonist"]
             if first.kind in HELD_BY and moves and first.cost < moves[0].cost:
                 seen.claims.append(_claim(world, first))
 

@@ -16,15 +16,15 @@ Flags = NDArray[np.bool_]
 
 Value = Callable[[Flags], Floats]
 """(k, p) sets, each flags of who is in it -> (k,) what each is worth."""
-MOST_EXACT = 8
+MAX_EXACT = 8
 """Players up to which all their sets are asked for: 256."""
 PAIRS = 64
 """Of an order and its reverse, that are drawn where there are more players; times p + 1 sets each."""
 
 
 def shapley(value: Value, players: int, rng: np.random.Generator) -> Floats:
-    """Exact up to MOST_EXACT players, sampled beyond; see `exact` and `sampled`."""
-    return exact(value, players) if players <= MOST_EXACT else sampled(value, players, rng, pairs=PAIRS)
+    """Exact up to MAX_EXACT players, sampled beyond; see `exact` and `sampled`."""
+    return exact(value, players) if players <= MAX_EXACT else sampled(value, players, rng, pairs=PAIRS)
 
 
 def exact(value: Value, players: int) -> Floats:
@@ -38,12 +38,12 @@ def exact(value: Value, players: int) -> Floats:
         (p,) shares in the value's unit; their sum is the value of all less that of nobody. NaN of any set makes NaN.
 
     Raises:
-        TooManyPlayers: more than MOST_EXACT.
+        TooManyPlayers: more than MAX_EXACT.
 
     Source: Shapley, "A value for n-person games", 1953.
     """
-    if players > MOST_EXACT:
-        raise TooManyPlayers(players, MOST_EXACT)
+    if players > MAX_EXACT:
+        raise TooManyPlayers(players, MAX_EXACT)
     codes = np.arange(2**players)
     sets = (codes[:, None] >> np.arange(players) & 1).astype(np.bool_)
     worth, size = value(sets), sets.sum(axis=1)

@@ -47,8 +47,8 @@ class Picked:
 def by_strata(power: float) -> Pick:
     """Drawn as `cohabit model train` does, with this power."""
 
-    def pick(table: pa.Table, most_rows: int, seed: int) -> Picked:
-        draw = draw_of(tally(table), most_rows, power=power, seed=seed)
+    def pick(table: pa.Table, max_rows: int, seed: int) -> Picked:
+        draw = draw_of(tally(table), max_rows, power=power, seed=seed)
         found = weighted(chosen(table, draw), draw)
         rows = found[ROW].to_numpy()
         before = table["weight"].to_numpy()[np.searchsorted(table[ROW].to_numpy(), rows)]
@@ -57,10 +57,10 @@ def by_strata(power: float) -> Pick:
     return pick
 
 
-def at_random(table: pa.Table, most_rows: int, seed: int) -> Picked:
+def at_random(table: pa.Table, max_rows: int, seed: int) -> Picked:
     """Any rows, each with the same chance."""
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(table[ROW].to_numpy())[:most_rows]
+    rows = rng.permutation(table[ROW].to_numpy())[:max_rows]
     return Picked(rows, np.full(len(rows), table.num_rows / len(rows)))
 
 

@@ -95,7 +95,7 @@ def _count(victim: Victim, truth: Truth, count: Counter[str], whose: dict[str, l
     if truth.shares:
         beside = victim.neighbours
         added = {one.container: max(one.added, 0.0) for one in beside}
-        used = {one.container: (one.llc or 0.0) + (one.membw or 0.0) for one in beside}
+        used = {one.container: (one.llc or 0.0) + (one.memory_bandwidth or 0.0) for one in beside}
         whose[OURS].append(_apart(added, truth.shares))
         whose[BY_USE].append(_apart(used, truth.shares))
 

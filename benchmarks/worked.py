@@ -14,7 +14,7 @@ from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, capacities_of
 
 EVEN = 4.0
 """Of the Dirichlet distribution of times: how alike the times of apps are that use the same."""
-LEAST_HOURS, MOST_HOURS = 0.5, 8.0
+LEAST_HOURS, MAX_HOURS = 0.5, 8.0
 """Between two times that an app keeps what it has done."""
 STARTING_HOURS = 1 / 30
 """Until a container works that was started anew."""
@@ -39,7 +39,7 @@ def work_of(apps: Apps, seed: int) -> Work:
     share = apps.demand / capacities_of(PLATFORMS)[0]
     alpha = EVEN * share / share.sum(axis=1, keepdims=True)
     time = np.array([rng.dirichlet(row + 1e-3) for row in alpha])
-    return Work(time, np.exp(rng.uniform(np.log(LEAST_HOURS), np.log(MOST_HOURS), len(time))))
+    return Work(time, np.exp(rng.uniform(np.log(LEAST_HOURS), np.log(MAX_HOURS), len(time))))
 
 
 def cost_of_throttle(work: Work, app: int, resource: str, kept: float, hours: float) -> float:

@@ -221,7 +221,7 @@ class Unsigned(ModelsError):
         self.directory, self.reason = directory, reason
         super().__init__(
             f"bundle {directory} {reason}: train it where COHABIT_SIGNING__KEY is set, or add the key of who signed it "
-            "to COHABIT_SIGNING__TRUSTED"
+            "to COHABIT_SIGNING__TRUSTED_KEYS"
         )
 
 

@@ -48,7 +48,7 @@ done
 cd "$work"
 echo "making a store" >&2
 "$work/venv/bin/python" -c "import psycopg, yaml"
-env -i PATH=/usr/bin:/bin HOME="$work" COHABIT_STORE="$work/store.sqlite" "$work/venv/bin/cohabit" admin database migrate
+env -i PATH=/usr/bin:/bin HOME="$work" COHABIT_DATABASE="$work/store.sqlite" "$work/venv/bin/cohabit" admin database migrate
 
 echo "serving" >&2
 env -i PATH=/usr/bin:/bin HOME="$work" COLUMNS=200 COHABIT_ADVISOR__MAX_FEATURE_AGE_S=3600 \

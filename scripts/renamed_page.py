@@ -13,6 +13,7 @@ SCOPES = {
     "metric": "Metrics",
     "table": "Tables",
     "column": "Columns",
+    "part": "Parts of columns and values",
     "field": "Fields",
     "route": "Routes",
     "file": "Files",

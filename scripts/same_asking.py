@@ -31,12 +31,9 @@ class Asker:
 
     def ask(self, name: str, listener: str, method: str, path: str, body: object = None) -> dict[str, Any]:
         """One request; a body that is no text is JSON, whose own fields are translated."""
-        for old, new in sorted(self.names.new("route").items(), key=lambda row: -len(row[0])):
-            if path.startswith(old):
-                path = new + path.removeprefix(old)
-                break
-        fields = self.names.new("field")
-        path = re.sub(r"(?<=[?&])\w+(?==)", lambda found: fields.get(found[0], found[0]), path)
+        path = self.names.routed(path)
+        said = self.names.new("field") | self.names.new("part")
+        path = re.sub(r"(?<=[?&=])\w+", lambda found: said.get(found[0], found[0]), path)
         text = body if isinstance(body, str | None) else json.dumps(self._translated(body, path))
         kind = "application/x-www-form-urlencoded" if path.startswith("/ui") else "application/json"
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[listener], timeout=60)
@@ -97,7 +94,7 @@ class Asker:
         told["body"] = "\n".join([*lines, *(f"{of} {count}" for of, count in sorted(since.items()) if count)])
 
     def _translated(self, body: object, path: str) -> object:
-        fields = self.names.new("field") if re.match(r"/(v1|bookings)", path) else {}
+        fields = self.names.new("field") if re.match(r"/(v1|bookings|assumed-pods)", path) else {}
         if isinstance(body, dict):
             return {fields.get(key, key): self._translated(value, path) for key, value in body.items()}
         return [self._translated(one, path) for one in body] if isinstance(body, list) else body

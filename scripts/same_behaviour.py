@@ -71,9 +71,9 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tupl
 
 def compare(old: Path, new: Path, *, renames: Path | None, prose: bool) -> int:
     """Compare two runs; prints what differs, and is 1 where something does that has to be the same."""
-    names = names_of(old), names_of(new, renames)
-    left, right = (artefacts(out, of) for out, of in zip((old, new), names, strict=True))
-    backs, wrong, rewritten, both = [of.reader() for of in names], 0, set[str](), sorted({*left} & {*right})
+    names = names_of(new, renames)
+    left, right = artefacts(old, names), artefacts(new, names)
+    backs, wrong, rewritten, both = [names.reader()] * 2, 0, set[str](), sorted({*left} & {*right})
     for name in sorted({*left} ^ {*right}):
         wrong += 1
         say(f"{name}: only in the {'new' if name in right else 'old'} run")

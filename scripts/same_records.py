@@ -10,8 +10,8 @@ import json
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,10 @@ MASKS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "<port>"),  # free ones are taken
     (re.compile(r"[\d.]+(?= ms\b)|(?<=origins; )\d+(?= s\b)"), "<duration>"),  # of answers, and of an evaluation
 )
-CODE = frozenset({"option", "command", "route", "identifier", "module"})
+CODE = frozenset({"option", "command", "route", "identifier", "module", "part", "value"})
 """Scopes whose names stand in no record by themselves."""
-SIZES = frozenset({"size", "size_bytes", "bytes"})
-"""Fields that hold sizes of files; what is in the files is compared."""
+SIZES = frozenset({"size", "size_bytes", "bytes", "format", "schema_version"})
+"""Fields that hold sizes of files, or the version of their form; what is in the files is compared."""
 
 
 def masked(text: str) -> str:
@@ -81,15 +81,41 @@ class Names:
         own = {old.split()[-1]: new for old, new in options.items() if old.rpartition(" ")[0] in heads}
         return [own.get(word, options.get(word, word)) for word in typed]
 
+    def routed(self, path: str) -> str:
+        """A path as this checkout has it; a part in braces stands for any."""
+        for old, new in sorted(self.new("route").items(), key=lambda row: -len(row[0])):
+            begins, brace, ends = old.partition("{")
+            if brace and path.startswith(begins) and path.endswith(ends.partition("}")[2]):
+                return path.removesuffix(ends.partition("}")[2]) + new.partition("}")[2]
+            if not brace and path.startswith(old):
+                return new + path.removeprefix(old)
+        return path
+
     def reader(self) -> "Back":
-        """The way from new names to old ones."""
+        """The way from old and new names to one that stands for both."""
         typed = [(f"cohabit {new}", f"cohabit {old}") for kind, old, new in self.rows if kind == "command"]
         said = [(new, old.split()[-1]) for kind, old, new in self.rows if kind == "option"]
         said += [(new, old) for kind, old, new in self.rows if kind == "text" and " " in new]
-        words = {new: old for kind, old, new in self.rows if kind not in CODE}
+        words = joined((old, new) for kind, old, new in self.rows if kind not in CODE)
+        parts = {new: old for kind, old, new in self.rows if kind == "part"}
         phrases = tuple(sorted([*typed, *said], key=lambda phrase: -len(phrase[0])))
         routes, files = self.new("route"), {new: old for kind, old, new in self.rows if kind in ("file", "table")}
-        return Back(words, phrases, {new: old for old, new in routes.items()}, files)
+        return Back(words, phrases, {new: old for old, new in routes.items()}, files, parts)
+
+
+def joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """For every name of pairs the one that stands for all that pairs connect it with."""
+    of: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while of.get(name, name) != name:
+            name = of[name]
+        return name
+
+    for old, new in pairs:
+        one, other = sorted((root(old), root(new)))
+        of[one], of[other] = one, one
+    return {name: root(name) for name in of}
 
 
 def _reviewed(words: Sequence[str]) -> list[str]:
@@ -112,16 +138,24 @@ class Back:
     phrases: tuple[tuple[str, str], ...]
     routes: Mapping[str, str]
     files: Mapping[str, str]
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    def whole(self, name: str) -> str:
+        """A name without dots, as it stands for old and new."""
+        for new, old in self.parts.items():
+            if new in name:
+                name = re.sub(rf"(?<![A-Za-z]){new}(?![A-Za-z])", old, name)
+        return self.words.get(name, name)
 
     def word(self, name: str) -> str:
         """A whole name or value; a dotted or slashed one part by part."""
-        if (old := self.words.get(name)) is not None:
+        if (old := self.whole(name)) != name:
             return masked(old)
         for new in sorted(self.routes, key=len, reverse=True):
             if name.startswith(new):
                 return masked(self.routes[new] + name.removeprefix(new))
         if self.words and re.fullmatch(r"[^\s./]+([./][^\s./]+)+", name):
-            name = re.sub(r"[^./]+", lambda found: self.words.get(found[0], found[0]), name)
+            name = re.sub(r"[^./]+", lambda found: self.whole(found[0]), name)
         return masked(name)
 
     def text(self, text: str) -> str:
@@ -131,14 +165,14 @@ class Back:
                 text = re.sub(rf"(?<![\w-]){re.escape(new)}(?![\w-])", lambda _, old=old: old, text)  # type: ignore[misc]
         if not self.words:
             return text
-        return re.sub(r"(?<![\w-])[A-Za-z_]\w*(?![\w-])", lambda found: self.words.get(found[0], found[0]), text)
+        return re.sub(r"(?<![\w-])[A-Za-z_]\w*(?![\w-])", lambda found: self.whole(found[0]), text)
 
     def path(self, path: str) -> str:
         """Which artefact a file is part of: parts of a table in whatever hour are one."""
         parts = (re.match(r"(\.?[^.-]*)(.*)", part) for part in path.split("/"))
         old = (self.files.get(p[0]) or self.files.get(p[1], p[1]) + p[2] for p in parts if p is not None)
         named = re.sub(r"[\w-]+-\d+(?=(\.\d+)?\.jsonl$)", "<process>", "/".join(old))
-        return re.sub(r"date=[\d-]+/hour=\d+/", "", masked(named))
+        return re.sub(r"date=[\d-]+/hour=\d+/|(?<=/)v\d+/", "", masked(named))
 
 
 def prose_of(text: str, back: Back) -> Record:

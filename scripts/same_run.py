@@ -190,7 +190,8 @@ class Run:
         """Settings by the names of this checkout, clock, chance, and nothing of the caller's settings."""
         settings = self.names.new("setting")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COHABIT_")}
-        own = {settings.get(name, name): value for name, value in {**SETTINGS, **more}.items()}
+        given = {settings.get(f"{name}={value}", f"{name}={value}") for name, value in {**SETTINGS, **more}.items()}
+        own = {settings.get(name, name): value for name, _, value in (one.partition("=") for one in sorted(given))}
         fixed = {
             "SAME_NOW_NS": f"{round(datetime.fromisoformat(self.now + '+00:00').timestamp())}000000000",
             "SAME_SEED": str(self.number),

@@ -2,7 +2,7 @@
 
 `python -m tests.fuzz --minutes 30 --seed 1` goes round all targets until the time is over, each as long as the others;
 `--target NAME` takes some, and `--repeat HEX`, or a file that holds it, feeds one input again. Exit 1 where anything
-else came out, an input took longer than attempt.MOST_S of the processor, or more memory than attempt.MOST_MIB.
+else came out, an input took longer than attempt.MAX_S of the processor, or more memory than attempt.MAX_MIB.
 """
 
 import logging
@@ -31,9 +31,9 @@ ROOT = Path(__file__).parents[1]
 TURN_S = 1.0
 """A target's turn."""
 REPORT_S = 60.0
-MOST_BYTES = 6 << 30
+MAX_BYTES = 6 << 30
 """Beyond which an allocation fails, and is told, before the machine suffers."""
-MOST_SHOWN = 4000
+MAX_SHOWN = 4000
 """Hexadecimal digits of an input that are printed; longer ones go to a file."""
 
 
@@ -104,7 +104,7 @@ def _turn(tally: Tally, seed: int, last: Path) -> None:
 def _tell(name: str, crash: "Crash", seed: int) -> None:
     """Say what crashed and how to see it again."""
     shown = crash.told.hex()
-    if len(shown) > MOST_SHOWN:
+    if len(shown) > MAX_SHOWN:
         path = Path(f"fuzz-{sha256(crash.told).hexdigest()[:12]}.hex")
         path.write_text(shown)
         shown = str(path)
@@ -143,7 +143,7 @@ def _run(asked: Namespace, folder: Path, left: Collection[str], minutes: float) 
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     logging.disable()
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
     warnings.simplefilter("error")
     targets = all_targets(folder / "work")
     if unknown := set(asked.target or ()) - targets.keys():

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from advisor.api.v1.scores import ScoreReply, ScoreRequest
 from advisor.cluster import pending_pod as pending_pods
-from advisor.cluster.snapshot import ARRAYS, LATER, NAMES_FILE, Snapshot, directory_name
+from advisor.cluster.snapshot import ARRAYS, NAMES_FILE, Snapshot, directory_name
 from advisor.diagnosis.report_file import FILE, ReportFile
 from advisor.plans.export import ApprovedMove, document, evictions, migration_jobs
 from advisor.plans.rules.plan_record import plan_json
@@ -94,8 +94,8 @@ def decoding() -> object:
 
 def snapshot() -> object:
     return {
-        "arrays": ARRAYS | LATER,
-        "names": {"file": NAMES_FILE, "fields": [f.name for f in fields(Snapshot) if f.name not in ARRAYS | LATER]},
+        "arrays": ARRAYS,
+        "names": {"file": NAMES_FILE, "fields": [f.name for f in fields(Snapshot) if f.name not in ARRAYS]},
         "directory_of_version_7": directory_name(7),
     }
 
@@ -127,10 +127,10 @@ def exports() -> object:
         ApprovedMove(1, 1, "u-1", "shop", "web-5d9f-x2x7k", "web", "n1", "n4.example", "P 7/Nov", "5d9f", 0.5, 1 << 30),
         ApprovedMove(2, 1, "u-2", "shop", "web-5d9f-abcde", "web", "n1", "n3", "P 7/Nov", "5d9f"),
     ]
-    steps, leases = evictions(moves, "prod", 1_772_323_200_000_000)
+    steps, reservations = evictions(moves, "prod", 1_772_323_200_000_000)
     return {
         "evictions": json.loads(document("P 7/Nov", "evictions", steps)),
-        "leases": [asdict(lease) for lease in leases],
+        "reservations": [asdict(reservation) for reservation in reservations],
         "migration-jobs": json.loads(document("P 7/Nov", "migration-jobs", migration_jobs(moves, 300))),
         "plain": json.loads(document("P 7/Nov", "plain", [step(kind="cpu.max", target=None)])),
         "plan": json.loads(plan_json(plan(1))),

@@ -153,7 +153,7 @@ MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
 MAX_BODY_BYTES = 4 << 20
 """10,000 names of 253 characters take 2.6 MB."""
-MOST_PROBLEMS = 5
+MAX_PROBLEMS = 5
 
 
 def create_scheduler_app(prioritizer: Prioritizer, *, refusing: bool = False) -> FastAPI:
@@ -247,5 +247,5 @@ def _validation_error(request: Request, error: RequestValidationError) -> JSONRe
     kind = request.headers.get("content-type", "").partition(";")[0]
     if not kind.endswith("json") and any(p["loc"][:1] == ("body",) for p in error.errors()):
         problems = ["the body is read as JSON only with the header Content-Type: application/json"]
-    more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
-    return JSONResponse({"error": "; ".join(problems[:MOST_PROBLEMS] + more)}, 422)
+    more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+    return JSONResponse({"error": "; ".join(problems[:MAX_PROBLEMS] + more)}, 422)

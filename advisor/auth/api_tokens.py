@@ -20,8 +20,8 @@ SECRET_BYTES = 32
 PREFIX_BYTES = 6
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _TOKEN = re.compile(r"chb_([0-9a-f]{12})_([0-9a-f]{64})")
-MOST_TEAM_CHARS = 200
-MOST_SIGNED_CHARS = 8192
+MAX_TEAM_CHARS = 200
+MAX_SIGNED_CHARS = 8192
 """Of a token of an issuer: with some hundred groups it has 4,000; longer ones are not looked at."""
 _SIGNED = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
@@ -96,7 +96,7 @@ def shown(text: str) -> Shown | None:
 
 def signed(text: str) -> Signed | None:
     """A token of an issuer; None where the text cannot be one."""
-    return Signed(text) if len(text) <= MOST_SIGNED_CHARS and _SIGNED.fullmatch(text) else None
+    return Signed(text) if len(text) <= MAX_SIGNED_CHARS and _SIGNED.fullmatch(text) else None
 
 
 def _hashed(secret: str) -> bytes:
@@ -134,6 +134,6 @@ def checked_team(role: TokenRole, team: str | None) -> str | None:
     """
     if (team is None) != (role != "team"):
         raise BadTokenTeam(role, team)
-    if team is not None and not (0 < len(team) <= MOST_TEAM_CHARS and team.isprintable()):
+    if team is not None and not (0 < len(team) <= MAX_TEAM_CHARS and team.isprintable()):
         raise BadTokenTeam(role, team)
     return team

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 REMEMBERED_US = 5 * 10**6
 """How long a verdict is believed: a token that is taken back may open doors for so long."""
-MOST_REMEMBERED = 1024
+MAX_REMEMBERED = 1024
 SILENCE_US = 10**6
 """How long a store that did not answer is not asked again."""
 RETRY_S = 5
@@ -73,7 +73,7 @@ class Remembered(Generic[A, V]):
     def put(self, asked: A, verdict: V, now_us: int) -> None:
         """Remember a verdict, in the place of the oldest one where there is no room."""
         self.kept.pop(asked, None)
-        while len(self.kept) >= MOST_REMEMBERED:
+        while len(self.kept) >= MAX_REMEMBERED:
             self.kept.popitem(last=False)
         self.kept[asked] = verdict, now_us
 

@@ -44,7 +44,7 @@ class Refusals:
 
     def __post_init__(self) -> None:
         self.counted = Counter(
-            "cohabit_requests_refused", "Requests that were not let in.", ["status"], registry=self.metrics
+            "cohabit_requests_rejected", "Requests that were not let in.", ["status"], registry=self.metrics
         )
 
     async def record(self, refusal: Refusal, *, subject: str, address: str) -> str:

@@ -36,7 +36,7 @@ RETRY_EVERY_US = 10 * 10**6
 """How often while there are no keys."""
 WAIT_S = 5.0
 """How long an answer may take, and how long a request waits for it."""
-MOST_BYTES = 512 << 10
+MAX_BYTES = 512 << 10
 DISCOVERY = "/.well-known/openid-configuration"
 LOG_EVERY_US = 60 * 10**6
 """How often the log reports tokens that were made for others or give no role."""
@@ -195,10 +195,10 @@ def _document(issuer: str, url: str) -> dict[str, object]:
     read = bytearray()
     try:
         with opener.open(wanted, timeout=WAIT_S / 2) as reply:
-            while part := reply.read1(MOST_BYTES):
+            while part := reply.read1(MAX_BYTES):
                 read += part
-                if len(read) > MOST_BYTES:
-                    _unusable(issuer, f"{url} is longer than {MOST_BYTES} bytes")
+                if len(read) > MAX_BYTES:
+                    _unusable(issuer, f"{url} is longer than {MAX_BYTES} bytes")
                 if monotonic() > until_s:
                     _unusable(issuer, f"{url} takes longer than {WAIT_S:.0f} s")
         parsed = json.loads(read)

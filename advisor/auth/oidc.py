@@ -18,18 +18,18 @@ from advisor.auth.principal import Caller
 
 LEEWAY_S = 30
 """How far the clocks of issuer and advisor may be apart."""
-MOST_KEYS = 64
+MAX_KEYS = 64
 """That are taken from one issuer."""
-MOST_MODULUS_CHARS = 1400
+MAX_MODULUS_CHARS = 1400
 """Of an RSA key's modulus as written: 8,192 bits. Longer ones would take long to check with."""
-MOST_KID_CHARS = 256
+MAX_KID_CHARS = 256
 CURVES = {("EC", "P-256"): "ES256", ("OKP", "Ed25519"): "EdDSA"}
 RSA_ALGORITHMS = ("RS256", "PS256")
 PUBLIC = ("kty", "crv", "n", "e", "x", "y")
 KINDS = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 """Of tokens (`typ`) that may open something: not logout tokens, nor proofs of possession."""
 VISIBLE = frozenset(map(chr, range(0x21, 0x7F)))
-MOST_SUBJECT_CHARS = 128
+MAX_SUBJECT_CHARS = 128
 OPTIONS: Options = {
     "verify_exp": False,
     "verify_nbf": False,
@@ -99,12 +99,12 @@ def read_keys(document: Mapping[str, object]) -> tuple[Key, ...]:
     private part was published.
     """
     listed = document.get("keys")
-    found = [key for each in (listed if isinstance(listed, list) else [])[:MOST_KEYS] for key in _keys(each)]
+    found = [key for each in (listed if isinstance(listed, list) else [])[:MAX_KEYS] for key in _keys(each)]
     return tuple(found)
 
 
 def _keys(jwk: object) -> Sequence[Key]:
-    if not isinstance(jwk, dict) or "d" in jwk or len(str(jwk.get("n", ""))) > MOST_MODULUS_CHARS:
+    if not isinstance(jwk, dict) or "d" in jwk or len(str(jwk.get("n", ""))) > MAX_MODULUS_CHARS:
         return ()
     if jwk.get("use", "sig") != "sig" or "verify" not in str(jwk.get("key_ops", "verify")):
         return ()
@@ -141,7 +141,7 @@ def names_a_key(token: Signed) -> bool:
         return False
     kid, algorithm = head.get("kid"), head.get("alg")
     known = isinstance(algorithm, str) and algorithm in {*RSA_ALGORITHMS, *CURVES.values()}
-    return known and isinstance(kid, str) and 0 < len(kid) <= MOST_KID_CHARS
+    return known and isinstance(kid, str) and 0 < len(kid) <= MAX_KID_CHARS
 
 
 def judge(token: Signed, keys: Sequence[Key], rules: Rules, now_us: int) -> Judged:
@@ -179,7 +179,7 @@ def _claimed(head: Mapping[str, object], claims: Mapping[str, object], rules: Ru
         return Judged("expired token", caller)
     if now_s < from_s - LEEWAY_S:
         return Judged("token not good yet", caller)
-    return Judged("", caller, "" if caller.roles else repr(_said(claims, rules.role_claim))[:MOST_SUBJECT_CHARS])
+    return Judged("", caller, "" if caller.roles else repr(_said(claims, rules.role_claim))[:MAX_SUBJECT_CHARS])
 
 
 def _moment(claim: object) -> float | None:
@@ -190,7 +190,7 @@ def _moment(claim: object) -> float | None:
 
 def _name(subject: str) -> str:
     """The subject as the audit spells it: itself where it is short and plain, else a hash that takes its place."""
-    if 0 < len(subject) <= MOST_SUBJECT_CHARS and VISIBLE.issuperset(subject):
+    if 0 < len(subject) <= MAX_SUBJECT_CHARS and VISIBLE.issuperset(subject):
         return f"oidc:{subject}"
     return f"oidc-sha256:{sha256(subject.encode(errors='surrogatepass')).hexdigest()}"
 
@@ -213,4 +213,4 @@ def _said(claims: Mapping[str, object], path: str) -> object:
 
 def _audience_of(token: Signed) -> str:
     """For whom a token is whose signature holds, for the log."""
-    return repr(jwt.decode(token.text, options={"verify_signature": False}).get("aud"))[:MOST_SUBJECT_CHARS]
+    return repr(jwt.decode(token.text, options={"verify_signature": False}).get("aud"))[:MAX_SUBJECT_CHARS]

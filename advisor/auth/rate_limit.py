@@ -4,7 +4,7 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-MOST_CALLERS = 4096
+MAX_CALLERS = 4096
 """Whose buckets are held; of more the one that asked longest ago starts anew with a full one."""
 
 
@@ -36,7 +36,7 @@ class Rates:
         """
         left, at_us = self._buckets.pop(caller, (self.burst, now_us))
         left = min(self.burst, left + self.per_s * max(0, now_us - at_us) / 10**6)
-        while len(self._buckets) >= MOST_CALLERS:
+        while len(self._buckets) >= MAX_CALLERS:
             self._buckets.popitem(last=False)
         self._buckets[caller] = (left - 1 if left >= 1 else left), now_us
         return 0 if left >= 1 else math.ceil((1 - left) / self.per_s)

@@ -38,7 +38,7 @@ class Booked:
         at_us: since when.
         own: whether it is this process that computes exactly what it costs.
         group: it belongs to; empty for none.
-        lease: the reservation of its node; empty for none.
+        reservation: the reservation of its node; empty for none.
     """
 
     uid: str
@@ -47,7 +47,7 @@ class Booked:
     at_us: int
     own: bool = True
     group: str = ""
-    lease: str = ""
+    reservation: str = ""
 
 
 @dataclass

@@ -17,7 +17,7 @@ MOST = 20_000
 """Members remembered at once; whole groups are forgotten, the least recently joined first."""
 KEPT_US = 3_600_000_000
 """A group without a new member for so long is dropped: another group may have its name by now."""
-MOST_LOST = 2
+MAX_LOST = 2
 """Points that a node loses at most for siblings on it; a point is worth a tenth of the scale."""
 ELSEWHERE = 1
 """Points that a node loses in a rack without siblings."""
@@ -94,7 +94,7 @@ class Groups:
 
 
 def spread(points: Ints, siblings: Ints) -> Ints:
-    """Points of a latency-sensitive member: a node with siblings loses one for each, no more than MOST_LOST.
+    """Points of a latency-sensitive member: a node with siblings loses one for each, no more than MAX_LOST.
 
     Args:
         points: (k,) 0 to 10.
@@ -108,7 +108,7 @@ def spread(points: Ints, siblings: Ints) -> Ints:
 
     Source: ours.
     """
-    return _less(points, np.minimum(siblings, MOST_LOST))
+    return _less(points, np.minimum(siblings, MAX_LOST))
 
 
 def packed(points: Ints, near: Flags) -> Ints:

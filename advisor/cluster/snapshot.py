@@ -37,10 +37,9 @@ ARRAYS = {
     "resident_best_effort": "bool",
     "resident_use": "float64",
     "profile": "float64",
+    "cold_start_prior": "float64",
 }
 """Each array and its type."""
-LATER = {"kin": "float64"}
-"""Arrays that older snapshots do not have."""
 NAMES_FILE = "names.json"
 BUILDING = ".building."
 """Prefix of a directory that is still being written."""
@@ -91,7 +90,8 @@ class Snapshot:
         profiles_us: as-of time of the newest profile, microseconds since 1970; 0 without profiles.
         racks: (n) rack of each node, None where none is declared; empty where racks are unknown.
         teams: (t) names.
-        kin: (t + 1, p, len(EXPECTED)) what is expected of an app that is not among `apps`, by team, the last being that
+        cold_start_prior: (t + 1, p, len(EXPECTED)) what is expected of an app that is not among `apps`, by team, the
+            last being that
             of teams that are not known, and platform; without teams and platforms where nothing is expected.
     """
 
@@ -116,7 +116,7 @@ class Snapshot:
     profiles_us: int = 0
     racks: tuple[str | None, ...] = ()
     teams: tuple[str, ...] = ()
-    kin: Floats = field(default_factory=nothing_expected)
+    cold_start_prior: Floats = field(default_factory=nothing_expected)
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -135,9 +135,9 @@ class Snapshot:
 
     def expected(self, team: Ints, platform: Ints) -> Floats:
         """(n, len(EXPECTED)) what is expected of unknown apps by team and platform, -1 where one is not known."""
-        if not self.kin.size:
+        if not self.cold_start_prior.size:
             return np.full((len(team), len(EXPECTED)), np.nan)
-        return np.where((platform >= 0)[:, None], self.kin[team, platform], np.nan)
+        return np.where((platform >= 0)[:, None], self.cold_start_prior[team, platform], np.nan)
 
     @cached_property
     def rack_of(self) -> dict[str, str]:
@@ -167,7 +167,7 @@ def publish(folder: Path, snapshot: Snapshot) -> Path:
         raise VersionTaken(folder, snapshot.version)
     building = folder / f"{BUILDING}{target.name}.{uuid.uuid4().hex}"
     building.mkdir(parents=True)
-    for name in (*ARRAYS, *LATER):
+    for name in ARRAYS:
         _write_synced(building / f"{name}.npy", _npy(getattr(snapshot, name)))
     names = _Names(**{name: getattr(snapshot, name) for name in _Names.__struct_fields__})
     _write_synced(building / NAMES_FILE, msgspec.json.encode(names))
@@ -215,8 +215,7 @@ def load_current(folder: Path) -> Snapshot:
 
 def _load(directory: Path) -> Snapshot:
     names = _decode((directory / NAMES_FILE).read_bytes())
-    later = (array for array in LATER if (directory / f"{array}.npy").exists())
-    arrays: dict[str, Any] = {array: _array(directory / f"{array}.npy") for array in (*ARRAYS, *later)}
+    arrays: dict[str, Any] = {array: _array(directory / f"{array}.npy") for array in ARRAYS}
     for array in arrays.values():
         array.flags.writeable = False
     snapshot = Snapshot(**msgspec.structs.asdict(names), **arrays)
@@ -258,9 +257,9 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
         "resident_best_effort": (m,),
         "resident_use": (m, r),
         "profile": (a, p, len(PROFILE_COLUMNS)),
-        "kin": (len(snapshot.teams) + 1, p if snapshot.kin.size else 0, len(EXPECTED)),
+        "cold_start_prior": (len(snapshot.teams) + 1, p if snapshot.cold_start_prior.size else 0, len(EXPECTED)),
     }
-    for array, kind in (ARRAYS | LATER).items():
+    for array, kind in ARRAYS.items():
         found, shape = getattr(snapshot, array), shapes[array]
         if (found.shape, found.dtype) != (shape, np.dtype(kind)):
             raise ValueError(f"{array} is {found.dtype}{found.shape}, not {kind}{shape}")

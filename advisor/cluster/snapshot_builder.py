@@ -60,7 +60,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         racks=tuple(view.nodes["rack"].to_pylist()),
         profiles_us=latest,
         teams=teams,
-        kin=prior.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
+        cold_start_prior=prior.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
     )
 
 

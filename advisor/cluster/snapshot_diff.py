@@ -33,14 +33,14 @@ def same_apps(old: Snapshot, new: Snapshot) -> Flags:
 def same_prior(old: Snapshot, new: Snapshot) -> dict[str, bool]:
     """By team of the newer snapshot, and "" for all others, whether the same is expected of its unknown apps."""
     names = (*new.teams, "")
-    if not (old.kin.size and new.kin.size):
-        return dict.fromkeys(names, old.kin.size == new.kin.size)
+    if not (old.cold_start_prior.size and new.cold_start_prior.size):
+        return dict.fromkeys(names, old.cold_start_prior.size == new.cold_start_prior.size)
     team, platform = _places(names, (*old.teams, "")), _places(new.platforms, old.platforms)
-    if old.kin.shape[2] != new.kin.shape[2]:
+    if old.cold_start_prior.shape[2] != new.cold_start_prior.shape[2]:
         return dict.fromkeys(names, False)
-    there = old.kin[np.maximum(team, 0)][:, np.maximum(platform, 0)]
+    there = old.cold_start_prior[np.maximum(team, 0)][:, np.maximum(platform, 0)]
     there = np.where((platform >= 0)[:, None], there, np.nan)
-    return dict(zip(names, ((team >= 0) & _equal(there, new.kin)).tolist(), strict=True))
+    return dict(zip(names, ((team >= 0) & _equal(there, new.cold_start_prior)).tolist(), strict=True))
 
 
 def same_nodes(old: Snapshot, new: Snapshot) -> Flags:

@@ -17,7 +17,7 @@ from advisor.cluster.pending_pod import PodClass
 
 log = structlog.get_logger()
 
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """Size at which a worker begins a new file: some 40,000 assumed pods, more than ever exist at once."""
 READ_BYTES = 1 << 18
 LENGTH_BYTES = 4
@@ -31,7 +31,7 @@ class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
     of: PodClass
     at_us: int
     group: str = ""
-    lease: str = ""
+    reservation: str = ""
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
@@ -149,7 +149,7 @@ class Journal:
             self._fails = False
 
     def _append(self, text: bytes) -> None:
-        if self._bytes > MOST_BYTES:
+        if self._bytes > MAX_BYTES:
             full, self._file, self._bytes = self._file, self._begun(), 0
             os.close(full)
         message = len(text).to_bytes(LENGTH_BYTES, "little") + text

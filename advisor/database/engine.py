@@ -34,7 +34,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
-from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreTooOld, StoreUnavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -78,14 +78,14 @@ AUDIT = Table(
 )
 """What was done, in the order of `id`; triggers refuse to change or delete a row."""
 
-PROPOSALS = Table(
-    "proposals",
+PLANS_TABLE = Table(
+    "plans",
     METADATA,
     Column("plan", String(40), primary_key=True),
     Column("cluster", String(253), nullable=False, index=True),
     Column("state", String(12), nullable=False),
     Column("version", Integer, nullable=False),
-    Column("made_us", BigInteger, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
     Column("reason", String(500), nullable=False),
     Column("document", LargeBinary, nullable=False),
@@ -95,42 +95,42 @@ PROPOSALS = Table(
 )
 """Plans as JSON, see advisor.plans.rules.plan_record, their outcomes, and the exports."""
 
-PROPOSAL_STEPS = Table(
-    "proposal_steps",
+PLAN_STEPS = Table(
+    "plan_steps",
     METADATA,
-    Column("plan", String(40), ForeignKey("proposals.plan"), primary_key=True),
+    Column("plan", String(40), ForeignKey("plans.plan"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("decision", String(12), nullable=False),
     Column("reason", String(500), nullable=False),
 )
 """What was decided on each step."""
 
-HALTS = Table(
-    "halts",
+CHANGE_FREEZES = Table(
+    "change_freezes",
     METADATA,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("cluster", String(253), nullable=False),
     Column("at_us", BigInteger, nullable=False),
     Column("who", String(200), nullable=False),
     Column("reason", String(500), nullable=False),
-    Column("lifted_us", BigInteger),
+    Column("ended_us", BigInteger),
 )
 """When nothing was to be drafted, approved or exported; one that is not lifted holds."""
 
-LEASES = Table(
-    "leases",
+RESERVATIONS = Table(
+    "reservations",
     METADATA,
-    Column("lease", String(120), primary_key=True),
+    Column("reservation", String(120), primary_key=True),
     Column("cluster", String(253), nullable=False),
     Column("namespace", String(63), nullable=False),
     Column("app", String(253), nullable=False),
     Column("template_hash", String(63), nullable=False),
     Column("node", String(253), nullable=False),
     Column("expires_us", BigInteger, nullable=False),
-    Column("proposal", String(100), nullable=False),
+    Column("plan", String(100), nullable=False),
     Column("step", Integer, nullable=False),
-    Index("leases_open", "cluster", "expires_us"),
-    Index("leases_of_proposal", "proposal"),
+    Index("reservations_open", "cluster", "expires_us"),
+    Index("reservations_of_plan", "plan"),
 )
 """Where pods of evicted ones belong; withdrawn ones are gone, expired ones stay."""
 
@@ -326,6 +326,7 @@ def migrate(engine: Engine, *, to: str = "head") -> tuple[str, str]:
     Raises:
         StoreUnavailable: the database does not answer.
         StoreAhead: a newer Cohabit has migrated it, or knows the version that it is to be at.
+        StoreTooOld: it is of a version that no migration begins at.
     """
     from alembic import command  # takes half a second; hardly anybody migrates
 
@@ -350,6 +351,7 @@ def check(engine: Engine) -> None:
         StoreUnavailable: it does not answer.
         StoreOutdated: migrations are missing.
         StoreAhead: a newer Cohabit has migrated it.
+        StoreTooOld: it is of a version that no migration begins at.
     """
     with reading(engine) as connection:
         found = version_of(connection)
@@ -371,12 +373,14 @@ def version_of(connection: Connection) -> str:
 
 
 def _must_be_known(engine: Engine, version: str) -> None:
+    if version and version < _versions()[0]:
+        raise StoreTooOld(named(engine), version, _versions()[0])
     if version and version not in _versions():
         raise StoreAhead(named(engine), version, newest_version())
 
 
 def _versions() -> list[str]:
-    """All that there are, oldest first: file `v0002_steering.py` makes version 0002."""
+    """All that there are, oldest first: file `v0008_baseline.py` makes version 0008."""
     folder = Path(__file__).parents[1] / "migrations" / "versions"
     return sorted(file.name[1:5] for file in folder.glob("v[0-9]*.py"))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.diagnosis.attribution import Attribution, attribute
 from advisor.diagnosis.slow_windows import ENOUGH, LOOKED, Signs, Windows, signs
-from advisor.diagnosis.verdicts import MOST, MOST_SUSPECTS, TWO_SIDED_90, Circumstances, Diagnosis, Suspect, verdict_of
+from advisor.diagnosis.verdicts import MAX_SUSPECTS, MOST, TWO_SIDED_90, Circumstances, Diagnosis, Suspect, verdict_of
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.asof_join import key_codes, row_of
@@ -43,7 +43,7 @@ RESOURCES = (*NAMES, "cpu elsewhere")
 """What neighbours may press on; CPU is that of the victim's own cores."""
 LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
-MOST_USE = 10.0
+MAX_USE = 10.0
 """Shares of a node: a reported value beyond is an error of measurement."""
 DOUBTED = 1.5
 """What neighbours explain may be that much more than sensitivities say."""
@@ -200,7 +200,7 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
             node=node_then[order],
             container=container_then[order],
             end=micros(state["window_end"])[order] // WINDOW_US,
-            use=np.clip(np.column_stack([floats(state[name]) for name in DEMANDS])[order], 0.0, MOST_USE),
+            use=np.clip(np.column_stack([floats(state[name]) for name in DEMANDS])[order], 0.0, MAX_USE),
         ),
         newest_row=_newest_rows(windows),
         newest=at_us // LABEL_US,
@@ -323,14 +323,14 @@ def attributed(scene: Scene, slow: Ints) -> tuple[Attribution, tuple[Suspect, ..
         before count too.
 
     Returns:
-        What each neighbour adds, and the MOST_SUSPECTS strongest, most first.
+        What each neighbour adds, and the MAX_SUSPECTS strongest, most first.
 
     Raises:
         UnusableEvidence: the slowdown of none is known.
     """
     weights = weighed(scene, slow)
     found, rows = weights.found, weights.rows
-    order = np.argsort(-found.added, kind="stable")[:MOST_SUSPECTS]
+    order = np.argsort(-found.added, kind="stable")[:MAX_SUSPECTS]
     there = [j for j in order.tolist() if found.spread[j] > 0]
     return found, tuple(_suspect(scene, int(rows[j]), found, j, weights.use) for j in there)
 

@@ -11,8 +11,8 @@ from advisor.errors import ReportTooLarge, UnreadableDiagnoses
 from ingest.schema.atomic_file import replace_atomically
 
 FILE = "diagnosis.json"
-FORMAT = 1
-MOST_BYTES = 64 << 20
+FORMAT = 2
+MAX_BYTES = 64 << 20
 """Some 20,000 victims with all their windows."""
 
 
@@ -23,13 +23,13 @@ class DiagnosisReport:
     Args:
         cluster: which.
         at_us: until when was looked, microseconds since 1970.
-        made_us: when that was written.
+        created_us: when that was written.
         diagnoses: of all slowed containers, the slowest first.
     """
 
     cluster: str
     at_us: int
-    made_us: int
+    created_us: int
     diagnoses: tuple[Diagnosis, ...]
 
     def of(self, container: str) -> Diagnosis | None:
@@ -74,7 +74,7 @@ class ReportFile(msgspec.Struct, frozen=True):
     format: int
     cluster: str
     at_us: int
-    made_us: int
+    created_us: int
     diagnoses: tuple[DiagnosisFile, ...]
 
 
@@ -89,8 +89,8 @@ def write_report(folder: Path, report: DiagnosisReport) -> Path:
         ReportTooLarge: it would be larger than is read.
     """
     written = msgspec.json.encode({"format": FORMAT, **_plain(report)})
-    if len(written) > MOST_BYTES:
-        raise ReportTooLarge(len(report.diagnoses), len(written), MOST_BYTES)
+    if len(written) > MAX_BYTES:
+        raise ReportTooLarge(len(report.diagnoses), len(written), MAX_BYTES)
     replace_atomically(folder / FILE, written)
     return folder / FILE
 
@@ -104,11 +104,11 @@ def read_report(folder: Path) -> DiagnosisReport | None:
     path = folder / FILE
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    if len(content) > MOST_BYTES:
-        raise UnreadableDiagnoses(path, f"it is longer than {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise UnreadableDiagnoses(path, f"it is longer than {MAX_BYTES} bytes")
     return _decoded(path, content)
 
 
@@ -120,7 +120,7 @@ def _decoded(path: Path, content: bytes) -> DiagnosisReport:
         of = msgspec.json.decode(content, type=ReportFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDiagnoses(path, str(error)) from error
-    return DiagnosisReport(of.cluster, of.at_us, of.made_us, tuple(map(_diagnosis, of.diagnoses)))
+    return DiagnosisReport(of.cluster, of.at_us, of.created_us, tuple(map(_diagnosis, of.diagnoses)))
 
 
 def _plain(report: DiagnosisReport) -> dict[str, object]:
@@ -128,7 +128,7 @@ def _plain(report: DiagnosisReport) -> dict[str, object]:
     return {
         "cluster": report.cluster,
         "at_us": report.at_us,
-        "made_us": report.made_us,
+        "created_us": report.created_us,
         "diagnoses": report.diagnoses,
     }
 

@@ -142,7 +142,12 @@ def _row(scene: Scene, low: Floats, hour_us: int, weights: Weighed, slow: Ints) 
     added = added_by(weights.found.added, used, scene.sensitivity[int(slow[-1])])
     names = scene.rows["container"].take(pa.array(weights.rows)).to_pylist()
     neighbours = [
-        {"container": name, "added": gained, "llc": shares[NAMES.index("llc")], "membw": shares[NAMES.index("membw")]}
+        {
+            "container": name,
+            "added": gained,
+            "llc": shares[NAMES.index("llc")],
+            "memory_bandwidth": shares[NAMES.index("memory_bandwidth")],
+        }
         for name, gained, shares in zip(names, added.tolist(), used.tolist(), strict=True)
     ]
     last = int(slow[-1])

@@ -7,7 +7,7 @@ import numpy as np
 
 from advisor.diagnosis.attribution import Attribution
 
-Verdict = Literal["culprit", "self-inflicted", "host", "downstream", "no offender", "not enough data"]
+Verdict = Literal["antagonist", "self-inflicted", "host", "downstream", "no offender", "not enough data"]
 SURE = 0.7
 """Probability of adding most from which a neighbour is named."""
 SHARE = 0.5
@@ -15,11 +15,11 @@ SHARE = 0.5
 COMPARED = 3
 """Windows without slowdown that a share needs. With fewer, the effect of neighbours is not separable from the level
 without them; only the largest contributor is known."""
-MOST_SHARE = 0.6
+MAX_SHARE = 0.6
 """The same where others that have other neighbours are slow as well."""
 MOST = 2 / 3
 """Share of others from which it is not the victim alone."""
-MOST_SUSPECTS = 5
+MAX_SUSPECTS = 5
 TWO_SIDED_90 = 1.6448536269514722
 """Standard deviations within which nine tenths of a normal distribution lie."""
 
@@ -123,10 +123,10 @@ def verdict_of(of: Circumstances, found: Attribution | None, enough: int) -> tup
         return "self-inflicted", f"its own CPU limit held it back in {of.held} of its last windows"
     if of.known < enough or found is None:
         return "not enough data", f"only {of.known} of its last windows could be compared with its normal"
-    attributed = _attributed(found, MOST_SHARE if of.others_unexplained >= MOST or of.downstream else SHARE)
-    if attributed[0] != "culprit" and of.others_unexplained >= MOST:
+    attributed = _attributed(found, MAX_SHARE if of.others_unexplained >= MOST or of.downstream else SHARE)
+    if attributed[0] != "antagonist" and of.others_unexplained >= MOST:
         return "host", f"{of.others_unexplained:.0%} of the others on the node are slower than neighbours explain"
-    if attributed[0] != "culprit" and of.downstream:
+    if attributed[0] != "antagonist" and of.downstream:
         return "downstream", "its replicas elsewhere answer late at the same time, and nothing here tells why"
     return attributed
 
@@ -145,6 +145,6 @@ def _attributed(found: Attribution, least: float) -> tuple[Verdict, str]:
     if found.surely[top] < SURE:
         return "no offender", f"which neighbour adds most is not sure: {found.surely[top]:.0%} for the strongest one"
     return (
-        "culprit",
+        "antagonist",
         f"it adds {min(share, 1.0):.0%} of the slowdown; that it adds most is {found.surely[top]:.0%} sure",
     )

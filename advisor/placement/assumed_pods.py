@@ -18,14 +18,14 @@ from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.pod_groups import Groups
 from advisor.cluster.worker_bus import Coming, Counted, Journal
 from advisor.placement.encoded_scores import Replies
-from advisor.placement.reservations import Leases
+from advisor.placement.reservations import Reservations
 from advisor.scoring.score_table import with_assumed
 from advisor.scoring.scorer import ModelScorer
 
 log = structlog.get_logger()
 Exact = dict[str, dict[PodClass, tuple[int, float]]]
 
-MOST_CORRECTED, MOST_RECENT, MOST_WAITING = 8, 4, 256
+MAX_CORRECTED, MAX_RECENT, MAX_WAITING = 8, 4, 256
 """Nodes and classes rescored at once for assumed pods, and nodes waiting; the oldest keep approximate counts."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
 
@@ -43,14 +43,14 @@ class AssumedPods:
         scorer: the newest one; None before there is one.
         journal: where the workers of this server exchange assumed pods; None with one worker.
         others: publishes to the other servers an assumed pod that this one placed.
-        leases: reservations; a pod holds its own while it is assumed and once it is a resident.
+        reservations: reservations; a pod holds its own while it is assumed and once it is a resident.
     """
 
     now_us: Callable[[], int]
     scorer: Callable[[], ModelScorer | None]
     journal: Journal | None = None
     others: Callable[[Booked], None] = no_peers
-    leases: Leases = field(default_factory=Leases)
+    reservations: Reservations = field(default_factory=Reservations)
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
     groups: Groups = field(default_factory=Groups, init=False)
@@ -73,7 +73,9 @@ class AssumedPods:
         """Count an assumed pod of another server like one of this server."""
         self._count(booked)
         if self.journal is not None:
-            self.journal.publish(Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.lease))
+            self.journal.publish(
+                Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.reservation)
+            )
 
     def listen(self) -> None:
         """Read what other workers published: assumed pods first, since a node's cost counts all of them.
@@ -85,7 +87,7 @@ class AssumedPods:
         heard = list(self.journal.heard())
         for news in heard:
             if isinstance(news, Coming):
-                self._count(Booked(news.uid, news.node, news.of, news.at_us, False, news.group, news.lease))
+                self._count(Booked(news.uid, news.node, news.of, news.at_us, False, news.group, news.reservation))
         for news in heard:
             if isinstance(news, Counted):
                 self._take_counted(news)
@@ -109,7 +111,7 @@ class AssumedPods:
                 self._take_counted(news)
         if len(self.bookings):
             for booked in self.bookings.settle(arrived, self.now_us()):
-                self.leases.ended(booked, arrived.get(booked.uid))
+                self.reservations.ended(booked, arrived.get(booked.uid))
                 if self.replies is not None:
                     self.replies.leave(booked)
 
@@ -118,8 +120,8 @@ class AssumedPods:
             self.groups.join(booked.group, booked.uid, booked.node, booked.at_us)
         ended = self.bookings.book(booked)
         for one in ended:
-            self.leases.ended(one, None)
-        self.leases.hold(booked)
+            self.reservations.ended(one, None)
+        self.reservations.hold(booked)
         if self.replies is not None:
             for one in ended:
                 self.replies.leave(one)
@@ -140,15 +142,15 @@ class AssumedPods:
     def _correct(self) -> None:
         """Score the nodes of assumed pods for the most recently requested classes, in a thread."""
         self.listen()
-        scorer, nodes = self.scorer(), list(self._crowded)[-MOST_CORRECTED:]
+        scorer, nodes = self.scorer(), list(self._crowded)[-MAX_CORRECTED:]
         if scorer is None or self.replies is None or not nodes:
             self._correcting = False
             return
         for node in nodes:
             del self._crowded[node]
-        while len(self._crowded) > MOST_WAITING:
+        while len(self._crowded) > MAX_WAITING:
             del self._crowded[next(iter(self._crowded))]
-        while len(self._recent) > MOST_RECENT:
+        while len(self._recent) > MAX_RECENT:
             del self._recent[next(iter(self._recent))]
         classes = [of for of in self._recent if self.replies.has(of)]
         there = self.bookings.on(set(nodes))
@@ -172,7 +174,7 @@ class AssumedPods:
         """Whether what was computed still holds; where assumed pods came or went meanwhile the node is queued again."""
         table = self.replies.table if self.replies is not None else None
         if self.replies is None or table is None or (news.version, news.bundle) != (table.version, table.bundle):
-            if len(self._early) < MOST_WAITING and (table is None or news.version >= table.version):
+            if len(self._early) < MAX_WAITING and (table is None or news.version >= table.version):
                 self._early[news.node] = news
             return False
         if self.bookings.count(news.node) != news.assumed:

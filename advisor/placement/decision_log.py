@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FILE_BYTES, FOLDER_BYTES = 16 << 20, 128 << 20
 """500 candidates take some 12 kB: 128 MB are 10,000 decisions."""
-MOST_WAITING = 256
+MAX_WAITING = 256
 """Lines that wait to be written."""
 DIGITS = 5
 """Of costs."""
@@ -36,7 +36,7 @@ LATEST_US = 4_102_444_800_000_000
 """The year 2100: a later timestamp is in another unit."""
 
 
-class Advised(msgspec.Struct, frozen=True):
+class Advised(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One log line: the client, the available scores and the scores given.
 
     Args:
@@ -56,9 +56,9 @@ class Advised(msgspec.Struct, frozen=True):
         points: (k,) of the model; where a node was drawn, it got 10 and the others at most 5.
         costs: (k,) that they are of.
         propensity: (k,) with which a draw takes each; all 0 where nothing can be drawn.
-        withheld: whether the pod is in the holdout and got 0 for every node instead.
-        withheld_share: of pods of which that is so; 0 where the pod could not have been one of them.
-        kept_share: with which chance the line of such a pod is written down.
+        held_out: whether the pod is in the holdout and got 0 for every node instead.
+        holdout_share: of pods of which that is so; 0 where the pod could not have been one of them.
+        sampling_rate: with which chance the line of such a pod is written down.
     """
 
     at_us: Annotated[int, msgspec.Meta(ge=0, lt=LATEST_US)]
@@ -77,9 +77,9 @@ class Advised(msgspec.Struct, frozen=True):
     points: list[int]
     costs: list[float]
     propensity: list[float]
-    withheld: bool = False
-    withheld_share: float = 0.0
-    kept_share: float = 1.0
+    held_out: bool = False
+    holdout_share: float = 0.0
+    sampling_rate: float = 1.0
 
 
 _encode = msgspec.json.Encoder().encode
@@ -129,9 +129,9 @@ class Weighed:
         propensity: (k,) with which a draw takes each.
         at: the position that was drawn, -1 where none was.
         share: of decisions that are drawn.
-        withheld: whether the pod is in the holdout and gets no advice.
-        withheld_share: of pods of which that is so.
-        kept_share: of such decisions that are written down.
+        held_out: whether the pod is in the holdout and gets no advice.
+        holdout_share: of pods of which that is so.
+        sampling_rate: of such decisions that are written down.
     """
 
     rows: Ints
@@ -140,9 +140,9 @@ class Weighed:
     propensity: Floats
     at: int
     share: float
-    withheld: bool = False
-    withheld_share: float = 0.0
-    kept_share: float = 1.0
+    held_out: bool = False
+    holdout_share: float = 0.0
+    sampling_rate: float = 1.0
 
 
 def spelled(of: Decision, weighed: Weighed) -> bytes:
@@ -166,9 +166,9 @@ def spelled(of: Decision, weighed: Weighed) -> bytes:
             points=weighed.points.tolist(),
             costs=np.round(weighed.costs, DIGITS).tolist(),
             propensity=weighed.propensity.tolist(),
-            withheld=weighed.withheld,
-            withheld_share=weighed.withheld_share,
-            kept_share=weighed.kept_share,
+            held_out=weighed.held_out,
+            holdout_share=weighed.holdout_share,
+            sampling_rate=weighed.sampling_rate,
         )
     )
 
@@ -179,7 +179,7 @@ class Shares:
 
     explore: float = 0.0
     logged: float = 0.0
-    withheld: float = 0.0
+    held_out: float = 0.0
 
 
 @dataclass
@@ -188,27 +188,31 @@ class Explorer:
 
     Args:
         lines: where they are kept.
-        explore_share: of decisions that are drawn, where there is something to draw; 0 to 1.
-        logged_share: of pods whose decisions are kept even so.
+        exploration_rate: of decisions that are drawn, where there is something to draw; 0 to 1.
+        decision_log_share: of pods whose decisions are kept even so.
         rng: draws nodes.
         metrics: where lines are counted.
-        withheld_share: share of pods in the holdout; the log keeps at least as many of the others, for comparison.
+        holdout_share: share of pods in the holdout; the log keeps at least as many of the others, for comparison.
     """
 
     lines: KeptLines
-    explore_share: float
-    logged_share: float
+    exploration_rate: float
+    decision_log_share: float
     rng: np.random.Generator
     metrics: CollectorRegistry
-    withheld_share: float = 0.0
+    holdout_share: float = 0.0
     _fails: bool = field(default=False, init=False)
     """While the log cannot be written no node is drawn and no pod is held out: training would not see it."""
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="advised")
-        self._room = BoundedSemaphore(MOST_WAITING)
-        self.kept = Counter("cohabit_advice_kept", "Decisions written down.", ["randomised"], registry=self.metrics)
-        self.lost = Counter("cohabit_advice_lost", "Decisions not written down.", ["reason"], registry=self.metrics)
+        self._room = BoundedSemaphore(MAX_WAITING)
+        self.kept = Counter(
+            "cohabit_decision_log_written", "Decisions written down.", ["randomised"], registry=self.metrics
+        )
+        self.lost = Counter(
+            "cohabit_decision_log_dropped", "Decisions not written down.", ["reason"], registry=self.metrics
+        )
 
     def choose(self, of: Decision) -> Ints | None:
         """(n,) points to return: those of the decision, or drawn ones; None for a pod in the holdout.
@@ -223,18 +227,18 @@ class Explorer:
         return of.points
 
     def _choose(self, of: Decision) -> Ints | None:
-        kept_share = max(self.logged_share, self.withheld_share)
-        keeps, explores = lot(of.uid, KEPT) < kept_share, self.rng.random() < self.explore_share
-        holdout_share = 0.0 if self._fails else self.withheld_share
-        chosen = lot(of.uid, ARM) < self.withheld_share
+        sampling_rate = max(self.decision_log_share, self.holdout_share)
+        keeps, explores = lot(of.uid, KEPT) < sampling_rate, self.rng.random() < self.exploration_rate
+        holdout_share = 0.0 if self._fails else self.holdout_share
+        chosen = lot(of.uid, ARM) < self.holdout_share
         if not (explores or keeps or chosen):
             return of.points
         held_out = chosen and not self._fails
         weighed = self._weighed(of, draws=explores and not held_out and not self._fails)
         by_chance = weighed.at >= 0 or held_out
         if by_chance or keeps or self._fails:
-            kept = 1.0 if by_chance else kept_share
-            self._keep(of, replace(weighed, withheld=held_out, withheld_share=holdout_share, kept_share=kept))
+            kept = 1.0 if by_chance else sampling_rate
+            self._keep(of, replace(weighed, held_out=held_out, holdout_share=holdout_share, sampling_rate=kept))
         if held_out and len(weighed.rows):
             return None
         return put_first(of.points, of.rows == weighed.rows[weighed.at]) if weighed.at >= 0 else of.points
@@ -245,7 +249,7 @@ class Explorer:
         costs = of.replies.costs(of.of, rows)
         propensity = propensities(points, costs)
         at = drawn(propensity, self.rng) if draws else -1
-        return Weighed(rows, points, costs, propensity, at, self.explore_share)
+        return Weighed(rows, points, costs, propensity, at, self.exploration_rate)
 
     def _keep(self, of: Decision, weighed: Weighed) -> None:
         if not len(weighed.rows):
@@ -280,4 +284,4 @@ class Explorer:
 def explorer_in(folder: Path, shares: Shares, rng: np.random.Generator, metrics: CollectorRegistry) -> Explorer:
     """One that keeps its lines in a folder."""
     lines = KeptLines(folder, FILE_BYTES, FOLDER_BYTES)
-    return Explorer(lines, shares.explore, shares.logged, rng, metrics, shares.withheld)
+    return Explorer(lines, shares.explore, shares.logged, rng, metrics, shares.held_out)

@@ -1,6 +1,6 @@
 """Served: some of the feature vectors that scores were made of, kept to be computed again. An edge.
 
-One JSON line each, in files of MOST_BYTES; of all files in the folder two full ones are kept, the oldest go first.
+One JSON line each, in files of MAX_BYTES; of all files in the folder two full ones are kept, the oldest go first.
 """
 
 import json
@@ -18,7 +18,7 @@ from advisor.scoring.scorer import pending_features
 
 log = structlog.get_logger(__name__)
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 
 
 @dataclass
@@ -37,7 +37,7 @@ class ServedLog:
     _fails: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._lines = KeptLines(self.folder, MOST_BYTES, 3 * MOST_BYTES)
+        self._lines = KeptLines(self.folder, MAX_BYTES, 3 * MAX_BYTES)
 
     def drawn(self) -> bool:
         """Whether the next request is noted."""

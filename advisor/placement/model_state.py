@@ -25,7 +25,7 @@ from models.registry.registry import Registry
 
 log = structlog.get_logger()
 
-MOST_AHEAD_S = 300.0
+MAX_AHEAD_S = 300.0
 """A snapshot dated further into the future would never grow stale."""
 
 
@@ -101,19 +101,21 @@ class Serving:
     def __post_init__(self) -> None:
         self.diagnoses = NewestReport(self.snapshots)
         self.answers = Counter(
-            "cohabit_answers", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
+            "cohabit_score_requests", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
         )
         self.refusals = Counter(
-            "cohabit_reloads_refused", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
+            "cohabit_reloads_failed", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
         )
         self.turned_away = Counter(
-            "cohabit_scores_turned_away",
+            "cohabit_node_score_requests_rejected",
             "Questions to /v1/scores that too many were before.",
             ["nodes"],
             registry=self.metrics,
         )
         self.quotes_turned_away = Counter(
-            "cohabit_quotes_turned_away", "Questions to /v1/quotes that too many were before.", registry=self.metrics
+            "cohabit_quote_requests_rejected",
+            "Questions to /v1/quotes that too many were before.",
+            registry=self.metrics,
         )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
         age.set_function(self.age_s)
@@ -164,7 +166,7 @@ class Serving:
         """Gauges of what the last check found."""
         state = Gauge("cohabit_drift_state", "0 fine, 1 margins widened, 2 by load.", registry=self.metrics)
         state.set_function(lambda: STATES.index(self._drift.state) if self._drift else 0)
-        widening = Gauge("cohabit_drift_widening", "What margins are multiplied by.", registry=self.metrics)
+        widening = Gauge("cohabit_drift_margin_factor", "What margins are multiplied by.", registry=self.metrics)
         widening.set_function(lambda: self._drift.widening if self._drift else 1.0)
         checked = Gauge(
             "cohabit_drift_checked_timestamp_seconds",
@@ -260,7 +262,7 @@ class Serving:
         if scorer is None:
             return next(iter(self.refused), "not_loaded")
         age_s = self._age_of(scorer)
-        return "stale" if age_s > self.max_age_s else "ahead" if age_s < -MOST_AHEAD_S else ""
+        return "stale" if age_s > self.max_age_s else "ahead" if age_s < -MAX_AHEAD_S else ""
 
 
 def _points(scored: Scored, pending_pod: PendingPod, offered: int) -> NDArray[np.int64]:

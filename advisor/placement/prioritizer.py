@@ -29,7 +29,7 @@ from advisor.placement.decision_log import Decision
 from advisor.placement.encoded_scores import Ints, Replies, spell, spelled_reply
 from advisor.placement.model_state import Answer, Serving
 from advisor.placement.reservation_match import Pod, ReservedNode
-from advisor.placement.reservations import Leases
+from advisor.placement.reservations import Reservations
 from advisor.scoring.score_scale import HIGHEST
 from advisor.scoring.score_table import ScoreTable
 from advisor.scoring.score_table_file import read_table
@@ -39,12 +39,12 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 NO_ARRIVALS: Mapping[str, str] = {}
-EXPLORED, HOLDOUT = "explored", "withheld"
+EXPLORED, HOLDOUT = "explored", "holdout"
 """What chance did to an answer."""
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
-MOST_EXACT = 2_000
+MAX_EXACT = 2_000
 """Residents on the offered nodes up to which a class that is not in the table is scored at once."""
 
 
@@ -94,7 +94,7 @@ class Prioritizer:
     journal: Journal | None = None
     others: Callable[[Booked], None] = no_peers
     assumed: AssumedPods = field(init=False)
-    leases: Leases = field(init=False)
+    reservations: Reservations = field(init=False)
     _busy: bool = field(default=False, init=False)
     _looked_at: int = field(default=-1, init=False)
     """Version of the snapshot that was last searched for who arrived."""
@@ -146,26 +146,29 @@ class Prioritizer:
 
     def __post_init__(self) -> None:
         metrics = self.serving.metrics
-        self.leases = Leases(self.serving.now_us, metrics)
+        self.reservations = Reservations(self.serving.now_us, metrics)
         self.assumed = AssumedPods(
-            self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.leases
+            self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.reservations
         )
         self._seconds = Histogram(
-            "cohabit_prioritize_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
+            "cohabit_prioritize_duration_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
         )
         self._grouped = Counter(
-            "cohabit_grouped_answers", "Answers in which the places of a pod's group counted.", registry=metrics
+            "cohabit_pod_group_score_requests",
+            "Answers in which the places of a pod's group counted.",
+            registry=metrics,
         )
         self._filtered = Counter(
-            "cohabit_filtered", "Filter requests of known apps, by what became of nodes.", ["outcome"], registry=metrics
+            "cohabit_filter_requests",
+            "Filter requests of known apps, by what became of nodes.",
+            ["outcome"],
+            registry=metrics,
         )
-        booked = Gauge(
-            "cohabit_booked_newcomers", "Counted where they were told to go, not seen yet.", registry=metrics
-        )
+        booked = Gauge("cohabit_assumed_pods", "Counted where they were told to go, not seen yet.", registry=metrics)
         booked.set_function(lambda: len(self.assumed.bookings))
-        classes = Gauge("cohabit_table_classes", "Classes of newcomers in the score table.", registry=metrics)
+        classes = Gauge("cohabit_score_table_pod_classes", "Classes of newcomers in the score table.", registry=metrics)
         classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
-        age = Gauge("cohabit_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
+        age = Gauge("cohabit_score_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
         age.set_function(self._age_s)
 
     async def answer(self, offer: Offer) -> bytes:
@@ -181,13 +184,15 @@ class Prioritizer:
     def reserved(self, offer: Offer) -> ReservedNode | None:
         """Reserved node of a pending pod, which is assumed there from now on; None without an open reservation."""
         pod = Pod(offer.namespace, offer.pending_pod.app, offer.template_hash, offer.uid)
-        if not offer.uid or not self.leases.concern(pod):
+        if not offer.uid or not self.reservations.concern(pod):
             return None
         self.assumed.listen()
-        reserved = self.leases.reserved_node(pod, offer.names)
-        if reserved is not None and (lease := reserved.lease) is not None:
+        reserved = self.reservations.reserved_node(pod, offer.names)
+        if reserved is not None and (reservation := reserved.reservation) is not None:
             of, now_us = self._class_of(offer.pending_pod), self.serving.now_us()
-            self.assumed.book(Booked(offer.uid, lease.node, of, now_us, group=offer.group, lease=lease.lease))
+            self.assumed.book(
+                Booked(offer.uid, reservation.node, of, now_us, group=offer.group, reservation=reservation.reservation)
+            )
         return reserved
 
     def refused(self, offer: Offer) -> frozenset[str]:
@@ -215,9 +220,9 @@ class Prioritizer:
 
     async def _answer(self, offer: Offer) -> bytes:
         self.assumed.listen()
-        if (reserved := self.reserved(offer)) is not None and reserved.lease is not None:
-            self.serving.answers.labels("lease", "").inc()
-            return spelled_reply(offer.names, [HIGHEST * (name == reserved.lease.node) for name in offer.names])
+        if (reserved := self.reserved(offer)) is not None and reserved.reservation is not None:
+            self.serving.answers.labels("reservation", "").inc()
+            return spelled_reply(offer.names, [HIGHEST * (name == reserved.reservation.node) for name in offer.names])
         scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
         if self.table is None or reason or scorer is None:
             return self._counted(await asyncio.get_running_loop().run_in_executor(self._thread, self._score, offer))
@@ -226,7 +231,7 @@ class Prioritizer:
         self.want(of, missing=missing)
         if replies is not None and not missing:
             return self._from_table(replies, of, offer)
-        if not self._busy and _residents(scorer, offer.names) <= MOST_EXACT:
+        if not self._busy and _residents(scorer, offer.names) <= MAX_EXACT:
             scored = await self._within_deadline(partial(self._score, offer))
             return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
         return self._nearest(replies, of, offer, "new_class")

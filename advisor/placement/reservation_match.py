@@ -1,7 +1,7 @@
 """Reservations: the node reserved for the replacement of a pod that a plan evicted. Kernel.
 
-An eviction names no target: the workload makes another pod, and a scheduler puts it anywhere. A lease says for a while
-where the next pod of that workload belongs. One lease serves one pod.
+An eviction names no target: the workload makes another pod, and a scheduler puts it anywhere. A reservation says for a
+while where the next pod of that workload belongs. One reservation serves one pod.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,34 +14,34 @@ LAPSED = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Reservation:
     """The next pod of a workload belongs on a node.
 
     Args:
-        lease: its name.
+        reservation: its name.
         cluster: of the workload.
         namespace: of the workload.
         app: of the workload, as `ingest.schema.workload_identity.identify` returns it.
         template_hash: that the pod must carry; empty for any.
         node: where it belongs.
         expires_us: until when.
-        proposal: that it carries out.
-        step: of that proposal.
+        plan: that it carries out.
+        step: of that plan.
     """
 
-    lease: str
+    reservation: str
     cluster: str
     namespace: str
     app: str
     template_hash: str
     node: str
     expires_us: int
-    proposal: str
+    plan: str
     step: int
 
 
 class Pod(NamedTuple):
-    """Whom a lease may be for.
+    """Whom a reservation may be for.
 
     Args:
         namespace: of the pod.
@@ -57,7 +57,7 @@ class Pod(NamedTuple):
 
     @property
     def workload(self) -> "Workload":
-        """By which leases are looked up."""
+        """By which reservations are looked up."""
         return self.namespace, self.app
 
 
@@ -67,41 +67,41 @@ Workload = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReservedNode:
-    """What leases say of a pod that some are open for.
+    """What reservations say of a pod that some are open for.
 
     Args:
-        lease: to the node of which it goes; None where none of their nodes is offered: it may go anywhere.
+        reservation: to the node of which it goes; None where none of their nodes is offered: it may go anywhere.
     """
 
-    lease: Lease | None
+    reservation: Reservation | None
 
     def failed(self, names: Iterable[str]) -> dict[str, str]:
         """Offered nodes where the pod does not belong, each with the reason."""
-        if self.lease is None:
+        if self.reservation is None:
             return {}
-        why = f"cohabit: lease {self.lease.lease} steers this pod elsewhere"
-        return {name: why for name in names if name != self.lease.node}
+        why = f"cohabit: reservation {self.reservation.reservation} steers this pod elsewhere"
+        return {name: why for name in names if name != self.reservation.node}
 
 
-def by_workload(leases: Iterable[Lease]) -> dict[Workload, tuple[Lease, ...]]:
+def by_workload(reservations: Iterable[Reservation]) -> dict[Workload, tuple[Reservation, ...]]:
     """Reservations of each workload, in the order in which they are given: by expiry, then by step."""
 
-    def key(lease: Lease) -> Workload:
-        return lease.namespace, lease.app
+    def key(reservation: Reservation) -> Workload:
+        return reservation.namespace, reservation.app
 
-    ordered = sorted(leases, key=lambda one: (key(one), one.expires_us, one.step, one.lease))
+    ordered = sorted(reservations, key=lambda one: (key(one), one.expires_us, one.step, one.reservation))
     return {workload: tuple(group) for workload, group in groupby(ordered, key)}
 
 
 def reserved_node(
-    leases: Sequence[Lease], pod: Pod, names: Collection[str], holders: Mapping[str, str], *, now_us: int
+    reservations: Sequence[Reservation], pod: Pod, names: Collection[str], holders: Mapping[str, str], *, now_us: int
 ) -> ReservedNode | None:
-    """To which of the offered nodes a pod goes, and by which lease.
+    """To which of the offered nodes a pod goes, and by which reservation.
 
     One node, also where several would do: the next pod must know which is left.
 
     Args:
-        leases: of the pod's workload, in the order of `by_workload`.
+        reservations: of the pod's workload, in the order of `by_workload`.
         pod: who.
         names: offered nodes.
         holders: uid of the pod that holds a reservation, by reservation; LAPSED where that pod never arrived.
@@ -109,8 +109,8 @@ def reserved_node(
 
     Returns:
         The reservation that the pod already holds if its node is offered, else the first unassigned one, else the
-        first that lapsed; a ReservedNode without lease where no node of theirs is offered. None where no lease is
-        open for the pod: all have expired, are of another template or are held by others.
+        first that lapsed; a ReservedNode without reservation where no node of theirs is offered. None where no
+        reservation is open for the pod: all have expired, are of another template or are held by others.
 
     Raises:
         Nothing.
@@ -118,17 +118,19 @@ def reserved_node(
     Source: ours.
     """
     its_own = [
-        one for one in leases if _admits(one, pod, now_us) and holders.get(one.lease, LAPSED) in {LAPSED, pod.uid}
+        one
+        for one in reservations
+        if _admits(one, pod, now_us) and holders.get(one.reservation, LAPSED) in {LAPSED, pod.uid}
     ]
     if not its_own:
         return None
     offered = frozenset(names)
     there = (one for one in its_own if one.node in offered)
-    return ReservedNode(min(there, key=lambda one: _rank(holders.get(one.lease), pod), default=None))
+    return ReservedNode(min(there, key=lambda one: _rank(holders.get(one.reservation), pod), default=None))
 
 
-def _admits(lease: Lease, pod: Pod, now_us: int) -> bool:
-    return lease.expires_us > now_us and lease.template_hash in {"", pod.template_hash}
+def _admits(reservation: Reservation, pod: Pod, now_us: int) -> bool:
+    return reservation.expires_us > now_us and reservation.template_hash in {"", pod.template_hash}
 
 
 def _rank(holder: str | None, pod: Pod) -> int:

@@ -1,39 +1,39 @@
-"""Reservations in SQL: written with an export, read by servers, withdrawn with the proposal."""
+"""Reservations in SQL: written with an export, read by servers, withdrawn with the plan."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
-from advisor.database.engine import LEASES, reading
-from advisor.placement.reservation_match import Lease
-from advisor.placement.reservations import MOST_OPEN
+from advisor.database.engine import RESERVATIONS, reading
+from advisor.placement.reservation_match import Reservation
+from advisor.placement.reservations import MAX_OPEN
 
-COLUMNS = tuple(LEASES.c[field.name] for field in fields(Lease))
+COLUMNS = tuple(RESERVATIONS.c[field.name] for field in fields(Reservation))
 
 
-def open_leases(engine: Engine, cluster: str, now_us: int) -> list[Lease]:
-    """Leases of a cluster that have not expired, the earliest to expire first, MOST_OPEN at most.
+def open_reservations(engine: Engine, cluster: str, now_us: int) -> list[Reservation]:
+    """Reservations of a cluster that have not expired, the earliest to expire first, MAX_OPEN at most.
 
     Raises:
         StoreUnavailable: the database does not answer.
         StoreOutdated: there is no file yet.
     """
-    wanted = select(*COLUMNS).where(LEASES.c.cluster == cluster, LEASES.c.expires_us > now_us)
-    ordered = wanted.order_by(LEASES.c.expires_us, LEASES.c.lease).limit(MOST_OPEN)
+    wanted = select(*COLUMNS).where(RESERVATIONS.c.cluster == cluster, RESERVATIONS.c.expires_us > now_us)
+    ordered = wanted.order_by(RESERVATIONS.c.expires_us, RESERVATIONS.c.reservation).limit(MAX_OPEN)
     with reading(engine) as connection:
-        return [Lease(*row) for row in connection.execute(ordered)]
+        return [Reservation(*row) for row in connection.execute(ordered)]
 
 
-def add_leases(connection: Connection, leases: Iterable[Lease]) -> None:
-    """Open leases, within whatever else the connection writes; one of a name that is there replaces it."""
-    rows = [asdict(lease) for lease in leases]
+def add_reservations(connection: Connection, reservations: Iterable[Reservation]) -> None:
+    """Open reservations, within whatever else the connection writes; one of a name that is there replaces it."""
+    rows = [asdict(reservation) for reservation in reservations]
     if rows:
-        named = LEASES.c.lease == bindparam("named")
-        connection.execute(LEASES.delete().where(named), [{"named": row["lease"]} for row in rows])
-        connection.execute(LEASES.insert(), rows)
+        named = RESERVATIONS.c.reservation == bindparam("named")
+        connection.execute(RESERVATIONS.delete().where(named), [{"named": row["reservation"]} for row in rows])
+        connection.execute(RESERVATIONS.insert(), rows)
 
 
-def withdraw(connection: Connection, proposal: str) -> int:
-    """End all leases of a proposal, within whatever else the connection writes; how many there were."""
-    return connection.execute(LEASES.delete().where(LEASES.c.proposal == proposal)).rowcount
+def withdraw(connection: Connection, plan: str) -> int:
+    """End all reservations of a plan, within whatever else the connection writes; how many there were."""
+    return connection.execute(RESERVATIONS.delete().where(RESERVATIONS.c.plan == plan)).rowcount

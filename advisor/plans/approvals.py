@@ -15,7 +15,7 @@ from advisor.plans import store as proposal_store
 from advisor.plans.rules import state_machine as states
 from advisor.plans.rules.did_estimate import Outcome
 from advisor.plans.rules.errors import ChangedMeanwhile, NoOffice, NothingHolds, NotNow
-from advisor.plans.rules.plan_record import Halt, Proposal, State, expected
+from advisor.plans.rules.plan_record import ChangeFreeze, Proposal, State, expected
 from advisor.plans.rules.policy import Rules
 
 Stale = Callable[[Proposal, Collection[int]], Mapping[int, str]]
@@ -60,7 +60,7 @@ class Desk:
 
         Raises:
             DraftedMeanwhile: there are others by now.
-            Halted: all changes are halted.
+            Halted: all changes are frozen.
         """
         proposal_store.add(self.engine, proposal, self._entry(actor, "draft", proposal.plan.plan), known)
 
@@ -177,28 +177,28 @@ class Desk:
                 continue  # a decision came first
         return len(late)
 
-    def halt(self, reason: str, actor: Actor) -> None:
+    def freeze(self, reason: str, actor: Actor) -> None:
         """From now on nothing is drafted, approved or exported.
 
         Raises:
             ReasonMissing: no reason is given.
         """
         text = states.reason_of(reason)
-        proposal_store.halt(self.engine, self.cluster, text, self._entry(actor, "halt", self.cluster, text))
+        proposal_store.freeze(self.engine, self.cluster, text, self._entry(actor, "freeze", self.cluster, text))
 
-    def resume(self, actor: Actor) -> int:
-        """Go on; how many halts were lifted."""
-        return proposal_store.resume(self.engine, self.cluster, self._entry(actor, "resume", self.cluster))
+    def unfreeze(self, actor: Actor) -> int:
+        """Go on; how many freezes were lifted."""
+        return proposal_store.unfreeze(self.engine, self.cluster, self._entry(actor, "unfreeze", self.cluster))
 
-    def halted(self) -> Halt | None:
-        """The halt that holds; None where nothing is halted."""
+    def frozen(self) -> ChangeFreeze | None:
+        """The freeze that holds; None where nothing is frozen."""
         with reading(self.engine) as connection:
             return proposal_store.standing(connection, self.cluster)
 
     def history(self, of: Proposal) -> list[Entry]:
         """Who did what with a proposal, in the order it was done."""
         with reading(self.engine) as connection:
-            return audit.of_subject(connection, of.plan.plan, of.plan.made_us)
+            return audit.of_subject(connection, of.plan.plan, of.plan.created_us)
 
     def exported(self, name: str) -> bytes | None:
         """The export of a proposal; None before it is exported.
@@ -209,17 +209,17 @@ class Desk:
         with reading(self.engine) as connection:
             return proposal_store.export_of(connection, self.cluster, name)
 
-    def must_not_be_halted(self) -> None:
+    def must_not_be_frozen(self) -> None:
         """Make sure of it before anything is worked out.
 
         Raises:
-            Halted: all changes are halted.
+            Halted: all changes are frozen.
         """
         with reading(self.engine) as connection:
-            proposal_store.refuse_halted(connection, self.cluster)
+            proposal_store.refuse_frozen(connection, self.cluster)
 
     def _must_be_allowed(self, connection: Connection) -> None:
-        proposal_store.refuse_halted(connection, self.cluster)
+        proposal_store.refuse_frozen(connection, self.cluster)
         if closed := self.rules.closed(self.now_us()):
             raise NotNow(closed)
 
@@ -230,7 +230,7 @@ class Desk:
 READERS: tuple[TokenRole, ...] = ("sre", "admin", "planner")
 """Who may read proposals."""
 DECIDERS: tuple[TokenRole, ...] = ("sre", "admin")
-"""Who may decide on them, and halt everything."""
+"""Who may decide on them, and freeze everything."""
 
 
 def _new_id() -> str:

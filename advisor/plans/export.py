@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Literal
 
 from advisor.errors import BadMove
-from advisor.placement.reservation_match import Lease
+from advisor.placement.reservation_match import Reservation
 from advisor.plans.rules import plan_record as planned
 
 FORMAT = "cohabit.export/1"
@@ -25,7 +25,7 @@ KOORDINATOR = "koord-scheduler"
 """The scheduler that knows reservations, as Koordinator installs it."""
 LONGEST_LABEL, LONGEST_NAME = 63, 253
 SLUG = 36
-"""Of a proposal's name within that of a step."""
+"""Of a plan's name within that of a step."""
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 _UID = re.compile(r"[!-~]{1,253}")
@@ -36,7 +36,7 @@ class ApprovedMove:
     """One step of an approved plan.
 
     Args:
-        step: number within the proposal, unlike any other.
+        step: number within the plan, unlike any other.
         round: steps of one round may be carried out at once, those of the next one after them.
         container: uid of the pod.
         namespace: of the pod.
@@ -44,7 +44,7 @@ class ApprovedMove:
         app: as `ingest.schema.workload_identity.identify` returns it.
         source: node where it runs.
         target: node where it belongs.
-        proposal: that was approved.
+        plan: that was approved.
         template_hash: that its labels carry; empty where that is not known.
         cpu_request_cores: what it requests; 0 where that is not known.
         memory_request_bytes: likewise.
@@ -58,7 +58,7 @@ class ApprovedMove:
     app: str
     source: str
     target: str
-    proposal: str
+    plan: str
     template_hash: str = ""
     cpu_request_cores: float = 0.0
     memory_request_bytes: int = 0
@@ -66,11 +66,11 @@ class ApprovedMove:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A step as a request to the API server: POST `body` to `path`; its lease reserves the target node."""
+    """A step as a request to the API server: POST `body` to `path`; its reservation reserves the target node."""
 
     step: int
     round: int
-    lease: str
+    reservation: str
     source: str
     target: str
     path: str
@@ -89,7 +89,7 @@ class MigrationJob:
 Step = Eviction | MigrationJob | planned.Step
 
 
-def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> tuple[list[Eviction], list[Lease]]:
+def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> tuple[list[Eviction], list[Reservation]]:
     """Evictions by policy/v1, each valid for one pod only, and the reservations of their targets.
 
     Raises:
@@ -98,8 +98,8 @@ def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> t
     Source: Kubernetes' API-initiated eviction; a pod of the same name and another uid is answered with 409.
     """
     ordered = _in_order(moves)
-    leases = [
-        Lease(
+    reservations = [
+        Reservation(
             step_name(move),
             cluster,
             move.namespace,
@@ -107,12 +107,12 @@ def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> t
             move.template_hash,
             move.target,
             expires_us,
-            move.proposal,
+            move.plan,
             move.step,
         )
         for move in ordered
     ]
-    return [_eviction(move) for move in ordered], leases
+    return [_eviction(move) for move in ordered], reservations
 
 
 def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJob]:
@@ -133,17 +133,17 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
     return [MigrationJob(move.step, move.round, _job(move, ttl_s)) for move in _in_order(moves)]
 
 
-def document(proposal: str, form: As, steps: Sequence[Step], settings: Sequence[planned.Step] = ()) -> str:
+def document(plan: str, form: As, steps: Sequence[Step], settings: Sequence[planned.Step] = ()) -> str:
     """The export as JSON: its format, its steps in order, and settings that neither evictions nor jobs can express."""
-    content: dict[str, object] = {"format": FORMAT, "proposal": proposal, "as": form}
+    content: dict[str, object] = {"format": FORMAT, "plan": plan, "as": form}
     content |= {"steps": [asdict(step) for step in steps], "settings": [asdict(step) for step in settings]}
     return json.dumps(content, indent=2) + "\n"
 
 
 def step_name(move: ApprovedMove) -> str:
     """A DNS label for a step: the same for the same step, another for any other."""
-    digest = sha256(f"{move.proposal}\n{move.step}".encode()).hexdigest()[:10]
-    slug = re.sub(r"[^a-z0-9]+", "-", move.proposal.lower())[:SLUG].strip("-")
+    digest = sha256(f"{move.plan}\n{move.step}".encode()).hexdigest()[:10]
+    slug = re.sub(r"[^a-z0-9]+", "-", move.plan.lower())[:SLUG].strip("-")
     return "-".join(filter(None, ("cohabit", slug, str(move.step)[:5], digest)))
 
 
@@ -152,9 +152,9 @@ def _in_order(moves: Iterable[ApprovedMove]) -> list[ApprovedMove]:
     seen = set[tuple[str, int]]()
     for move in ordered:
         _check(move)
-        if (move.proposal, move.step) in seen:
+        if (move.plan, move.step) in seen:
             raise BadMove(move.step, "number", str(move.step), "is there twice")
-        seen.add((move.proposal, move.step))
+        seen.add((move.plan, move.step))
     return ordered
 
 

@@ -4,7 +4,7 @@ import json
 
 from sqlalchemy import Connection
 
-from advisor.placement.reservation_store import add_leases
+from advisor.placement.reservation_store import add_reservations
 from advisor.plans.approvals import Given
 from advisor.plans.export import ApprovedMove, As, Step, document, evictions, migration_jobs
 from advisor.plans.rules.errors import ExportedOtherwise, NotNamed
@@ -20,7 +20,7 @@ JOB_TTL_S = 1800
 
 
 def given_as(form: As) -> Given:
-    """Makes a plan's export in a form, and opens its leases where it needs some.
+    """Makes a plan's export in a form, and opens its reservations where it needs some.
 
     Raises:
         NotNamed, BadMove: when called, if a container's name is not known or none.
@@ -32,8 +32,8 @@ def given_as(form: As) -> Given:
         moves = approved_moves(of)
         steps: list[Step] = []
         if form == "evictions":
-            evicted, leases = evictions(moves, of.plan.cluster, of.changed_us + RESERVED_US)
-            add_leases(connection, leases)
+            evicted, reservations = evictions(moves, of.plan.cluster, of.changed_us + RESERVED_US)
+            add_reservations(connection, reservations)
             steps += evicted
         else:
             steps += migration_jobs(moves, JOB_TTL_S)
@@ -64,7 +64,7 @@ def _approved(of: Proposal, step: Planned) -> ApprovedMove:
         app=who.app or "",
         source=step.source,
         target=step.target,
-        proposal=of.plan.plan,
+        plan=of.plan.plan,
         cpu_request_cores=who.cpu_request_cores or 0.0,
         memory_request_bytes=round(who.memory_request_bytes or 0),
     )

@@ -19,9 +19,9 @@ from advisor.remediation.ranked_options import Ladder, hurt_by, ladder, restart_
 
 Search = Callable[[Scene, Collection[str], int, float], list[str]]
 """Who should be elsewhere, of all but some, so many at most, at a price of each: advisor.plans.optimizer_moves."""
-MOST_LADDERS = 50
+MAX_LADDERS = 50
 """Of so many victims remedies are worked out, the worst first, also where no more steps are allowed."""
-MOST_SEARCHED = 50
+MAX_SEARCHED = 50
 """Of whom the search would move so many at most are looked at."""
 UNDIAGNOSED = "nobody here suffers so much that it is measured for sure, but the model expects that several do a little"
 NO_MORE = "as many as are allowed in a plan or a day are proposed already"
@@ -66,7 +66,7 @@ class Draft:
     Args:
         plan: None where nothing is proposed.
         skipped: for whom nothing is.
-        ladders: of the MOST_LADDERS worst victims, and of as many more as it takes to find as many steps as allowed.
+        ladders: of the MAX_LADDERS worst victims, and of as many more as it takes to find as many steps as allowed.
     """
 
     plan: Plan | None
@@ -95,7 +95,7 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     closed = rules.closed(at_us)
     for one in of.diagnoses:
         helped, ranked = found.is_helped(one.container), None
-        if len(found.ladders) < MOST_LADDERS or not (helped or found.full):
+        if len(found.ladders) < MAX_LADDERS or not (helped or found.full):
             ranked = _calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
             found.ladders.append(ranked)
         why = "" if helped else found.full or closed or (found.take(one, ranked) if ranked else "")
@@ -150,7 +150,7 @@ class _Found:
     def rearrange(self, search: Search) -> None:
         """Take moves from the search of the whole cluster, for nodes without a diagnosis, as long as they pay."""
         prices = self.rules.prices
-        wanted = search(self.scene, self._settled(), MOST_SEARCHED, prices.restart / prices.hours)
+        wanted = search(self.scene, self._settled(), MAX_SEARCHED, prices.restart / prices.hours)
         while wanted and not self.full:
             ways = [way for uid in wanted if (way := self._way(uid)) is not None]
             if not ways:
@@ -249,7 +249,7 @@ def under_way(scene: Scene, past: Sequence[Past]) -> Scene:
     return scene
 
 
-def held_back(steps: Sequence[Step], share: float, seed: str) -> tuple[int, ...]:
+def holdout(steps: Sequence[Step], share: float, seed: str) -> tuple[int, ...]:
     """Numbers of held-out steps: each with a probability, drawn by the seed and independent of the step."""
 
     def drawn(number: int) -> float:
@@ -260,18 +260,18 @@ def held_back(steps: Sequence[Step], share: float, seed: str) -> tuple[int, ...]
 
 
 def _plan(of: Situation, rules: Rules, steps: tuple[Step, ...]) -> Plan:
-    made_us, cluster = of.scene.now_us, of.scene.snapshot.cluster
+    created_us, cluster = of.scene.now_us, of.scene.snapshot.cluster
     return Plan(
         format=FORMAT,
-        plan=named(cluster, made_us, steps),
+        plan=named(cluster, created_us, steps),
         cluster=cluster,
-        made_us=made_us,
-        expires_us=made_us + rules.lasts_us,
+        created_us=created_us,
+        expires_us=created_us + rules.valid_us,
         snapshot=of.scene.snapshot.version,
         bundle=of.bundle,
         factor=of.factor,
         hours=rules.prices.hours,
         steps=steps,
-        held_back=held_back(steps, rules.held_back, of.inputs),
+        holdout=holdout(steps, rules.holdout_share, of.inputs),
         inputs=of.inputs,
     )

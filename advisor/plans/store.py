@@ -9,15 +9,15 @@ from sqlalchemy.engine import Row
 
 from advisor.auth import audit_log as audit
 from advisor.auth.audit_log import Entry
-from advisor.database.engine import HALTS, PROPOSAL_STEPS, PROPOSALS, reading, writing
+from advisor.database.engine import CHANGE_FREEZES, PLAN_STEPS, PLANS_TABLE, reading, writing
 from advisor.plans.rules.cooldowns import REMEMBERED_US, Past
 from advisor.plans.rules.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
 from advisor.plans.rules.plan_record import (
     DECISIONS,
     STATES,
+    ChangeFreeze,
     Decided,
     Decision,
-    Halt,
     Plan,
     Proposal,
     State,
@@ -27,11 +27,11 @@ from advisor.plans.rules.plan_record import (
 
 log = structlog.get_logger(__name__)
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 DRAFTS_LOCK = 0xC04AB18
 """PostgreSQL's advisory lock that one new proposal at a time holds."""
-HALTS_LOCK = 0xC04AB1A
-"""The one that whatever a halt stops shares until it is done, and that a halt has alone; SQLite writes one by one."""
+CHANGE_FREEZES_LOCK = 0xC04AB1A
+"""Shared by all that a freeze stops until it is done, exclusive to a freeze; SQLite writes one by one."""
 
 
 def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = None) -> None:
@@ -52,14 +52,14 @@ def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = No
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": DRAFTS_LOCK})
-        refuse_halted(connection, plan.cluster)
+        refuse_frozen(connection, plan.cluster)
         if known is not None and _count(connection, plan.cluster) != known:
             raise DraftedMeanwhile(plan.cluster)
-        if connection.execute(select(PROPOSALS.c.plan).where(PROPOSALS.c.plan == plan.plan)).first():
+        if connection.execute(select(PLANS_TABLE.c.plan).where(PLANS_TABLE.c.plan == plan.plan)).first():
             return
-        kept = {"plan": plan.plan, "cluster": plan.cluster, "made_us": plan.made_us, "document": plan_json(plan)}
-        connection.execute(insert(PROPOSALS).values(**kept, **_state(proposal)))
-        connection.execute(insert(PROPOSAL_STEPS), [_step(proposal, one) for one in proposal.decided])
+        kept = {"plan": plan.plan, "cluster": plan.cluster, "created_us": plan.created_us, "document": plan_json(plan)}
+        connection.execute(insert(PLANS_TABLE).values(**kept, **_state(proposal)))
+        connection.execute(insert(PLAN_STEPS), [_step(proposal, one) for one in proposal.decided])
         audit.add(connection, entry)
 
 
@@ -70,7 +70,7 @@ def count(engine: Engine, cluster: str) -> int:
 
 
 def _count(connection: Connection, cluster: str) -> int:
-    wanted = select(func.count()).select_from(PROPOSALS).where(PROPOSALS.c.cluster == cluster)
+    wanted = select(func.count()).select_from(PLANS_TABLE).where(PLANS_TABLE.c.cluster == cluster)
     return int(connection.execute(wanted).scalar_one())
 
 
@@ -90,13 +90,13 @@ def change(
         ChangedMeanwhile: that is not the newest version any more; then nothing is changed.
     """
     name, values = after.plan.plan, {**_state(after), **(more or {})}
-    same = and_(PROPOSALS.c.plan == name, PROPOSALS.c.version == seen)
-    if connection.execute(update(PROPOSALS).where(same).values(**values)).rowcount != 1:
+    same = and_(PLANS_TABLE.c.plan == name, PLANS_TABLE.c.version == seen)
+    if connection.execute(update(PLANS_TABLE).where(same).values(**values)).rowcount != 1:
         raise ChangedMeanwhile(name, seen)
     for one in after.decided:
-        of_step = and_(PROPOSAL_STEPS.c.plan == name, PROPOSAL_STEPS.c.number == one.number)
+        of_step = and_(PLAN_STEPS.c.plan == name, PLAN_STEPS.c.number == one.number)
         decided = {"decision": one.decision, "reason": one.reason[:500]}
-        connection.execute(update(PROPOSAL_STEPS).where(of_step).values(**decided))
+        connection.execute(update(PLAN_STEPS).where(of_step).values(**decided))
     audit.add(connection, entry)
 
 
@@ -107,8 +107,8 @@ def one_of(connection: Connection, cluster: str, name: str) -> Proposal:
         NoSuchProposal: there is none.
         UnreadablePlan: another Cohabit wrote it.
     """
-    here = and_(PROPOSALS.c.plan == name, PROPOSALS.c.cluster == cluster)
-    row = connection.execute(select(PROPOSALS).where(here)).first()
+    here = and_(PLANS_TABLE.c.plan == name, PLANS_TABLE.c.cluster == cluster)
+    row = connection.execute(select(PLANS_TABLE).where(here)).first()
     if row is None:
         raise NoSuchProposal(name)
     return _proposals(connection, [row])[0]
@@ -120,15 +120,15 @@ def export_of(connection: Connection, cluster: str, name: str) -> bytes | None:
     Raises:
         NoSuchProposal: there is none.
     """
-    here = and_(PROPOSALS.c.plan == name, PROPOSALS.c.cluster == cluster)
-    row = connection.execute(select(PROPOSALS.c.exported).where(here)).first()
+    here = and_(PLANS_TABLE.c.plan == name, PLANS_TABLE.c.cluster == cluster)
+    row = connection.execute(select(PLANS_TABLE.c.exported).where(here)).first()
     if row is None:
         raise NoSuchProposal(name)
     return None if row[0] is None else bytes(row[0])
 
 
 def listed(
-    engine: Engine, cluster: str, states: Collection[State] = (), *, since_us: int = 0, most: int = MOST_LISTED
+    engine: Engine, cluster: str, states: Collection[State] = (), *, since_us: int = 0, most: int = MAX_LISTED
 ) -> list[Proposal]:
     """Proposals of a cluster, the newest first.
 
@@ -142,10 +142,10 @@ def listed(
     Raises:
         StoreUnavailable: the database does not answer.
     """
-    wanted = select(PROPOSALS).where(PROPOSALS.c.cluster == cluster, PROPOSALS.c.made_us >= since_us)
+    wanted = select(PLANS_TABLE).where(PLANS_TABLE.c.cluster == cluster, PLANS_TABLE.c.created_us >= since_us)
     if states:
-        wanted = wanted.where(PROPOSALS.c.state.in_(sorted(states)))
-    newest = wanted.order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan).limit(min(most, MOST_LISTED))
+        wanted = wanted.where(PLANS_TABLE.c.state.in_(sorted(states)))
+    newest = wanted.order_by(PLANS_TABLE.c.created_us.desc(), PLANS_TABLE.c.plan).limit(min(most, MAX_LISTED))
     with reading(engine) as connection:
         return _proposals(connection, connection.execute(newest).all(), leave_out=True)
 
@@ -157,14 +157,14 @@ def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
         UnreadablePlan: one cannot be read; what it did to whom is not known, so that nothing new may be proposed.
         StoreUnavailable: the database does not answer.
     """
-    here = and_(PROPOSALS.c.cluster == cluster, PROPOSALS.c.made_us >= now_us - REMEMBERED_US)
-    newest = select(PROPOSALS).where(here).order_by(PROPOSALS.c.made_us.desc(), PROPOSALS.c.plan)
+    here = and_(PLANS_TABLE.c.cluster == cluster, PLANS_TABLE.c.created_us >= now_us - REMEMBERED_US)
+    newest = select(PLANS_TABLE).where(here).order_by(PLANS_TABLE.c.created_us.desc(), PLANS_TABLE.c.plan)
     with reading(engine) as connection:
         rows = connection.execute(newest).all()
         exported = {row._mapping["plan"] for row in rows if row._mapping["exported"] is not None}
         found = _proposals(connection, rows)
     return tuple(
-        Past(step, one.state, one.decision_of(step.number), one.changed_us, given_out=one.plan.plan in exported)
+        Past(step, one.state, one.decision_of(step.number), one.changed_us, exported=one.plan.plan in exported)
         for one in found
         for step in one.plan.steps
     )
@@ -172,57 +172,57 @@ def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
 
 def achieved(engine: Engine, cluster: str) -> tuple[float, float]:
     """What plans of a cluster were to save in an hour, and what they did, of all whose outcome is known."""
-    sums = func.coalesce(func.sum(PROPOSALS.c.predicted), 0.0), func.coalesce(func.sum(PROPOSALS.c.realised), 0.0)
+    sums = func.coalesce(func.sum(PLANS_TABLE.c.predicted), 0.0), func.coalesce(func.sum(PLANS_TABLE.c.realised), 0.0)
     with reading(engine) as connection:
-        predicted, realised = connection.execute(select(*sums).where(PROPOSALS.c.cluster == cluster)).one()
+        predicted, realised = connection.execute(select(*sums).where(PLANS_TABLE.c.cluster == cluster)).one()
     return float(predicted), float(realised)
 
 
 def realised_of(engine: Engine, cluster: str) -> list[tuple[str, float]]:
     """What plans of a cluster saved in an hour, by name, of those whose outcome is known."""
-    known = and_(PROPOSALS.c.cluster == cluster, PROPOSALS.c.realised.is_not(None))
+    known = and_(PLANS_TABLE.c.cluster == cluster, PLANS_TABLE.c.realised.is_not(None))
     with reading(engine) as connection:
         return [
             (row[0], float(row[1]))
-            for row in connection.execute(select(PROPOSALS.c.plan, PROPOSALS.c.realised).where(known))
+            for row in connection.execute(select(PLANS_TABLE.c.plan, PLANS_TABLE.c.realised).where(known))
         ]
 
 
-def refuse_halted(connection: Connection, cluster: str) -> None:
-    """Refuse while everything is halted; who is not refused is done before a halt says that it holds.
+def refuse_frozen(connection: Connection, cluster: str) -> None:
+    """Refuse while everything is frozen; who is not refused is done before a freeze says that it holds.
 
     Raises:
         Halted: it is.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": HALTS_LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": CHANGE_FREEZES_LOCK})
     if (found := standing(connection, cluster)) is not None:
         raise Halted(found.who, found.reason)
 
 
-def standing(connection: Connection, cluster: str) -> Halt | None:
-    """The first halt that holds; None where nothing is halted."""
-    columns = select(HALTS.c.who, HALTS.c.reason, HALTS.c.at_us)
-    wanted = columns.where(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
-    row = connection.execute(wanted.order_by(HALTS.c.id)).first()
-    return None if row is None else Halt(*row)
+def standing(connection: Connection, cluster: str) -> ChangeFreeze | None:
+    """The first freeze that holds; None where nothing is frozen."""
+    columns = select(CHANGE_FREEZES.c.who, CHANGE_FREEZES.c.reason, CHANGE_FREEZES.c.at_us)
+    wanted = columns.where(CHANGE_FREEZES.c.cluster == cluster, CHANGE_FREEZES.c.ended_us.is_(None))
+    row = connection.execute(wanted.order_by(CHANGE_FREEZES.c.id)).first()
+    return None if row is None else ChangeFreeze(*row)
 
 
-def halt(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:
+def freeze(engine: Engine, cluster: str, reason: str, entry: Entry) -> None:
     """From now on nothing is drafted, approved or exported; what was begun before is done or refused then."""
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": HALTS_LOCK})
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": CHANGE_FREEZES_LOCK})
         values = {"cluster": cluster, "at_us": entry.at_us, "who": entry.who[:200], "reason": reason[:500]}
-        connection.execute(insert(HALTS).values(**values))
+        connection.execute(insert(CHANGE_FREEZES).values(**values))
         audit.add(connection, entry)
 
 
-def resume(engine: Engine, cluster: str, entry: Entry) -> int:
-    """Go on; how many halts were lifted."""
-    standing = and_(HALTS.c.cluster == cluster, HALTS.c.lifted_us.is_(None))
+def unfreeze(engine: Engine, cluster: str, entry: Entry) -> int:
+    """Go on; how many freezes were lifted."""
+    standing = and_(CHANGE_FREEZES.c.cluster == cluster, CHANGE_FREEZES.c.ended_us.is_(None))
     with writing(engine) as connection:
-        lifted = connection.execute(update(HALTS).where(standing).values(lifted_us=entry.at_us)).rowcount
+        lifted = connection.execute(update(CHANGE_FREEZES).where(standing).values(ended_us=entry.at_us)).rowcount
         audit.add(connection, entry)
     return lifted
 
@@ -241,7 +241,7 @@ def _proposals(
     """Proposals; those that cannot be read are left out and named in the log, or all is refused."""
     names = [row._mapping["plan"] for row in rows]
     decided, found = dict[str, list[Decided]](), list[Proposal]()
-    wanted = select(PROPOSAL_STEPS).where(PROPOSAL_STEPS.c.plan.in_(names)).order_by(PROPOSAL_STEPS.c.number)
+    wanted = select(PLAN_STEPS).where(PLAN_STEPS.c.plan.in_(names)).order_by(PLAN_STEPS.c.number)
     for plan, number, decision, reason in connection.execute(wanted):
         decided.setdefault(plan, []).append(Decided(number, cast("Decision", decision), reason))
     for row in rows:

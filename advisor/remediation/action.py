@@ -14,12 +14,12 @@ Kind = Literal[
     "io.max",
     "network limit",
     "raise cpu limit",
-    "move culprit",
+    "move antagonist",
     "move victim",
     "rearrange",
     "add capacity",
 ]
-MOVES: tuple[Kind, ...] = ("move culprit", "move victim", "rearrange")
+MOVES: tuple[Kind, ...] = ("move antagonist", "move victim", "rearrange")
 SUFFICES = 0.8
 """Probability from which a remedy is called sufficient."""
 

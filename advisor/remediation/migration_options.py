@@ -25,9 +25,9 @@ DOUBT = 0.5
 """Standard deviation of a container's predicted cost on a node, as a share of it."""
 LEAST_DOUBT = 0.03
 """The same, at least."""
-MOST_HURT = 5
+MAX_HURT = 5
 """Maximum number of named containers that one container slows down."""
-MOST_TRIED = 256
+MAX_TRIED = 256
 """Nodes that are scored for one move."""
 ONE_SIDED_90 = 1.2815515655446004
 
@@ -50,7 +50,7 @@ class Room:
         fits = np.flatnonzero((left >= 0).all(axis=1))
         fits = fits[fits != home]
         best = np.argsort(-self.free[fits].min(axis=1, initial=np.inf), kind="stable")
-        return np.asarray(fits[best[:MOST_TRIED]])
+        return np.asarray(fits[best[:MAX_TRIED]])
 
     def taken(self, row: int, target: int) -> "Room":
         """Capacity left once a resident comes to a node; its old place counts as used until it has left."""
@@ -140,7 +140,7 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     return Elsewhere(
         nodes[known],
         sum(counted.values()),
-        tuple(sorted(counted, key=lambda uid: -counted[uid])[:MOST_HURT]),
+        tuple(sorted(counted, key=lambda uid: -counted[uid])[:MAX_HURT]),
         total[1:][known],
         scores.mean[1:][known],
         scores.upper[1:][known],
@@ -177,7 +177,7 @@ def move_antagonist(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: f
     measured: Amount = sum((relief(one, 1.0) for one in hurt.values()), NOTHING)
     gain = measured + _with_doubt(found.home) + _with_doubt(float(found.there[best])).scaled(-1.0)
     remedy = remedy_of(
-        "move culprit",
+        "move antagonist",
         scene.snapshot.containers[row],
         gain,
         cost=restart,

@@ -10,7 +10,7 @@ from ingest.schema.atomic_file import replace_atomically
 
 FILE = "ladders.json"
 FORMAT = 1
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class _File(msgspec.Struct, frozen=True):
 def keep_ladders(folder: Path, cluster: str, at_us: int, ladders: tuple[Ladder, ...]) -> None:
     """Put ladders in the place of those that were there."""
     written = msgspec.json.encode(_File(FORMAT, cluster, at_us, ladders))
-    if len(written) <= MOST_BYTES:
+    if len(written) <= MAX_BYTES:
         replace_atomically(folder / FILE, written)
 
 
@@ -36,7 +36,7 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
     path = folder / FILE
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
         found = msgspec.json.decode(content, type=_File)
     except FileNotFoundError:
         return None

@@ -70,7 +70,7 @@ def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Pri
     if of.verdict in REST:
         return Ladder(of.container, (), REST[of.verdict])
     found = list[Remedy | None]()
-    antagonist = of.suspects[0] if of.verdict == "culprit" else None
+    antagonist = of.suspects[0] if of.verdict == "antagonist" else None
     if antagonist is not None and antagonist.container in rows:
         row, hurt = rows[antagonist.container], hurt_by(antagonist, of, others)
         calm = bool(scene.snapshot.resident_best_effort[row])
@@ -111,7 +111,7 @@ def hurt_by(antagonist: Suspect, of: Diagnosis, others: Sequence[Diagnosis]) -> 
 
 
 def _names(one: Diagnosis, antagonist: str) -> bool:
-    return one.verdict == "culprit" and one.suspects[0].container == antagonist and bool(np.isfinite(one.slowdown))
+    return one.verdict == "antagonist" and one.suspects[0].container == antagonist and bool(np.isfinite(one.slowdown))
 
 
 def lately(one: Diagnosis) -> float:

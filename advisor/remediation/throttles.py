@@ -89,7 +89,7 @@ THROTTLES: dict[str, tuple[Kind, Callable[[float, float], tuple[Field, ...]]]] =
     "cpu": ("cpu.max", _cpu),
     "cpu elsewhere": ("cpu.max", _cpu),
     "llc": ("cache class", _cache),
-    "membw": ("bandwidth class", _bandwidth),
+    "memory_bandwidth": ("bandwidth class", _bandwidth),
     "memory": ("memory.high", _memory),
     "disk": ("io.max", _disk),
     "disk_ios": ("io.max", _disk_ios),

@@ -26,7 +26,7 @@ from advisor.ui.views.finance.close_month import closing_pages
 from advisor.ui.views.finance.prices import PLACE, price_pages
 from advisor.ui.views.finance.quotes import quote_pages
 from advisor.ui.views.sre.cluster import cluster_routes
-from advisor.ui.views.sre.freeze import Halting, halt_routes
+from advisor.ui.views.sre.freeze import Freezing, freeze_routes
 from advisor.ui.views.sre.node import node_routes
 from advisor.ui.views.sre.plan_actions import deciding_pages
 from advisor.ui.views.sre.plans import proposal_pages
@@ -54,8 +54,8 @@ def create_pages(
         RouteWithoutRole: a page does not say who may see it.
     """
     known = assets()
-    halting = Halting(office, serving.now_us)
-    pages = Pages(known, serving.now_us, halting)
+    freezing = Freezing(office, serving.now_us)
+    pages = Pages(known, serving.now_us, freezing)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     for router in (
         home_routes(pages),
@@ -70,7 +70,7 @@ def create_pages(
         closing_pages(bills),
         price_pages(pages, bills),
         quote_pages(pages, serving, bills),
-        halt_routes(halting),
+        freeze_routes(freezing),
     ):
         app.include_router(router)
     _show_problems(app, pages)
@@ -129,7 +129,7 @@ def _back(request: Request) -> str:
     if request.method != "POST":
         return ""
     if plan:
-        return f"/ui/proposals/{quote(plan, safe='')}"
+        return f"/ui/plans/{quote(plan, safe='')}"
     if period:
         return f"/ui/bills/{quote(period, safe='')}"
     return PLACE if request.url.path.startswith(PLACE) else ""

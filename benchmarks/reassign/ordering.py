@@ -17,7 +17,7 @@ from advisor.optimizer.problem import NOWHERE, Ints, Problem
 from advisor.optimizer.repair import leavers, mends
 from benchmarks.reassign.cluster import Cluster, Move
 
-MOST_HOPS = 2
+MAX_HOPS = 2
 """Hops that one container takes at most."""
 LEAST_GAIN = 1e-9
 """What moves gain at least that pay."""
@@ -217,7 +217,7 @@ def _hop(cluster: Cluster, target: Ints, waiting: Ints, hopped: Counter[int]) ->
     wanted = set(target[waiting].tolist())
     for who in waiting.tolist():
         source = int(cluster.place[who])
-        if source not in wanted or hopped[who] >= MOST_HOPS:
+        if source not in wanted or hopped[who] >= MAX_HOPS:
             continue
         for node in cluster.roomy(who):
             if node not in (source, int(target[who])) and cluster.takes(who, node):

@@ -27,7 +27,7 @@ SEARCHED = 0.97
 DESCENT, GREEDY = "descent", "greedy"
 NO_LIMIT = 2**62
 SECONDS_HELP = "how long to search (600); simpler searches, to be compared with, run afterwards"
-MOST_HELP = "how many containers may leave their node (any number); who is placed nowhere at the start does not count"
+MAX_HELP = "how many containers may leave their node (any number); who is placed nowhere at the start does not count"
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _arguments(parser: ArgumentParser) -> None:
     _files(parser)
     parser.add_argument("--seconds", type=seconds, default=600.0, help=SECONDS_HELP)
     parser.add_argument("--seed", type=seed, default=1, help="of random moves (1)")
-    parser.add_argument("--max-moves", type=whole(0, NO_LIMIT), default=NO_LIMIT, help=MOST_HELP)
+    parser.add_argument("--max-moves", type=whole(0, NO_LIMIT), default=NO_LIMIT, help=MAX_HELP)
     parser.add_argument("--out", type=writable, help="where the submission is written")
 
 

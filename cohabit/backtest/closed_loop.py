@@ -20,9 +20,9 @@ START_S = 1_772_409_600.0
 """2 March 2026, 0:00 UTC."""
 VIOLATED = 1.25
 """An LS container that is slower than this is in violation."""
-MOST_OFFERED = 100
+MAX_OFFERED = 100
 """Feasible nodes that a scheduler has scored for one container; kube-scheduler looks for so many at least."""
-LOOKED_AT = 4 * MOST_OFFERED
+LOOKED_AT = 4 * MAX_OFFERED
 """Nodes that are looked at together for some that are feasible."""
 FINEST = np.geomspace(1.0, 50.0, 400)
 """Edges of the bins that quantiles of slowdown are told by."""
@@ -193,14 +193,14 @@ class _Cluster:
         return placed
 
     def _offered(self, app: int) -> Ints:
-        """Feasible nodes: the next MOST_OFFERED after those that were offered last, as kube-scheduler looks around."""
+        """Feasible nodes: the next MAX_OFFERED after those that were offered last, as kube-scheduler looks around."""
         count, found = len(self._up), np.zeros(0, np.int64)
         for begin in range(0, count, LOOKED_AT):
             some = (self._offset + np.arange(begin, min(begin + LOOKED_AT, count))) % count
             found = np.append(found, some[self._takes(app, some)])
-            if len(found) > MOST_OFFERED:
-                self._offset = int(found[MOST_OFFERED - 1]) + 1
-                return found[:MOST_OFFERED]
+            if len(found) > MAX_OFFERED:
+                self._offset = int(found[MAX_OFFERED - 1]) + 1
+                return found[:MAX_OFFERED]
         return np.sort(found)
 
     def _takes(self, app: int, nodes: Ints) -> NDArray[np.bool_]:

@@ -14,12 +14,12 @@ from cohabit.config.errors import UnusableLaw
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 COLUMNS = ("victim", "aggressor", "slowdown")
-MOST_WORKLOADS, MOST_PLATFORMS = 400, 50
+MAX_WORKLOADS, MAX_PLATFORMS = 400, 50
 SLOWEST = 1e3
 """A larger ratio is no measurement."""
 METRIC_WORDS = {
     "llc": ("l3", "llc", "cache occupancy"),
-    "membw": ("bandwidth", "bw"),
+    "memory_bandwidth": ("bandwidth", "bw"),
     "disk": ("disk",),
     "net": ("network", "net"),
 }
@@ -61,10 +61,10 @@ def read_pairs(path: Path, alone: Path | None = None) -> Pairs:
     _refuse(path, ~((slowdown > 0) & (slowdown < SLOWEST)), f"slowdown is no number above 0 and below {SLOWEST:g}")
     platform = _words(table, "platform", path) if "platform" in table.column_names else ["any"] * len(slowdown)
     workloads, platforms = sorted({*names[0], *names[1]}), sorted(set(platform))
-    if len(workloads) > MOST_WORKLOADS:
-        raise UnusableLaw(path, f"it has {len(workloads)} workloads; at most {MOST_WORKLOADS} can be driven by")
-    if len(platforms) > MOST_PLATFORMS:
-        raise UnusableLaw(path, f"it has {len(platforms)} platforms; at most {MOST_PLATFORMS} can be driven by")
+    if len(workloads) > MAX_WORKLOADS:
+        raise UnusableLaw(path, f"it has {len(workloads)} workloads; at most {MAX_WORKLOADS} can be driven by")
+    if len(platforms) > MAX_PLATFORMS:
+        raise UnusableLaw(path, f"it has {len(platforms)} platforms; at most {MAX_PLATFORMS} can be driven by")
     place = {name: i for i, name in enumerate(workloads)}
     victim, aggressor = ([place[name] for name in column] for column in names)
     at = ([platforms.index(name) for name in platform], victim, aggressor)

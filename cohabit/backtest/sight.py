@@ -17,7 +17,7 @@ SHARED = len(RESOURCES)
 CAPACITY = np.array([[getattr(p, r.capacity, np.nan) for r in RESOURCES] for p in PLATFORMS], np.float64)
 """(platforms, resources) what nodes have; NaN where they have none."""
 CPU, LLC, MEMBW, MEMORY = (
-    next(i for i, r in enumerate(RESOURCES) if r.name == n) for n in ("cpu", "llc", "membw", "memory")
+    next(i for i, r in enumerate(RESOURCES) if r.name == n) for n in ("cpu", "llc", "memory_bandwidth", "memory")
 )
 
 

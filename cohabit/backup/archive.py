@@ -24,7 +24,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from models.registry.registry import LOCK
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "backup.json"
 STORE = "store"
 TRIES = 3

@@ -22,7 +22,7 @@ from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
 
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 HOUR = timedelta(hours=1)
 PATIENCE = timedelta(days=1)
 """So long usage may be on its way: hours that have been over as long are metered although none came after them."""
@@ -133,14 +133,14 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
 
     Raises:
         BadBill: a row cannot be read.
-        BillTooLarge: the file has more than MOST_BYTES.
+        BillTooLarge: the file has more than MAX_BYTES.
         MixedBill: some pool and hour would cost something in several currencies, for good.
         NotText: it is not UTF-8.
         OtherBill: another one was imported by this name.
         SameBill: it was imported by another name.
     """
-    if (size := file.stat().st_size) > MOST_BYTES:
-        raise BillTooLarge(file, size, MOST_BYTES)
+    if (size := file.stat().st_size) > MAX_BYTES:
+        raise BillTooLarge(file, size, MAX_BYTES)
     try:
         content = file.read_bytes().decode()
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from advisor.billing.pricing.price_book import PriceBook
 from advisor.billing.pricing.price_book_toml import price_book_from
 from cohabit.config.errors import BadPriceBookFile
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 def read_price_book(path: Path, proposed_by: str) -> PriceBook:
@@ -24,8 +24,8 @@ def read_price_book(path: Path, proposed_by: str) -> PriceBook:
         content = path.read_bytes()
     except OSError as error:
         raise BadPriceBookFile(path, error.strerror or str(error)) from error
-    if len(content) > MOST_BYTES:
-        raise BadPriceBookFile(path, f"it has {len(content)} bytes, and {MOST_BYTES} are the most")
+    if len(content) > MAX_BYTES:
+        raise BadPriceBookFile(path, f"it has {len(content)} bytes, and {MAX_BYTES} are the most")
     try:
         return price_book_from(content.decode(), proposed_by)
     except (BadBookText, UnicodeDecodeError) as error:

@@ -15,7 +15,7 @@ from cohabit.cli.models.lifecycle import model_app
 from cohabit.cli.operate.doctor import doctor_app
 from cohabit.cli.operate.plan import plan_app
 from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap
-from cohabit.config.settings import MOST_WORKERS
+from cohabit.config.settings import MAX_WORKERS
 from cohabit.terminal.options import LakeOption, flowing, reports_errors, settings
 
 app = typer.Typer(
@@ -115,7 +115,7 @@ def watch(
 
     [dim]kubectl create clusterrolebinding cohabit-watch --clusterrole=cohabit-watch --serviceaccount=NAMESPACE:NAME[/]
 
-    Broken connections are resumed, also after a restart, from the position in --state; if the server no longer knows
+    Broken connections are unfrozen, also after a restart, from the position in --state; if the server no longer knows
     it, everything is listed again and objects that are gone are sent as deleted. Records sent twice do no harm.
     """
     from cohabit.cli.data.sources import run_watch
@@ -176,12 +176,12 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="For people; the next free one if taken.")] = None,
     scheduler_port: Annotated[int | None, typer.Option(min=0, max=65535, help="For schedulers; never moves.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Processes that answer schedulers.")
+        int | None, typer.Option(min=1, max=MAX_WORKERS, help="Processes that answer schedulers.")
     ] = None,
 ) -> None:
     """Answer schedulers and people; neutral, with the reason, when nothing honest can be said.
 
-    Both listeners are on loopback and open to its users. COHABIT_ADVISOR__ACCESS=tokens asks people and tools for a
+    Both listeners are on loopback and open to its users. COHABIT_ADVISOR__AUTH=token asks people and tools for a
     token (`cohabit admin token`), and lets COHABIT_ADVISOR__HOST name another address for them. Schedulers elsewhere
     need certificates. One worker answers several hundred pods a second; more share the table and know of each other's
     pods on their way. docs/scheduler.md and docs/access.md have all settings: filter, peers, drawn advice, identity
@@ -222,7 +222,7 @@ def victims(
     """List slowed containers with the neighbour responsible, the contended resource and the confidence.
 
     A latency-sensitive container is a victim if it was slower than 1.25 times its baseline in three of its last five
-    windows, and a second signal says so too. Verdicts: [bold]culprit[/], a neighbour adds most of it;
+    windows, and a second signal says so too. Verdicts: [bold]antagonist[/], a neighbour adds most of it;
     [bold]self-inflicted[/], its own CPU limit holds it back; [bold]host[/], others on the node are slow beyond what
     neighbours explain; [bold]downstream[/], its replicas elsewhere are too; [bold]no offender[/], no neighbour adds
     enough or it is not sure which; [bold]not enough data[/].

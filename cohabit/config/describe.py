@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from cohabit.config.settings import HELD_BACK, PREFIX, Settings
+from cohabit.config.settings import PREFIX, SECRETS, Settings
 
 SECRET = "***"  # noqa: S105 - stands in its place
 
@@ -88,7 +88,7 @@ def _settings(of: BaseModel, default: BaseModel, path: str, environment: Mapping
         if not isinstance(getattr(of, name), BaseModel):
             usual = _default_text(getattr(default, name))
             value = environment.get(variable, usual)
-            shown = _without_secret(value) if name in HELD_BACK else value
+            shown = _without_secret(value) if name in SECRETS else value
             yield Setting(variable, shown, usual, variable in environment, " ".join((field.description or "").split()))
 
 

@@ -40,7 +40,8 @@ class NothingServed(CohabitError):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} holds no served features: run `cohabit serve` with COHABIT_ADVISOR__SERVED_SHARE above 0, and "
+            f"{folder} holds no served features: run `cohabit serve` with COHABIT_ADVISOR__FEATURE_LOG_SHARE above 0, "
+            f"and "
             "let it score some requests"
         )
 
@@ -59,7 +60,7 @@ class NothingAdvised(CohabitError):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} holds no decisions: run `cohabit serve` with COHABIT_ADVISOR__WITHHELD_SHARE above 0 and let "
+            f"{folder} holds no decisions: run `cohabit serve` with COHABIT_ADVISOR__HOLDOUT_SHARE above 0 and let "
             "schedulers ask it, or name the folder with --log"
         )
 
@@ -71,7 +72,7 @@ class NoHoldout(CohabitError):
         self.folder, self.lines = folder, lines
         super().__init__(
             f"{folder} holds {lines:,} decisions and no holdout, so there is nothing to compare with: run "
-            "`cohabit serve` with COHABIT_ADVISOR__WITHHELD_SHARE=0.05 for some days, then again"
+            "`cohabit serve` with COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 for some days, then again"
         )
 
 
@@ -112,7 +113,8 @@ class OldSnapshot(CohabitError):
         self.folder, self.age_s, self.limit_s = folder, age_s, limit_s
         super().__init__(
             f"the newest snapshot in {folder} is {age_s / 3600:,.1f} hours old, more than {limit_s / 3600:g}: is "
-            "`cohabit refresh` running? COHABIT_PROPOSALS__MOST_AGE_HOURS allows older ones, as for simulated clusters"
+            "`cohabit refresh` running? COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS allows older ones, as for simulated "
+            "clusters"
         )
 
 
@@ -331,7 +333,7 @@ class OpenToOthers(CohabitError):
         self.host = host
         super().__init__(
             f"COHABIT_ADVISOR__HOST={host} is reached by others than this machine's users: set "
-            "COHABIT_ADVISOR__ACCESS=tokens, or leave the host at 127.0.0.1"
+            "COHABIT_ADVISOR__AUTH=token, or leave the host at 127.0.0.1"
         )
 
 

@@ -19,7 +19,7 @@ from threading import Event, Thread
 from time import monotonic
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
-MOST_HEAPS = 2
+MAX_HEAPS = 2
 APART_BYTES = 128 << 10
 """Whatever is larger gets pages of its own, which it returns when it is freed. The C library begins so; by itself it
 would put ever larger things into heaps, up to 32 MiB, where they leave holes. Taking and returning pages makes scoring
@@ -55,7 +55,7 @@ def hold_few_heaps(*, apart: bool = True) -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return False
-    library.mallopt(M_ARENA_MAX, MOST_HEAPS)
+    library.mallopt(M_ARENA_MAX, MAX_HEAPS)
     if apart:
         library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
     return True

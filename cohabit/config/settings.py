@@ -23,8 +23,8 @@ from cohabit.config.webhook_url import checked_webhook
 from ingest.kafka_io.connection import Brokers, Mechanism, Protocol
 
 PREFIX = "COHABIT_"
-MOST_WORKERS = 64
-HELD_BACK = ("store", "webhook")
+MAX_WORKERS = 64
+SECRETS = ("database", "webhook")
 """Settings that may say what lets one in."""
 OUTSIDE = ("COHABIT_CACHE", "COHABIT_BIN", "COHABIT_DAGS_SINCE", "COHABIT_DAGS_RETRY_S", "COHABIT_DAGS_ASK_S")
 """Variables with the prefix that are not settings: where downloads are kept, and what DAGs of Airflow read."""
@@ -166,19 +166,19 @@ class AdvisorSettings(Branch):
 
     host: Address = IPv4Address("127.0.0.1")
     """Address of the listener for people and tools; another than loopback needs tokens."""
-    access: Literal["open", "tokens"] = "open"
+    auth: Literal["none", "token"] = "none"
     """Access to the management API: open to all who reach it, or by tokens with a role."""
     oidc_issuer: str | None = None
-    """OIDC issuer URL, compared exactly with the `iss` claim. Requires https and `access` = tokens."""
+    """OIDC issuer URL, compared exactly with the `iss` claim. Requires https and AUTH=token."""
     oidc_audience: str | None = None
     """One of claim `aud`."""
     oidc_role_claim: str = Field(default="groups", min_length=1)
     """Claim that holds the roles; dots step into claims."""
     oidc_roles: Annotated[dict[str, TokenRole], BeforeValidator(_roles_by_value)] = {}
     """JSON: a role for values of that claim."""
-    caller_rate: float = Field(default=50.0, gt=0)
+    client_rate: float = Field(default=50.0, gt=0)
     """Requests a second that one token, or one person of an issuer, may make."""
-    caller_burst: int = Field(default=100, ge=1)
+    client_burst: int = Field(default=100, ge=1)
     """How many of them at once."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Of the listener for people and tools; 0 takes a free one."""
@@ -194,20 +194,20 @@ class AdvisorSettings(Branch):
     """PEM of the CA that signs scheduler certificates; other clients are refused."""
     filter: Literal["off", "zero"] = "off"
     """Whether the filter, if a scheduler asks it, refuses nodes where a latency-sensitive pod has score 0."""
-    workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
+    workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
     """Processes that answer schedulers."""
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
     """Servers of the same cluster, by commas, as in http://10.0.0.6:8081; they exchange assumed pods."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
     """From older features nothing is advised: all scores are 0, and /readyz says why."""
-    served_share: float = Field(default=0.01, ge=0, le=1)
+    feature_log_share: float = Field(default=0.01, ge=0, le=1)
     """Share of requests of which one feature vector is kept, for `cohabit model check-skew`."""
 
-    explore_share: float = Field(default=0.0, ge=0, le=0.1)
+    exploration_rate: float = Field(default=0.0, ge=0, le=0.1)
     """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
-    logged_share: float = Field(default=0.01, ge=0, le=1)
+    decision_log_share: float = Field(default=0.01, ge=0, le=1)
     """Share of the other decisions that are logged too, next to the snapshots in advised/."""
-    withheld_share: float = Field(default=0.0, ge=0, le=0.5)
+    holdout_share: float = Field(default=0.0, ge=0, le=0.5)
     """Share of pods in the holdout of `cohabit model impact`: they get no advice, and as many others are logged."""
 
     @model_validator(mode="after")
@@ -215,9 +215,9 @@ class AdvisorSettings(Branch):
         given = self.oidc_issuer, self.oidc_audience, self.oidc_roles
         if any(given) and not all(given):
             raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER, _AUDIENCE and _ROLES go together: set all three")
-        if any(given) and self.access == "open":
+        if any(given) and self.auth == "none":
             raise ValueError(
-                "COHABIT_ADVISOR__OIDC_ISSUER counts where tokens are asked for: set COHABIT_ADVISOR__ACCESS=tokens"
+                "COHABIT_ADVISOR__OIDC_ISSUER counts where tokens are asked for: set COHABIT_ADVISOR__AUTH=token"
             )
         return self
 
@@ -239,64 +239,64 @@ class AdvisorSettings(Branch):
         return self
 
 
-class ProposalSettings(Branch):
-    """COHABIT_PROPOSALS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
+class PlanSettings(Branch):
+    """COHABIT_PLANS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
 
-    every_s: float = Field(default=0.0, ge=0, le=86_400)
+    interval_s: float = Field(default=0.0, ge=0, le=86_400)
     """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit plan create`."""
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
     """Webhook URL that gets each new plan by POST: https, or http on loopback."""
-    daily_share: float = Field(default=0.005, gt=0, le=1)
+    max_daily_share: float = Field(default=0.005, gt=0, le=1)
     """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
-    most_age_hours: float = Field(default=2.0, gt=0, le=1e6)
+    max_snapshot_age_hours: float = Field(default=2.0, gt=0, le=1e6)
     """From an older snapshot nothing is proposed, and nothing approved."""
-    cool_down_hours: float = Field(default=24.0, ge=0, le=8_760)
+    cooldown_hours: float = Field(default=24.0, ge=0, le=8_760)
     """For how long nothing more is done to a container that something was done to."""
-    held_back: float = Field(default=0.15, ge=0, le=0.5)
+    holdout_share: float = Field(default=0.15, ge=0, le=0.5)
     """Share of steps in the randomised holdout, which are not exported, as control group of the others."""
-    lasts_hours: float = Field(default=4.0, gt=0, le=168)
+    valid_hours: float = Field(default=4.0, gt=0, le=168)
     """How long a plan may be approved and exported."""
-    most_steps: int = Field(default=20, ge=1, le=200)
+    max_steps: int = Field(default=20, ge=1, le=200)
     """Of one plan."""
-    searched: int = Field(default=131_072, ge=0, le=10_000_000)
+    max_search_moves: int = Field(default=131_072, ge=0, le=10_000_000)
     """Moves that the search of the whole cluster tries, without a diagnosis; 0 disables the search."""
-    hold_hours: float = Field(default=2.0, gt=0, le=168)
+    payback_hours: float = Field(default=2.0, gt=0, le=168)
     """For how long a step is taken to hold: it has to save more than it costs in that time."""
     restart_cost: float = Field(default=0.5, ge=0, le=1000)
     """What moving a latency-sensitive container costs, in hours at half its speed, each of which costs 2."""
     restart_cost_best_effort: float = Field(default=0.4, ge=0, le=1000)
     """The same of a best-effort one."""
-    freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
+    change_freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
     """When nothing is changed: START/END by commas, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
-    windows: Annotated[tuple[Window, ...], BeforeValidator(windows_of)] = ()
+    change_windows: Annotated[tuple[Window, ...], BeforeValidator(windows_of)] = ()
     """When changes are allowed, UTC: DAYS HH:MM-HH:MM by commas, as in mon-thu 09:00-16:00,fri 09:00-12:00."""
 
     @property
-    def most_age_us(self) -> int:
+    def max_snapshot_age_us(self) -> int:
         """Microseconds."""
-        return round(self.most_age_hours * HOUR_US)
+        return round(self.max_snapshot_age_hours * HOUR_US)
 
     def rules(self) -> Rules:
         """The same as the kernels take it."""
         return Rules(
-            daily_share=self.daily_share,
-            cool_down_us=round(self.cool_down_hours * HOUR_US),
-            held_back=self.held_back,
-            lasts_us=round(self.lasts_hours * HOUR_US),
-            most_steps=self.most_steps,
-            searched=self.searched,
-            prices=Prices(self.hold_hours, self.restart_cost, self.restart_cost_best_effort),
-            freezes=self.freezes,
-            windows=self.windows,
+            max_daily_share=self.max_daily_share,
+            cooldown_us=round(self.cooldown_hours * HOUR_US),
+            holdout_share=self.holdout_share,
+            valid_us=round(self.valid_hours * HOUR_US),
+            max_steps=self.max_steps,
+            max_search_moves=self.max_search_moves,
+            prices=Prices(self.payback_hours, self.restart_cost, self.restart_cost_best_effort),
+            freezes=self.change_freezes,
+            windows=self.change_windows,
         )
 
 
 class DriftSettings(Branch):
     """COHABIT_DRIFT__*: when `cohabit model drift` believes a model less; see docs/drift.md."""
 
-    hours: float = Field(default=6.0, gt=0, le=8_760)
+    window_hours: float = Field(default=6.0, gt=0, le=8_760)
     """Labels of so long are looked at, the newest ones."""
-    most_age_days: float = Field(default=14.0, gt=0, le=3_650)
+    max_age_days: float = Field(default=14.0, gt=0, le=3_650)
     """A model whose newest row is older counts as old."""
 
 
@@ -333,8 +333,15 @@ class SigningSettings(Branch):
 
     key: Named | None = None
     """Private key, PEM: bundles that are trained or recalibrated here are signed with it."""
-    trusted: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
+    trusted_keys: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
     """Public keys, PEM, by commas: bundles of others are not promoted or served. Left out, every bundle is believed."""
+
+
+class BillingSettings(Branch):
+    """COHABIT_BILLING__*: where charge records are kept; see docs/billing.md."""
+
+    ledger_dir: Named = Path("cohabit-data/lines")
+    """Folder of charge files and their inputs; without it bills cannot be explained."""
 
 
 class BudgetSettings(Branch):
@@ -357,16 +364,15 @@ class Settings(Branch):
     """Folder of model bundles; database and saved plans lie next to it unless set."""
     snapshots: Named = Path("cohabit-data/snapshots")
     """Folder of snapshots, from `cohabit refresh` to `cohabit serve`."""
-    lines: Named = Path("cohabit-data/lines")
-    """Folder of billed lines and what they were made of; bills cannot be explained without it."""
-    store: str | None = None
-    """Tokens, audit, leases: a file for SQLite, or postgresql://...; store.sqlite next to the registry if left out."""
+    database: str | None = None
+    """Database of tokens, audit and plans: SQLite file or postgresql://...; default store.sqlite by the registry."""
     mapping: Named | None = None
     """TOML that maps foreign metrics to columns, besides those that are known."""
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
     advisor: AdvisorSettings = AdvisorSettings()
-    proposals: ProposalSettings = ProposalSettings()
+    billing: BillingSettings = BillingSettings()
+    plans: PlanSettings = PlanSettings()
     budgets: BudgetSettings = BudgetSettings()
     drift: DriftSettings = DriftSettings()
     signing: SigningSettings = SigningSettings()
@@ -378,11 +384,16 @@ class Settings(Branch):
         return self
 
     def _unsafe(self) -> Iterator[str]:
-        if self.advisor.access == "open":
-            yield "all who reach the management API may read and decide: set COHABIT_ADVISOR__ACCESS=tokens"
+        if self.advisor.auth == "none":
+            yield "all who reach the management API may read and decide: set COHABIT_ADVISOR__AUTH=token"
         if self.cluster == Settings.model_fields["cluster"].default:
             yield "rows and bills need the name of their cluster: set COHABIT_CLUSTER"
-        folders = {"LAKE": self.lake, "REGISTRY": self.registry, "SNAPSHOTS": self.snapshots, "LINES": self.lines}
+        folders = {
+            "LAKE": self.lake,
+            "REGISTRY": self.registry,
+            "SNAPSHOTS": self.snapshots,
+            "BILLING__LEDGER_DIR": self.billing.ledger_dir,
+        }
         for name, folder in folders.items():
             if not str(folder).startswith(("/", "file:///")):
                 yield f"{folder} depends on where a command is started: set COHABIT_{name} to an absolute path"
@@ -418,7 +429,7 @@ def _complaint(error: ErrorDetails) -> str:
     if error["type"] == "value_error" and isinstance(error["input"], dict):
         return said  # of several settings together, which it names
     if error["type"] != "extra_forbidden":
-        hidden = "@" in str(error["input"]) or any(step in HELD_BACK for step in error["loc"])
+        hidden = "@" in str(error["input"]) or any(step in SECRETS for step in error["loc"])
         return f"{name}={'what it is set to' if hidden else repr(error['input'])}: {said}"
     branch: type[BaseModel] = Settings
     for step in error["loc"][:-1]:

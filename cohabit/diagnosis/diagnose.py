@@ -24,7 +24,7 @@ WINDOW = timedelta(microseconds=LABEL_US)
 LEAST = timedelta(hours=2)
 LOOKED_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=31))
 """Labels are hours old at most where `cohabit features` runs."""
-MOST_SCANNED = 40_000_000
+MAX_SCANNED = 40_000_000
 """Minutes of containers that are looked through at most; where a day has more, less of the past is."""
 AT_ONCE = 1_000_000
 """Minutes that are in memory at once, about 2 GB: of so many nodes at a time."""
@@ -69,7 +69,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         raise NothingThen(lake.root, until, newest_window(lake))
     if not lake.count("node_state", *late):
         raise MinutesGone(lake.root, until)
-    while past > LEAST and lake.count("node_state", until - past, end) > MOST_SCANNED:
+    while past > LEAST and lake.count("node_state", until - past, end) > MAX_SCANNED:
         past /= 2
     profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))
     found, at_us = list[Diagnosis](), round(until.timestamp() * 1e6)

@@ -29,9 +29,9 @@ from cohabit.doctor.scheduler_config import parts_of
 
 PATIENCE_S = 5.0
 """What kube-scheduler waits by default: a late answer is awaited as long, to measure its delay."""
-MOST_NODES = 500
+MAX_NODES = 500
 """So many candidates kube-scheduler offers in a cluster of 5,000 nodes."""
-MOST_LOST = 3
+MAX_LOST = 3
 MADE_UP = ("cohabit-doctor-node-0", "cohabit-doctor-node-1")
 NO_NODE, NO_APP = "cohabit-doctor-no-such-node", "cohabit-doctor-no-such-app"
 REMEDIES = {
@@ -164,7 +164,7 @@ def examine(wish: Wish) -> Iterator[Finding]:
         known = _nodes_in(reply)
         yield _nodes(wish.nodes, known)
         before = _answers(people)
-        yield from _asked(scheduler, wish, (wish.nodes or known or MADE_UP)[:MOST_NODES])
+        yield from _asked(scheduler, wish, (wish.nodes or known or MADE_UP)[:MAX_NODES])
         yield _sources(before, _answers(people))
 
 
@@ -200,7 +200,7 @@ def _asked(scheduler: Caller, wish: Wish, nodes: tuple[str, ...]) -> Iterator[Fi
 def _timed(scheduler: Caller, body: bytes, requests: int) -> list[float]:
     """Milliseconds of each request, infinite where none came; a few of those are enough."""
     took_ms: list[float] = []
-    while len(took_ms) < requests and took_ms.count(inf) < MOST_LOST:
+    while len(took_ms) < requests and took_ms.count(inf) < MAX_LOST:
         took_ms.append(_took_ms(scheduler, body))
     return took_ms
 
@@ -229,7 +229,7 @@ def _nodes(named: tuple[str, ...], known: tuple[str, ...]) -> Finding:
         rename = f"records on topic nodes must name them as Kubernetes does, as they do {known[0]}"
         message = f"{len(strangers)} of {len(named)} named ones are not known, {strangers[0]} among them: {rename}"
         return (problem if len(strangers) == len(named) else warning)("nodes", message)
-    return ok("nodes", f"{len(known)} known, of which {min(len(named or known), MOST_NODES)} are offered")
+    return ok("nodes", f"{len(known)} known, of which {min(len(named or known), MAX_NODES)} are offered")
 
 
 def _readiness(people: Caller) -> Finding:
@@ -260,7 +260,7 @@ def _answers(people: Caller) -> Counter[tuple[str, str]] | None:
         families = list(text_string_to_metric_families(text))
     except (*LOST, ValueError):
         return None
-    samples = (s for family in families for s in family.samples if s.name == "cohabit_answers_total")
+    samples = (s for family in families for s in family.samples if s.name == "cohabit_score_requests_total")
     return Counter({(s.labels.get("source", ""), s.labels.get("reason", "")): int(s.value) for s in samples})
 
 

@@ -21,7 +21,7 @@ from ingest.schema.errors import IngestError
 from models.bundle.signing import signer_of
 from models.errors import ModelsError
 
-WAIT_S, MOST_PORT = 2.0, 65535
+WAIT_S, MAX_PORT = 2.0, 65535
 IN_THE_CLEAR = "PLAINTEXT: records can be read and changed on the network; brokers that can do better take SASL_SSL"
 
 
@@ -35,8 +35,9 @@ def findings(own: Settings) -> Iterator[Finding]:
         yield _folder("COHABIT_LAKE", local_folder(own.lake))
     except IngestError as error:
         yield problem("COHABIT_LAKE", str(error))
-    for name in ("registry", "snapshots", "lines"):
-        yield _folder(f"COHABIT_{name.upper()}", getattr(own, name))
+    folders = {"REGISTRY": own.registry, "SNAPSHOTS": own.snapshots, "BILLING__LEDGER_DIR": own.billing.ledger_dir}
+    for name, folder in folders.items():
+        yield _folder(f"COHABIT_{name}", folder)
     yield _store(own)
     if own.mapping is not None:
         yield _mapping(own.mapping)
@@ -60,8 +61,8 @@ def _store(own: Settings) -> Finding:
         with open_store(address_of(own)) as engine:
             check(engine)
     except AdvisorError as error:
-        return problem("COHABIT_STORE", str(error))
-    return ok("COHABIT_STORE", "answers, and is of this version")
+        return problem("COHABIT_DATABASE", str(error))
+    return ok("COHABIT_DATABASE", "answers, and is of this version")
 
 
 def _mapping(path: Path) -> Finding:
@@ -120,6 +121,6 @@ def _broker(server: str) -> Finding:
 
 def _port(text: str) -> int:
     port = int(text)
-    if not 0 < port <= MOST_PORT:
+    if not 0 < port <= MAX_PORT:
         raise ValueError(text)
     return port

@@ -92,7 +92,7 @@ class Ledger:
     Args:
         worth: effects.
         advised: that arm.
-        withheld: the other.
+        holdout: the other.
         outside: pods that were decided while there was no holdout; they are left out.
         missing_chance: chance of arms that miss as much to differ by so much in what they miss.
         rules: what counted.
@@ -100,7 +100,7 @@ class Ledger:
 
     worth: Worth
     advised: Arm
-    withheld: Arm
+    holdout: Arm
     outside: int
     missing_chance: float
     rules: Rules
@@ -136,10 +136,10 @@ def ledger(folder: Path, lake: Lake, rules: Rules) -> Ledger:
     lines, outside = trial_lines(folder)
     labels = labels_since(lake, lines[0].at_us - LABEL_US * rules.windows)
     pods = looked_up(lines, labels, rules)
-    advised, withheld = _arm(pods, withheld=False), _arm(pods, withheld=True)
-    missing = chance_of_difference((advised.missing, withheld.missing), (advised.due, withheld.due))
+    advised, holdout = _arm(pods, holdout=False), _arm(pods, holdout=True)
+    missing = chance_of_difference((advised.missing, holdout.missing), (advised.due, holdout.due))
     effects = worth(trial_of(pods, labels, rules), LABEL_US * rules.windows)
-    return Ledger(effects, advised, withheld, outside, missing, rules)
+    return Ledger(effects, advised, holdout, outside, missing, rules)
 
 
 def trial_lines(folder: Path) -> tuple[list[Advised], int]:
@@ -156,8 +156,8 @@ def trial_lines(folder: Path) -> tuple[list[Advised], int]:
         raise UnreadableAdvised(folder, str(error)) from error
     if not lines:
         raise NothingAdvised(folder)
-    within = [line for line in lines if 0 < line.withheld_share < 1 and line.candidates]
-    if not any(line.withheld for line in within):
+    within = [line for line in lines if 0 < line.holdout_share < 1 and line.candidates]
+    if not any(line.held_out for line in within):
         raise NoHoldout(folder, len(lines))
     return within, len({(line.cluster, line.uid) for line in lines} - {(line.cluster, line.uid) for line in within})
 
@@ -270,8 +270,8 @@ def _outcome(pods: Pods) -> tuple[Floats, NDArray[np.bool_]]:
     return own + pods.found.neighbours, np.array(nodes) == np.array(pods.landed)
 
 
-def _arm(pods: Pods, *, withheld: bool) -> Arm:
-    here = np.array([line.withheld is withheld for line in pods.lines])
+def _arm(pods: Pods, *, holdout: bool) -> Arm:
+    here = np.array([line.held_out is holdout for line in pods.lines])
     outcome, complied = _outcome(pods)
     whole = here & (pods.fate == 0)
     return Arm(
@@ -289,9 +289,9 @@ def trial_of(pods: Pods, labels: pa.Table, rules: Rules) -> Trial:
     lines = [line for line, there in zip(pods.lines, whole, strict=True) if there]
     outcome, complied = _outcome(pods)
     return Trial(
-        np.array([not line.withheld for line in lines], np.bool_),
-        np.array([1.0 - line.withheld_share for line in lines]),
-        np.array([line.kept_share for line in lines]),
+        np.array([not line.held_out for line in lines], np.bool_),
+        np.array([1.0 - line.holdout_share for line in lines]),
+        np.array([line.sampling_rate for line in lines]),
         outcome[whole],
         complied[whole],
         covariates(lines, labels, rules),

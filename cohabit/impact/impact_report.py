@@ -37,7 +37,7 @@ def run_worth(
     rules = Rules(timedelta(minutes=horizon_minutes), limit)
     with console.status("looking up what became of pods"):
         found = ledger(folder, opened, rules)
-    show_table("pods", ("", "advised", "withheld"), arm_rows(found))
+    show_table("pods", ("", "advised", "holdout"), arm_rows(found))
     show_table("violation-minutes avoided", ("", "estimate", "90 % interval"), effect_rows(found))
     for sentence in sentences(found):
         console.print(sentence)
@@ -49,7 +49,7 @@ def run_worth(
 
 def arm_rows(found: "Ledger") -> list[tuple[str, str, str]]:
     """What became of the pods of either arm."""
-    arms = found.advised, found.withheld
+    arms = found.advised, found.holdout
     counts = [(fate, *(f"{arm.fates[fate]:,}" for arm in arms)) for fate in found.advised.fates]
     rows = [
         *counts,
@@ -57,7 +57,7 @@ def arm_rows(found: "Ledger") -> list[tuple[str, str, str]]:
         ("violation-minutes each", *(f"{arm.outcome:.2f}" for arm in arms)),
         ("residents compared", *(f"{arm.compared:,} of {arm.residents:,}" for arm in arms)),
     ]
-    return [(name, advised, withheld) for name, advised, withheld in rows]
+    return [(name, advised, holdout) for name, advised, holdout in rows]
 
 
 def effect_rows(found: "Ledger") -> list[tuple[str, str, str]]:
@@ -92,8 +92,8 @@ def sentences(found: "Ledger") -> list[str]:
         lines.append("For each pod moved there are no bounds: it is not significant yet that the advice moves any.")
     if found.missing_chance < UNEVEN:
         lines.append(
-            f"Careful: {found.advised.missing:,} of {found.advised.due:,} advised and {found.withheld.missing:,} of "
-            f"{found.withheld.due:,} withheld pods have no outcome, which differs by more than chance "
+            f"Careful: {found.advised.missing:,} of {found.advised.due:,} advised and {found.holdout.missing:,} of "
+            f"{found.holdout.due:,} holdout pods have no outcome, which differs by more than chance "
             f"(p = {found.missing_chance:.2g}): the arms may no longer be alike."
         )
     if worth.serial_error > RELATED * worth.error:
@@ -142,7 +142,7 @@ def as_figures(found: "Ledger") -> dict[str, object]:
         "limit": found.rules.limit,
         **{f"{name}_minutes_avoided": {k: _finite(v) for k, v in of.items()} for name, of in effects.items()},
         **{name: _finite(value) for name, value in bare.items()},
-        "arms": {name: _arm(found, name) for name in ("advised", "withheld")},
+        "arms": {name: _arm(found, name) for name in ("advised", "holdout")},
         "outside": found.outside,
         "missing_chance": found.missing_chance,
     }

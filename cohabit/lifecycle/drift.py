@@ -51,11 +51,11 @@ class Watch:
 
     Args:
         span: labels of so long are looked at, the newest ones.
-        most_age: from which a model is old.
+        max_age: from which a model is old.
     """
 
     span: timedelta
-    most_age: timedelta
+    max_age: timedelta
 
 
 def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> DriftStatus:
@@ -83,7 +83,7 @@ def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> Dr
     context = DriftContext(
         stability=_stability(bundle, table),
         age=now - bundle.manifest.training_window[1],
-        most_age=how.most_age,
+        max_age=how.max_age,
         equal=last_skew(registry),
     )
     said = served_by(bundle, table, followed=True)

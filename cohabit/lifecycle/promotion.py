@@ -31,12 +31,12 @@ from models.registry.gate_result import Verdict
 from models.registry.registry import Registry, trained_name
 from models.registry.registry_log import Event, note
 
-MOST_LABELS = 200_000
+MAX_LABELS = 200_000
 """The newest labels are judged, so that a long absence costs no memory."""
 OURS = "ours"
 WORSE_THAN_BASELINE = 1.1
 """Of the best baseline's error, by the challenger's own evaluation."""
-MOST_CLASSES, MOST_NODES = 50, 500
+MAX_CLASSES, MAX_NODES = 50, 500
 MORE_SILENT = 0.1
 """Share of apps without any node above 0 points that a challenger may have more than the champion."""
 MICROSECOND = timedelta(microseconds=1)
@@ -172,9 +172,9 @@ def _usable(registry: Registry, bundle: Bundle) -> Bundle:
 
 def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: Path) -> Shadow:
     """Score a snapshot's apps on its nodes by both; nothing is served."""
-    classes = [PodClass(app, best_effort=False) for app in snapshot.apps[:MOST_CLASSES]]
+    classes = [PodClass(app, best_effort=False) for app in snapshot.apps[:MAX_CLASSES]]
     known = np.flatnonzero(snapshot.node_known)
-    nodes = known[np.linspace(0, len(known) - 1, min(MOST_NODES, len(known))).astype(np.int64)].astype(np.int32)
+    nodes = known[np.linspace(0, len(known) - 1, min(MAX_NODES, len(known))).astype(np.int64)].astype(np.int32)
     scored = [score_columns(_scorer(snapshot, registry, bundle), classes, nodes) for bundle in (champion, challenger)]
     if not classes or not len(nodes):
         return Shadow(len(classes), len(nodes), 0.0, 0.0, (0.0, 0.0), (0.0, 0.0))
@@ -259,7 +259,7 @@ def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, ref
     )
 
 
-def labels_since(lake: Lake, since: datetime, now: datetime, most: int = MOST_LABELS) -> pa.Table:
+def labels_since(lake: Lake, since: datetime, now: datetime, most: int = MAX_LABELS) -> pa.Table:
     """Training rows of windows that ended later and are over, the newest ones where there are more.
 
     What a clock that is ahead has dated later than now would count as the newest of all until then.

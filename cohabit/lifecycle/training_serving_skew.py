@@ -34,7 +34,7 @@ LIMIT = 0.999
 """Share of values that must be equal to the last bit."""
 
 
-MOST_US = 4_102_444_800_000_000
+MAX_US = 4_102_444_800_000_000
 """2100-01-01."""
 
 
@@ -44,8 +44,8 @@ class Served(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     cluster: str
-    as_of_us: int = Field(ge=0, le=MOST_US)
-    profiles_us: int = Field(ge=0, le=MOST_US)
+    as_of_us: int = Field(ge=0, le=MAX_US)
+    profiles_us: int = Field(ge=0, le=MAX_US)
     node: str
     app: str
     team: str | None = None

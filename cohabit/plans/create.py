@@ -36,9 +36,9 @@ from models.registry.registry import Registry
 
 PLANS = "plans"
 """Folder next to the registry with the inputs of plans."""
-MOST_APART_US = 2 * 3600 * 1_000_000
+MAX_APART_US = 2 * 3600 * 1_000_000
 """Between the windows with victims and the snapshot with placements."""
-MOST_AHEAD_US = 600 * 1_000_000
+MAX_AHEAD_US = 600 * 1_000_000
 """By which a snapshot may be of a time to come: clocks differ."""
 
 
@@ -51,14 +51,14 @@ class Sources:
         snapshots: folder of snapshots.
         registry: of bundles.
         kept: folder in which is kept what each plan was made from.
-        most_age_us: an older snapshot is refused.
+        max_snapshot_age_us: an older snapshot is refused.
     """
 
     lake: Lake
     snapshots: Path
     registry: Registry
     kept: Path
-    most_age_us: int = 2 * HOUR_US
+    max_snapshot_age_us: int = 2 * HOUR_US
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
         NothingMeasured: there are no labels.
         Halted: nothing is to be drafted.
     """
-    desk.must_not_be_halted()
+    desk.must_not_be_frozen()
     desk.expire(actor)
     known = proposal_store.count(desk.engine, desk.cluster)
     inputs = _inputs(of, desk, looked or look(of.lake))
@@ -140,7 +140,7 @@ def stale_now(of: Sources, desk: Desk) -> Stale:
         others = tuple(one for one in earlier if one.step not in proposal.plan.steps and one.decision == "approved")
         now = situation_of(replace(_where(of, snapshot), past=others), of.registry)
         until = newest_window(of.lake)
-        later = until.timestamp() * 1e6 > proposal.plan.made_us
+        later = until.timestamp() * 1e6 > proposal.plan.created_us
         degraded = [one for one in diagnosed(of.lake, until) if one.cluster == snapshot.cluster] if later else None
         return stale_steps(proposal.plan, steps, now.scene, now.roster, degraded)
 
@@ -153,13 +153,13 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     if snapshot.cluster != desk.cluster:
         raise OtherCluster(of.snapshots, snapshot.cluster, desk.cluster)
     _must_be_new(of, snapshot, desk.now_us())
-    if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MOST_APART_US:
+    if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MAX_APART_US:
         raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
     degraded = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
     past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
     where = _where(of, snapshot)
     achieved = proposal_store.achieved(desk.engine, desk.cluster)
-    now_us, rules = desk.now_us(), desk.rules if searchable() else replace(desk.rules, searched=0)
+    now_us, rules = desk.now_us(), desk.rules if searchable() else replace(desk.rules, max_search_moves=0)
     return replace(where, diagnoses=degraded, past=past, rules=rules, achieved=achieved, now_us=now_us)
 
 
@@ -174,13 +174,13 @@ def _search(rules: Rules) -> Search | None:
     Raises:
         SearchMissing: it is asked for, and not there.
     """
-    if not rules.searched:
+    if not rules.max_search_moves:
         return None
     if not searchable():
         raise SearchMissing
     from advisor.plans.optimizer_moves import better_elsewhere  # compiled, and not there everywhere
 
-    return partial(better_elsewhere, tried=rules.searched)
+    return partial(better_elsewhere, tried=rules.max_search_moves)
 
 
 def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
@@ -190,10 +190,10 @@ def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
         OldSnapshot: the newest snapshot is too old.
         SnapshotAhead: it is of a time to come.
     """
-    if snapshot.as_of_us - now_us > MOST_AHEAD_US:
+    if snapshot.as_of_us - now_us > MAX_AHEAD_US:
         raise SnapshotAhead(of.snapshots, (snapshot.as_of_us - now_us) / 1e6)
-    if now_us - snapshot.as_of_us > of.most_age_us:
-        raise OldSnapshot(of.snapshots, (now_us - snapshot.as_of_us) / 1e6, of.most_age_us / 1e6)
+    if now_us - snapshot.as_of_us > of.max_snapshot_age_us:
+        raise OldSnapshot(of.snapshots, (now_us - snapshot.as_of_us) / 1e6, of.max_snapshot_age_us / 1e6)
 
 
 def _where(of: Sources, snapshot: Snapshot) -> Inputs:

@@ -26,7 +26,7 @@ ANSWER_S = 20.0
 """A server tries for ten seconds where a pod was replaced."""
 LIMIT_S = 120.0
 """For all steps together."""
-MOST_BYTES = 64 << 10
+MAX_BYTES = 64 << 10
 DRY_RUN = "?dryRun=All"
 """In the address too, because admission checks look there."""
 PATH = re.compile(r"/api/v1/namespaces/[a-z0-9-]+/pods/[a-z0-9.-]+/eviction")
@@ -108,9 +108,9 @@ def _asked(connection: http.client.HTTPConnection, prefix: str, headers: Mapping
         reply.close()  # `read1` does not, at the end of a body of known length
     except (OSError, http.client.HTTPException) as error:
         return Answer(step.step, "unanswered", str(error) or repr(error))
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_BYTES:
         connection.close()  # the next step begins anew
-        return Answer(step.step, "failed", f"an answer of more than {MOST_BYTES:,} bytes")
+        return Answer(step.step, "failed", f"an answer of more than {MAX_BYTES:,} bytes")
     return _answer(step.step, reply.status, content)
 
 
@@ -120,7 +120,7 @@ def _pieces(reply: http.client.HTTPResponse) -> Iterator[bytes]:
     Raises:
         TimeoutError: it takes too long altogether.
     """
-    deadline, left = monotonic() + ANSWER_S, MOST_BYTES + 1
+    deadline, left = monotonic() + ANSWER_S, MAX_BYTES + 1
     while left and (piece := reply.read1(left)):
         yield piece
         left -= len(piece)

@@ -39,19 +39,19 @@ def conclude(lake: Lake, desk: Desk, actor: Actor) -> list[Proposal]:
     ripe = [one for one in desk.listed(EXPORTED) if one.changed_us + AFTER_US <= measured_us]
     if not ripe:
         return []
-    since_us = min(one.plan.made_us for one in ripe) - REMEMBERED_US
-    others = [one for one in desk.listed() if one.plan.made_us >= since_us]
-    seen = seen_of(lake, desk.cluster, min(one.plan.made_us for one in others) - BEFORE_US, measured_us)
-    controls = [trial for one in others for trial in trials_of(lake, one, held_back=True)]
-    found = [(one, outcome(trials_of(lake, one, held_back=False), controls, seen)) for one in ripe]
+    since_us = min(one.plan.created_us for one in ripe) - REMEMBERED_US
+    others = [one for one in desk.listed() if one.plan.created_us >= since_us]
+    seen = seen_of(lake, desk.cluster, min(one.plan.created_us for one in others) - BEFORE_US, measured_us)
+    controls = [trial for one in others for trial in trials_of(lake, one, holdout=True)]
+    found = [(one, outcome(trials_of(lake, one, holdout=False), controls, seen)) for one in ripe]
     return [desk.conclude(one, result, actor) for one, result in found]
 
 
-def trials_of(lake: Lake, of: Proposal, *, held_back: bool) -> list[Trial]:
+def trials_of(lake: Lake, of: Proposal, *, holdout: bool) -> list[Trial]:
     """Steps of a proposal that were given out, or those that were held back."""
-    if held_back:
-        steps: Sequence[Step] = [step for step in of.plan.steps if step.number in of.plan.held_back]
-        return [_trial(of, step, of.plan.made_us, {}) for step in steps]
+    if holdout:
+        steps: Sequence[Step] = [step for step in of.plan.steps if step.number in of.plan.holdout]
+        return [_trial(of, step, of.plan.created_us, {}) for step in steps]
     heirs = heirs_of(lake, of)
     return [_trial(of, step, of.changed_us, heirs) for step in of.approved]
 
@@ -88,4 +88,4 @@ def seen_of(lake: Lake, cluster: str, start_us: int, end_us: int) -> Mapping[str
 
 def _trial(of: Proposal, step: Step, start_us: int, heirs: Mapping[str, str]) -> Trial:
     own = {uid: heir for uid, heir in heirs.items() if uid == step.who.container}
-    return Trial(step.gain, of.plan.made_us, start_us, step.victims, own, step.source, step.target)
+    return Trial(step.gain, of.plan.created_us, start_us, step.victims, own, step.source, step.target)

@@ -20,7 +20,7 @@ from advisor.plans.rules.cooldowns import Past
 from advisor.plans.rules.policy import Rules
 from cohabit.config.errors import NothingKept
 
-MOST_KEPT = 200
+MAX_KEPT = 200
 """Plans; the oldest go first."""
 TABLES = ("nodes", "placements")
 REST = "rest.msgpack"
@@ -114,5 +114,5 @@ def _rest(inputs: Inputs) -> _Rest:
 
 def _forget(parent: Path) -> None:
     folders = [one for one in parent.iterdir() if one.is_dir() and not one.name.startswith(".")]
-    for old in sorted(folders, key=os.path.getmtime)[:-MOST_KEPT]:
+    for old in sorted(folders, key=os.path.getmtime)[:-MAX_KEPT]:
         shutil.rmtree(old, ignore_errors=True)

@@ -26,7 +26,7 @@ def show_each(proposals: Sequence[Proposal]) -> None:
         gain, low, high = expected(steps)
         saves = f"{_steps(len(steps))} {gain:.2f} an hour ({low:.2f} to {high:.2f})" if steps else "nothing to decide"
         why = f"; {one.reason}" if one.reason else ""
-        line = f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.made_us)}: {saves}{why}"
+        line = f"{one.plan.plan}  {one.state}, version {one.version}, made {moment(one.plan.created_us)}: {saves}{why}"
         console.print(printable(line), soft_wrap=True)
 
 
@@ -34,7 +34,8 @@ def show_plan(of: Proposal, history: Sequence[Entry]) -> None:
     """A plan, step by step, what it does to each node, and what was done with it."""
     plan = of.plan
     lines = (
-        f"plan {plan.plan} of cluster {plan.cluster}: {of.state}, version {of.version}, made {moment(plan.made_us)}, "
+        f"plan {plan.plan} of cluster {plan.cluster}: {of.state}, version {of.version}, made "
+        f"{moment(plan.created_us)}, "
         f"good until {moment(plan.expires_us)}{f'; {of.reason}' if of.reason else ''}"
     )
     console.print(printable(lines))

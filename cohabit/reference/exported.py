@@ -15,7 +15,7 @@ from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.reference.markdown import NONE, as_text, code, page, table
 from cohabit.server.peer_discovery import Peers
-from cohabit.server.reservation_poller import LeaseReading
+from cohabit.server.reservation_poller import ReservationPoller
 from ingest.kube.watcher import WatchMetrics
 from ingest.pipeline.metrics import IngestMetrics
 from models.registry.registry import Registry
@@ -103,9 +103,9 @@ def _watch(registry: CollectorRegistry) -> None:
 
 
 def _serve(registry: CollectorRegistry) -> None:
-    """All that `cohabit serve` may have, peers, leases, kept decisions and refusals too; nothing is written."""
+    """All that `cohabit serve` may have, peers, reservations, kept decisions and refusals too; nothing is written."""
     Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
     explorer_in(Path(), Shares(), np.random.default_rng(0), registry)
     Refusals(create_engine("sqlite://"), lambda: 0, registry, str)
     Peers((), lambda: 0, registry).close()
-    LeaseReading("", str, lambda: 0, lambda _: None, registry).close()
+    ReservationPoller("", str, lambda: 0, lambda _: None, registry).close()

@@ -18,7 +18,7 @@ from models.registry.registry import Registry
 Json = Mapping[str, Any]
 ABOUT = (
     "Every route, from the OpenAPI documents that the listeners serve under `/openapi.json`. Who may ask counts where "
-    "`COHABIT_ADVISOR__ACCESS=tokens`; a route that asks for a token then also answers 401, 403, 429 and 503. The "
+    "`COHABIT_ADVISOR__AUTH=token`; a route that asks for a token then also answers 401, 403, 429 and 503. The "
     "listener for schedulers knows no tokens. "
     "[Access](../access.md) has tokens and roles, [pages](../pages.md) what is for browsers. `make reference` writes "
     "this page."

@@ -53,7 +53,7 @@ class Drafting:
         """Publish victims and outcomes of earlier plans, and draft a plan.
 
         Raises:
-            AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are halted.
+            AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are frozen.
         """
         looked = look(self.sources.lake)
         write_report(self.sources.snapshots, looked.report(self.desk.cluster, self.desk.now_us()))

@@ -43,7 +43,7 @@ def office_in(settings: Settings, now_us: Callable[[], int], local: str) -> Iter
         if store is None:
             yield None
             return
-        desk = Desk(store, settings.cluster, settings.proposals.rules(), now_us)
+        desk = Desk(store, settings.cluster, settings.plans.rules(), now_us)
         yield Office(desk, tried_in(settings, desk), Caller(local, frozenset({"admin"})))
 
 
@@ -63,7 +63,7 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
             return
         closing = Closing(store, settings.cluster, now_us)
         who = Caller(local, frozenset({"admin"}))
-        yield BillOffice(closing, settings.lines, who, newest=NewestHour(settings, now_us))
+        yield BillOffice(closing, settings.billing.ledger_dir, who, newest=NewestHour(settings, now_us))
 
 
 def is_there(lake: str) -> bool:
@@ -82,7 +82,7 @@ def tried_in(settings: Settings, desk: Desk) -> Stale:
         try:
             lake, registry = existing_lake(settings, None), registry_of(settings)
             of = Sources(
-                lake, settings.snapshots, registry, settings.registry.parent / PLANS, settings.proposals.most_age_us
+                lake, settings.snapshots, registry, settings.registry.parent / PLANS, settings.plans.max_snapshot_age_us
             )
             with one_at_a_time:
                 return stale_now(of, desk)(proposal, steps)

@@ -123,7 +123,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         ]
         with (
             closing(peers),
-            closing(source.leases_for(prioritizer)),
+            closing(source.reservations_for(prioritizer)),
             closing(Workers(source, shared, scheduler)) as workers,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):

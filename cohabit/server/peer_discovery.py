@@ -16,12 +16,12 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from advisor.api.scheduler.peers import MOST_AT_ONCE, booking_message
+from advisor.api.scheduler.peers import MAX_AT_ONCE, booking_message
 from advisor.cluster.assumed_pod import Booked
 
 log = structlog.get_logger()
 
-MOST_WAITING = 2_000
+MAX_WAITING = 2_000
 TIMEOUT_S = 1.0
 PAUSE_S = 1.0
 """How long a peer that did not answer is left alone."""
@@ -43,7 +43,7 @@ class Peer:
     now_us: Callable[[], int]
     lost: Counter
     secured: ssl.SSLContext | None = None
-    _waiting: deque[Booked] = field(default_factory=lambda: deque(maxlen=MOST_WAITING), init=False)
+    _waiting: deque[Booked] = field(default_factory=lambda: deque(maxlen=MAX_WAITING), init=False)
     _wake: Event = field(default_factory=Event, init=False)
     _ended: Event = field(default_factory=Event, init=False)
     _failed: bool = field(default=False, init=False)
@@ -54,7 +54,7 @@ class Peer:
 
     def send(self, booked: Booked) -> None:
         """Send it soon; never waits."""
-        if len(self._waiting) == MOST_WAITING:
+        if len(self._waiting) == MAX_WAITING:
             self.lost.labels(self.url).inc()
         self._waiting.append(booked)
         self._wake.set()
@@ -81,7 +81,7 @@ class Peer:
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
     def _send(self, connection: http.client.HTTPConnection) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_AT_ONCE))]
         now_us = self.now_us()
         body = _encode([booking_message(booked, now_us) for booked in batch])
         # a second time, for a connection that was idle is closed by the other side
@@ -114,7 +114,7 @@ def others(urls: Sequence[str], host: str, port: int) -> tuple[str, ...]:
 def _asked(connection: http.client.HTTPConnection, body: bytes) -> str:
     """Why a message was not taken; empty when it was."""
     try:
-        connection.request("POST", "/bookings", body)
+        connection.request("POST", "/assumed-pods", body)
         reply = connection.getresponse()
         reply.read()
     except (OSError, http.client.HTTPException, UnicodeError) as error:  # the last of a host that no name can be
@@ -141,7 +141,7 @@ class Peers:
     _all: list[Peer] = field(init=False)
 
     def __post_init__(self) -> None:
-        name, what = "cohabit_bookings_lost", "Assumed pods that a peer missed."
+        name, what = "cohabit_assumed_pods_lost", "Assumed pods that a peer missed."
         lost = Counter(name, what, ["peer"], registry=self.metrics)
         self._all = [Peer(url.rstrip("/"), self.now_us, lost, self.secured) for url in self.urls]
 

@@ -1,7 +1,7 @@
 """Reservation poller: reads reservations from the database once a second, in a thread. An edge.
 
-A thread of its own: a database that hangs holds up neither answers nor reloading. While it does not answer, the leases
-read last hold until they expire.
+A thread of its own: a database that hangs holds up neither answers nor reloading. While it does not answer, the
+reservations read last hold until they expire.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
-from advisor.placement.reservation_match import Lease
+from advisor.placement.reservation_match import Reservation
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -25,8 +25,8 @@ EVERY_S, STOP_S = 1.0, 1.0
 
 
 @dataclass
-class LeaseReading:
-    """Reads the open leases of a cluster again and again, until it is closed.
+class ReservationPoller:
+    """Reads the open reservations of a cluster again and again, until it is closed.
 
     Args:
         address: of the store, as `advisor.database.engine.open_store` takes it; empty for none.
@@ -39,22 +39,22 @@ class LeaseReading:
     address: str
     cluster: Callable[[], str]
     now_us: Callable[[], int]
-    take: Callable[[Sequence[Lease]], None]
+    take: Callable[[Sequence[Reservation]], None]
     metrics: CollectorRegistry
     _ended: Event = field(default_factory=Event, init=False)
-    _known: list[Lease] = field(default_factory=list, init=False)
+    _known: list[Reservation] = field(default_factory=list, init=False)
     _checked: bool = field(default=False, init=False)
     """Whether the store was found to be of our version since it last was not."""
     _problem: str = field(default="", init=False)
     _read_us: int = field(init=False)
 
     def __post_init__(self) -> None:
-        name, what = "cohabit_lease_readings_failed", "Reads of reservations that the database did not answer."
+        name, what = "cohabit_reservation_reads_failed", "Reads of reservations that the database did not answer."
         self._failures = Counter(name, what, registry=self.metrics)
         self._read_us = self.now_us()
-        age = Gauge("cohabit_leases_age_seconds", "Seconds since reservations were read.", registry=self.metrics)
+        age = Gauge("cohabit_reservations_age_seconds", "Seconds since reservations were read.", registry=self.metrics)
         age.set_function(lambda: (self.now_us() - self._read_us) / 1e6)
-        self._thread = Thread(target=self._run, name="cohabit-leases", daemon=True)
+        self._thread = Thread(target=self._run, name="cohabit-reservations", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -81,30 +81,30 @@ class LeaseReading:
         return "://" in self.address or (bool(self.address) and Path(self.address).is_file())
 
     def _read(self, engine: "Engine") -> None:
-        """Once; what fails leaves the leases that were read last."""
+        """Once; what fails leaves the reservations that were read last."""
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            leases = self._open_ones(engine)
+            reservations = self._open_ones(engine)
         except StoreOutdated:
-            leases, self._checked = [], False
+            reservations, self._checked = [], False
         except (StoreAhead, StoreUnavailable, SQLAlchemyError) as error:
             self._fail(str(error))
             return
         self._problem, self._read_us = "", self.now_us()
-        if leases != self._known:
-            self._known = leases
-            self.take(leases)
+        if reservations != self._known:
+            self._known = reservations
+            self.take(reservations)
 
-    def _open_ones(self, engine: "Engine") -> list[Lease]:
+    def _open_ones(self, engine: "Engine") -> list[Reservation]:
         from advisor.database.engine import check
-        from advisor.placement.reservation_store import open_leases
+        from advisor.placement.reservation_store import open_reservations
 
         if not self._checked:
             check(engine)
             self._checked = True
         cluster = self.cluster()
-        return open_leases(engine, cluster, self.now_us()) if cluster else []
+        return open_reservations(engine, cluster, self.now_us()) if cluster else []
 
     def _fail(self, problem: str) -> None:
         self._failures.inc()

@@ -37,7 +37,7 @@ KEPT_S = 900.0
 """An unused class is dropped after so long."""
 REPORT_AGAIN_S, MISSED_AGAIN_S = 300.0, 5.0
 """How often a worker reports a class in use again, in the table and not."""
-MOST_CLASSES = 512
+MAX_CLASSES = 512
 """The most recently asked for are kept."""
 WAIT_S = 0.2
 NICENESS = 5
@@ -65,7 +65,7 @@ class Tabling:
         """Keep a class in the table from now on."""
         self._asked.pop(of, None)
         self._asked[of] = now_s
-        if len(self._asked) > MOST_CLASSES:
+        if len(self._asked) > MAX_CLASSES:
             del self._asked[next(iter(self._asked))]
 
     def step(self, now_s: float) -> bool:
@@ -123,7 +123,7 @@ class Asking:
         """Report a class in use, and whether the table lacks it."""
         now_s = monotonic()
         if now_s - self._reported_s.get(of, -REPORT_AGAIN_S) >= (MISSED_AGAIN_S if missing else REPORT_AGAIN_S):
-            if len(self._reported_s) > MOST_CLASSES:
+            if len(self._reported_s) > MAX_CLASSES:
                 self._reported_s.clear()
             self._reported_s[of] = now_s
             with contextlib.suppress(BlockingIOError):

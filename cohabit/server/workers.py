@@ -32,7 +32,7 @@ from cohabit.config.logs import set_up_logs
 from cohabit.config.malloc_trim import hold_few_heaps
 from cohabit.server.peer_discovery import Peers
 from cohabit.server.reload import keep_fresh
-from cohabit.server.reservation_poller import LeaseReading
+from cohabit.server.reservation_poller import ReservationPoller
 from cohabit.server.score_table_process import CONTEXT, Asking
 from cohabit.server.sockets import DRAIN_S, Certificates, listen, secured_by, shown_by
 from cohabit.server.worker_metrics import Leaving
@@ -54,7 +54,7 @@ class Source:
         registry: of bundles.
         snapshots: folder of snapshots.
         max_age_s: snapshots older than this are not believed.
-        served_share: of requests of which one feature vector is kept.
+        feature_log_share: of requests of which one feature vector is kept.
         shares: of explored decisions, of the holdout, and of other logged decisions.
         store: address of the database with reservations; empty for none.
     """
@@ -62,24 +62,24 @@ class Source:
     registry: Registry
     snapshots: Path
     max_age_s: float
-    served_share: float
+    feature_log_share: float
     shares: Shares = field(default_factory=Shares)
     store: str = ""
 
     def opened(self, now_us: Callable[[], int]) -> Serving:
         """Loaded once."""
-        served = ServedLog(self.snapshots / SERVED, self.served_share, default_rng())
+        served = ServedLog(self.snapshots / SERVED, self.feature_log_share, default_rng())
         metrics = CollectorRegistry()
         explorer = explorer_in(self.snapshots / ADVISED, self.shares, default_rng(), metrics)
         serving = Serving(self.snapshots, self.registry, self.max_age_s, now_us, metrics, served, explorer)
         serving.reload()
         return serving
 
-    def leases_for(self, prioritizer: Prioritizer) -> LeaseReading:
+    def reservations_for(self, prioritizer: Prioritizer) -> ReservationPoller:
         """Read reservations for a prioritizer from now on."""
         serving = prioritizer.serving
-        take = prioritizer.leases.take
-        return LeaseReading(self.store, lambda: serving.cluster, serving.now_us, take, serving.metrics)
+        take = prioritizer.reservations.take
+        return ReservationPoller(self.store, lambda: serving.cluster, serving.now_us, take, serving.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
         await listen([(create_scheduler_app(prioritizer, refusing=shared.refusing), bound, secured)])
         fresh.cancel()
 
-    with closing(source.leases_for(prioritizer)), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with closing(source.reservations_for(prioritizer)), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(answer())
     counts.leave()
     peers.close()

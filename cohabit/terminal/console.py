@@ -13,7 +13,7 @@ from rich.text import Text
 console = Console(highlight=False, markup=False, emoji=False)
 """No markup and no emoji: what is printed may come from records, and a name may hold `:key:`."""
 complaints = Console(stderr=True, highlight=False, emoji=False)
-MOST_WHOLE = 24
+MAX_WHOLE = 24
 """Letters of a word that is not folded in a table of amounts, however narrow the terminal."""
 
 
@@ -47,7 +47,7 @@ def show_amounts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         words = [word for cell in (column, *(row[i] for row in rows)) for word in cell.split()]
-        width = min(MOST_WHOLE, max(map(len, words), default=0))
+        width = min(MAX_WHOLE, max(map(len, words), default=0))
         table.add_column(column, justify="left" if i == 0 else "right", min_width=width, overflow="fold")
     for row in rows:
         table.add_row(*map(printable, row))

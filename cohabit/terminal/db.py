@@ -1,4 +1,4 @@
-"""`cohabit admin database`: the database of tokens, audit and leases. migrate."""
+"""`cohabit admin database`: the database of tokens, audit and reservations. migrate."""
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ def database() -> None:
 def migrate_command() -> None:
     """Make the store, or bring it to the version of this Cohabit; nothing happens when it is there already.
 
-    COHABIT_STORE names it: a file (SQLite), or postgresql://user:password@host/database, which must exist and be the
+    COHABIT_DATABASE names it: a file (SQLite), or postgresql://user:password@host/database, which must exist and be the
     user's own. Without, it is store.sqlite next to the registry. Make a backup before an upgrade.
     """
     from advisor.database.engine import migrate, named
@@ -55,7 +55,7 @@ def opened(settings: "Settings") -> "AbstractContextManager[Engine]":
 
 def address_of(settings: "Settings") -> str:
     """Of the store that the settings name."""
-    return settings.store or str(settings.registry.parent / STORE_FILE)
+    return settings.database or str(settings.registry.parent / STORE_FILE)
 
 
 @contextmanager

@@ -53,9 +53,9 @@ def registry_of(settings: Settings, folder: Path | None = None) -> Registry:
     """The registry that an option or the settings name, with whose bundles are believed.
 
     Raises:
-        BadKey: a file of COHABIT_SIGNING__TRUSTED holds no key.
+        BadKey: a file of COHABIT_SIGNING__TRUSTED_KEYS holds no key.
     """
-    return Registry(folder or settings.registry, trust_of(settings.signing.trusted))
+    return Registry(folder or settings.registry, trust_of(settings.signing.trusted_keys))
 
 
 def signer_in(settings: Settings) -> Callable[[bytes], bytes] | None:

@@ -17,7 +17,7 @@ from cohabit.terminal.console import show_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
-MOST_ROWS = 500_000
+MAX_ROWS = 500_000
 """Training rows that are learnt from and judged at most, by default: some 4 GB of memory."""
 FOLDS_DIFFER = (
     "figures of `cohabit model train` rest on 3 folds of apps and 2 origins, those of `cohabit model evaluate` on 6 "

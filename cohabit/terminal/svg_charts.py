@@ -10,7 +10,7 @@ WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 620, 56, 326
 """The plot's edges in pixels."""
 COLOURS = 4
-MOST_NAMES = 4
+MAX_NAMES = 4
 """More names than these stand in two rows."""
 STYLE = """
 text{font:12px Helvetica,Arial,sans-serif;fill:#1f2328} .t{font-size:15px;font-weight:bold} .m{text-anchor:middle}
@@ -120,7 +120,7 @@ def _x_axis(axis: Axis, scale: _Scale) -> Iterator[str]:
     yield f'<line class="a" x1="{LEFT}" y1="{BOTTOM}" x2="{RIGHT}" y2="{BOTTOM}"/>'
     yield f'<text class="m" x="{(LEFT + RIGHT) / 2:.0f}" y="{HEIGHT - 10}">{escape(axis.label)}</text>'
     named = [(float(at), name) for at, name in enumerate(axis.names)]
-    crowded = len(named) > MOST_NAMES
+    crowded = len(named) > MAX_NAMES
     for number, (at, name) in enumerate(named or [(at, f"{at:g}") for at in ticks(scale.low, scale.high)]):
         row = BOTTOM + (31 if crowded and number % 2 else 17)
         yield f'<text class="m" x="{scale(at):.1f}" y="{row}">{escape(name)}</text>'

@@ -28,7 +28,7 @@ from models.training.trainer import OURS, Metrics, Outcome, Trainer
 
 Progress = Callable[[str], None]
 """Called with the split and question being fitted."""
-LEAST_LEAK, MOST_LEAK = 1.2, 6.0
+LEAST_LEAK, MAX_LEAK = 1.2, 6.0
 """Unseen apps should be this many times as hard as random rows, and no more."""
 WINDOW_KEY = ["cluster", "node", "window_end", "container"]
 
@@ -208,13 +208,13 @@ def leak_words(ratio: float | None) -> str:
             "after all and S2 is too good, or the model has little from knowing an app beyond its profile, which S2 "
             "leaves in; SC takes it away"
         )
-    if ratio > MOST_LEAK:
+    if ratio > MAX_LEAK:
         return (
-            f"ALARM: {text}, more than {MOST_LEAK:.0f}: random rows are far too easy, so some feature reveals which "
+            f"ALARM: {text}, more than {MAX_LEAK:.0f}: random rows are far too easy, so some feature reveals which "
             f"row "
             "it is; look for one that is only known afterwards"
         )
-    return f"no sign of a leak: {text} (expected {LEAST_LEAK} to {MOST_LEAK:.0f})"
+    return f"no sign of a leak: {text} (expected {LEAST_LEAK} to {MAX_LEAK:.0f})"
 
 
 def mae(answer: Answer, predictor: str = OURS) -> float | None:

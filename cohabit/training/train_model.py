@@ -191,7 +191,7 @@ def entry_of(name: str, model: Placement) -> ModelEntry:
         signs=tuple(model.signs.tolist()),
         medians=model.known_medians(),
         calibration=model.calibration,
-        familiar_share=model.familiar.share if model.familiar else None,
+        seen_share=model.familiar.share if model.familiar else None,
         choice=None if model.choice is None else EntryChoice.model_validate(asdict(model.choice)),
     )
 
@@ -220,7 +220,7 @@ def _sampled(draw: Draw) -> Sampled:
     return Sampled(
         rows_there=int(draw.rows.sum()),
         strata=len(draw.rows),
-        most_rows=draw.most_rows,
+        max_rows=draw.max_rows,
         power=draw.power,
         seed=draw.seed,
     )

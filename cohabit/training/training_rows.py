@@ -29,33 +29,33 @@ class OnSpark:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of the session: how large a sample may be is --most-rows' to say, not Spark's limit on results."""
+        """Of the session: how large a sample may be is --max-rows' to say, not Spark's limit on results."""
         return {"spark.driver.memory": self.driver_memory, "spark.driver.maxResultSize": "0"}
 
 
-def sample_of(lake: Lake, most_rows: int, spark: OnSpark | None = None, until: datetime | None = None) -> Sample:
+def sample_of(lake: Lake, max_rows: int, spark: OnSpark | None = None, until: datetime | None = None) -> Sample:
     """All training rows of a lake, or a sample of them where there are more than so many.
 
     Args:
         lake: with table `training`.
-        most_rows: that are kept.
+        max_rows: that are kept.
         spark: where a sample is drawn; None draws it here.
         until: end of the last window whose rows count; None for all.
 
     Raises:
         InconsistentDataset: there are none.
-        FewerThanStrata: most_rows are fewer than strata.
+        FewerThanStrata: max_rows are fewer than strata.
     """
     end = FOREVER if until is None else until + MICROSECOND
-    if rows_there(lake, end) <= most_rows:
+    if rows_there(lake, end) <= max_rows:
         return Sample(training_table(lake, end))
     if spark is None:
-        return draw_local(lake, most_rows, power=POWER, end=end)
+        return draw_local(lake, max_rows, power=POWER, end=end)
     from features.jobs.spark.session import spark_session
     from features.jobs.spark.stratified_reader import draw_with_spark
 
     with spark_session(spark.master, spark.settings) as session:
-        return draw_with_spark(session, lake, most_rows, power=POWER, end=end)
+        return draw_with_spark(session, lake, max_rows, power=POWER, end=end)
 
 
 def diagnosis_of_sample(lake: Lake, sample: Sample, spark: OnSpark | None = None) -> DiagnosisRows:
@@ -80,7 +80,7 @@ def sample_words(draw: Draw) -> str:
     """What was drawn, in a sentence."""
     return (
         f"a sample: {draw.kept.sum():,} of {draw.rows.sum():,} training rows, drawn by {len(draw.rows):,} strata of "
-        f"app, slowdown and pressure (seed {draw.seed}); weights make up for the rows left out; --most-rows takes more"
+        f"app, slowdown and pressure (seed {draw.seed}); weights make up for the rows left out; --max-rows takes more"
     )
 
 

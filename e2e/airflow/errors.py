@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-MOST_SAID = 3000
+MAX_SAID = 3000
 
 
 class AirflowE2eError(Exception):
@@ -15,7 +15,7 @@ class CommandFailed(AirflowE2eError):
 
     def __init__(self, command: Sequence[str | Path], said: str) -> None:
         self.command, self.said = command, said
-        super().__init__(f"{' '.join(map(str, command))} failed; it said:\n{said[-MOST_SAID:]}")
+        super().__init__(f"{' '.join(map(str, command))} failed; it said:\n{said[-MAX_SAID:]}")
 
 
 class NeverCame(AirflowE2eError):

@@ -50,12 +50,12 @@ class Site:
         return kept | {
             "COHABIT_BIN": str(folder / "bin"),
             "COHABIT_CLUSTER": CLUSTER,
-            "COHABIT_DRIFT__MOST_AGE_DAYS": "3650",  # the simulated days are long past
+            "COHABIT_DRIFT__MAX_AGE_DAYS": "3650",  # the simulated days are long past
             "COHABIT_LAKE": str(folder / "lake"),
-            "COHABIT_LINES": str(folder / "lines"),
+            "COHABIT_BILLING__LEDGER_DIR": str(folder / "lines"),
             "COHABIT_REGISTRY": str(folder / "registry"),
             "COHABIT_SNAPSHOTS": str(folder / "snapshots"),
-            "COHABIT_STORE": str(folder / "store.sqlite"),
+            "COHABIT_DATABASE": str(folder / "store.sqlite"),
             "OMP_NUM_THREADS": "1",
         }
 
@@ -126,7 +126,7 @@ def land_the_rest(site: Site) -> None:
 def serve_a_little(site: Site, requests: int = 20) -> None:
     """Scores are asked for, so that there are vectors to compare."""
     site.run("refresh", str(site.folder / "stream"))
-    more = {"COHABIT_ADVISOR__SERVED_SHARE": "1", "COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9"}
+    more = {"COHABIT_ADVISOR__FEATURE_LOG_SHARE": "1", "COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9"}
     with _serving(site, site.settings | more) as url:
         for _ in range(requests):
             ask = Request(f"{url}/extender/prioritize", POD, {"Content-Type": "application/json"})  # noqa: S310 - loopback
@@ -182,7 +182,7 @@ def _price(site: Site) -> None:
     text = re.sub(r"^version = .*$", 'version = "2026-03"', EXAMPLE, flags=re.MULTILINE)
     file.write_text(re.sub(r"^start = .*$", "start = 2026-03-01T00:00:00Z", text, flags=re.MULTILINE))
     book = read_price_book(file, "ann")
-    with open_store(site.settings["COHABIT_STORE"]) as store:
+    with open_store(site.settings["COHABIT_DATABASE"]) as store:
         book_store.propose(store, book, MONTH_US, Entry(MONTH_US, "ann", "finance", "propose", "", "done", "1"))
         entry = Entry(MONTH_US, "bob", "finance", "approve", "", "done", "2")
         book_store.approve(store, book.version, "bob", MONTH_US, entry)

@@ -72,7 +72,7 @@ class Advisor:
     def classes(self) -> int:
         """Apps in its table."""
         with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
-            found = re.search(r"^cohabit_table_classes ([\d.]+)", reply.read().decode(), re.MULTILINE)
+            found = re.search(r"^cohabit_score_table_pod_classes ([\d.]+)", reply.read().decode(), re.MULTILINE)
         return int(float(found[1])) - UNKNOWN_CLASSES if found else 0
 
     def warm(self, nodes: Sequence[str]) -> None:
@@ -95,10 +95,10 @@ def counts_in(text: str) -> Counts:
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     sources = Counter[str]()
     for sample in samples:
-        if sample.name == "cohabit_answers_total":
+        if sample.name == "cohabit_score_requests_total":
             sources[" ".join(filter(None, (sample.labels["source"], sample.labels["reason"])))] += int(sample.value)
     named = {sample.name: sample.value for sample in samples}
-    took = "cohabit_prioritize_seconds"
+    took = "cohabit_prioritize_duration_seconds"
     return Counts(sources, named[f"{took}_count"], named[f"{took}_sum"])
 
 

@@ -18,7 +18,7 @@ THREADS, PART = 8, 50
 """Objects are created in parts, so that an interrupted test does not create the rest."""
 PATCH = "application/strategic-merge-patch+json"
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
-CPU_CORES, MEMORY, MOST_PODS = 64, "256Gi", 250
+CPU_CORES, MEMORY, MAX_PODS = 64, "256Gi", 250
 POD_CPU, POD_MEMORY = "100m", "256Mi"
 
 
@@ -105,7 +105,7 @@ def node_body(name: str, now: str) -> bytes:
 
     Nobody renews leases or heartbeats: what would doubt the node for that is kube-controller-manager, which is not run.
     """
-    room = {"cpu": str(CPU_CORES), "memory": MEMORY, "pods": str(MOST_PODS)}
+    room = {"cpu": str(CPU_CORES), "memory": MEMORY, "pods": str(MAX_PODS)}
     ready = {"type": "Ready", "status": "True", "reason": "Fake", "lastHeartbeatTime": now, "lastTransitionTime": now}
     labels = {"kubernetes.io/hostname": name}
     return json.dumps(

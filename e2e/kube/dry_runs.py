@@ -7,7 +7,7 @@ from advisor.plans.export import ApprovedMove, Eviction, evictions
 from cohabit.plans.dry_run import ApiServer, Verdict, dry_run
 from e2e.kube.control_plane import ControlPlane
 from e2e.kube.processes import HOST
-from e2e.kube.workloads import MOST_UNAVAILABLE, Kubelet, Pod, deploy, until_all
+from e2e.kube.workloads import MAX_UNAVAILABLE, Kubelet, Pod, deploy, until_all
 
 GUARDED = "guarded"
 
@@ -24,7 +24,7 @@ class Asked:
 
 def asked(plane: ControlPlane, kubelet: Kubelet, pods: int) -> list[Asked]:
     """Every kind of answer, from pods of which none goes by it."""
-    deploy(plane.api, [GUARDED], 1, most_unavailable=0)
+    deploy(plane.api, [GUARDED], 1, max_unavailable=0)
     with plane.scheduler(None):
         until_all(kubelet.ready, pods + 1)
     token = plane.folder / "token"
@@ -46,8 +46,8 @@ def _questions(pods: Sequence[Pod]) -> list[tuple[str, Verdict, Eviction]]:
         ("a pod that is not there", "not_found", replace(move, name="nobody")),
         ("a pod of which a budget lets none go", "blocked_by_budget", _move(0, guarded)),
     ]
-    about = f"one of {MOST_UNAVAILABLE + 1} pods of which a budget lets {MOST_UNAVAILABLE} go"
-    moves += [(about, "would_be_evicted", _move(0, pod)) for pod in alike[: MOST_UNAVAILABLE + 1]]
+    about = f"one of {MAX_UNAVAILABLE + 1} pods of which a budget lets {MAX_UNAVAILABLE} go"
+    moves += [(about, "would_be_evicted", _move(0, pod)) for pod in alike[: MAX_UNAVAILABLE + 1]]
     numbered = [replace(of, step=step) for step, (_, _, of) in enumerate(moves)]
     steps, _ = evictions(numbered, "e2e", 0)
     return [(about, expected, step) for (about, expected, _), step in zip(moves, steps, strict=True)]

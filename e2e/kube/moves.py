@@ -1,4 +1,4 @@
-"""Moves: an approved plan exported as evictions with leases, carried out against budgets, and where the pods went.
+"""Moves: an approved plan exported as evictions with reservations, executed within budgets, and the final nodes.
 
 An edge. What carries a plan out is a script of a few lines, as a site would have it: the export is posted step by step,
 a budget that blocks is asked again, and the next round waits until everything runs.
@@ -20,7 +20,7 @@ import numpy as np
 from sqlalchemy import Engine
 
 from advisor.database.engine import migrate, open_store, writing
-from advisor.placement.reservation_store import add_leases, withdraw
+from advisor.placement.reservation_store import add_reservations, withdraw
 from advisor.plans.export import ApprovedMove, Eviction, evictions
 from benchmarks.serving import CLASSES
 from e2e.kube.advisor import Advisor, advisor
@@ -30,10 +30,10 @@ from e2e.kube.dry_runs import Asked, asked
 from e2e.kube.errors import Refused
 from e2e.kube.processes import free_ports
 from e2e.kube.runs import Plan
-from e2e.kube.workloads import MOST_UNAVAILABLE, STILL_S, Kubelet, Pod, deploy, until_all
+from e2e.kube.workloads import MAX_UNAVAILABLE, STILL_S, Kubelet, Pod, deploy, until_all
 
 ROUNDS = 4
-LEASE_US = 600 * 10**6
+RESERVATION_US = 600 * 10**6
 AGAIN_S = 0.2
 ENOUGH = 0.99
 ADVICES: tuple[Advice, ...] = ("filter, all nodes", "filter", "prioritize")
@@ -72,7 +72,7 @@ def moved(plan: Plan, count: int, cluster: str) -> tuple[list[Moved], list[Asked
     """The same number of moves by each way of asking, one after the other, in one cluster; then dry runs."""
     [port] = free_ports(1)
     store = plan.folder / "moves.sqlite"
-    settings = {"COHABIT_STORE": str(store)}
+    settings = {"COHABIT_DATABASE": str(store)}
     with (
         plan.plane("moves") as plane,
         plane.controllers(),
@@ -80,7 +80,7 @@ def moved(plan: Plan, count: int, cluster: str) -> tuple[list[Moved], list[Asked
         Kubelet(plane.api).at_work() as kubelet,
     ):
         migrate(engine)
-        replicas = max(plan.pods // len(CLASSES), 2 * MOST_UNAVAILABLE)
+        replicas = max(plan.pods // len(CLASSES), 2 * MAX_UNAVAILABLE)
         deploy(plane.api, CLASSES, replicas)
         _until_ready(kubelet, plane, replicas * len(CLASSES))
         with advisor(plan.folder, port, "advisor-moves", settings) as advised:
@@ -107,10 +107,10 @@ class _Run:
     def moved(self, advice: Advice, count: int, replicas: int, seed: int) -> Moved:
         before = {pod.metadata.uid for pod in self.kubelet.all()}
         moves = planned(self.kubelet.all(), self.nodes, count, f"e2e-{seed}", np.random.default_rng(seed))
-        steps, leases = evictions(moves, self.cluster, time_ns() // 1000 + LEASE_US)
+        steps, reservations = evictions(moves, self.cluster, time_ns() // 1000 + RESERVATION_US)
         with writing(self.store) as connection:
-            add_leases(connection, leases)
-        self.advised.process.until(lambda: self._metric("cohabit_leases_open") == len(leases))
+            add_reservations(connection, reservations)
+        self.advised.process.until(lambda: self._metric("cohabit_reservations_open") == len(reservations))
         missed = self._metric(NOT_OFFERED)
         self.kubelet.watch_from_now()
         began = monotonic()
@@ -119,9 +119,9 @@ class _Run:
         seconds = monotonic() - began
         with writing(self.store) as connection:
             withdraw(connection, f"e2e-{seed}")
-        self.advised.process.until(lambda: self._metric("cohabit_leases_open") == 0)
+        self.advised.process.until(lambda: self._metric("cohabit_reservations_open") == 0)
         landed = on_target(moves, (pod for pod in self.kubelet.all() if pod.metadata.uid not in before))
-        breaches = sum(fewest < replicas - MOST_UNAVAILABLE for fewest in self.kubelet.fewest.values())
+        breaches = sum(fewest < replicas - MAX_UNAVAILABLE for fewest in self.kubelet.fewest.values())
         not_offered = int(self._metric(NOT_OFFERED) - missed)
         return Moved(advice, len(moves), landed, not_offered, blocked, breaches, seconds)
 
@@ -141,11 +141,11 @@ class _Run:
         return float(found[1]) if found else 0.0
 
 
-NOT_OFFERED = 'cohabit_steered_pods_total{outcome="target_not_offered"}'
+NOT_OFFERED = 'cohabit_pinned_pods_total{outcome="target_not_offered"}'
 
 
 def planned(
-    pods: Sequence[Pod], nodes: Sequence[str], count: int, proposal: str, rng: np.random.Generator
+    pods: Sequence[Pod], nodes: Sequence[str], count: int, plan: str, rng: np.random.Generator
 ) -> list[ApprovedMove]:
     """So many pods, drawn, each to another node, drawn too; in rounds."""
     chosen = rng.permutation(len(pods))[:count].tolist()
@@ -164,7 +164,7 @@ def planned(
                 meta.labels.app,
                 pod.spec.nodeName,
                 target,
-                proposal,
+                plan,
                 meta.labels.template_hash,
             )
         )

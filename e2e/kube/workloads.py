@@ -20,7 +20,7 @@ from e2e.kube.errors import NotScheduled, Refused
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-MOST_UNAVAILABLE = 2
+MAX_UNAVAILABLE = 2
 WATCH_S = 600
 STILL_S = 60.0
 """Without any pod becoming ready."""
@@ -87,15 +87,15 @@ class _Pods(msgspec.Struct):
 _decode = msgspec.json.Decoder(Changed).decode
 
 
-def deploy(api: Api, apps: Sequence[str], replicas: int, *, most_unavailable: int = MOST_UNAVAILABLE) -> None:
+def deploy(api: Api, apps: Sequence[str], replicas: int, *, max_unavailable: int = MAX_UNAVAILABLE) -> None:
     """A Deployment and a disruption budget for each app."""
-    api.create(BUDGETS, [budget_body(app, most_unavailable) for app in apps])
+    api.create(BUDGETS, [budget_body(app, max_unavailable) for app in apps])
     api.create(DEPLOYMENTS, [deployment_body(app, replicas) for app in apps])
 
 
-def budget_body(app: str, most_unavailable: int) -> bytes:
+def budget_body(app: str, max_unavailable: int) -> bytes:
     """So many pods of the app may be away at once."""
-    spec = {"maxUnavailable": most_unavailable, "selector": {"matchLabels": {"app": app}}}
+    spec = {"maxUnavailable": max_unavailable, "selector": {"matchLabels": {"app": app}}}
     return json.dumps({"metadata": {"name": app}, "spec": spec}).encode()
 
 

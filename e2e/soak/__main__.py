@@ -22,7 +22,7 @@ from time import monotonic, sleep, time
 from cohabit.terminal.console import console, show_error
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
-from e2e.soak.judging import FEWEST_ROUNDS, MOST_GROWTH, grew, growth, tell
+from e2e.soak.judging import FEWEST_ROUNDS, MAX_GROWTH, grew, growth, tell
 from e2e.soak.line import Line, stopped
 from e2e.soak.memory import Held, Samples, held_in
 from features.schema.tables import TABLES
@@ -34,7 +34,7 @@ from ingest.lake.tables import Lake
 from ingest.simulator.messages import Message as Simulated
 from ingest.simulator.simulate import Plan, built_in, simulate
 
-MOST_SLOWER = 1.5
+MAX_SLOWER = 1.5
 """How many times as long the slowest hundredth may take in the last third as in the first."""
 SAMPLE_S, LOOK_S = 0.1, 1.0
 """Between samples, and between looks which processes there are. Each minute a process gives back what is free, and
@@ -224,7 +224,7 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
     )
     for error in watched.errors[:20]:
         console.print(f"error: {error}")
-    slower = not p99[2] <= MOST_SLOWER * max(p99[0], 1.0)
+    slower = not p99[2] <= MAX_SLOWER * max(p99[0], 1.0)
     console.print(f"errors: {len(watched.errors)}; slower: {slower}")
     grown = _judge_memory(watched.samples.held(), arguments)
     return 1 if grown or watched.errors or slower else 0
@@ -236,7 +236,7 @@ def _judge_memory(held: Mapping[str, Held], arguments: Namespace) -> list[str]:
     found = growth(held, warm_s, round_s)
     tell(found, warm_s, round_s)
     grown = grew(found)
-    console.print(f"grew by more than {MOST_GROWTH} % an hour: {', '.join(grown) or 'none'}")
+    console.print(f"grew by more than {MAX_GROWTH} % an hour: {', '.join(grown) or 'none'}")
     return grown
 
 

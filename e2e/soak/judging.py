@@ -9,7 +9,7 @@ from cohabit.terminal.console import show_table
 from e2e.soak.errors import SoakFailed
 from e2e.soak.memory import Floats, Held, Slope, least, slope_of
 
-MOST_GROWTH = 0.2
+MAX_GROWTH = 0.2
 """Per cent an hour."""
 FEWEST_ROUNDS = 3
 """Of scheduled commands, by the least held in which memory is judged."""
@@ -60,7 +60,7 @@ def growth(of: Mapping[str, Held], warm_up_s: float, round_s: float) -> dict[str
 
 def grew(found: Mapping[str, Growth]) -> list[str]:
     """Those whose memory is judged and grew by more than it may."""
-    return [name for name, one in found.items() if _kind(name) in JUDGED and one.slope.value > MOST_GROWTH]
+    return [name for name, one in found.items() if _kind(name) in JUDGED and one.slope.value > MAX_GROWTH]
 
 
 def tell(found: Mapping[str, Growth], warm_up_s: float, round_s: float) -> None:

@@ -38,7 +38,7 @@ class Line:
         own = {
             "COHABIT_CLUSTER": self.cluster,
             "COHABIT_KAFKA__BOOTSTRAP": self.bootstrap,
-            "COHABIT_STORE": str(self.folder / "store.sqlite"),
+            "COHABIT_DATABASE": str(self.folder / "store.sqlite"),
             "COLUMNS": "160",
         }
         return {**kept, **folders, **own}

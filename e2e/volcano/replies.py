@@ -21,7 +21,7 @@ PATHS = {
 }
 AWKWARD = ('"', "\\", "\n", "\x00", "\x7f", "<&>", "\u2028", "é", "名", "\U0001f980", "%d", " ", "", "Score", "}],")
 """Pieces of names that no cluster has, to see that none of them breaks a reply."""
-MOST_OFFERED, MOST_PIECES = 12, 4
+MAX_OFFERED, MAX_PIECES = 12, 4
 BROKEN = {
     "kube": (
         '[{"Host":"a","Score":7.0}]',
@@ -93,8 +93,8 @@ TWINS: dict[str, Callable[[bytes, Sequence[str]], object]] = {
 def names(rng: np.random.Generator, known: Sequence[str]) -> list[str]:
     """Offered names: nodes, some twice, and texts that no node is called."""
     found = []
-    for _ in range(rng.integers(0, MOST_OFFERED, endpoint=True)):
-        pieces = [AWKWARD[i] for i in rng.integers(0, len(AWKWARD), rng.integers(0, MOST_PIECES, endpoint=True))]
+    for _ in range(rng.integers(0, MAX_OFFERED, endpoint=True)):
+        pieces = [AWKWARD[i] for i in rng.integers(0, len(AWKWARD), rng.integers(0, MAX_PIECES, endpoint=True))]
         found.append(known[int(rng.integers(len(known)))] if rng.random() < 0.5 else "".join(pieces))
     return found
 

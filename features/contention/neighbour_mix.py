@@ -16,7 +16,7 @@ from features.contention.pressure import CPU, Members
 from features.schema.catalog import NAMES
 from ingest.schema.cpuset import membership
 
-MEMBW = NAMES.index("membw")
+MEMBW = NAMES.index("memory_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ingest.schema.tables import LANDING, LIVE_STATE
 
 SLOTS = 8
 """Minutes that survive compaction: those a refresher may still use, with room for late ones."""
-MOST_CONTAINERS = 500
+MAX_CONTAINERS = 500
 """In one message; more are published in several, each with its own key."""
 PUBLISHED = [c.name for c in LIVE_STATE.columns if c not in LANDING]
 NAMES = {"window_end": "ts", "arrived_at": "heard_at"}
@@ -51,10 +51,10 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     for time in NAMES.values():
         numbered = numbered.set_column(PUBLISHED.index(time), time, pa.array(micros(rows[time]) // 1000))
     for start, end in pairwise(starts):
-        for part in range(start, end, MOST_CONTAINERS):
-            records = numbered.slice(part, min(MOST_CONTAINERS, end - part)).to_pylist()
+        for part in range(start, end, MAX_CONTAINERS):
+            records = numbered.slice(part, min(MAX_CONTAINERS, end - part)).to_pylist()
             slot = records[0]["ts"] * 1000 // WINDOW_US % SLOTS
-            key = f"{records[0]['cluster']}/{records[0]['node']}/{slot}/{(part - start) // MOST_CONTAINERS}"
+            key = f"{records[0]['cluster']}/{records[0]['node']}/{slot}/{(part - start) // MAX_CONTAINERS}"
             yield key, orjson.dumps([{k: v for k, v in r.items() if v is not None} for r in records])
 
 

@@ -42,7 +42,7 @@ KEPT = sorted(
     | {*profiles.MEANS, *antagonists.SIGNALS, *antagonists.USES, *(name for r in RESOURCES for name in r.usage)}
 )
 """Columns of node state that later steps read; they stay in memory for the whole stretch."""
-MOST_ROWS = 20_000_000
+MAX_ROWS = 20_000_000
 """Samples that one process may be asked for: about 6 GB of memory."""
 
 

@@ -18,9 +18,9 @@ RIDGE = 0.005
 """Small, since what the penalty takes from the pressures goes to the level, and makes every label too small."""
 DOUBT = 1.0
 """How many windows' worth of evidence speak for no harm at all, so that few windows claim little."""
-SMALLEST, MOST_SCALES = 1e-9, 100.0
+SMALLEST, MAX_SCALES = 1e-9, 100.0
 """Where calm windows have no pressure at all, any other window counts for next to nothing."""
-MOST_CALM_HARM = 2.5
+MAX_CALM_HARM = 2.5
 """Calm windows are never taken for slowed down by more than this in the middle: beyond lies extrapolation."""
 
 
@@ -62,7 +62,7 @@ def bent(pressure: Floats) -> Floats:
 def calmness(total: Floats, scale: float) -> Floats:
     """(n,) roots of weights that fall with total pressure, the calmest row's being one."""
     above = total - total.min()
-    root: Floats = np.exp(-0.5 * np.minimum(above / max(scale, SMALLEST), MOST_SCALES))
+    root: Floats = np.exp(-0.5 * np.minimum(above / max(scale, SMALLEST), MAX_SCALES))
     return root
 
 
@@ -76,6 +76,6 @@ def _fit(ratio: Floats, shapes: Floats, root: Floats) -> tuple[float, Floats]:
 
 
 def _bounded(excess: Floats, calm: NDArray[np.bool_]) -> Floats:
-    """The excess, all of it scaled down where calm rows would exceed MOST_CALM_HARM."""
+    """The excess, all of it scaled down where calm rows would exceed MAX_CALM_HARM."""
     middle = float(np.median(excess[calm]))
-    return excess * min(1.0, (MOST_CALM_HARM - 1.0) / middle) if middle > 0 else excess
+    return excess * min(1.0, (MAX_CALM_HARM - 1.0) / middle) if middle > 0 else excess

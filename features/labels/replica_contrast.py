@@ -12,7 +12,7 @@ MIN_TIMES = 20
 """Windows of time with two replicas or more, behind what replicas are taken to share."""
 FLOOR = 0.05
 """What replicas share in log by a wrong form of harm alone, as they share load: only what goes beyond is taken off."""
-MOST_DRIFT = 1.0
+MAX_DRIFT = 1.0
 """In log: further from the normal than this, a replica counts as being this far."""
 LEAST_WEIGHT = 1e-4
 """Of the most pressed replica, relative to the calmest: without a calm replica the replicas are still compared."""
@@ -47,7 +47,7 @@ def shared_drift(log: Floats, pressure: Floats, time_us: Ints) -> Floats:
         return np.zeros(len(log))
     weight = np.where(known, _weight(pressure), 0.0)
     apart = np.where(known, log, 0.0) - np.average(log[known], weights=weight[known])
-    apart = np.clip(apart, -MOST_DRIFT, MOST_DRIFT)
+    apart = np.clip(apart, -MAX_DRIFT, MAX_DRIFT)
     said = weight * apart
     heard, sums = _others(weight, when), _others(said, when)
     shared = max(0.0, (said * sums).sum() / (weight * heard).sum() - FLOOR**2)

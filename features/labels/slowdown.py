@@ -39,7 +39,7 @@ MIN_GATE_ROWS = 20
 MIN_SHARE = 0.5
 PASSES = 3
 """How often the normal and the harm are fitted in turn; further passes move labels by thousandths."""
-MOST_LOG = 7.0
+MAX_LOG = 7.0
 """A signal a thousand times its normal, or less than a thousandth, is an error of measurement."""
 MAX_THROTTLED = 0.02
 """Windows throttled longer than this by the container's own limit say nothing about its neighbours."""
@@ -160,7 +160,7 @@ def log_ratio(signal: Floats, under: Conditions) -> Floats:
         drift = np.exp(shared_drift(_log(ratio / excess), under.pressure, under.time_us))
         ratio = positive / drift / _normal(positive / (excess * drift), rest, calm)
     log = _log(ratio)
-    return np.where(np.abs(log) <= MOST_LOG, log, np.nan)
+    return np.where(np.abs(log) <= MAX_LOG, log, np.nan)
 
 
 def _log(ratio: Floats) -> Floats:

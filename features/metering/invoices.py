@@ -21,12 +21,12 @@ from ingest.schema.currencies import CURRENCIES, MEANT
 
 MICROS = 1_000_000
 HOUR = timedelta(hours=1)
-MOST_ROWS = 5_000_000
+MAX_ROWS = 5_000_000
 """Rows by the hour of one bill: a year of 500 pools."""
 LONGEST = timedelta(days=3653)
 """Of one row: what is reserved for longer is not sold."""
-MOST_COST = Decimal(10**12)
-MOST_TOTAL = 9 * Decimal(10**12)
+MAX_COST = Decimal(10**12)
+MAX_TOTAL = 9 * Decimal(10**12)
 """Of all rows without their signs: 64 bits hold as many micro-units."""
 TAGS = "Tags"
 POOL_TAG = "x_pool"
@@ -89,11 +89,11 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
     items = list(_items(content, name, columns))
     if not items:
         raise BadBill(name, 1, columns.cost, "there are no rows below the header: export the bill again")
-    if (spent := sum((abs(item.cost) for item in items), Decimal())) > MOST_TOTAL:
-        raise BadBill(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MOST_TOTAL:,}): cut it up")
+    if (spent := sum((abs(item.cost) for item in items), Decimal())) > MAX_TOTAL:
+        raise BadBill(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MAX_TOTAL:,}): cut it up")
     total = sum(item.hours for item in items)
-    if total > MOST_ROWS:
-        raise BadBill(name, 1, columns.start, f"it is {total:,} hours of pools (limit {MOST_ROWS:,}): cut it up")
+    if total > MAX_ROWS:
+        raise BadBill(name, 1, columns.start, f"it is {total:,} hours of pools (limit {MAX_ROWS:,}): cut it up")
     found: dict[str, list[object]] = {field: [] for field in BILLS.schema.names}
     for item, micros in _whole(items):
         for number, amount in enumerate(_evenly(micros, item.hours)):
@@ -173,8 +173,8 @@ def _cost(row: Mapping[str, str | None], line: int, name: str, column: str) -> D
         cost = Decimal(text)
     except InvalidOperation as error:
         raise BadBill(name, line, column, f"{text[:40]!r} is no decimal number: write 1234.56") from error
-    if not cost.is_finite() or cost.copy_abs() > MOST_COST:  # abs() would overflow
-        raise BadBill(name, line, column, f"{text[:40]} is beyond {MOST_COST:,}: look at its unit")
+    if not cost.is_finite() or cost.copy_abs() > MAX_COST:  # abs() would overflow
+        raise BadBill(name, line, column, f"{text[:40]} is beyond {MAX_COST:,}: look at its unit")
     return cost
 
 

@@ -22,7 +22,7 @@ class Resource:
 RESOURCES = (
     Resource("cpu", ("cpu_cores",), "cores"),
     Resource("llc", ("llc_occupancy_bytes",), "llc_bytes"),
-    Resource("membw", ("memory_bandwidth_bytes_s",), "memory_bandwidth_bytes_s"),
+    Resource("memory_bandwidth", ("memory_bandwidth_bytes_s",), "memory_bandwidth_bytes_s"),
     Resource("memory", ("memory_bytes",), "memory_bytes"),
     Resource("disk", ("disk_read_bytes_s", "disk_write_bytes_s"), "disk_bytes_s"),
     Resource("disk_ios", ("disk_ios_s",), "disk_ios_s"),
@@ -95,7 +95,7 @@ COMPOSITION = (
     *(f"burst_{name}" for name in NAMES),
     *(f"pressure_be_{name}" for name in NAMES),
     "pressure_cpu_smt",
-    "pressure_membw_numa",
+    "pressure_memory_bandwidth_numa",
     "neighbour_run_delay_frac",
 )
 """Columns of features.contention.neighbour_mix; the busiest neighbour's CPU is among the pressures already."""

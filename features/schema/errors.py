@@ -16,10 +16,10 @@ class LengthMismatch(FeaturesError):
 class FewerThanStrata(FeaturesError):
     """A sample so small that some strata could not send a single row."""
 
-    def __init__(self, most_rows: int, strata: int) -> None:
-        self.most_rows, self.strata = most_rows, strata
+    def __init__(self, max_rows: int, strata: int) -> None:
+        self.max_rows, self.strata = max_rows, strata
         super().__init__(
-            f"{most_rows:,} training rows cannot stand for {strata:,} strata (app, band of slowdown, band of "
+            f"{max_rows:,} training rows cannot stand for {strata:,} strata (app, band of slowdown, band of "
             f"pressure): ask for {strata:,} rows at least"
         )
 

@@ -41,7 +41,7 @@ COMPOSITIONS = tuple(
 
 NODE_STATE = Table(
     "node_state",
-    2,
+    3,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -70,7 +70,7 @@ NODE_STATE = Table(
 
 CONTENTION = Table(
     "contention",
-    1,
+    2,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -119,7 +119,7 @@ ANTAGONISTS = Table(
 
 LABELS = Table(
     "labels",
-    1,
+    2,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -144,7 +144,7 @@ LABELS = Table(
 
 PROFILES = Table(
     "profiles",
-    3,
+    4,
     ("cluster", "app", "platform", "as_of"),
     "as_of",
     (
@@ -170,7 +170,7 @@ PROFILES = Table(
 
 TRAINING = Table(
     "training",
-    3,
+    4,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -319,12 +319,12 @@ NEIGHBOUR = pa.struct(
         pa.field("container", pa.string(), nullable=False),
         pa.field("added", pa.float64(), nullable=False),  # slowdown - 1
         pa.field("llc", pa.float64()),  # share of the node that it used
-        pa.field("membw", pa.float64()),  # share of the node that it used
+        pa.field("memory_bandwidth", pa.float64()),  # share of the node that it used
     ]
 )
 SLOWED = Table(
     "slowed",
-    1,
+    2,
     ("cluster", "hour", "container", "node"),
     "hour",
     (

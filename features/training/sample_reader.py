@@ -41,22 +41,22 @@ def rows_there(lake: Lake, end: datetime = FOREVER) -> int:
     return lake.count(TRAINING.name, EPOCH, end)
 
 
-def draw_local(lake: Lake, most_rows: int, *, power: float, seed: int = 0, end: datetime = FOREVER) -> Sample:
+def draw_local(lake: Lake, max_rows: int, *, power: float, seed: int = 0, end: datetime = FOREVER) -> Sample:
     """At most so many training rows of a lake, each with the weight of those it stands for.
 
     Args:
         lake: holds table training.
-        most_rows: rows to keep; all are kept where there are no more.
+        max_rows: rows to keep; all are kept where there are no more.
         power: see features.training.stratified_sample.quotas.
         seed: another one draws other rows.
         end: rows of windows that ended before count.
 
     Raises:
-        FewerThanStrata: most_rows are fewer than strata.
+        FewerThanStrata: max_rows are fewer than strata.
     """
-    if rows_there(lake, end) > most_rows:
+    if rows_there(lake, end) > max_rows:
         counted = lake.pieces(TRAINING.name, COUNTED, end)
-        draw = draw_of(total(map(tally, counted)), most_rows, power=power, seed=seed)
+        draw = draw_of(total(map(tally, counted)), max_rows, power=power, seed=seed)
         if draw.leaves_out:
             return Sample(in_order(weighted(chosen_of(lake.pieces(TRAINING.name, end=end), draw), draw)), draw)
     return Sample(lake.read(TRAINING.name, end=end))

@@ -30,7 +30,7 @@ TALLY = pa.schema(
     [("cluster", pa.string()), ("app", pa.string()), *((name, pa.int64()) for name in (*STRATUM[2:], "rows"))]
 )
 """What counted strata look like."""
-MOST_TALLIED = 1_000_000
+MAX_TALLIED = 1_000_000
 """Rows of tallies that are held before they are added up."""
 EVEN, BETWEEN, PROPORTIONAL = 0.0, 0.5, 1.0
 """Powers of a stratum's size that its quota grows with: the same for all, a compromise, the same share of all."""
@@ -44,13 +44,13 @@ class Draw:
 
     Args:
         strata: STRATUM, `rows` there are and `kept` of them; sorted by STRATUM.
-        most_rows: how many were asked for.
+        max_rows: how many were asked for.
         power: see `quotas`.
         seed: key of the hash.
     """
 
     strata: pa.Table
-    most_rows: int
+    max_rows: int
     power: float
     seed: int
 
@@ -92,12 +92,12 @@ def tally(rows: pa.Table) -> pa.Table:
     return total([strata_of(rows).append_column("rows", pa.array(np.ones(rows.num_rows, np.int64)))])
 
 
-def total(tallies: Iterable[pa.Table], *, most_held: int = MOST_TALLIED) -> pa.Table:
-    """Tallies of parts, as one of the whole; added up whenever more than `most_held` rows have come together."""
+def total(tallies: Iterable[pa.Table], *, max_held: int = MAX_TALLIED) -> pa.Table:
+    """Tallies of parts, as one of the whole; added up whenever more than `max_held` rows have come together."""
     held = [TALLY.empty_table()]
     for one in tallies:
         held.append(one)
-        if sum(part.num_rows for part in held[1:]) > most_held:
+        if sum(part.num_rows for part in held[1:]) > max_held:
             held = [_added(held)]
     return _added(held)
 
@@ -107,44 +107,44 @@ def _added(tallies: list[pa.Table]) -> pa.Table:
     return counted.rename_columns([*STRATUM, "rows"]).sort_by([(name, "ascending") for name in STRATUM])
 
 
-def draw_of(tallied: pa.Table, most_rows: int, *, power: float = BETWEEN, seed: int = 0) -> Draw:
+def draw_of(tallied: pa.Table, max_rows: int, *, power: float = BETWEEN, seed: int = 0) -> Draw:
     """How many rows of each stratum to keep, see `quotas`, for a tally of all rows."""
-    kept = quotas(tallied["rows"].to_numpy(), most_rows, power)
-    return Draw(tallied.append_column("kept", pa.array(kept)), most_rows, power, seed)
+    kept = quotas(tallied["rows"].to_numpy(), max_rows, power)
+    return Draw(tallied.append_column("kept", pa.array(kept)), max_rows, power, seed)
 
 
-def quotas(rows: Ints, most_rows: int, power: float) -> Ints:
+def quotas(rows: Ints, max_rows: int, power: float) -> Ints:
     """How many rows of each stratum are kept.
 
     Args:
         rows: (h,) rows of each stratum, >= 1.
-        most_rows: rows of all strata together, at most.
+        max_rows: rows of all strata together, at most.
         power: 0 gives every stratum the same quota, 1 the same share; in [0, 1].
 
     Returns:
-        (h,) min(rows, ceil(t x rows ** power)), t as large as most_rows allows, what is left over one each to the first
-        strata: at least 1, and together most_rows, or all rows where there are no more. More most_rows never mean fewer
+        (h,) min(rows, ceil(t x rows ** power)), t as large as max_rows allows, what is left over one each to the first
+        strata: at least 1, and together max_rows, or all rows where there are no more. More max_rows never mean fewer
         of any stratum.
 
     Raises:
-        FewerThanStrata: most_rows are fewer than strata, some of which could then stand for nothing.
+        FewerThanStrata: max_rows are fewer than strata, some of which could then stand for nothing.
 
     Source: power allocation, Bankier, The American Statistician 42(3), 1988; filled up by bisection.
     """
-    if most_rows < len(rows):
-        raise FewerThanStrata(most_rows, len(rows))
+    if max_rows < len(rows):
+        raise FewerThanStrata(max_rows, len(rows))
     size = rows.astype(np.float64) ** power
 
     def filled(level: float) -> Ints:
         return np.clip(np.ceil(level * size), 1, rows).astype(np.int64)
 
-    if rows.sum() <= most_rows:
+    if rows.sum() <= max_rows:
         return rows.astype(np.int64)
     low, high = 0.0, float(np.max(rows / size))
     while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if filled(middle).sum() <= most_rows else (low, middle)
+        low, high = (middle, high) if filled(middle).sum() <= max_rows else (low, middle)
     found = filled(low)
-    more = np.flatnonzero(filled(high) > found)[: most_rows - found.sum()]
+    more = np.flatnonzero(filled(high) > found)[: max_rows - found.sum()]
     found[more] += 1
     return found
 

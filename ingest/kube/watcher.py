@@ -41,11 +41,11 @@ class Backoff:
     """How long to wait after failures in a row: twice as long each time, up to a limit."""
 
     first_s: float = 0.5
-    most_s: float = 30.0
+    max_s: float = 30.0
 
     def wait_s(self, failures: int) -> float:
         """Seconds to wait; 0 after none."""
-        return min(self.first_s * 2.0 ** min(failures - 1, 32), self.most_s) if failures else 0.0
+        return min(self.first_s * 2.0 ** min(failures - 1, 32), self.max_s) if failures else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,19 +35,19 @@ class Restarts:
 
     Args:
         first_s: pause after a death.
-        most_s: longest pause; each death in a row doubles it.
+        max_s: longest pause; each death in a row doubles it.
         healthy_s: who lived so long starts a new row.
         tries: deaths in a row after which a member is given up while landing `until` the end.
     """
 
     first_s: float = 0.5
-    most_s: float = 30.0
+    max_s: float = 30.0
     healthy_s: float = 60.0
     tries: int = 5
 
     def pause_s(self, deaths: int) -> float:
         """How long to wait after so many deaths in a row."""
-        return min(self.first_s * 2.0 ** (deaths - 1), self.most_s)
+        return min(self.first_s * 2.0 ** (deaths - 1), self.max_s)
 
 
 USUAL = Restarts()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-HIDDEN = ("cpu", "llc", "membw", "disk", "net")
+HIDDEN = ("cpu", "llc", "memory_bandwidth", "disk", "net")
 """Resources the built-in law presses on."""
 TEAMS = 5
 """Apps belong to teams in turn."""
@@ -199,14 +199,14 @@ def counters(
     def noisy(values: Floats, spread: float = 0.03) -> Floats:
         return values * rng.lognormal(0.0, spread, len(values))
 
-    cpu, llc, membw, disk, net = (noisy(column) for column in (apps.demand[app] * load[:, None]).T)
+    cpu, llc, memory_bandwidth, disk, net = (noisy(column) for column in (apps.demand[app] * load[:, None]).T)
     speed = np.array([1.0, 1.1, 0.9])[platform]
     shown = np.where(apps.cpi_blind[app], rng.lognormal(0.0, 0.1, len(app)), slowdown)
     qps = noisy(apps.qps[app] * load, 0.02)
     return {
         "cpu_cores": cpu,
         "llc_occupancy_bytes": llc,
-        "memory_bandwidth_bytes_s": membw,
+        "memory_bandwidth_bytes_s": memory_bandwidth,
         "memory_bytes": noisy(1e9 * (1.0 + apps.demand[app, 0]), 0.01),
         "disk_read_bytes_s": 0.4 * disk,
         "disk_write_bytes_s": 0.6 * disk,

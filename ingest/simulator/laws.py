@@ -18,7 +18,7 @@ from ingest.simulator.law import (
     counters,
 )
 
-LLC, MEMBW = HIDDEN.index("llc"), HIDDEN.index("membw")
+LLC, MEMBW = HIDDEN.index("llc"), HIDDEN.index("memory_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class QueueingLaw:
 class ThresholdLaw:
     """Nothing happens up to a knee, which a busy victim reaches sooner; then the worst resource alone counts.
 
-    slowdown = 1 + max_r harm_r + synergy * sqrt(harm_llc * harm_membw), harm_r = gain * sensitivity_r * (how far the
+    slowdown = 1 + max_r harm_r + synergy * sqrt(harm_llc * harm_memory_bandwidth), harm_r = gain * sensitivity_r *
+    (how far the
     pressure is past the knee): a cache that no longer holds two costs most where bandwidth is short as well.
     """
 

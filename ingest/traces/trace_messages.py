@@ -8,8 +8,8 @@ from ingest.kafka_io.stream_files import Message
 from ingest.schema.topics import Topic
 from ingest.traces.cells import Record
 
-MOST_RECORDS = 500
-MOST_SPAN_S = 60.0
+MAX_RECORDS = 500
+MAX_SPAN_S = 60.0
 """Records older than their message by more would count as late (features.columnar.windows.LATENESS_US)."""
 
 
@@ -27,7 +27,7 @@ def messages(records: list[Record], topic: Topic, epoch_s: float) -> list[Messag
     for at_s, i in timed:
         key = key_of(topic, records[i])
         group = open_groups.setdefault(key, [])
-        if group and (len(group) >= MOST_RECORDS or at_s - group[0][0] > MOST_SPAN_S):
+        if group and (len(group) >= MAX_RECORDS or at_s - group[0][0] > MAX_SPAN_S):
             done.append(_message(key, group))
             group = open_groups[key] = []
         group.append((at_s, records[i]))

@@ -102,7 +102,7 @@ class ModelEntry(BaseModel):
     calibration: Calibration
     margins: EntryMargins | None = None
     """None in bundles that are older than own margins: calibration is all there is."""
-    familiar_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    seen_share: Annotated[float, Field(ge=0, le=1)] | None = None
     """Of the base's log that the graph "familiar" starts from, where there is one."""
 
     choice: EntryChoice | None = None
@@ -117,7 +117,7 @@ class ModelEntry(BaseModel):
         own = self.calibration
         if not (0 < own.level < 1 and all(0 <= m < LARGEST for m in (own.pooled, own.hierarchical, own.node))):
             raise ValueError("multipliers of a bound are finite and not negative, its level lies between 0 and 1")
-        if (self.familiar_share is None) != ("familiar" not in self.files):
+        if (self.seen_share is None) != ("familiar" not in self.files):
             raise ValueError("the graph of familiar apps and its share of the base go together")
         return self
 
@@ -129,7 +129,7 @@ class Sampled(BaseModel):
 
     rows_there: int
     strata: int
-    most_rows: int
+    max_rows: int
     """Asked for: the same number, power and seed draw the same rows again."""
     power: float
     seed: int
@@ -154,7 +154,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     created_at: AwareDatetime
     models: dict[str, ModelEntry]
     catalogue_hash: str

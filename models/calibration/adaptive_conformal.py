@@ -15,7 +15,7 @@ Ints = NDArray[np.integer]
 
 STEP = 0.02
 """How much one label moves the logarithm; a miss weighs nine times as much as a case that held, at level 0.9."""
-MOST_AT_ONCE = 10
+MAX_AT_ONCE = 10
 """Labels of one window and key count as so many at most: containers of one moment err alike, and thousands of them
 would throw the bound from one limit to the other."""
 WIDEST, NARROWEST = float(np.log(4.0)), float(np.log(0.6))
@@ -56,7 +56,7 @@ def adapt(state: Tracked, key: Ints, scores: Floats) -> Tracked:
 
     Returns:
         The state after it. Keys without rows stay as they are; the order of rows does not matter. Between the
-        limits, misses minus those promised, of windows of at most MOST_AT_ONCE labels, are the rise of log_stretch
+        limits, misses minus those promised, of windows of at most MAX_AT_ONCE labels, are the rise of log_stretch
         over STEP, so that their mean goes to zero with the number of labels; larger windows count as that many.
 
     Raises:
@@ -68,7 +68,7 @@ def adapt(state: Tracked, key: Ints, scores: Floats) -> Tracked:
     known = ~np.isnan(scores)
     missed = (scores > state.stretch(key)) - (1 - state.level)
     labels, sums = (np.bincount(key[known], w, minlength=len(state.log_stretch)) for w in (None, missed[known]))
-    moved = STEP * sums * np.minimum(1.0, MOST_AT_ONCE / np.maximum(labels, 1))
+    moved = STEP * sums * np.minimum(1.0, MAX_AT_ONCE / np.maximum(labels, 1))
     return replace(state, log_stretch=np.clip(state.log_stretch + moved, NARROWEST, WIDEST))
 
 

@@ -22,9 +22,9 @@ Ints = NDArray[np.integer]
 
 COVERAGE_SLACK = 0.03
 """Share of labels that may lie above a bound beyond those that are promised to."""
-MOST_BIAS = 0.05
+MAX_BIAS = 0.05
 """Log slowdown by which labels may lie off on the whole."""
-MOST_REGRET = 0.005
+MAX_REGRET = 0.005
 """Slowdown that choosing by the model may cost more than choosing by load."""
 UNSTABLE = 0.25
 """Stability index from which a feature has moved."""
@@ -97,13 +97,13 @@ class DriftContext:
     Args:
         stability: stability index by feature; empty where the bundle does not record how features lay.
         age: of the newest row that was learnt from.
-        most_age: at which a model is old.
+        max_age: at which a model is old.
         equal: share of served values that came out the same when computed again; None where nothing was compared.
     """
 
     stability: Mapping[str, float]
     age: timedelta
-    most_age: timedelta
+    max_age: timedelta
     equal: float | None
 
 
@@ -139,7 +139,7 @@ def evidence(
     unlabelled = (_stability(context.stability), _age(context), _skew(context.equal))
     until = datetime.fromtimestamp(int(of.time.max()) / 1e6, tz=UTC) if len(of.time) else None
     if not of.enough:
-        unknown = (_unknown("coverage", level), _unknown("residual", MOST_BIAS), _unknown("ranking", MOST_REGRET))
+        unknown = (_unknown("coverage", level), _unknown("residual", MAX_BIAS), _unknown("ranking", MAX_REGRET))
         return Evidence((*unknown, *unlabelled), until, judged=False, widening=1.0, holds=True, orders=False)
     again = resamples_of(of.group, rng)
     held = again.mean(covered(said.truth, said.upper))
@@ -275,14 +275,14 @@ def _coverage(held: Estimate, level: float) -> Signal:
 
 
 def _residual(bias: Estimate, said: AsServed, of: Labels) -> Signal:
-    alarm = abs(bias.value) > MOST_BIAS and (bias.low > 0 or bias.high < 0)
+    alarm = abs(bias.value) > MAX_BIAS and (bias.low > 0 or bias.high < 0)
     message = f"labels are {abs(np.expm1(bias.value)):.1%} {'slower' if bias.value > 0 else 'faster'} than expected"
     windows, place = np.unique(of.time, return_inverse=True)
     at = first_change(np.bincount(place, said.truth - said.mean) / np.bincount(place)) if alarm else None
     if at is not None and at < len(windows):
         since = datetime.fromtimestamp(int(windows[at]) / 1e6, tz=UTC)
         message = f"{message}, since the window that ended {since:%Y-%m-%d %H:%M} UTC"
-    return _signal("residual", bias, MOST_BIAS, message, alarm=alarm)
+    return _signal("residual", bias, MAX_BIAS, message, alarm=alarm)
 
 
 def _ranking(said: AsServed, by_load: Floats, of: Labels, rng: np.random.Generator) -> Estimate | None:
@@ -296,10 +296,10 @@ def _ranking(said: AsServed, by_load: Floats, of: Labels, rng: np.random.Generat
 
 def _ranked(regret: Estimate | None) -> Signal:
     if regret is None:
-        return _unknown("ranking", MOST_REGRET)
+        return _unknown("ranking", MAX_REGRET)
     word = "more" if regret.value > 0 else "less"
     message = f"choosing by it costs {abs(regret.value):.2%} {word} slowdown than choosing by load"
-    return _signal("ranking", regret, MOST_REGRET, message, alarm=regret.low > 0 and regret.value > MOST_REGRET)
+    return _signal("ranking", regret, MAX_REGRET, message, alarm=regret.low > 0 and regret.value > MAX_REGRET)
 
 
 def _stability(index: Mapping[str, float]) -> Signal:
@@ -317,7 +317,7 @@ def _some(names: Sequence[str], index: Mapping[str, float], most: int = 5) -> li
 
 
 def _age(context: DriftContext) -> Signal:
-    days, most = context.age / timedelta(days=1), context.most_age / timedelta(days=1)
+    days, most = context.age / timedelta(days=1), context.max_age / timedelta(days=1)
     said = f"the newest row it learnt from is {days:.1f} days old"
     return Signal(name="age", value=days, limit=most, alarm=days > most, message=said)
 

@@ -187,9 +187,9 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
         plain = replace(plain, terms=read_trees(bundle, model)[1])
     if entry.choice is not None:
         plain = replace(plain, choice=Choice(**entry.choice.model_dump()))
-    if entry.familiar_share is None:
+    if entry.seen_share is None:
         return plain
-    return replace(plain, familiar=Own(entry.familiar_share, graphs[FAMILIAR]))
+    return replace(plain, familiar=Own(entry.seen_share, graphs[FAMILIAR]))
 
 
 def _graph(bundle: Bundle, model: str, role: str, outputs: set[str]) -> Graph:

@@ -77,9 +77,9 @@ def open_explainer(bundle: Bundle, model: str, *, known: bool = False) -> Explai
         BundleCorrupt: what explains is not what `write_trees` writes.
     """
     entry = bundle.entry_of(model)
-    if known and entry.familiar_share is not None:
+    if known and entry.seen_share is not None:
         forest, terms = read_trees(bundle, model, FAMILIAR_ROLE)
-        return Explainer(entry.features, medians_of(entry), terms, paths_of(forest), entry.familiar_share)
+        return Explainer(entry.features, medians_of(entry), terms, paths_of(forest), entry.seen_share)
     return explainer_of(entry.features, medians_of(entry), *read_trees(bundle, model))
 
 

@@ -22,7 +22,7 @@ FEWEST, FEWEST_PER_COVARIATE = 20, 3
 """Pods in either arm."""
 LEAST_SPREAD = 1e-9
 """A covariate that varies less, relative to its size, says nothing."""
-MOST_GROUPS, FEWEST_IN_GROUP = 10, 50
+MAX_GROUPS, FEWEST_IN_GROUP = 10, 50
 """Groups of pods that are alike, and pods of either arm in each."""
 
 
@@ -217,7 +217,7 @@ def _alike(trial: Trial) -> Ints:
     coefficients = np.linalg.lstsq(design * root[:, None], trial.outcome * root, rcond=None)[0]
     expected = design @ coefficients
     fewest = int(min(trial.advised.sum(), (~trial.advised).sum()))
-    wanted = max(1, min(MOST_GROUPS, fewest // FEWEST_IN_GROUP))
+    wanted = max(1, min(MAX_GROUPS, fewest // FEWEST_IN_GROUP))
     edges = np.quantile(expected, np.arange(1, wanted) / wanted)
     found = np.searchsorted(edges, expected, side="right").astype(np.int64)
     counts = [np.bincount(found[arm], minlength=wanted) for arm in (trial.advised, ~trial.advised)]
@@ -334,5 +334,5 @@ def _check(trial: Trial) -> None:
     if min(advised, held_out) < fewest:
         raise NotComparable(
             f"{advised:,} advised and {held_out:,} held-out pods have an outcome, {fewest} of each are the least",
-            "let more pods come, or raise COHABIT_ADVISOR__WITHHELD_SHARE",
+            "let more pods come, or raise COHABIT_ADVISOR__HOLDOUT_SHARE",
         )

@@ -168,8 +168,8 @@ def _limits(manifest: Manifest) -> Iterator[str]:
         yield f"- `{name}`: what holds for apps never seen rests on {entry.calibration.groups} apps"
         if entry.choice is not None:
             yield f"- `{name}`: nodes are compared by neighbours' harm put together: {_together(entry.choice)}"
-        if entry.familiar_share is not None:
-            share = _number(entry.familiar_share)
+        if entry.seen_share is not None:
+            share = _number(entry.seen_share)
             yield f"- `{name}`: apps with an own margin have trees of their own, on {share} of the base"
         if entry.margins is None and _too_few(entry.calibration):
             few = f"{entry.calibration.groups} apps are too few to prove a bound of {entry.calibration.level:g}"
@@ -192,7 +192,7 @@ def _reproduced(manifest: Manifest) -> Iterator[str]:
     yield f"`{manifest.data_fingerprint}`, by the feature catalogue `{manifest.catalogue_hash}`."
     if manifest.provenance is not None:
         if (how := manifest.provenance.sampled) is not None:
-            yield from ("", f"They are drawn by `--most-rows {how.most_rows}`, power {how.power:g}, seed {how.seed}.")
+            yield from ("", f"They are drawn by `--max-rows {how.max_rows}`, power {how.power:g}, seed {how.seed}.")
         settings = ", ".join(f"{k} {_number(v)}" for k, v in manifest.provenance.settings.items())
         yield from ("", f"Settings: {settings}.")
 

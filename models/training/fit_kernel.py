@@ -8,7 +8,7 @@ from models.forms.kernel_residual import Near
 
 Floats = NDArray[np.float64]
 
-MOST_POINTS = 800
+MAX_POINTS = 800
 """More rows than that are thinned out: the cost grows with the cube of their number."""
 REACHES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Widths that are tried, in typical distances along one column."""
@@ -24,7 +24,7 @@ def fit_near(logs: Floats, beyond: Floats, *, seed: int) -> Near:
         seed: of the thinning.
 
     Returns:
-        The surface through at most MOST_POINTS rows.
+        The surface through at most MAX_POINTS rows.
 
     Raises:
         numpy.linalg.LinAlgError: rows are not finite.
@@ -33,8 +33,8 @@ def fit_near(logs: Floats, beyond: Floats, *, seed: int) -> Near:
         leaving one out is Allen's, Technometrics 1974.
     """
     kept = np.arange(len(logs))
-    if len(logs) > MOST_POINTS:
-        kept = np.sort(np.random.default_rng(seed).choice(len(logs), MOST_POINTS, replace=False))
+    if len(logs) > MAX_POINTS:
+        kept = np.sort(np.random.default_rng(seed).choice(len(logs), MAX_POINTS, replace=False))
     centre, width = logs[kept].mean(axis=0), logs[kept].std(axis=0)
     width[width == 0] = 1.0
     points, target = (logs[kept] - centre) / width, beyond[kept]

@@ -18,7 +18,7 @@ FALSE_FLAGS = 0.03
 """Share of rows left out that lie beyond the limit."""
 KEPT = 0.95
 """Share of what lies between groups that the axes keep."""
-MOST_POINTS = 256
+MAX_POINTS = 256
 """Rows that stand for all: a live scheduler asks about hundreds of nodes at a time."""
 FOLDS = 5
 STEADY = 1e-12
@@ -106,10 +106,10 @@ def _discriminants(logs: Floats, group: Ints) -> Floats | None:
 
 
 def _covering(placed: Floats) -> Floats:
-    """At most MOST_POINTS rows such that no row is far from all of them: Gonzalez, TCS 1985."""
+    """At most MAX_POINTS rows such that no row is far from all of them: Gonzalez, TCS 1985."""
     chosen = [0]
     apart = ((placed - placed[0]) ** 2).sum(axis=1)
-    while len(chosen) < MOST_POINTS and apart.max() > 0:
+    while len(chosen) < MAX_POINTS and apart.max() > 0:
         chosen.append(int(apart.argmax()))
         apart = np.minimum(apart, ((placed - placed[chosen[-1]]) ** 2).sum(axis=1))
     return placed[chosen]

@@ -92,7 +92,7 @@ def snapshot(
         resident_use=use,
         profile=_profiles(rng),
         teams=TEAMS,
-        kin=rng.uniform(0.02, 0.4, (len(TEAMS) + 1, len(PLATFORMS), len(EXPECTED))),
+        cold_start_prior=rng.uniform(0.02, 0.4, (len(TEAMS) + 1, len(PLATFORMS), len(EXPECTED))),
     )
 
 
@@ -175,7 +175,7 @@ def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
         medians=placement.known_medians(),
         calibration=placement.calibration,
         margins=MARGINS,
-        familiar_share=own.share if own else None,
+        seen_share=own.share if own else None,
     )
     return Manifest(
         created_at=start,

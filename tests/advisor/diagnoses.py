@@ -14,7 +14,7 @@ WINDOWS = 24
 AT_US = 1_772_323_200_000_000
 """2026-03-01T00:00:00Z."""
 REASONS: dict[Verdict, str] = {
-    "culprit": "it adds 74% of the slowdown; that it adds most is 97% sure",
+    "antagonist": "it adds 74% of the slowdown; that it adds most is 97% sure",
     "host": "75% of the others on the node are slower than neighbours explain",
     "self-inflicted": "its own CPU limit held it back in 4 of its last windows",
     "downstream": "its replicas elsewhere answer late at the same time, and nothing here tells why",
@@ -23,7 +23,9 @@ REASONS: dict[Verdict, str] = {
 }
 
 
-def suspect(container: str = "batch-1", added: float = 0.6, surely: float = 0.97, resource: str = "membw") -> Suspect:
+def suspect(
+    container: str = "batch-1", added: float = 0.6, surely: float = 0.97, resource: str = "memory_bandwidth"
+) -> Suspect:
     used = tuple(0.05 if i < WINDOWS // 2 else 0.4 for i in range(WINDOWS))
     low, high = round(added - 0.08, 2), round(added + 0.08, 2)
     return Suspect(container, "batch", "BE", resource, added, low, high, surely, added, used)
@@ -33,7 +35,7 @@ def diagnosis(
     container: str = "web-1",
     node: str = "n0",
     slowdown: float = 1.8,
-    verdict: Verdict = "culprit",
+    verdict: Verdict = "antagonist",
     *,
     app: str | None = "web",
     suspects: tuple[Suspect, ...] = (suspect(), suspect("batch-2", 0.05, 0.02, "cpu")),

@@ -37,7 +37,7 @@ class Process:
     def made_ready(self) -> "Process":
         """With a bundle and a snapshot in which nothing is expected of unknown apps."""
         self.promote("first")
-        self.publish(replace(snapshot(11, version=1), kin=np.zeros((len(TEAMS) + 1, 0, len(EXPECTED)))))
+        self.publish(replace(snapshot(11, version=1), cold_start_prior=np.zeros((len(TEAMS) + 1, 0, len(EXPECTED)))))
         self.serving.reload()
         return self
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.billing.lines.errors import TooManyPlayers
-from benchmarks.pricing_shapley import MOST_EXACT, Flags, Floats, Value, exact, leave_one_out, sampled, shapley
+from benchmarks.pricing_shapley import MAX_EXACT, Flags, Floats, Value, exact, leave_one_out, sampled, shapley
 
 
 def game(players: int, seed: int) -> Value:
@@ -47,7 +47,7 @@ def test_shares_are_the_mean_over_all_orders(players: int, seed: int) -> None:
     assert exact(game(players, seed), players) == pytest.approx(by_orders(game(players, seed), players))
 
 
-@given(players=st.integers(1, MOST_EXACT), seed=st.integers(0, 99))
+@given(players=st.integers(1, MAX_EXACT), seed=st.integers(0, 99))
 def test_shares_sum_to_what_all_make_together(players: int, seed: int) -> None:
     value = game(players, seed)
     whole = float(value(np.ones((1, players), np.bool_))[0])

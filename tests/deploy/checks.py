@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -42,7 +43,7 @@ DOCS = DEPLOY.parent / "docs" / "deployment.md"
 SECRETS = r"^\| `(cohabit-[a-z-]+)` \| ((?:`[a-z.]+`(?:, )?)+) \|"
 """Rows of what one makes by oneself, in docs/deployment.md: a Secret and its keys."""
 NEEDS: Mapping[str, Mapping[str, bool]] = {
-    "serve": {"lake": True, "snapshots": True, "registry": False, "lines": False},
+    "serve": {"lake": True, "snapshots": True, "registry": False, "billing.ledger_dir": False},
     "refresh": {"lake": True, "snapshots": True},
     "ingest": {"lake": True},
     "features": {"lake": True},
@@ -376,7 +377,7 @@ def writes_where_it_may(found: list[Manifest]) -> Iterator[str]:
     for name, container, told in _settings_told(found):
         own = read_settings(told)
         for setting, writes in NEEDS.get(container.get("args", [""])[0], {}).items():
-            folder = PurePosixPath(str(getattr(own, setting)))
+            folder = PurePosixPath(str(attrgetter(setting)(own)))
             mounts = [one for one in container["volumeMounts"] if PurePosixPath(one["mountPath"]) in folder.parents]
             if not mounts or (writes and mounts[0].get("readOnly")):
                 yield f"{name}: {folder} is not on a volume that it may use so"
@@ -387,7 +388,7 @@ def makes_the_folders(found: list[Manifest]) -> Iterator[str]:
     made = {folder for _, pod in pods(found) for one in containers(pod) for folder in one.get("command", ["", ""])[2:]}
     for name, _, told in _settings_told(found):
         own = read_settings(told)
-        if missing := {own.lake, str(own.registry), str(own.lines), str(own.snapshots)} - made:
+        if missing := {own.lake, str(own.registry), str(own.billing.ledger_dir), str(own.snapshots)} - made:
             yield f"{name}: nobody makes {sorted(missing)}"
 
 
@@ -445,7 +446,7 @@ def _asked_ports(container: Manifest, told: Mapping[str, str]) -> set[int]:
     brokers = own.kafka.bootstrap.split(",")
     kafka = any(words.startswith(command) for command in REACHES)
     ports = {int(broker.rpartition(":")[2]) for broker in brokers} if kafka else set()
-    ports |= {5432} if "COHABIT_STORE" in told else set()
+    ports |= {5432} if "COHABIT_DATABASE" in told else set()
     return ports | ({443, 6443} if words.startswith("watch") else set())
 
 

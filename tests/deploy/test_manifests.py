@@ -155,7 +155,7 @@ BROKEN: tuple[tuple[Check, Break, str], ...] = (
     (is_a_command, lambda f: container_of(f, INGEST).update(command=["sh"]), "no program that is meant"),
     (has_settings_that_hold, lambda f: of(f, SETTINGS)["data"].update(COHABIT_LAK="/x"), "COHABIT_LAK"),
     (has_settings_that_hold, lambda f: of(f, SETTINGS)["data"].update(COHABIT_LAKE="lake"), "set COHABIT_LAKE"),
-    (has_settings_that_hold, lambda f: of(f, SETTINGS)["data"].pop("COHABIT_ADVISOR__ACCESS"), "__ACCESS=tokens"),
+    (has_settings_that_hold, lambda f: of(f, SETTINGS)["data"].pop("COHABIT_ADVISOR__AUTH"), "__AUTH=token"),
     (has_settings_that_hold, lambda f: of(f, SETTINGS)["data"].pop("COHABIT_ENVIRONMENT"), "not production"),
     (has_settings_that_hold, lambda f: container_of(f, ADVISOR)["env"].pop(3), "go together: set all three"),
     (has_settings_that_hold, lambda f: container_of(f, ADVISOR)["ports"][0].update(containerPort=80), "people is 8080"),

@@ -44,7 +44,7 @@ def test_the_commands_run(tmp_path: Path, store_address: str) -> None:
     steps = block("runs as a test").replace("cohabit serve &", "cohabit serve >serve.log 2>&1 &")
     asks = block("runs as a test against a running server").replace("localhost:8080", "$MAIN").replace("\n", "\necho\n")
 
-    ran = run(tmp_path, WITH_A_SERVER.format(steps=steps, asks=asks), store=store_address)
+    ran = run(tmp_path, WITH_A_SERVER.format(steps=steps, asks=asks), database=store_address)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr + (tmp_path / "serve.log").read_text()
     made, *_ = ran.stdout.splitlines()
@@ -72,11 +72,11 @@ def test_open_to_others_is_refused_at_start(tmp_path: Path, host: str) -> None:
 
     assert (ran.returncode, ran.stdout) == (1, "")
     assert f"COHABIT_ADVISOR__HOST={host}" in ran.stderr
-    assert "COHABIT_ADVISOR__ACCESS=tokens" in ran.stderr
+    assert "COHABIT_ADVISOR__AUTH=token" in ran.stderr
 
 
 def test_tokens_without_a_store_are_refused_at_start(tmp_path: Path, store_address: str) -> None:
-    ran = run(tmp_path, "cohabit serve", advisor__access="tokens", store=store_address)
+    ran = run(tmp_path, "cohabit serve", advisor__auth="token", database=store_address)
 
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "run `cohabit admin database migrate`" in ran.stderr
@@ -96,7 +96,7 @@ def listening(folder: Path, **settings: str) -> tuple[str, str]:
 
 
 def test_an_open_server_needs_no_store(tmp_path: Path) -> None:
-    main, _ = listening(tmp_path, store="nowhere/store.sqlite")
+    main, _ = listening(tmp_path, database="nowhere/store.sqlite")
 
     assert main.startswith("http://127.0.0.1:")
     assert not (tmp_path / "nowhere").exists()
@@ -104,9 +104,9 @@ def test_an_open_server_needs_no_store(tmp_path: Path) -> None:
 
 def test_with_tokens_another_address_is_listened_on_by_people_alone(tmp_path: Path) -> None:
     store = str(tmp_path / "store.sqlite")
-    run(tmp_path, "cohabit admin database migrate", store=store)
+    run(tmp_path, "cohabit admin database migrate", database=store)
 
-    main, scheduler = listening(tmp_path, store=store, advisor__access="tokens", advisor__host="0.0.0.0")  # noqa: S104
+    main, scheduler = listening(tmp_path, database=store, advisor__auth="token", advisor__host="0.0.0.0")  # noqa: S104
 
     assert main.startswith("http://0.0.0.0:")
     assert scheduler.startswith("http://127.0.0.1:")

@@ -78,7 +78,7 @@ def test_the_configured_addresses_are_answered(listener: FastAPI) -> None:
     answered = {
         of.replace(" ", " http://127.0.0.1:8081") for of, who in roles_of(listener).items() if "scheduler" in who
     }
-    assert asked == answered - {"POST http://127.0.0.1:8081/bookings"}  # for servers of ours
+    assert asked == answered - {"POST http://127.0.0.1:8081/assumed-pods"}  # for servers of ours
 
 
 def test_each_score_is_given_up_to_the_cost_that_is_told() -> None:
@@ -115,8 +115,8 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
         "last_good",
         "neutral",
         "heuristic",
-        "withheld",
-        "lease",
+        "holdout",
+        "reservation",
     }
 
 
@@ -146,4 +146,4 @@ def test_the_commands_run(tmp_path: Path) -> None:
     assert [entry["Host"] for entry in prioritized] == ["n0", "n1"]
     assert volcano["nodeScore"].keys() == {"n0", "n1"}
     assert watcher["data"]["NodeMetricsMap"].keys() == {"n0"}
-    assert "cohabit_answers_total{" in answers
+    assert "cohabit_score_requests_total{" in answers

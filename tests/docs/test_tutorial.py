@@ -96,7 +96,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                 asked = commands.replace("localhost:8080", main).replace("localhost:8081", scheduler)
                 found["curl"] = shell(asked, folder)
         elif marker == APPROVED:
-            with served(folder, COHABIT_ADVISOR__ACCESS="tokens") as (main, _):
+            with served(folder, COHABIT_ADVISOR__AUTH="token") as (main, _):
                 approve(main, (folder / "try" / "bob").read_text().split()[0])
             found["close"] = shell(commands, folder)
         else:

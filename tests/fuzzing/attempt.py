@@ -13,21 +13,21 @@ from types import FrameType
 from tests.fuzzing.target import Target
 from tests.ingest.mutate import TEXT_MUTATIONS, nest
 
-MOST_S = 5.0
+MAX_S = 5.0
 """One input may take of the processor, whatever else the machine does meanwhile."""
-MOST_WAITED_S = 60.0
+MAX_WAITED_S = 60.0
 """One input may take by the clock."""
-MOST_MIB = 256
+MAX_MIB = 256
 """One input may take beyond what was taken before."""
 ACCEPTED = "accepted"
 
 
 class TooSlow(BaseException):
-    """An input takes longer than MOST_S or MOST_WAITED_S; no error of a kind that anybody would catch."""
+    """An input takes longer than MAX_S or MAX_WAITED_S; no error of a kind that anybody would catch."""
 
 
 class TooMuch(Exception):
-    """An input took more memory than MOST_MIB."""
+    """An input took more memory than MAX_MIB."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def attempt(target: Target, told: bytes) -> str | Crash:
     except (Exception, TooSlow, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is told
         return _crash(told, error)
     taken_s, grown_mib = process_time() - since_s, _peak_mib() - before_mib
-    if taken_s > MOST_S:
+    if taken_s > MAX_S:
         return Crash(told, f"TooSlow: {taken_s:.1f} s", "too slow", "")
-    if grown_mib > MOST_MIB:
+    if grown_mib > MAX_MIB:
         return Crash(told, f"TooMuch: {grown_mib:.0f} MiB", "too much", "")
     return found
 
@@ -83,10 +83,10 @@ def attempt(target: Target, told: bytes) -> str | Crash:
 @contextmanager
 def _limited() -> Iterator[None]:
     def ring(number: int, _frame: FrameType | None) -> None:
-        raise TooSlow(f"more than {MOST_S:g} s" if number == signal.SIGPROF else f"waited {MOST_WAITED_S:g} s")
+        raise TooSlow(f"more than {MAX_S:g} s" if number == signal.SIGPROF else f"waited {MAX_WAITED_S:g} s")
 
-    by_clock = _timed(signal.ITIMER_REAL, signal.SIGALRM, MOST_WAITED_S, ring)
-    with _timed(signal.ITIMER_PROF, signal.SIGPROF, MOST_S, ring), by_clock:
+    by_clock = _timed(signal.ITIMER_REAL, signal.SIGALRM, MAX_WAITED_S, ring)
+    with _timed(signal.ITIMER_PROF, signal.SIGPROF, MAX_S, ring), by_clock:
         yield
 
 

@@ -108,7 +108,7 @@ def _records() -> Iterator[Target]:
         "draft", "advisor.billing.ledger.drafts", (draft_json(draft),), lambda of: refuse_wrong(draft_from(of)), refuses
     )
     yield Target(
-        "plan", "advisor.plans.rules.plan_record", (plan_json(plan(held_back=(3,))),), plan_from, (UnreadablePlan,)
+        "plan", "advisor.plans.rules.plan_record", (plan_json(plan(holdout=(3,))),), plan_from, (UnreadablePlan,)
     )
 
 
@@ -156,7 +156,7 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     write_table(folder / "table" / "scores", _scores())
     yield in_folder("score table", "advisor.scoring.score_table_file", folder / "table", _table, (NoTable,))
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
-    arms = [msgspec.structs.replace(line, withheld=arm, withheld_share=0.5) for arm in (True, False)]
+    arms = [msgspec.structs.replace(line, held_out=arm, holdout_share=0.5) for arm in (True, False)]
     _put(folder / "advised" / "1.jsonl", b"".join(msgspec.json.encode(arm) + b"\n" for arm in arms))
     refuses = UnreadableAdvised, NothingAdvised, NoHoldout
     yield in_folder("advised lines", "advisor.placement.decision_log", folder / "advised", trial_lines, refuses)

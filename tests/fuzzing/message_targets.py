@@ -171,12 +171,12 @@ def _requests(folder: Path) -> Iterator[Target]:
         "/extender/prioritize": (schedulers, _golden("prioritize-*.request.json")),
         "/extender/filter": (schedulers, _golden("prioritize-*.request.json")),
         "/volcano/prioritize": (schedulers, _golden("volcano-*.request.json")),
-        "/bookings": (schedulers, [orjson.dumps([told, told])]),
+        "/assumed-pods": (schedulers, [orjson.dumps([told, told])]),
         "/v1/scores": (people, [orjson.dumps(score)]),
         "/v1/quotes": (people, [orjson.dumps(new), orjson.dumps(runs)]),
-        "/v1/proposals/p1/approve": (people, [orjson.dumps(decide)]),
-        "/v1/proposals/p1/reject": (people, [orjson.dumps({"version": 1, "reason": "why"})]),
-        "/v1/proposals/p1/export": (people, [orjson.dumps({"version": 1, "form": "plain"})]),
+        "/v1/plans/p1/approve": (people, [orjson.dumps(decide)]),
+        "/v1/plans/p1/reject": (people, [orjson.dumps({"version": 1, "reason": "why"})]),
+        "/v1/plans/p1/export": (people, [orjson.dumps({"version": 1, "form": "plain"})]),
     }
     for path, (app, good) in asked.items():
         yield Target(f"POST {path}", "advisor.api.app", tuple(good), _posted(app, path), (Refused,))

@@ -18,7 +18,7 @@ from tests.ingest.mutate import MUTATIONS
 from tests.ingest.samples_of import MESSAGES
 
 BATCH = 500
-MOST_KIB = 1 << 20
+MAX_KIB = 1 << 20
 """Memory a run may take at most: 1 GiB, most of it Arrow's."""
 
 
@@ -62,7 +62,7 @@ def run(total: int) -> None:
         peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         sys.stdout.write(f"  at most {peak_kib >> 10} MiB so far\n")
         sys.stdout.flush()
-        assert peak_kib < MOST_KIB, f"{peak_kib} KiB"
+        assert peak_kib < MAX_KIB, f"{peak_kib} KiB"
 
 
 if __name__ == "__main__":

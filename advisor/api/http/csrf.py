@@ -15,7 +15,7 @@ GUARDED = "/v1/"
 """Paths below it read or change state; probes and metrics are requested under many host names."""
 OTHER_NAME = (
     "this listener is open to whoever reaches it, and so answers to names of this machine alone: ask localhost or "
-    "127.0.0.1, or set COHABIT_ADVISOR__ACCESS=tokens"
+    "127.0.0.1, or set COHABIT_ADVISOR__AUTH=token"
 )
 OTHER_SITE = "a page of another site sent this: nothing was done"
 

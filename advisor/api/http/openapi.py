@@ -28,7 +28,7 @@ WHY = {
     409: "Somebody decided since, or its state does not allow that any more",
     413: "The body is longer than this listener reads",
     422: "The request is readable but does not fit: what, and where",
-    423: "All changes are halted, or none are allowed at this time",
+    423: "All changes are frozen, or none are allowed at this time",
     429: "Too many requests by one caller: ask again when Retry-After says",
     503: "Too many wait already, or what is needed cannot be read for now",
 }

@@ -40,7 +40,8 @@ _encode = msgspec.json.Encoder().encode
 class Filter:
     """Which of the offered nodes pass, as kube-scheduler's HTTP extender protocol has it.
 
-    ExtenderFilterResult as JSON. A pod that a lease is open for goes to the lease's node; all pass where that is not
+    ExtenderFilterResult as JSON. A pod that a reservation is open for goes to the reservation's node; all pass where
+    that is not
     offered. Of other pods all nodes pass when refusing is off, the default. Otherwise a latency-sensitive pod of a
     known app does not go where its score is 0, by measurements alone: not by guesses, nor by pods on their way. If no
     node would pass, all do.
@@ -66,7 +67,7 @@ class Filter:
         await send_json(send, _encode(result), self.prioritizer.headers())
 
     def _failed(self, offer: Offer) -> dict[str, str]:
-        """Nodes that do not pass, each with the reason. Of a pod that a lease is open for nothing else is asked."""
+        """Nodes that do not pass, each with the reason. An open reservation decides alone."""
         if (reserved := self.prioritizer.reserved(offer)) is not None:
             return reserved.failed(offer.names)
         refused = self.prioritizer.refused(offer) if self.refusing else frozenset()

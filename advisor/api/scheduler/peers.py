@@ -14,7 +14,7 @@ from advisor.cluster.pending_pod import PodClass
 from advisor.placement.assumed_pods import LONGEST_GROUP, LONGEST_UID
 from advisor.placement.prioritizer import Prioritizer
 
-MOST_AT_ONCE = 1000
+MAX_AT_ONCE = 1000
 LONGEST_US = 3_600_000_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_UID)]
 
@@ -32,10 +32,10 @@ class BookingMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
     age_us: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_US)] = 0
     group: Annotated[str, msgspec.Meta(max_length=LONGEST_GROUP)] = ""
     team: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
-    lease: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
+    reservation: Annotated[str, msgspec.Meta(max_length=LONGEST_UID)] = ""
 
 
-Bookings = Annotated[list[BookingMessage], msgspec.Meta(max_length=MOST_AT_ONCE)]
+Bookings = Annotated[list[BookingMessage], msgspec.Meta(max_length=MAX_AT_ONCE)]
 _decode = msgspec.json.Decoder(Bookings).decode
 
 
@@ -43,7 +43,9 @@ def booking_message(booked: Booked, now_us: int) -> BookingMessage:
     """An assumed pod as sent to another server; its age stays within limits if the clock was set."""
     age_us = min(max(0, now_us - booked.at_us), LONGEST_US)
     of = booked.of
-    return BookingMessage(booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team, booked.lease)
+    return BookingMessage(
+        booked.uid, booked.node, of.app, of.best_effort, age_us, booked.group, of.team, booked.reservation
+    )
 
 
 class TakeBookings:
@@ -66,7 +68,7 @@ class TakeBookings:
                 PodClass(one.app, one.best_effort, one.team),
                 now_us - int(one.age_us),
                 group=one.group,
-                lease=one.lease,
+                reservation=one.reservation,
             )
             for one in messages
         )
@@ -76,5 +78,5 @@ class TakeBookings:
 def booking_routes(prioritizer: Prioritizer) -> APIRouter:
     """The route for other servers."""
     router = APIRouter()
-    router.routes.append(Route("/bookings", TakeBookings(prioritizer), methods=["POST"]))
+    router.routes.append(Route("/assumed-pods", TakeBookings(prioritizer), methods=["POST"]))
     return router

@@ -25,12 +25,12 @@ from advisor.billing.quotes.dependencies import BILLED, KEEPERS, BillOffice, ope
 
 MOST = 1000
 """Containers in one reply."""
-MOST_BEFORE = 10_000_000
-MOST_NAME = 253
+MAX_BEFORE = 10_000_000
+MAX_NAME = 253
 Month = Annotated[str, Path(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
-Team = Annotated[str, Query(min_length=1, max_length=MOST_NAME, description="whose; names may have any characters")]
+Team = Annotated[str, Query(min_length=1, max_length=MAX_NAME, description="whose; names may have any characters")]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
-Offset = Annotated[int, Query(ge=0, le=MOST_BEFORE)]
+Offset = Annotated[int, Query(ge=0, le=MAX_BEFORE)]
 
 
 def bill_routes(bills: BillOffice | None) -> APIRouter:

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from advisor.api.http.base_schema import Body
 from advisor.plans.export import As
-from advisor.plans.rules.plan_record import Decided, Halt, Plan, Proposal, State, expected
+from advisor.plans.rules.plan_record import ChangeFreeze, Decided, Plan, Proposal, State, expected
 
 
 def whole(value: object) -> object:
@@ -43,7 +43,7 @@ class Saves(Body):
     """Of the interval."""
 
 
-class ProposalRow(Body):
+class PlanRow(Body):
     """A proposal, without its steps."""
 
     plan: str
@@ -52,13 +52,13 @@ class ProposalRow(Body):
     """What was decided."""
     version: int
     """Grows with each decision; a decision names the one it was made on."""
-    made_us: int
+    created_us: int
     """Microseconds since 1970."""
     expires_us: int
     """Deadline of its approval and export, microseconds since 1970."""
     steps: int
     """That people decide on."""
-    held_back: int
+    holdout: int
     """Number of held-out steps, the control group for the effect of the others."""
     saves: Saves
     """What the steps that people decide on do."""
@@ -68,16 +68,16 @@ class ProposalRow(Body):
     """Last decision, microseconds since 1970."""
 
 
-class ProposalsReply(Body):
+class PlansReply(Body):
     """Proposals, the newest first."""
 
     matching: int
     """Number of matches; the reply has at most `limit` of them."""
-    proposals: list[ProposalRow]
+    plans: list[PlanRow]
     """The newest first."""
 
 
-class ProposalReply(ProposalRow):
+class ProposalReply(PlanRow):
     """A proposal with what it proposes, and what was decided on each step."""
 
     document: Plan
@@ -86,19 +86,19 @@ class ProposalReply(ProposalRow):
     """By step."""
 
 
-class HaltReply(Body):
-    """Whether everything is halted."""
+class FreezeReply(Body):
+    """Whether everything is frozen."""
 
-    halted: bool
+    frozen: bool
     """Whether approvals and exports are frozen."""
-    by: Halt | None
+    by: ChangeFreeze | None
     """Who froze changes, when and why; null without a freeze."""
 
 
-class ResumeReply(Body):
-    """How many halts were lifted."""
+class UnfreezeReply(Body):
+    """How many freezes were lifted."""
 
-    lifted: int
+    ended: int
     """How many."""
 
 
@@ -130,7 +130,7 @@ class ExportAsk(Ask):
     """For whom it is written."""
 
 
-class HaltAsk(Body):
+class FreezeRequest(Body):
     """Stop everything."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -138,17 +138,17 @@ class HaltAsk(Body):
     reason: Reason
 
 
-def row_of(one: Proposal) -> ProposalRow:
+def row_of(one: Proposal) -> PlanRow:
     """A proposal, without its steps."""
     mean, low, high = expected(one.standing)
-    return ProposalRow(
+    return PlanRow(
         plan=one.plan.plan,
         state=one.state,
         version=one.version,
-        made_us=one.plan.made_us,
+        created_us=one.plan.created_us,
         expires_us=one.plan.expires_us,
         steps=len(one.standing),
-        held_back=len(one.plan.held_back),
+        holdout=len(one.plan.holdout),
         saves=Saves(expected=mean, low=low, high=high),
         reason=one.reason,
         changed_us=one.changed_us,

@@ -12,12 +12,12 @@ from advisor.api.http.roles import allowed
 from advisor.api.v1.plan_schemas import (
     ApproveAsk,
     ExportAsk,
-    HaltAsk,
-    HaltReply,
+    FreezeReply,
+    FreezeRequest,
+    PlansReply,
     ProposalReply,
-    ProposalsReply,
     RejectAsk,
-    ResumeReply,
+    UnfreezeReply,
     reply_of,
     row_of,
 )
@@ -39,21 +39,21 @@ def proposal_routes(office: Office | None) -> APIRouter:
     router = APIRouter()
     router.include_router(_reading(office))
     router.include_router(_deciding(office))
-    router.include_router(_halting(office))
+    router.include_router(_freezing(office))
     return router
 
 
 def _reading(office: Office | None) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/v1/proposals", responses=refusals(422, 503))
+    @router.get("/v1/plans", responses=refusals(422, 503))
     @allowed(*READERS)
-    def proposals(state: State | None = None, limit: Annotated[int, Query(ge=1, le=MOST)] = 100) -> ProposalsReply:
+    def proposals(state: State | None = None, limit: Annotated[int, Query(ge=1, le=MOST)] = 100) -> PlansReply:
         """What was proposed, the newest first."""
         found = all_shown(opened(office).desk, () if state is None else (state,))
-        return ProposalsReply(matching=len(found), proposals=[row_of(one) for one in found[:limit]])
+        return PlansReply(matching=len(found), plans=[row_of(one) for one in found[:limit]])
 
-    @router.get("/v1/proposals/{plan}", responses=refusals(404, 422, 503))
+    @router.get("/v1/plans/{plan}", responses=refusals(404, 422, 503))
     @allowed(*READERS)
     def proposal(plan: Name) -> ProposalReply:
         """One of them, step by step."""
@@ -65,21 +65,21 @@ def _reading(office: Office | None) -> APIRouter:
 def _deciding(office: Office | None) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/proposals/{plan}/approve", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
+    @router.post("/v1/plans/{plan}/approve", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
     @allowed(*DECIDERS)
     def approve(plan: Name, ask: ApproveAsk, request: Request, response: Response) -> ProposalReply:
         """Approve steps; each is tried again in the cluster as it is now, and left out where it does not hold."""
         at, actor = opened(office), _actor(office, request, response)
         return reply_of(at.desk.approve(plan, ask.version, ask.steps, actor, at.stale))
 
-    @router.post("/v1/proposals/{plan}/reject", responses=refusals(*NOT_READ, 404, 409, 422, 503))
+    @router.post("/v1/plans/{plan}/reject", responses=refusals(*NOT_READ, 404, 409, 422, 503))
     @allowed(*DECIDERS)
     def reject(plan: Name, ask: RejectAsk, request: Request, response: Response) -> ProposalReply:
         """Say no, also after an approval while it is not exported."""
         at, actor = opened(office), _actor(office, request, response)
         return reply_of(at.desk.reject(plan, ask.version, ask.reason, actor))
 
-    @router.post("/v1/proposals/{plan}/export", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
+    @router.post("/v1/plans/{plan}/export", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
     @allowed(*DECIDERS)
     @telling(dict)
     def export(plan: Name, ask: ExportAsk, request: Request) -> Response:
@@ -93,29 +93,29 @@ def _deciding(office: Office | None) -> APIRouter:
     return router
 
 
-def _halting(office: Office | None) -> APIRouter:
+def _freezing(office: Office | None) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/v1/halt", responses=refusals(503))
+    @router.get("/v1/freeze", responses=refusals(503))
     @allowed(*READERS)
-    def halted() -> HaltReply:
-        """Whether everything is halted, by whom and why."""
-        found = opened(office).desk.halted()
-        return HaltReply(halted=found is not None, by=found)
+    def frozen() -> FreezeReply:
+        """Whether everything is frozen, by whom and why."""
+        found = opened(office).desk.frozen()
+        return FreezeReply(frozen=found is not None, by=found)
 
-    @router.post("/v1/halt", responses=refusals(*NOT_READ, 422, 503))
+    @router.post("/v1/freeze", responses=refusals(*NOT_READ, 422, 503))
     @allowed(*DECIDERS)
-    def halt(ask: HaltAsk, request: Request, response: Response) -> HaltReply:
-        """Freeze changes at once: no plan is drafted, approved or exported until changes are resumed."""
+    def freeze(ask: FreezeRequest, request: Request, response: Response) -> FreezeReply:
+        """Freeze changes at once: no plan is drafted, approved or exported until changes are unfrozen."""
         at = opened(office)
-        at.desk.halt(ask.reason, _actor(office, request, response))
-        return HaltReply(halted=True, by=at.desk.halted())
+        at.desk.freeze(ask.reason, _actor(office, request, response))
+        return FreezeReply(frozen=True, by=at.desk.frozen())
 
-    @router.post("/v1/resume", responses=refusals(503))
+    @router.post("/v1/unfreeze", responses=refusals(503))
     @allowed(*DECIDERS)
-    def resume(request: Request, response: Response) -> ResumeReply:
+    def unfreeze(request: Request, response: Response) -> UnfreezeReply:
         """Go on."""
-        return ResumeReply(lifted=opened(office).desk.resume(_actor(office, request, response)))
+        return UnfreezeReply(ended=opened(office).desk.unfreeze(_actor(office, request, response)))
 
     return router
 

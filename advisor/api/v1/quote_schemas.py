@@ -8,13 +8,13 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from advisor.api.http.base_schema import Body
 from advisor.api.v1.plan_schemas import whole
 from advisor.billing.interference.expected_adjustment import Amounts, Named, Slowdown, Transfers
-from advisor.billing.quotes.cost_estimate import MOST_HOURS, MOST_UNITS, Charge, Need, Quote
+from advisor.billing.quotes.cost_estimate import MAX_HOURS, MAX_UNITS, Charge, Need, Quote
 from advisor.billing.quotes.quote_diff import Change
 from advisor.billing.quotes.service import Answer, Ask
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
-Units = Annotated[float, Field(ge=0, le=MOST_UNITS, allow_inf_nan=False)]
-Hours = Annotated[int, Field(ge=1, le=MOST_HOURS, description="That it runs."), BeforeValidator(whole)]
+Units = Annotated[float, Field(ge=0, le=MAX_UNITS, allow_inf_nan=False)]
+Hours = Annotated[int, Field(ge=1, le=MAX_HOURS, description="That it runs."), BeforeValidator(whole)]
 Resource = Literal["cpu", "memory", "gpu", "network", "disk"]
 
 

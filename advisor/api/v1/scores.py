@@ -17,8 +17,8 @@ from advisor.placement.model_state import Answer, Scored, Serving
 from advisor.scoring.scorer import Harm
 from features.schema.catalog import NAMES
 
-MOST_HARMED = 5
-MOST_FEW = 64
+MAX_HARMED = 5
+MAX_FEW = 64
 """Named nodes up to which a question is a small one: some 25 ms."""
 FEW_AT_ONCE, FEW_WAITING = 2, 64
 MANY_AT_ONCE, MANY_WAITING = 1, 4
@@ -99,7 +99,7 @@ def score_routes(serving: Serving) -> APIRouter:
     @allowed("scheduler", "sre", "admin")
     async def scores(ask: ScoreRequest, request: Request) -> Response:
         """Expected slowdown on each candidate node, and the harm done there."""
-        limit = many if ask.nodes is None or len(ask.nodes) > MOST_FEW else few
+        limit = many if ask.nodes is None or len(ask.nodes) > MAX_FEW else few
         said = await limit.run(request, lambda: reply_to(ask, serving))
         return Response(said, media_type="application/json")
 
@@ -163,7 +163,7 @@ def _node_replies(answer: Answer, scored: Scored, pending_pod: PendingPod) -> It
 
 def _most_harmed(snapshot: Snapshot, harm: Harm, candidate: int) -> list[HarmReply]:
     rows = np.arange(harm.offsets[candidate], harm.offsets[candidate + 1])
-    worst = rows[np.argsort(-harm.ratio[rows], kind="stable")][:MOST_HARMED]
+    worst = rows[np.argsort(-harm.ratio[rows], kind="stable")][:MAX_HARMED]
     return [
         HarmReply(
             container=snapshot.containers[harm.resident[row]],

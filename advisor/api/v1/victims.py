@@ -216,7 +216,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
             raise NoVictim(container)
         return _evidence(one, (now_us() - report.at_us) / 1e6)
 
-    @router.get("/v1/victims/{container}/ladder", responses=refusals(404, 422, 503))
+    @router.get("/v1/victims/{container}/options", responses=refusals(404, 422, 503))
     @allowed(*WHO)
     def ladder(container: str) -> LadderReply:
         """What can be done for a container, those that are enough first, the cheapest of them first."""

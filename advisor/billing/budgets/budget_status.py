@@ -19,9 +19,9 @@ from advisor.billing.pricing.price_book import PriceBook
 State = Literal["within", "warned", "exceeded", "other currency"]
 WORSE: tuple[State, ...] = ("warned", "exceeded")
 """States that cause an alert, the worst last."""
-MOST_AMOUNT = 10**12
+MAX_AMOUNT = 10**12
 """Of a currency; 64 bits hold nine times that in micro-units."""
-MOST_NAME = 200
+MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ def amount_of(text: str, currency: str) -> int:
     """
     digits = exponent_of(currency)
     amount = _number(text, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 takes a budget away")
-    if not 0 <= amount <= MOST_AMOUNT:
-        raise BadBudget("amount", text, f"give one from 0, which takes a budget away, to {MOST_AMOUNT:,}")
+    if not 0 <= amount <= MAX_AMOUNT:
+        raise BadBudget("amount", text, f"give one from 0, which takes a budget away, to {MAX_AMOUNT:,}")
     if amount != round(amount, digits):
         raise BadBudget("amount", text, f"{currency} is paid with {digits} digits behind the point: round it to these")
     return int(amount * MICROS)
@@ -192,8 +192,8 @@ def refuse_wrong(budget: Budget) -> None:
         ReservedAccount: the team is called as an account of the ledger's own.
     """
     bounds(budget.since)
-    if not budget.team.strip() or not budget.team.isprintable() or len(budget.team) > MOST_NAME:
-        raise BadBudget("team", budget.team, f"give the name of an account, {MOST_NAME} letters at most")
+    if not budget.team.strip() or not budget.team.isprintable() or len(budget.team) > MAX_NAME:
+        raise BadBudget("team", budget.team, f"give the name of an account, {MAX_NAME} letters at most")
     refuse_reserved(budget.team)
 
 

@@ -26,7 +26,7 @@ OWN_ACCOUNTS = frozenset({PLATFORM, UNATTRIBUTED})
 """Accounts without rebates and without attribution."""
 WEIGHED = ("cpu", "memory", "gpu")
 """Resources that a player may take what it requested of."""
-SHARED = ("llc", "membw")
+SHARED = ("llc", "memory_bandwidth")
 """Resources of a node without requests: a player may take its share of the CPU requested there."""
 
 
@@ -37,7 +37,7 @@ class CoLocated:
     container: str
     added: float
     llc: float | None
-    membw: float | None
+    memory_bandwidth: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _claim(victim: Victim, who: Player, node: Node, policy: Policy) -> Claim:
         Fact("base_micros", base),
         Fact("slowdown_low", round(float(whole[0]), 6)),
         Fact("slow_windows", int((low > 1.0 + policy.delta_ppm / MICROS).sum())),
-        Fact("blame", ", ".join(f"{name} {weight / MICROS:.3f}" for name, weight in weights if weight)),
+        Fact("attribution", ", ".join(f"{name} {weight / MICROS:.3f}" for name, weight in weights if weight)),
         Fact("method", victim.method),
     )
     return Claim(victim.container, who, int(back[0]), attribution, platform, evidence)
@@ -174,7 +174,7 @@ def _attribution(victim: Victim, who: Player, node: Node) -> tuple[tuple[tuple[P
         team = node.team.get(one.container, UNATTRIBUTED)
         if team not in OWN_ACCOUNTS:
             added[team] += one.added
-            shared[team] = shared[team] + np.array([one.llc, one.membw], np.float64)
+            shared[team] = shared[team] + np.array([one.llc, one.memory_bandwidth], np.float64)
     teams = sorted(added)
     within = np.array([team != who.team and _within(team, shared[team], node) for team in teams], np.bool_)
     weights, platform = attribution_of(np.array([added[team] for team in teams]), victim.excess, within)

@@ -11,7 +11,7 @@ from advisor.billing.ledger.postings import Posting, owed, refuse_unbalanced
 FORMAT = 1
 MAX_LISTED = 3
 """Accounts that a complaint names."""
-MOST_NAME = 200
+MAX_NAME = 200
 """Letters of an account that the store has room for, a pool's own account too."""
 
 
@@ -112,10 +112,10 @@ def _unkept(draft: Draft) -> list[str]:
     """What is wrong with names of accounts that PostgreSQL would refuse once the month is closed."""
     names = sorted({one.account for one in draft.postings})
     return [
-        f"account {name[:80]!r} has {len(name)} letters, or a NUL among them: map it to another name of {MOST_NAME} at "
+        f"account {name[:80]!r} has {len(name)} letters, or a NUL among them: map it to another name of {MAX_NAME} at "
         "most (COHABIT_MAPPING), and meter again"
         for name in names
-        if len(name) > MOST_NAME or "\0" in name
+        if len(name) > MAX_NAME or "\0" in name
     ][:MAX_LISTED]
 
 

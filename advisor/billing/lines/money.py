@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 
 MICROS = 1_000_000
 """Micro-units of a major unit, and parts of a whole where a share is in parts per million (`_ppm`)."""
-MOST_TOTAL = 2**50
-MOST_WHOLE = 2**61
+MAX_TOTAL = 2**50
+MAX_WHOLE = 2**61
 """Up to these, doubles are near enough for `in_order_64`: a billion of a currency, by most price books' weights."""
 
 
@@ -85,7 +85,7 @@ def in_order_64(total: int, weights: Ints) -> Ints:
         weights: (n,) whole numbers >= 0.
 
     Returns:
-        (n,) micro-units, as `in_order`; from it, where total or weights are beyond MOST_TOTAL or MOST_WHOLE.
+        (n,) micro-units, as `in_order`; from it, where total or weights are beyond MAX_TOTAL or MAX_WHOLE.
 
     Raises:
         NothingToShareBy: as `in_order`.
@@ -94,7 +94,7 @@ def in_order_64(total: int, weights: Ints) -> Ints:
         lies within 2^63, and puts it right.
     """
     size, whole = abs(total), exact_total(weights)
-    if not whole or size > MOST_TOTAL or whole > MOST_WHOLE:
+    if not whole or size > MAX_TOTAL or whole > MAX_WHOLE:
         return in_order(total, weights.tolist())
     found: Ints = np.floor(weights.astype(np.float64) / float(whole) * float(size)).astype(np.int64)
     left = weights * np.int64(size) - found * np.int64(whole)  # wraps around, as it should

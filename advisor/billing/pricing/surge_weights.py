@@ -20,7 +20,7 @@ from features.columnar.asof_join import key_codes, row_of
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEAST_PPM, MOST_PPM = MICROS // 2, 2 * MICROS
+LEAST_PPM, MAX_PPM = MICROS // 2, 2 * MICROS
 """A price is halved or doubled at most."""
 BEND = 4
 """Power of the forecast utilisation: at half of it hardly anything is scarce."""
@@ -53,14 +53,14 @@ def factors_ppm(scarcity: Ints, mean_ppm: Ints, gamma_ppm: int) -> Ints:
         gamma_ppm: how strongly scarcity moves prices, at most 10^9.
 
     Returns:
-        (n,) millionths: 1 + gamma x (scarcity - mean), within LEAST_PPM and MOST_PPM.
+        (n,) millionths: 1 + gamma x (scarcity - mean), within LEAST_PPM and MAX_PPM.
 
     Raises:
         Nothing.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
-    factors: Ints = np.clip(MICROS + gamma_ppm * (scarcity - mean_ppm) // MICROS, LEAST_PPM, MOST_PPM)
+    factors: Ints = np.clip(MICROS + gamma_ppm * (scarcity - mean_ppm) // MICROS, LEAST_PPM, MAX_PPM)
     return factors
 
 

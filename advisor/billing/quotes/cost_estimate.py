@@ -28,9 +28,9 @@ from features.metering.units import MINUTES, RESOURCES
 from features.metering.usage_hours import minutes_of
 from features.schema.tables import METERED
 
-MOST_HOURS = 8784
+MAX_HOURS = 8784
 """A leap year."""
-MOST_UNITS = 1e6
+MAX_UNITS = 1e6
 """Of a resource, that a container may be asked for."""
 NO_NODE = "name a node: what neighbours do is told of a node alone"
 BEST_EFFORT = "BE"
@@ -234,14 +234,14 @@ def refuse_senseless(asked: Asked, book: PriceBook) -> None:
         raise UnknownTier(asked.tier, book.version, [tier.name for tier in book.tiers])
     if not names or len(set(names)) < len(names):
         raise BadAsk("name at least one resource, each of them once")
-    if not 1 <= asked.hours <= MOST_HOURS:
-        raise BadAsk(f"{asked.hours} hours: take 1 to {MOST_HOURS}")
+    if not 1 <= asked.hours <= MAX_HOURS:
+        raise BadAsk(f"{asked.hours} hours: take 1 to {MAX_HOURS}")
     for need in asked.needs:
         amounts = [amount for amount in (need.request, need.use) if amount is not None]
         if not amounts:
             raise BadAsk(f"say what is requested or used of {need.resource}")
-        if not all(0 <= amount <= MOST_UNITS for amount in amounts):
-            raise BadAsk(f"an amount of {need.resource} is not within 0 to {MOST_UNITS:,.0f} units")
+        if not all(0 <= amount <= MAX_UNITS for amount in amounts):
+            raise BadAsk(f"an amount of {need.resource} is not within 0 to {MAX_UNITS:,.0f} units")
 
 
 def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Residents:

@@ -17,7 +17,7 @@ EXCESSES = 8
 BALANCES = 9
 CURVES = 10
 HARMS = 11
-MOST_MOVES = 12
+MAX_MOVES = 12
 USE = 13
 """(d, c) each row once that a container takes."""
 LIMIT = 14

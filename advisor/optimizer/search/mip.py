@@ -18,9 +18,9 @@ from advisor.optimizer.problem import NOWHERE, SLACK, Flags, Floats, Ints, Probl
 
 FEWEST, PATIENCE = 3, 12
 """Nodes to begin with, and divisions without a saving after which one more node is looked at."""
-MOST_CHOICES = 1200
+MAX_CHOICES = 1200
 """Containers times nodes: more take too long."""
-MOST_BRANCHES = 200
+MAX_BRANCHES = 200
 ACCURACY = 1e-6
 
 
@@ -83,7 +83,7 @@ def _costly(problem: Problem, place: Ints, size: int, rng: np.random.Generator) 
     costs = np.maximum(node_costs(problem, np.arange(problem.nodes), load, count), 0.0)
     likely = costs + max(costs.mean(), 1e-9)
     nodes = rng.choice(problem.nodes, min(size, problem.nodes), replace=False, p=likely / likely.sum())
-    enough = np.cumsum(count[nodes]) * np.arange(1, len(nodes) + 1) <= MOST_CHOICES
+    enough = np.cumsum(count[nodes]) * np.arange(1, len(nodes) + 1) <= MAX_CHOICES
     return np.sort(nodes[: max(2, int(enough.sum()))])
 
 
@@ -107,7 +107,7 @@ def divided(problem: Problem, place: Ints, nodes: Ints) -> Divided:
     few = _Few(problem, place, nodes)
     solver = highspy.Highs()
     solver.silent()
-    for name, value in (("threads", 1), ("mip_max_nodes", MOST_BRANCHES), ("mip_rel_gap", ACCURACY)):
+    for name, value in (("threads", 1), ("mip_max_nodes", MAX_BRANCHES), ("mip_rel_gap", ACCURACY)):
         solver.setOptionValue(name, value)
     solver.passModel(_program(few))
     solver.run()

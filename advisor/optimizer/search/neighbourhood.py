@@ -19,8 +19,8 @@ from advisor.optimizer.search.state import (
     FIXED,
     HOMELESS,
     KNEE,
-    MOST_MOVED,
-    MOST_OF_APP,
+    MAX_MOVED,
+    MAX_OF_APP,
     MOVED,
     TOTAL,
     USED,
@@ -183,7 +183,7 @@ def change_moved(at: Ints, whole: Ints, who: int, source: int, target: int) -> N
     step = (target not in (start, NOWHERE)) - int(source not in (start, NOWHERE))
     if step == 0:
         return
-    app, most = whole[at[slots.APP] + who], at[slots.INFO] + MOST_MOVED
+    app, most = whole[at[slots.APP] + who], at[slots.INFO] + MAX_MOVED
     whole[at[slots.INFO] + MOVED] += step
     before = whole[at[slots.APP_MOVED] + app]
     whole[at[slots.WITH_MOVED] + before] -= 1
@@ -355,17 +355,17 @@ def delta(at: Ints, whole: Ints, real: Floats, who: int, node: int, second: int,
     wide = at[slots.COLUMNS] > BLOCK
     if not wide and not may_go(at, whole, real, who, node, second, third):
         return FORBIDDEN
-    source, most_of_app = whole[at[slots.PLACE] + who], real[at[slots.CONSTANT] + MOST_OF_APP]
+    source, most_of_app = whole[at[slots.PLACE] + who], real[at[slots.CONSTANT] + MAX_OF_APP]
     total = node_delta(at, whole, real, who, node, second, third)
     total += trip_cost(at, whole, real, who, source, node)
     if second != NO_CONTAINER:
         total += trip_cost(at, whole, real, second, node, third)
     if total - 2 * most_of_app > limit or (wide and not may_go(at, whole, real, who, node, second, third)):
         return FORBIDDEN
-    most, moved = whole[at[slots.INFO] + MOST_MOVED], whole[at[slots.INFO] + MOVED]
+    most, moved = whole[at[slots.INFO] + MAX_MOVED], whole[at[slots.INFO] + MOVED]
     shift(at, whole, who, source, node, second, third)
-    total += most_of_app * (whole[at[slots.INFO] + MOST_MOVED] - most)
-    allowed = whole[at[slots.INFO] + MOVED] <= max(moved, at[slots.MOST_MOVES]) and zones_allow(
+    total += most_of_app * (whole[at[slots.INFO] + MAX_MOVED] - most)
+    allowed = whole[at[slots.INFO] + MOVED] <= max(moved, at[slots.MAX_MOVES]) and zones_allow(
         at, whole, who, source, node
     )
     if allowed and second != NO_CONTAINER:
@@ -461,13 +461,13 @@ def lift(at: Ints, whole: Ints, real: Floats, who: int) -> None:
         + real[at[slots.CONSTANT] + HOMELESS]
         - real[at[slots.COST] + source]
     )
-    most = whole[at[slots.INFO] + MOST_MOVED]
+    most = whole[at[slots.INFO] + MAX_MOVED]
     shift(at, whole, who, source, none, none, none)
     leave(at, whole, real, who)
     whole[at[slots.PLACE] + who] = NOWHERE
     settle(at, whole, real, source)
     note(at, whole, who)
-    more += real[at[slots.CONSTANT] + MOST_OF_APP] * (whole[at[slots.INFO] + MOST_MOVED] - most)
+    more += real[at[slots.CONSTANT] + MAX_OF_APP] * (whole[at[slots.INFO] + MAX_MOVED] - most)
     real[at[slots.NUMBER] + TOTAL] += more + real[at[slots.COST] + source]
 
 

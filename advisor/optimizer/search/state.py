@@ -24,9 +24,9 @@ ROWS = 3
 """Nodes that one move changes at most."""
 TOTAL, BEST = 0, 1
 """Positions in `number`."""
-MOVED, MOST_MOVED, CHANGED = 0, 1, 2
+MOVED, MAX_MOVED, CHANGED = 0, 1, 2
 """Positions in `info`."""
-KNEE, FIXED, EACH, USED, MOST_OF_APP, HOMELESS = range(6)
+KNEE, FIXED, EACH, USED, MAX_OF_APP, HOMELESS = range(6)
 """Positions in `constant`."""
 
 
@@ -88,7 +88,7 @@ def state_of(given: Problem, place: Ints, node_costs: Floats) -> State:
         "balances": len(problem.balance.first),
         "curves": len(problem.curve.column),
         "harms": len(problem.harm.pressure),
-        "most_moves": problem.moves.most,
+        "max_moves": problem.moves.most,
         "tries": TRIES,
         "none": NOWHERE,
     }

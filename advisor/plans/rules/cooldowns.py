@@ -20,21 +20,21 @@ class Past:
         state: of its proposal.
         decision: on it.
         at_us: when it was decided on last, or proposed.
-        given_out: whether its plan was exported: its steps may have been executed, whatever was measured.
+        exported: whether its plan was exported: its steps may have been executed, whatever was measured.
     """
 
     step: Step
     state: State
     decision: str
     at_us: int
-    given_out: bool = False
+    exported: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether something was done or may still be; also who was held back is let alone until it is compared."""
         if self.decision == "held back":
             return True
-        if self.decision == "approved" and self.given_out:
+        if self.decision == "approved" and self.exported:
             return True
         return self.decision in {"open", "approved"} and self.state not in {"rejected", "expired"}
 
@@ -72,7 +72,7 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
 
 def cools_down(one: Past, rules: Rules, at_us: int) -> bool:
     """Whether whom an earlier step was about is to be let alone for what was done to it, or may be."""
-    return one.counts and one.at_us > at_us - rules.cool_down_us
+    return one.counts and one.at_us > at_us - rules.cooldown_us
 
 
 def _is_of(step: Step, one: Past) -> bool:
@@ -102,4 +102,4 @@ def shares_budget(one: Identity, others: Collection[Identity]) -> bool:
 def left(rules: Rules, containers: int, past: Sequence[Past], at_us: int) -> int:
     """How many more steps there may be now in a cluster of so many containers."""
     within_a_day = sum(one.counts and one.at_us > at_us - DAY_US for one in past)
-    return max(0, min(rules.most_steps, max(1, int(rules.daily_share * containers)) - within_a_day))
+    return max(0, min(rules.max_steps, max(1, int(rules.max_daily_share * containers)) - within_a_day))

@@ -28,7 +28,7 @@ LEAST_CONTROLS = 5
 """Steps held back, with fewer of which nothing is taken off."""
 PRIOR = 20.0
 """Measured cost an hour at which the calibration moves half of the way."""
-LEAST_FACTOR, MOST_FACTOR = 0.5, 1.5
+LEAST_FACTOR, MAX_FACTOR = 0.5, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Trial:
 
     Args:
         gain: cost an hour that it was to save.
-        made_us: when it was proposed.
+        created_us: when it was proposed.
         start_us: when it was exported; of a held-out step when it was proposed.
         victims: whom it was to help.
         heirs: uid after the step of who has another one then, by uid before.
@@ -55,7 +55,7 @@ class Trial:
     """
 
     gain: float
-    made_us: int
+    created_us: int
     start_us: int
     victims: tuple[str, ...]
     heirs: Mapping[str, str]
@@ -80,12 +80,12 @@ class Outcome:
     controls: int
 
 
-def outcome(done: Sequence[Trial], held_back: Sequence[Trial], seen: Mapping[str, Seen]) -> Outcome:
+def outcome(done: Sequence[Trial], holdout: Sequence[Trial], seen: Mapping[str, Seen]) -> Outcome:
     """What steps saved.
 
     Args:
         done: steps of a plan that were carried out.
-        held_back: steps of this and earlier plans that were not.
+        holdout: steps of this and earlier plans that were not.
         seen: windows of containers, by uid.
 
     Returns:
@@ -98,7 +98,7 @@ def outcome(done: Sequence[Trial], held_back: Sequence[Trial], seen: Mapping[str
     """
     pairs = zip(done, changes_of(done, seen), strict=True)
     changes = [(one.gain, change) for one, change in pairs if change is not None]
-    apart = [one for one in held_back if not any(_share_node(one, other) for other in done)]
+    apart = [one for one in holdout if not any(_share_node(one, other) for other in done)]
     others = [change for change in changes_of(apart, seen) if change is not None]
     usual = float(np.mean(others)) if len(others) >= LEAST_CONTROLS else 0.0
     return Outcome(
@@ -115,13 +115,13 @@ def changes_of(trials: Sequence[Trial], seen: Mapping[str, Seen]) -> list[float 
     No container counts twice among steps proposed at the same time. A step's own containers count with it; a
     neighbour of several counts with the first.
     """
-    counted = {(uid, one.made_us) for one in trials for uid in _about(one)}
+    counted = {(uid, one.created_us) for one in trials for uid in _about(one)}
     return [_change(one, seen, counted) for one in trials]
 
 
 def _share_node(one: Trial, done: Trial) -> bool:
     """Whether a held-out step is on a node of a step executed at that time, and shares its effect."""
-    return one.made_us == done.made_us and one.source in (done.source, done.target)
+    return one.created_us == done.created_us and one.source in (done.source, done.target)
 
 
 def _about(one: Trial) -> set[str]:
@@ -134,19 +134,19 @@ def _change(one: Trial, seen: Mapping[str, Seen], counted: set[tuple[str, int]])
     known = [value for value in helped if value is not None]
     if not known:
         return None
-    co_located = [uid for uid in seen if (uid, one.made_us) not in counted and _was_at(seen[uid], one)]
-    counted.update((uid, one.made_us) for uid in co_located)
+    co_located = [uid for uid in seen if (uid, one.created_us) not in counted and _was_at(seen[uid], one)]
+    counted.update((uid, one.created_us) for uid in co_located)
     others = [_spared(uid, uid, one, seen) for uid in co_located]
     return sum(known) + sum(value for value in others if value is not None)
 
 
 def factor_of(predicted: float, realised: float) -> float:
     """By what gains are multiplied, so that what is predicted is what is realised; 1 while little is known."""
-    return float(np.clip((realised + PRIOR) / (predicted + PRIOR), LEAST_FACTOR, MOST_FACTOR))
+    return float(np.clip((realised + PRIOR) / (predicted + PRIOR), LEAST_FACTOR, MAX_FACTOR))
 
 
 def _spared(before: str, after: str, one: Trial, seen: Mapping[str, Seen]) -> float | None:
-    first = _cost(seen.get(before), one.made_us - BEFORE_US, one.made_us)
+    first = _cost(seen.get(before), one.created_us - BEFORE_US, one.created_us)
     then = _cost(seen.get(after), one.start_us + SETTLE_US, one.start_us + AFTER_US)
     return None if first is None or then is None else first - then
 
@@ -161,5 +161,5 @@ def _cost(of: Seen | None, start_us: int, end_us: int) -> float | None:
 
 def _was_at(of: Seen, one: Trial) -> bool:
     """Whether a container was where a step was to be done, or on its target, before it."""
-    last = np.searchsorted(of.ends_us, one.made_us, side="right") - 1
+    last = np.searchsorted(of.ends_us, one.created_us, side="right") - 1
     return bool(last >= 0 and of.node[last] in (one.source, one.target))

@@ -89,11 +89,11 @@ class NothingHolds(AdvisorError):
 
 
 class Halted(AdvisorError):
-    """Everything that changes the cluster is halted."""
+    """Everything that changes the cluster is frozen."""
 
     def __init__(self, who: str, reason: str) -> None:
         self.who, self.reason = who, reason
-        super().__init__(f"{who} has halted all changes ({reason}): `cohabit plan unfreeze` goes on")
+        super().__init__(f"{who} has frozen all changes ({reason}): `cohabit plan unfreeze` goes on")
 
 
 class NotNow(AdvisorError):

@@ -17,7 +17,7 @@ STATES: tuple[State, ...] = get_args(State)
 ENDED: tuple[State, ...] = ("rejected", "confirmed", "refuted", "expired")
 Decision = Literal["open", "approved", "rejected", "stale", "held back"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
-FORMAT = 1
+FORMAT = 2
 COMMON_ERROR = 0.3
 """By how much the steps of a plan are all misjudged alike, by one model at one time: standard deviation, a share. Of 35
 simulated plans 83 % saved the lower end of what was promised with 0.2, 89 % with 0.25, all with 0.3."""
@@ -102,34 +102,34 @@ class Plan:
         format: of this record.
         plan: name, unique.
         cluster: where.
-        made_us: when, microseconds since 1970.
+        created_us: when, microseconds since 1970.
         expires_us: until when it may be approved and exported.
         snapshot: version of the snapshot it was made from.
         bundle: name of the model.
         factor: by what gains were multiplied, after what earlier plans realised of theirs.
         hours: for how long steps are meant to hold; gains are of an hour, costs of all of them.
         steps: what to do.
-        held_back: numbers of held-out steps, drawn at random as control group for the effect of the others.
+        holdout: numbers of held-out steps, drawn at random as control group for the effect of the others.
         inputs: SHA-256 that identifies its inputs, see cohabit.plans.plan_inputs.digest_of.
     """
 
     format: int
     plan: str
     cluster: str
-    made_us: int
+    created_us: int
     expires_us: int
     snapshot: int
     bundle: str
     factor: float
     hours: float
     steps: tuple[Step, ...]
-    held_back: tuple[int, ...]
+    holdout: tuple[int, ...]
     inputs: str
 
     @property
     def open_steps(self) -> tuple[Step, ...]:
         """Steps that people decide on."""
-        return tuple(step for step in self.steps if step.number not in self.held_back)
+        return tuple(step for step in self.steps if step.number not in self.holdout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +184,11 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Halt:
+class ChangeFreeze:
     """Nothing is drafted, approved or exported.
 
     Args:
-        who: halted everything.
+        who: frozen everything.
         reason: why.
         at_us: since when.
     """
@@ -236,7 +236,7 @@ def plan_from(content: bytes) -> Plan:
     return plan
 
 
-def named(cluster: str, made_us: int, steps: tuple[Step, ...]) -> str:
+def named(cluster: str, created_us: int, steps: tuple[Step, ...]) -> str:
     """Name of a plan: short, and its own."""
-    digest = hashlib.sha256(msgspec.json.encode((cluster, made_us, steps), order="deterministic")).hexdigest()
-    return f"p{made_us // 1_000_000:x}-{digest[:8]}"
+    digest = hashlib.sha256(msgspec.json.encode((cluster, created_us, steps), order="deterministic")).hexdigest()
+    return f"p{created_us // 1_000_000:x}-{digest[:8]}"

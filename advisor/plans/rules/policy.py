@@ -33,23 +33,24 @@ class Rules:
     """What may be proposed.
 
     Args:
-        daily_share: of a cluster's containers that something may be done to within 24 hours; one at least.
-        cool_down_us: for how long nothing more is done to a container that something was done to, or was held back.
-        held_back: share of held-out steps, the control group for the effect of the others.
-        lasts_us: how long a plan may be approved and exported.
-        most_steps: of one plan.
-        searched: moves that the search of the whole cluster tries, without a diagnosed victim; 0 does not search.
+        max_daily_share: of a cluster's containers that something may be done to within 24 hours; one at least.
+        cooldown_us: for how long nothing more is done to a container that something was done to, or was held back.
+        holdout_share: share of held-out steps, the control group for the effect of the others.
+        valid_us: how long a plan may be approved and exported.
+        max_steps: of one plan.
+        max_search_moves: moves that the search of the whole cluster tries, without a diagnosed victim; 0 does not
+            search.
         prices: what acting costs.
         freezes: when nothing is changed.
         windows: when changes are allowed; always where there are none.
     """
 
-    daily_share: float = 0.005
-    cool_down_us: int = DAY_US
-    held_back: float = 0.15
-    lasts_us: int = 4 * HOUR_US
-    most_steps: int = 20
-    searched: int = 0
+    max_daily_share: float = 0.005
+    cooldown_us: int = DAY_US
+    holdout_share: float = 0.15
+    valid_us: int = 4 * HOUR_US
+    max_steps: int = 20
+    max_search_moves: int = 0
     prices: Prices = field(default_factory=Prices)
     freezes: tuple[Freeze, ...] = ()
     windows: tuple[Window, ...] = ()
@@ -58,9 +59,9 @@ class Rules:
         """Why nothing may be changed at a time; empty where it may."""
         for freeze in self.freezes:
             if freeze.start_us <= at_us < freeze.end_us:
-                return f"changes are frozen until {_utc(freeze.end_us)} (COHABIT_PROPOSALS__FREEZES)"
+                return f"changes are frozen until {_utc(freeze.end_us)} (COHABIT_PLANS__CHANGE_FREEZES)"
         if self.windows and not any(_within(window, at_us) for window in self.windows):
-            return "no window for changes is open (COHABIT_PROPOSALS__WINDOWS)"
+            return "no window for changes is open (COHABIT_PLANS__CHANGE_WINDOWS)"
         return ""
 
 

@@ -25,18 +25,16 @@ WAITING: tuple[State, ...] = ("drafted", "approved", "partly")
 """States that still need an action."""
 UNSEEN = {"Cc", "Cf", "Cs"}
 """Control characters, what turns text round or cannot be seen, and halves of characters."""
-LEAST_REASON, MOST_REASON = 3, 500
+LEAST_REASON, MAX_REASON = 3, 500
 ALL_HELD_BACK = "all of its steps are held back, to tell what the others achieve"
 
 
 def drafted(plan: Plan) -> Proposal:
     """A plan put before people; one of which every step is held back has nothing to decide."""
-    decided = tuple(
-        Decided(step.number, "held back" if step.number in plan.held_back else "open") for step in plan.steps
-    )
+    decided = tuple(Decided(step.number, "held back" if step.number in plan.holdout else "open") for step in plan.steps)
     if not plan.open_steps:
-        return Proposal(plan, "expired", 1, decided, ALL_HELD_BACK, plan.made_us)
-    return Proposal(plan, "drafted", 1, decided, "", plan.made_us)
+        return Proposal(plan, "expired", 1, decided, ALL_HELD_BACK, plan.created_us)
+    return Proposal(plan, "drafted", 1, decided, "", plan.created_us)
 
 
 def approved(of: Proposal, steps: Collection[int], stale: Mapping[int, str], at_us: int) -> Proposal:
@@ -96,7 +94,7 @@ def reason_of(said: str) -> str:
         ReasonMissing: it is none, or too long.
     """
     text = " ".join("".join(" " if category(c) in UNSEEN else c for c in said).split())
-    if not LEAST_REASON <= len(text) <= MOST_REASON:
+    if not LEAST_REASON <= len(text) <= MAX_REASON:
         raise ReasonMissing
     return text
 
@@ -131,7 +129,7 @@ def lapsed(of: Proposal, reason: str, at_us: int) -> Proposal:
     """
     if of.state not in WAITING:
         raise WrongState(of.plan.plan, of.state, "expired")
-    return _changed(of, "expired", at_us, reason=reason[:MOST_REASON])
+    return _changed(of, "expired", at_us, reason=reason[:MAX_REASON])
 
 
 def expired(of: Proposal, at_us: int) -> Proposal:

@@ -10,8 +10,8 @@ from starlette.types import Message, Receive
 
 from advisor.api.http.body_limits import BODY_S
 
-MOST_BYTES = 64 << 10
-MOST_FIELDS = 250
+MAX_BYTES = 64 << 10
+MAX_FIELDS = 250
 FIELD, HEADER = "csrf", "x-csrf-token"
 KIND = "application/x-www-form-urlencoded"
 
@@ -37,7 +37,7 @@ async def whole_body(receive: Receive) -> bytes:
                 message = await receive()
                 body += message.get("body", b"")
                 more = message["type"] == "http.request" and message.get("more_body", False)
-                if len(body) > MOST_BYTES:
+                if len(body) > MAX_BYTES:
                     raise UnreadableForm(413)
     except TimeoutError as error:
         raise UnreadableForm(408) from error
@@ -53,7 +53,7 @@ def fields(headers: Headers, body: bytes) -> dict[str, str]:
     if headers.get("content-type", "").partition(";")[0].strip().lower() != KIND:
         return {}
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError as error:
         raise UnreadableForm(400) from error
 

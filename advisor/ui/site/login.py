@@ -13,7 +13,7 @@ from advisor.ui.site.identity import Entrance, csrf_of
 from advisor.ui.site.rendering import Pages
 
 HOME = "/ui/"
-MOST_NEXT = 2000
+MAX_NEXT = 2000
 _LOCAL = re.compile(r"/ui(?:/[\w.~%!$&'()*+,;=:@-]+)*/?(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?", re.ASCII)
 SAID = {
     401: "This token opens nothing: it is wrong, has expired or was revoked.",
@@ -24,7 +24,7 @@ SAID = {
 
 def local(path: str) -> str:
     """Where to go after logging in: always a page of this site, for any input."""
-    return path if len(path) <= MOST_NEXT and _LOCAL.fullmatch(path) and not path.startswith(LOGIN) else HOME
+    return path if len(path) <= MAX_NEXT and _LOCAL.fullmatch(path) and not path.startswith(LOGIN) else HOME
 
 
 def login_routes(pages: Pages, entrance: Entrance) -> APIRouter:

@@ -39,7 +39,7 @@ RESOURCES = {
     "cpu": "CPU",
     "cpu_elsewhere": "CPU elsewhere",
     "llc": "last-level cache",
-    "membw": "memory bandwidth",
+    "memory_bandwidth": "memory bandwidth",
     "memory": "memory",
     "disk": "disk",
     "disk_ios": "disk operations",
@@ -50,7 +50,7 @@ RESOURCES = {
 }
 """Resources as people call them."""
 MEANINGS = {
-    "culprit": "A neighbour adds most of its slowdown",
+    "antagonist": "A neighbour adds most of its slowdown",
     "self-inflicted": "Its own CPU limit holds it back",
     "host": "Most others on the node are slow too, beyond what neighbours explain",
     "downstream": "Its answers alone are late, and those of its replicas elsewhere too",
@@ -73,7 +73,7 @@ class Place:
 PLACES = (
     Place("/ui/cluster", "Cluster", "c"),
     Place("/ui/victims", "Victims", "v"),
-    Place("/ui/proposals", "Proposals", "p"),
+    Place("/ui/plans", "Proposals", "p"),
     Place("/ui/bills", "Bills", "b"),
     Place("/ui/prices", "Prices", "m"),
     Place("/ui/quotes", "Quotes", "q"),
@@ -88,19 +88,19 @@ DECIDED = {
 """What a decision on a step means, in a sentence."""
 
 
-class Halts(Protocol):
-    """Whether everything is halted."""
+class ChangeFreezes(Protocol):
+    """Whether everything is frozen."""
 
     @property
     def office(self) -> object | None:
-        """None where nothing can be halted."""
+        """None where nothing can be frozen."""
 
     @property
     def last(self) -> object | None:
         """The freeze that held at the last request."""
 
     def now(self) -> object | None:
-        """The halt that holds; may ask the store."""
+        """The freeze that holds; may ask the store."""
 
 
 @dataclass
@@ -110,13 +110,13 @@ class Pages:
     Args:
         known: files that pages refer to.
         now_us: the clock.
-        halts: whether everything is halted.
+        change_freezes: whether everything is frozen.
         doors: who may use each route, as in "GET /ui/cluster".
     """
 
     known: Mapping[str, Asset]
     now_us: Callable[[], int]
-    halts: Halts
+    change_freezes: ChangeFreezes
     doors: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,12 +145,12 @@ class Pages:
     def page(self, request: Request, template: str, facts: Mapping[str, object], status: int = 200) -> HTMLResponse:
         """A whole page, or what a template makes of a part of one."""
         visit: Visit = request.scope["state"]["visit"]
-        halt = self.halts.now() if visit.visitor else None
-        return self._page(request.scope, template, status, {"halt": halt, **facts})
+        freeze = self.change_freezes.now() if visit.visitor else None
+        return self._page(request.scope, template, status, {"freeze": freeze, **facts})
 
     def problem(self, scope: Scope, of: Problem) -> HTMLResponse:
         """The page with the reason why there is no other."""
-        facts = {"problem": of, "title": TITLES.get(of.status, TITLES[500]), "halt": self.halts.last}
+        facts = {"problem": of, "title": TITLES.get(of.status, TITLES[500]), "freeze": self.change_freezes.last}
         reply = self._page(scope, "problem.html", of.status, facts)
         if of.request_id:
             reply.headers["X-Request-Id"] = of.request_id
@@ -169,10 +169,10 @@ class Pages:
             visitor=visitor,
             places=[place for place in PLACES if may(f"GET {place.path}")],
             path=scope["path"],
-            here=scope["path"] if scope["method"] == "GET" else "/ui/proposals",
+            here=scope["path"] if scope["method"] == "GET" else "/ui/plans",
             csrf=visitor.csrf if visitor else "",
             may=may,
-            may_halt=self.halts.office is not None and may("POST /ui/halt"),
+            may_freeze=self.change_freezes.office is not None and may("POST /ui/freeze"),
             **facts,
         )
         return HTMLResponse(shown, status)

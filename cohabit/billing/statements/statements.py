@@ -25,7 +25,7 @@ from cohabit.config.errors import NoSuchAccount, UnknownForm
 from ingest.schema.atomic_file import written_whole
 
 SUFFIXES = (".html", ".csv", ".parquet")
-MOST_SHOWN = 50
+MAX_SHOWN = 50
 """Containers that a printed statement names; the others are added up."""
 MILLIONTH = pa.scalar(Decimal("0.000001"), pa.decimal128(6, 6))
 NAMES = ["line", "account", "month", "pool", "hour", "kind", "container", "node", "resource"]
@@ -149,7 +149,7 @@ def _sums(lines: pa.Table, by: list[str]) -> list[tuple[Cell, ...]]:
 
 def _most(rows: list[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
     """The first ones, and what the others come to."""
-    rest = rows[MOST_SHOWN:]
+    rest = rows[MAX_SHOWN:]
     if not rest:
         return rows
-    return [*rows[:MOST_SHOWN], (f"{len(rest)} others", sum((Decimal(str(row[1])) for row in rest), Decimal(0)))]
+    return [*rows[:MAX_SHOWN], (f"{len(rest)} others", sum((Decimal(str(row[1])) for row in rest), Decimal(0)))]

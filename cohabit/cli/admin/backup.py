@@ -81,7 +81,7 @@ def _places(own: "Settings", engine: "Engine") -> "Places":
     from cohabit.plans.create import PLANS
     from ingest.lake.layout import local_folder
 
-    folders = {"lines": own.lines, "plans": own.registry.parent / PLANS, "registry": own.registry}
+    folders = {"lines": own.billing.ledger_dir, "plans": own.registry.parent / PLANS, "registry": own.registry}
     return Places(own.cluster, {**folders, "lake": local_folder(own.lake)}, engine)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.auth.token_store import Doer
 
 DAY_US = 24 * 3600 * 10**6
-MOST_DAYS = 3650
+MAX_DAYS = 3650
 
 token_app = typer.Typer(no_args_is_help=True, help="Who may ask the listener for people and tools.")
 Name = Annotated[str, typer.Argument(help="Who holds it: letters, digits and ._@-")]
@@ -35,12 +35,12 @@ def create_command(
     name: Name,
     role: Annotated[str, typer.Option(help="scheduler, sre, finance, planner, team, or admin, who may do everything.")],
     team: Annotated[str | None, typer.Option(help="Of role team: whose bills its holder may see.")] = None,
-    days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="How long it is good for.")] = 90,
+    days: Annotated[int, typer.Option(min=1, max=MAX_DAYS, help="How long it is good for.")] = 90,
 ) -> None:
     """Make a token and print it: the only time that anybody can see it.
 
     It goes into the header of each request, `Authorization: Bearer TOKEN`. Only a hash of it is kept. It counts where
-    `cohabit serve` runs with COHABIT_ADVISOR__ACCESS=tokens on the same store.
+    `cohabit serve` runs with COHABIT_ADVISOR__AUTH=token on the same store.
     """
     from advisor.auth.api_tokens import checked_role
     from advisor.auth.token_store import create_token

@@ -62,7 +62,7 @@ def till() -> Iterator[Till]:
     own = settings()
     with checked(own) as engine:
         closing = Closing(engine, own.cluster, lambda: time_ns() // 1000)
-        yield Till(closing, Actor(local_name(), "admin", token_hex(8)), own.lines)
+        yield Till(closing, Actor(local_name(), "admin", token_hex(8)), own.billing.ledger_dir)
 
 
 @ledger_app.command("books")

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 KEPT = ("nodes", "placements")
 """Tables whose oldest rows still say what is true today: they expire only when they are named."""
-MOST_DAMAGE = 50
-MOST_HOURS, MOST_DAYS = 24 * 366 * 10, 366 * 50
+MAX_DAMAGE = 50
+MAX_HOURS, MAX_DAYS = 24 * 366 * 10, 366 * 50
 
 lake_app = typer.Typer(no_args_is_help=True, help="Look after the lake: check it, make its files few, let old rows go.")
 
 Grace = Annotated[
     float,
-    typer.Option("--grace", min=0, max=MOST_HOURS, help="Hours for which replaced files stay; readers may hold them."),
+    typer.Option("--grace", min=0, max=MAX_HOURS, help="Hours for which replaced files stay; readers may hold them."),
 ]
 TableOption = Annotated[list[str] | None, typer.Option("--table", help="Only this one; may be repeated.")]
 
@@ -60,7 +60,7 @@ def compact_command(
     table: TableOption = None,
     older_than: Annotated[
         float,
-        typer.Option("--older-than", min=0, max=MOST_HOURS, help="Hours; where something was written since stays."),
+        typer.Option("--older-than", min=0, max=MAX_HOURS, help="Hours; where something was written since stays."),
     ] = 2.0,
     grace: Grace = 1.0,
 ) -> None:
@@ -97,7 +97,7 @@ def expire_command(
     before: Annotated[datetime, typer.Option("--before", formats=["%Y-%m-%d"], help="A day, UTC; older rows go.")],
     *,
     keep_days: Annotated[
-        int | None, typer.Option(min=30, max=MOST_DAYS, help="Keep so many days before that day too.")
+        int | None, typer.Option(min=30, max=MAX_DAYS, help="Keep so many days before that day too.")
     ] = None,
     lake: LakeOption = None,
     table: TableOption = None,
@@ -161,10 +161,10 @@ def _show_report(lake: "Lake", report: "Report") -> None:
         ("orphans, harmless (bytes)", f"{report.orphans.files:,}", f"{report.orphans.size_bytes:,}"),
     ]
     show_table(f"lake {lake.root}", ("what", "number", "of"), lines)
-    for damage in report.damage[:MOST_DAMAGE]:
+    for damage in report.damage[:MAX_DAMAGE]:
         console.print(f"damaged: {damage.path}: {damage.what}; {damage.remedy}", soft_wrap=True)
-    if len(report.damage) > MOST_DAMAGE:
-        console.print(f"and {len(report.damage) - MOST_DAMAGE:,} more; --json lists all")
+    if len(report.damage) > MAX_DAMAGE:
+        console.print(f"and {len(report.damage) - MAX_DAMAGE:,} more; --json lists all")
     console.print("damaged" if report.damage else "sound")
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ingest.pipeline.runner import Until
     from ingest.pipeline.transform import Landing
 
-MOST_UNKNOWN = 10
-MOST_DETAIL = 60
+MAX_UNKNOWN = 10
+MAX_DETAIL = 60
 SAY_EVERY_S = 10.0
 
 
@@ -165,11 +165,11 @@ def show_lake(lake: Lake) -> None:
     if reasons:
         example = dict(zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True))
         ordered = sorted(reasons, key=lambda r: -r["counts"])
-        rows = [(r["values"], f"{r['counts']:,}", str(example[r["values"]])[:MOST_DETAIL]) for r in ordered]
+        rows = [(r["values"], f"{r['counts']:,}", str(example[r["values"]])[:MAX_DETAIL]) for r in ordered]
         show_table("set aside, in table dead_letters", ("reason", "items", "one of them"), rows)
     unknown = lake.unknown_fields()
     if unknown:
-        most = unknown.most_common(MOST_UNKNOWN)
+        most = unknown.most_common(MAX_UNKNOWN)
         shown = [(name, f"{times:,}") for name, times in most]
         if rest := unknown.total() - sum(times for _, times in most):
             shown.append((f"and {len(unknown) - len(most)} more", f"{rest:,}"))

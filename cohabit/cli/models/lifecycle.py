@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cohabit.cli.models.models import RegistryOption, model_app
-from cohabit.terminal.options import MOST_ROWS, LakeOption, reports_errors, settings
+from cohabit.terminal.options import MAX_ROWS, LakeOption, reports_errors, settings
 
 __all__ = ["model_app"]
 MostRows = Annotated[
@@ -29,7 +29,7 @@ Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of s
 def train(
     lake: LakeOption = None,
     registry: RegistryOption = None,
-    most_rows: MostRows = MOST_ROWS,
+    max_rows: MostRows = MAX_ROWS,
     spark: SparkSample = False,
     until: Until = None,
     name: Annotated[
@@ -47,14 +47,14 @@ def train(
     The first bundle becomes current. A later one is a challenger: `cohabit model gate` judges it on labels that it has
     not learnt from, which --until leaves, and `cohabit model promote` makes it current.
 
-    Where the lake has more than --most-rows training rows, a sample of so many is drawn before any model reads them:
+    Where the lake has more than --max-rows training rows, a sample of so many is drawn before any model reads them:
     by app, band of slowdown and band of pressure, at least one row of each, otherwise the same share of all; weights
     make up for the rows left out. How many of how many were kept is printed and stands in the model card. The same rows
     are drawn every time, also with Spark (--spark or COHABIT_SPARK__MASTER); a larger sample holds the smaller one.
     """
     from cohabit.cli.models.train import Training, run_train
 
-    asked = Training(lake, registry, most_rows, spark, _utc(until), name, promote)
+    asked = Training(lake, registry, max_rows, spark, _utc(until), name, promote)
     run_train(settings(), asked)
 
 
@@ -91,7 +91,7 @@ def evaluate(
     challengers: Annotated[
         bool, typer.Option("--challengers", help="Also forests, boosting, tables and variants of ours; minutes more.")
     ] = False,
-    most_rows: MostRows = MOST_ROWS,
+    max_rows: MostRows = MAX_ROWS,
     spark: SparkSample = False,
 ) -> None:
     """Evaluate the model against baselines, a noise floor and a leakage alarm; see docs/evaluation.md.
@@ -100,11 +100,11 @@ def evaluate(
     the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two, and
     some minutes more with --challengers: eleven other learners on the same rows and folds, for four of the questions.
 
-    Of more than --most-rows training rows a sample is judged, as `cohabit model train` draws it; the report says so.
+    Of more than --max-rows training rows a sample is judged, as `cohabit model train` draws it; the report says so.
     """
     from cohabit.cli.models.train import run_evaluate
 
-    run_evaluate(settings(), lake=lake, report=report, challengers=challengers, most_rows=most_rows, spark=spark)
+    run_evaluate(settings(), lake=lake, report=report, challengers=challengers, max_rows=max_rows, spark=spark)
 
 
 @model_app.command()
@@ -113,7 +113,7 @@ def drift(
     lake: LakeOption = None,
     registry: RegistryOption = None,
     hours: Annotated[
-        float | None, typer.Option(min=0.1, max=8760, help="Look at labels of so long [COHABIT_DRIFT__HOURS].")
+        float | None, typer.Option(min=0.1, max=8760, help="Look at labels of so long [COHABIT_DRIFT__WINDOW_HOURS].")
     ] = None,
 ) -> None:
     """Look whether labels still bear the current model out, and say how far it is served from now on; exit 1 if less.
@@ -156,7 +156,8 @@ def check_skew(
 ) -> None:
     """Compute features that scores were made of again from the lake, and compare them bit by bit.
 
-    `serve` logs the features of one request in a hundred next to the snapshots (COHABIT_ADVISOR__SERVED_SHARE). Exit 1
+    `serve` logs the features of one request in a hundred next to the snapshots (COHABIT_ADVISOR__FEATURE_LOG_SHARE).
+    Exit 1
     when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on. Exit 0, with
     a word of it, while nothing was served. Run it before `cohabit features`, not after: that rebuilds the newest
     profiles, and what was served with the ones before cannot be compared any more.
@@ -180,7 +181,7 @@ def impact(
 ) -> None:
     """Estimate SLO-violation minutes avoided by the advice, from a randomised holdout of pods.
 
-    With COHABIT_ADVISOR__WITHHELD_SHARE=0.05 `cohabit serve` gives no advice for one pod in twenty, and
+    With COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 `cohabit serve` gives no advice for one pod in twenty, and
     writes down who. Nothing but chance sets those pods apart, so whatever else differs was caused by the advice: no
     model of ours is believed for it. A violation-minute is a minute in which a latency-sensitive container ran slower
     than --limit times its own normal, as `cohabit features` measured it. Of each pod its own minutes count, and by how

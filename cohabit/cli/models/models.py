@@ -164,7 +164,7 @@ def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it 
     """Create a key pair: training signs bundles with one, serving verifies them with the other.
 
     Set COHABIT_SIGNING__KEY to the private one where `cohabit model train` and `cohabit model recalibrate` run, and
-    COHABIT_SIGNING__TRUSTED to the public one where bundles are promoted and served.
+    COHABIT_SIGNING__TRUSTED_KEYS to the public one where bundles are promoted and served.
     """
     from models.bundle.signing import make_keys
 
@@ -178,7 +178,7 @@ def run_drift(settings: "Settings", *, lake: str | None, registry: Path | None, 
     from cohabit.terminal.locations import existing_lake, registry_of
 
     own = settings.drift
-    how = Watch(timedelta(hours=hours or own.hours), timedelta(days=own.most_age_days))
+    how = Watch(timedelta(hours=hours or own.window_hours), timedelta(days=own.max_age_days))
     with console.status("looking at labels"):
         status = check_drift(existing_lake(settings, lake), registry_of(settings, registry), how, datetime.now(UTC))
     _show_signals(status)

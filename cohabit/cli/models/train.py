@@ -12,7 +12,7 @@ from cohabit.config.errors import EmptyLake, StreamEnded
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import console, show_table, steps
 from cohabit.terminal.locations import existing_lake, open_lake, registry_of, signer_in, stop_on_signals
-from cohabit.terminal.options import FOLDS_DIFFER, MOST_ROWS
+from cohabit.terminal.options import FOLDS_DIFFER, MAX_ROWS
 from ingest.kafka_io.connection import Brokers
 from ingest.lake.tables import Lake
 from ingest.schema.topics import SAMPLES, USAGE
@@ -58,7 +58,7 @@ def run_features(
 ) -> None:
     """See `cohabit features`."""
     from features.jobs.job_plan import whole_stretch
-    from features.jobs.local_job import MOST_ROWS
+    from features.jobs.local_job import MAX_ROWS
 
     opened = open_lake(settings, lake)
     if publish:
@@ -69,7 +69,7 @@ def run_features(
         raise EmptyLake(opened.root)
     broker = settings.kafka.brokers(bootstrap) if kafka else None
     asked = spark or broker is not None or settings.spark.master is not None
-    if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MOST_ROWS:
+    if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MAX_ROWS:
         _compute_here(opened, stretch)
     else:
         _compute_with_spark(settings, opened, stretch, broker)
@@ -171,7 +171,7 @@ def run_evaluate(
     report: Path | None = None,
     challengers: bool = False,
     how: "Thoroughness | None" = None,
-    most_rows: int = MOST_ROWS,
+    max_rows: int = MAX_ROWS,
     spark: bool = False,
 ) -> None:
     """See `cohabit model evaluate`."""
@@ -182,7 +182,7 @@ def run_evaluate(
     from cohabit.training.training_rows import append_sample
 
     began, opened, effort = monotonic(), open_lake(settings, lake), how or Thoroughness()
-    sample = _sample(settings, opened, most_rows, spark=spark)
+    sample = _sample(settings, opened, max_rows, spark=spark)
     with console.status("evaluating") as status:
 
         def progress(what: str) -> None:
@@ -203,12 +203,12 @@ def run_evaluate(
         console.print(f"report: {path}")
 
 
-def _sample(settings: Settings, lake: Lake, most_rows: int, *, spark: bool, until: datetime | None = None) -> "Sample":
+def _sample(settings: Settings, lake: Lake, max_rows: int, *, spark: bool, until: datetime | None = None) -> "Sample":
     """The rows to learn from, of windows that ended by then; a sample is reported."""
     from cohabit.training.training_rows import sample_of, sample_sheet, sample_words
 
     with console.status("reading training rows"):
-        sample = sample_of(lake, most_rows, _on_spark(settings, spark=spark), until)
+        sample = sample_of(lake, max_rows, _on_spark(settings, spark=spark), until)
     if sample.draw is not None:
         sheet = sample_sheet(sample.draw)
         console.print(sample_words(sample.draw))
@@ -256,7 +256,7 @@ class Training:
     Args:
         lake: where to learn from; None for the settings'.
         registry: where the bundle goes; None for the settings'.
-        most_rows: that are learnt from.
+        max_rows: that are learnt from.
         spark: whether Spark draws the sample.
         until: end of the last window learnt from; None for all.
         name: of the bundle; None for one by the time.
@@ -265,7 +265,7 @@ class Training:
 
     lake: str | None = None
     registry: Path | None = None
-    most_rows: int = MOST_ROWS
+    max_rows: int = MAX_ROWS
     spark: bool = False
     until: datetime | None = None
     name: str | None = None
@@ -289,7 +289,7 @@ def run_train(settings: Settings, asked: Training) -> None:
         return
     promoted = shelf.current() is None if asked.promoted is None else asked.promoted
     birth = Birth(name, promoted, signer_in(settings))
-    sample = _sample(settings, opened, asked.most_rows, spark=spark, until=asked.until)
+    sample = _sample(settings, opened, asked.max_rows, spark=spark, until=asked.until)
     table = sample.rows
     measured = diagnosis_of_sample(opened, sample, _on_spark(settings, spark=spark))
     with steps("evaluating") as advance:

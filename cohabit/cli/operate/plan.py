@@ -43,12 +43,12 @@ class Opened:
 
 @contextmanager
 def opened() -> Iterator[Opened]:
-    """Where the settings say that plans are decided on; no lake is needed for that, least of all to halt."""
+    """Where the settings say that plans are decided on; no lake is needed for that, least of all to freeze."""
     from advisor.plans.approvals import Actor, Desk
 
     own = settings()
     with checked(own) as engine:
-        desk = Desk(engine, own.cluster, own.proposals.rules(), lambda: time_ns() // 1000)
+        desk = Desk(engine, own.cluster, own.plans.rules(), lambda: time_ns() // 1000)
         yield Opened(desk, Actor(local_name(), "admin", token_hex(8)))
 
 
@@ -59,7 +59,7 @@ def sources(lake: str | None) -> "Sources":
 
     own = settings()
     registry, kept = registry_of(own), own.registry.parent / PLANS
-    return Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.proposals.most_age_us)
+    return Sources(existing_lake(own, lake), own.snapshots, registry, kept, own.plans.max_snapshot_age_us)
 
 
 @plan_app.command("create")
@@ -71,9 +71,9 @@ def create_command(
     """Draft a remediation plan for slowed containers and queue it for review. Changes nothing in the cluster.
 
     Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
-    COHABIT_PROPOSALS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
+    COHABIT_PLANS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
     as a control group. First it reports the outcome of plans exported an hour ago and
-    more. `cohabit refresh` does the same every COHABIT_PROPOSALS__EVERY_S.
+    more. `cohabit refresh` does the same every COHABIT_PLANS__INTERVAL_S.
     """
     from cohabit.plans.create import propose
     from cohabit.plans.outcomes import conclude
@@ -218,8 +218,8 @@ def export_command(
 def freeze_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
     """Freeze all plan activity for this cluster until `cohabit plan unfreeze`."""
     with opened() as of:
-        of.desk.halt(reason, of.actor)
-    console.print(f"cluster {of.desk.cluster} is halted; `cohabit plan unfreeze` goes on")
+        of.desk.freeze(reason, of.actor)
+    console.print(f"cluster {of.desk.cluster} is frozen; `cohabit plan unfreeze` goes on")
 
 
 @plan_app.command("unfreeze")
@@ -227,8 +227,8 @@ def freeze_command(reason: Annotated[str, typer.Argument(help="Why, for the othe
 def unfreeze_command() -> None:
     """Resume plan activity for this cluster after `cohabit plan freeze`."""
     with opened() as of:
-        lifted = of.desk.resume(of.actor)
-    console.print(f"{lifted} halts lifted" if lifted else f"nothing was halted in cluster {of.desk.cluster}")
+        lifted = of.desk.unfreeze(of.actor)
+    console.print(f"{lifted} freezes lifted" if lifted else f"nothing was frozen in cluster {of.desk.cluster}")
 
 
 @plan_app.command("reproduce")

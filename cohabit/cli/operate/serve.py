@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cohabit.server.workers import Source
     from ingest.lake.tables import Lake
 
-MOST_DIFFERING = 10
+MAX_DIFFERING = 10
 LAST_MINUTES = (USAGE.name, SAMPLES.name)
 """Topics of which only the newest messages matter to a refresher."""
 OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
@@ -83,8 +83,8 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     Raises:
         StoreOutdated: the store has not been made, or lacks migrations.
     """
-    own = settings.proposals
-    if not own.every_s:
+    own = settings.plans
+    if not own.interval_s:
         yield
         return
     from advisor.plans.approvals import Desk
@@ -93,11 +93,11 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     from cohabit.terminal.db import checked
 
     kept = settings.registry.parent / PLANS
-    sources = Sources(lake, snapshots, registry_of(settings), kept, own.most_age_us)
+    sources = Sources(lake, snapshots, registry_of(settings), kept, own.max_snapshot_age_us)
     with checked(settings) as engine:
         desk = Desk(engine, cluster, own.rules(), lambda: time_ns() // 1000)
-        thread = Drafting(sources, desk, own.every_s, own.webhook, lambda: token_hex(8)).begin(stop)
-        console.print(f"a plan is drafted every {own.every_s:g} s; `cohabit plan list` shows them")
+        thread = Drafting(sources, desk, own.interval_s, own.webhook, lambda: token_hex(8)).begin(stop)
+        console.print(f"a plan is drafted every {own.interval_s:g} s; `cohabit plan list` shows them")
         try:
             yield
         finally:
@@ -127,8 +127,8 @@ def source_of(settings: Settings, registry: Path | None = None, snapshots: Path 
 
     own = settings.advisor
     parts = registry_of(settings, registry), snapshots or settings.snapshots
-    shares = Shares(own.explore_share, own.logged_share, own.withheld_share)
-    return Source(*parts, own.max_feature_age_s, own.served_share, shares, address_of(settings))
+    shares = Shares(own.exploration_rate, own.decision_log_share, own.holdout_share)
+    return Source(*parts, own.max_feature_age_s, own.feature_log_share, shares, address_of(settings))
 
 
 def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, newest: int) -> bool:
@@ -152,7 +152,7 @@ def run_skew(settings: Settings, *, lake: str | None, snapshots: Path | None, ne
         skew = compare(served, opened)
     keep_skew(registry_of(settings), skew.share, datetime.now(UTC))
     console.print(f"{skew.vectors:,} vectors, {skew.values:,} values, {skew.share:.4%} equal (at least {LIMIT:.1%})")
-    for name, times in skew.differing.most_common(MOST_DIFFERING):
+    for name, times in skew.differing.most_common(MAX_DIFFERING):
         console.print(f"  {name} differs in {times:,}")
     return skew.share >= LIMIT
 
@@ -174,7 +174,7 @@ def run_serve(
 
     own = settings.advisor
     schedulers_at = own.scheduler_port if scheduler_port is None else scheduler_port
-    if own.access == "open" and not own.host.is_loopback:
+    if own.auth == "none" and not own.host.is_loopback:
         raise OpenToOthers(str(own.host))
     hold_few_heaps()
     source = source_of(settings, registry, snapshots)
@@ -231,13 +231,13 @@ def _guarding(settings: Settings, serving: "Serving") -> "Iterator[tuple[Guard |
     from cohabit.cli.admin.token import local_name
     from cohabit.terminal.db import checked
 
-    if settings.advisor.access == "open":
+    if settings.advisor.auth == "none":
         yield None, OpenEntrance(local_name(), serving.now_us, new_id)
         return
     issuer = _issuer(settings.advisor, serving.now_us)
     with checked(settings) as store:
         refusals = Refusals(store, serving.now_us, serving.metrics, lambda: token_hex(8))
-        rates = Rates(settings.advisor.caller_rate, settings.advisor.caller_burst)
+        rates = Rates(settings.advisor.client_rate, settings.advisor.client_burst)
         entrance = SessionEntrance(store, serving.now_us, new_id, refusals, rates)
         yield Guard(Access(store, serving.now_us, issuer), refusals, rates), entrance
 

@@ -17,7 +17,7 @@ from cohabit.terminal.locations import existing_lake
 if TYPE_CHECKING:
     from advisor.diagnosis.verdicts import Diagnosis, Suspect
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 """Rows for people; files have all."""
 BARS = "▁▂▃▄▅▆▇█"
 NOBODY = "no victims: no latency-sensitive container was slower than 1.25 times its baseline in three of five windows"
@@ -88,13 +88,13 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
     if not found:
         console.print(NOBODY)
         return
-    rows = [victim_row(one) for one in found[:MOST_SHOWN]]
+    rows = [victim_row(one) for one in found[:MAX_SHOWN]]
     columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
     show_table(f"victims, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
     counts = Counter(one.verdict for one in found)
     console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
-    if len(found) > MOST_SHOWN:
-        console.print(f"{len(found) - MOST_SHOWN} more, less slow; --json FILE has all")
+    if len(found) > MAX_SHOWN:
+        console.print(f"{len(found) - MAX_SHOWN} more, less slow; --json FILE has all")
     console.print("it adds: of slowdown, with a 90 % interval; --container NAME explains one, with all suspects")
 
 

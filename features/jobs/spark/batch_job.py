@@ -41,7 +41,7 @@ from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats
 from ingest.schema.tables import SAMPLES, USAGE, Table
 
-MOST_IN_PART = 500_000
+MAX_IN_PART = 500_000
 """Samples that one Python worker holds at once: about 400 MB."""
 
 
@@ -103,7 +103,7 @@ def _between(first: datetime, last: datetime) -> Column:
 
 def groups_of(spark: SparkSession, samples: int) -> int:
     """How many parts the nodes, or the apps, are split into: Spark's own number, more where parts would be large."""
-    return max(int(str(spark.conf.get("spark.sql.shuffle.partitions"))), samples // MOST_IN_PART)
+    return max(int(str(spark.conf.get("spark.sql.shuffle.partitions"))), samples // MAX_IN_PART)
 
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:

@@ -18,13 +18,13 @@ from ingest.schema.tables import Table
 
 
 def draw_with_spark(
-    spark: SparkSession, lake: Lake, most_rows: int, *, power: float, seed: int = 0, end: datetime = FOREVER
+    spark: SparkSession, lake: Lake, max_rows: int, *, power: float, seed: int = 0, end: datetime = FOREVER
 ) -> Sample:
     """As features.training.sample_reader.draw_local; only what is kept comes to this process."""
-    if rows_there(lake, end) > most_rows:
+    if rows_there(lake, end) > max_rows:
         training = rows_of(spark, lake, TRAINING, end)
         tallied = total([training.transform(with_tally).toArrow().cast(TALLY)])
-        draw = draw_of(tallied, most_rows, power=power, seed=seed)
+        draw = draw_of(tallied, max_rows, power=power, seed=seed)
         if draw.leaves_out:
             partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
             kept = training.transform(with_sample, draw, partitions).toArrow()

@@ -25,7 +25,7 @@ NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
 BEGINNING = 600
 """Most bytes of a resource that distinguish it from others; most resources' attributes fit."""
-MOST_TRIES = 3
+MAX_TRIES = 3
 """Layouts that are tried for what begins alike and is as long; what keeps changing is not tried again."""
 Message = Any
 """Generated classes have no types; nothing of them leaves this module."""
@@ -81,7 +81,7 @@ def _remember(shapes: Shapes, message: bytes, part: tuple[int, int], plan: Plan,
     """Keep the layout of a resource, so that its next points need no parsing."""
     key = layout_key(message, *part)
     known = shapes.layouts.get(key)
-    if known is not None and known.tries >= MOST_TRIES:
+    if known is not None and known.tries >= MAX_TRIES:
         return
     layout = layout_of(message[slice(*part)])
     if layout is not None:
@@ -89,7 +89,7 @@ def _remember(shapes: Shapes, message: bytes, part: tuple[int, int], plan: Plan,
         read = list(zip(times.tolist(), values.tolist(), strict=True))
         agrees = read == [(time, value) for _, _, time, value in found.points]
         layout = layout if agrees else None
-    tries = MOST_TRIES if layout is None else 1 + (known.tries if known else 0)
+    tries = MAX_TRIES if layout is None else 1 + (known.tries if known else 0)
     shapes.remember_layout(key, KnownLayout(layout, plan, tries))
 
 

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 
 from advisor.api.app import MAX_BODY_BYTES, assembled, create_app, create_scheduler_app
 from advisor.api.http.roles import allowed, roles_of
-from advisor.api.v1.scores import MOST_HARMED
+from advisor.api.v1.scores import MAX_HARMED
 from advisor.errors import RouteWithoutRole
 from advisor.placement.prioritizer import Prioritizer
 from features.schema.catalog import NAMES
@@ -63,7 +63,7 @@ def test_each_node_says_what_the_newcomer_suffers_does_and_why(client: TestClien
         assert 0 <= node["score"] <= 10
         assert 0.9 < node["slowdown_ratio"] <= node["slowdown_upper"]
         assert node["factors"].keys() == set(NAMES)
-        assert len(node["harm"]) <= MOST_HARMED
+        assert len(node["harm"]) <= MAX_HARMED
         ratios = [harm["slowdown_ratio"] for harm in node["harm"]]
         assert ratios == sorted(ratios, reverse=True)
         assert all(ratio >= 1 for ratio in ratios)
@@ -170,7 +170,7 @@ def test_metrics_can_be_scraped(ready: Process, client: TestClient) -> None:
     reply = client.get("/metrics")
 
     assert reply.headers["content-type"].startswith("text/plain")
-    assert 'cohabit_answers_total{reason="",source="model"} 1.0' in reply.text
+    assert 'cohabit_score_requests_total{reason="",source="model"} 1.0' in reply.text
     assert "cohabit_snapshot_age_seconds 0.0" in reply.text
 
 
@@ -184,7 +184,7 @@ def test_metrics_without_snapshot_show_an_infinite_age(process: Process) -> None
 def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> None:
     assert {"/v1/scores", "/healthz", "/readyz", "/metrics"} <= client.get("/openapi.json").json()["paths"].keys()
     scheduler = TestClient(create_scheduler_app(Prioritizer(ready.serving))).get("/openapi.json").json()
-    asked = {"/extender/prioritize", "/extender/filter", "/volcano/prioritize", "/watcher", "/bookings"}
+    asked = {"/extender/prioritize", "/extender/filter", "/volcano/prioritize", "/watcher", "/assumed-pods"}
     assert scheduler["paths"].keys() == asked
 
 
@@ -193,15 +193,15 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "POST /v1/scores": ("scheduler", "sre", "admin"),
         "GET /v1/victims": ("sre", "admin", "planner"),
         "GET /v1/victims/{container}": ("sre", "admin", "planner"),
-        "GET /v1/victims/{container}/ladder": ("sre", "admin", "planner"),
-        "GET /v1/proposals": ("sre", "admin", "planner"),
-        "GET /v1/proposals/{plan}": ("sre", "admin", "planner"),
-        "POST /v1/proposals/{plan}/approve": ("sre", "admin"),
-        "POST /v1/proposals/{plan}/reject": ("sre", "admin"),
-        "POST /v1/proposals/{plan}/export": ("sre", "admin"),
-        "GET /v1/halt": ("sre", "admin", "planner"),
-        "POST /v1/halt": ("sre", "admin"),
-        "POST /v1/resume": ("sre", "admin"),
+        "GET /v1/victims/{container}/options": ("sre", "admin", "planner"),
+        "GET /v1/plans": ("sre", "admin", "planner"),
+        "GET /v1/plans/{plan}": ("sre", "admin", "planner"),
+        "POST /v1/plans/{plan}/approve": ("sre", "admin"),
+        "POST /v1/plans/{plan}/reject": ("sre", "admin"),
+        "POST /v1/plans/{plan}/export": ("sre", "admin"),
+        "GET /v1/freeze": ("sre", "admin", "planner"),
+        "POST /v1/freeze": ("sre", "admin"),
+        "POST /v1/unfreeze": ("sre", "admin"),
         "GET /v1/budgets": ("finance", "admin", "team"),
         "GET /v1/prices": ("finance", "admin"),
         "GET /v1/statements": ("finance", "admin", "team"),
@@ -217,7 +217,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "POST /extender/prioritize": ("scheduler",),
         "POST /volcano/prioritize": ("scheduler",),
         "GET /watcher": ("scheduler",),
-        "POST /bookings": ("scheduler",),
+        "POST /assumed-pods": ("scheduler",),
         "POST /extender/filter": ("scheduler",),
         "GET /openapi.json": ("anyone",),
     }

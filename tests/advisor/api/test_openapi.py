@@ -29,7 +29,7 @@ EXAMPLES = 60
 """Of each route, beside those that go along every bound of the description."""
 
 ACCEPTED = ["2xx", "3xx", "401", "403", "404", "409", "423", "429", "5xx"]
-"""What may come of a request that fits; 423 where another one has halted everything."""
+"""What may come of a request that fits; 423 where another one has frozen everything."""
 
 
 @dataclass
@@ -135,14 +135,14 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/quotes": {"post": ["200", "400", "403", "404", "408", "409", "413", "422", "503"]},
         "/v1/victims": {"get": ["200", "404", "422", "503"]},
         "/v1/victims/{container}": {"get": ["200", "404", "422", "503"]},
-        "/v1/victims/{container}/ladder": {"get": ["200", "404", "422", "503"]},
-        "/v1/proposals": {"get": ["200", "422", "503"]},
-        "/v1/proposals/{plan}": {"get": ["200", "404", "422", "503"]},
-        "/v1/proposals/{plan}/approve": {"post": ["200", "400", "404", "408", "409", "413", "422", "423", "503"]},
-        "/v1/proposals/{plan}/reject": {"post": ["200", "400", "404", "408", "409", "413", "422", "503"]},
-        "/v1/proposals/{plan}/export": {"post": ["200", "400", "404", "408", "409", "413", "422", "423", "503"]},
-        "/v1/halt": {"get": ["200", "503"], "post": ["200", "400", "408", "413", "422", "503"]},
-        "/v1/resume": {"post": ["200", "503"]},
+        "/v1/victims/{container}/options": {"get": ["200", "404", "422", "503"]},
+        "/v1/plans": {"get": ["200", "422", "503"]},
+        "/v1/plans/{plan}": {"get": ["200", "404", "422", "503"]},
+        "/v1/plans/{plan}/approve": {"post": ["200", "400", "404", "408", "409", "413", "422", "423", "503"]},
+        "/v1/plans/{plan}/reject": {"post": ["200", "400", "404", "408", "409", "413", "422", "503"]},
+        "/v1/plans/{plan}/export": {"post": ["200", "400", "404", "408", "409", "413", "422", "423", "503"]},
+        "/v1/freeze": {"get": ["200", "503"], "post": ["200", "400", "408", "413", "422", "503"]},
+        "/v1/unfreeze": {"post": ["200", "503"]},
         "/healthz": {"get": ["200"]},
         "/readyz": {"get": ["200", "503"]},
         "/metrics": {"get": ["200"]},
@@ -150,7 +150,7 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
     assert described(create_scheduler_app(Prioritizer(serving))) == {
         "/extender/prioritize": {"post": ["200", "400", "408", "413"]},
         "/extender/filter": {"post": ["200", "400", "408", "413"]},
-        "/bookings": {"post": ["204", "400", "408", "413"]},
+        "/assumed-pods": {"post": ["204", "400", "408", "413"]},
         "/volcano/prioritize": {"post": ["200", "400", "408", "413"]},
         "/watcher": {"get": ["200", "404", "422"]},
     }

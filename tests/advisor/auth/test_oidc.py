@@ -21,14 +21,14 @@ from structlog.testing import capture_logs
 
 from advisor.api.app import create_app
 from advisor.api.http.auth_middleware import SAID, Guard
-from advisor.auth.api_tokens import MOST_SIGNED_CHARS, Signed, TokenRole, signed
+from advisor.auth.api_tokens import MAX_SIGNED_CHARS, Signed, TokenRole, signed
 from advisor.auth.audit_log import Entry, entries
 from advisor.auth.authenticator import Access
 from advisor.auth.denials import Refusals
 from advisor.auth.jwks import (
     FRESH_US,
     KEPT_US,
-    MOST_BYTES,
+    MAX_BYTES,
     NEWER_EVERY_US,
     RETRY_EVERY_US,
     Issuer,
@@ -215,7 +215,7 @@ ATTACKS: dict[str, tuple[Callable[[str], str], str]] = {
     "nobody": (lambda url: token(claims(url, sub=None), rsa_key(), kid="one"), "incomplete token"),
     "subject is a number": (lambda url: token(claims(url, sub=7), rsa_key(), kid="one"), "unreadable token"),
     "a logout token": (lambda url: token(claims(url), rsa_key(), kid="one", typ="logout+jwt"), "token of another kind"),
-    "too long": (lambda url: token(claims(url, x="x" * MOST_SIGNED_CHARS), rsa_key(), kid="one"), NONE),
+    "too long": (lambda url: token(claims(url, x="x" * MAX_SIGNED_CHARS), rsa_key(), kid="one"), NONE),
     "padded": (lambda url: token(claims(url), rsa_key(), kid="one") + "==", NONE),
 }  # fmt: skip
 
@@ -445,7 +445,7 @@ UNUSABLE: dict[str, tuple[Callable[[LittleIssuer], None], str]] = {
     "no text": (lambda issuer: issuer.say(DISCOVERY, b"\xff"), "no JSON"),
     "no object": (lambda issuer: issuer.say(DISCOVERY, []), "no JSON object"),
     "depth": (lambda issuer: issuer.say(DISCOVERY, b"[" * 100_000), "no JSON"),
-    "size": (lambda issuer: issuer.say("/keys", b" " * (MOST_BYTES + 1)), "longer than"),
+    "size": (lambda issuer: issuer.say("/keys", b" " * (MAX_BYTES + 1)), "longer than"),
     "half an answer": (lambda issuer: issuer.say("/keys", b"{", length="9"), "/keys"),
     "keys nowhere": (lambda issuer: issuer.publish(jwks_uri=None), "no address to trust"),
     "keys in a file": (lambda issuer: issuer.publish(jwks_uri="file:///etc/passwd"), "no address to trust"),

@@ -94,7 +94,9 @@ BESIDE = {"crawl-1": 0.6, "lost-1": 0.1, "web-1": 0.1}
 
 def slowed_row(hour: datetime, **changes: object) -> dict[str, object]:
     """web-2 of team shop, slowed down mostly by crawl-1 of team search, which used twice what it requested."""
-    beside = [{"container": name, "added": added, "llc": 0.2, "membw": 0.2} for name, added in BESIDE.items()]
+    beside = [
+        {"container": name, "added": added, "llc": 0.2, "memory_bandwidth": 0.2} for name, added in BESIDE.items()
+    ]
     row = {
         "cluster": "c",
         "hour": hour,

@@ -18,7 +18,7 @@ from advisor.api.scheduler.pod_types import Metadata, Object, group_of
 from advisor.api.scheduler.volcano import offer_of as volcano_offer_of
 from advisor.cluster import pod_groups as grouping
 from advisor.cluster.pending_pod import PendingPod, PodClass
-from advisor.cluster.pod_groups import ELSEWHERE, KEPT_US, MOST_LOST, Groups, packed, spread
+from advisor.cluster.pod_groups import ELSEWHERE, KEPT_US, MAX_LOST, Groups, packed, spread
 from advisor.placement.prioritizer import Offer, Prioritizer
 from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
@@ -35,7 +35,7 @@ def test_points_are_lost_by_siblings_and_never_all_of_them(points: Ints, sibling
     after = spread(points, siblings)
 
     assert (after <= points).all()
-    assert (points - after <= MOST_LOST).all()
+    assert (points - after <= MAX_LOST).all()
     assert (after[siblings == 0] == points[siblings == 0]).all()
     assert ((after == 0) == (points == 0)).all()
 
@@ -148,7 +148,7 @@ def test_siblings_of_a_latency_sensitive_pod_push_it_away(prioritizer: Prioritiz
 
     assert after.tolist() == spread(before, np.array([0, 0, 1, 0, 0, 0])).tolist()
     assert said(prioritizer, web, "", "ml/other").tolist() == before.tolist()
-    assert process.counted("cohabit_grouped_answers_total") == 1
+    assert process.counted("cohabit_pod_group_score_requests_total") == 1
 
 
 def test_siblings_of_a_best_effort_pod_keep_it_in_their_rack(prioritizer: Prioritizer, process: Process) -> None:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from advisor.cluster.snapshot import (
     ARRAYS,
     KEPT,
-    LATER,
-    NAMES_FILE,
     Snapshot,
     current_version,
     directory_name,
@@ -29,7 +27,7 @@ HUGE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d,)}"
 
 
 def same(first: Snapshot, second: Snapshot) -> bool:
-    arrays = ARRAYS | LATER
+    arrays = ARRAYS
     names = [name for name in Snapshot.__dataclass_fields__ if name not in arrays]
     equal = [
         np.array_equal(getattr(first, a), getattr(second, a), equal_nan=a not in {"resident_best_effort"})
@@ -56,17 +54,12 @@ def test_arrays_are_read_whole_and_cannot_be_written_to(tmp_path: Path) -> None:
         read.resident_use[0, 0] = 1.0
 
 
-def test_a_snapshot_of_before_teams_expects_nothing(tmp_path: Path) -> None:
+def test_a_snapshot_of_an_older_form_is_refused_with_what_to_do(tmp_path: Path) -> None:
     folder = publish(tmp_path, snapshot())
-    names = json.loads((folder / NAMES_FILE).read_text())
-    del names["teams"]
-    (folder / NAMES_FILE).write_text(json.dumps(names))
-    (folder / "kin.npy").unlink()
+    (folder / "cold_start_prior.npy").rename(folder / "prior.npy")
 
-    read = load_current(tmp_path)
-
-    assert read.teams == ()
-    assert np.isnan(read.expected(np.array([-1]), np.array([0]))).all()
+    with pytest.raises(NoSnapshot, match=r"cold_start_prior.*cohabit refresh"):
+        load_current(tmp_path)
 
 
 def test_what_is_expected_goes_by_team_and_platform_where_both_are_known() -> None:
@@ -74,7 +67,9 @@ def test_what_is_expected_goes_by_team_and_platform_where_both_are_known() -> No
 
     found = view.expected(np.array([0, 1, -1, 1]), np.array([1, 0, 1, -1]))
 
-    assert np.array_equal(found[:3], [view.kin[0, 1], view.kin[1, 0], view.kin[2, 1]])
+    assert np.array_equal(
+        found[:3], [view.cold_start_prior[0, 1], view.cold_start_prior[1, 0], view.cold_start_prior[2, 1]]
+    )
     assert np.isnan(found[3]).all()
 
 
@@ -210,8 +205,8 @@ def test_rows_that_point_outside_are_refused(tmp_path: Path) -> None:
         {"first": np.full_like(whole.first, len(whole.containers) + 1)},
         {"first": whole.first[::-1].copy()},
         {"profile": whole.profile[:, :, :3]},
-        {"kin": whole.kin[:, :, :3]},
-        {"kin": whole.kin[1:]},
+        {"cold_start_prior": whole.cold_start_prior[:, :, :3]},
+        {"cold_start_prior": whole.cold_start_prior[1:]},
         {"resident_use": whole.resident_use.astype(np.float32)},
     ]
     for version, change in enumerate(wrong, start=1):

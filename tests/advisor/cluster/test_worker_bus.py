@@ -42,7 +42,7 @@ def test_everything_told_is_heard_by_all_others_once_and_in_order(acts: list[tup
     told: dict[int, list[News]] = {worker: [] for worker in range(WORKERS)}
     heard: dict[int, list[News]] = {worker: [] for worker in range(WORKERS)}
     with TemporaryDirectory() as folder, ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journals, "MOST_BYTES", 1 << 20)
+        patch.setattr(journals, "MAX_BYTES", 1 << 20)
         all_of_them = [stack.enter_context(closing(Journal(Path(folder), n, WORKERS))) for n in range(WORKERS)]
         for number, (worker, act) in enumerate(acts):
             if act == "listen":
@@ -65,7 +65,7 @@ def test_a_file_that_is_replaced_is_read_to_its_end_first(
     pair: tuple[Journal, Journal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = pair
-    monkeypatch.setattr(journals, "MOST_BYTES", 200)
+    monkeypatch.setattr(journals, "MAX_BYTES", 200)
     found: list[News] = []
     for number in range(500):
         one.publish(coming(number))
@@ -76,7 +76,7 @@ def test_a_file_that_is_replaced_is_read_to_its_end_first(
 
 
 def test_who_listens_late_hears_what_the_newest_file_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "MOST_BYTES", 200)
+    monkeypatch.setattr(journals, "MAX_BYTES", 200)
     with closing(Journal(tmp_path, 0, 2)) as one:
         for number in range(100):
             one.publish(coming(number))
@@ -140,7 +140,7 @@ def test_a_full_disk_costs_the_words_that_had_no_room_and_no_others(room: int, p
 
 
 def test_where_no_new_file_can_be_begun_the_old_one_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "MOST_BYTES", 20)
+    monkeypatch.setattr(journals, "MAX_BYTES", 20)
     (tmp_path / "told").mkdir()
     with closing(Journal(tmp_path / "told", 0, 2)) as one:
         one.publish(coming(1))

@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, select, text
 
 from advisor.database.engine import AUDIT, METADATA, check, migrate, named, newest_version, open_store, reading, writing
-from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreTooOld, StoreUnavailable
 from tests.advisor.postgres_server import NewDatabase
 
 ROW = {"at_us": 1, "who": "w", "role": "r", "action": "a", "subject": "s", "outcome": "o", "request_id": "i"}
@@ -75,6 +75,15 @@ def test_a_store_of_an_older_version_is_refused(store: Engine) -> None:
 
     with pytest.raises(StoreOutdated, match="cohabit admin database migrate"):
         check(store)
+
+
+def test_a_store_from_before_the_baseline_is_refused_with_what_to_do(store: Engine) -> None:
+    with writing(store) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
+
+    for use in (check, migrate):
+        with pytest.raises(StoreTooOld, match=r"version 0007.*point COHABIT_DATABASE at an empty database"):
+            use(store)
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(store: Engine) -> None:
@@ -168,7 +177,7 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(postgres:
     password = address.split(":")[2].partition("@")[0]
 
     for wrong in (address + "_gone", address.replace(password, "wrong")):
-        said = r"postgresql://cohabit:\*\*\*@127.0.0.1.*COHABIT_STORE"
+        said = r"postgresql://cohabit:\*\*\*@127.0.0.1.*COHABIT_DATABASE"
         with pytest.raises(StoreUnavailable, match=said) as raised, open_store(wrong) as engine:
             check(engine)
         assert password not in str(raised.value)
@@ -183,7 +192,7 @@ def test_both_spellings_of_postgresql_are_known() -> None:
 
 @pytest.mark.parametrize("address", ["mysql://me:secret@db/x", "postgresql://me:secret@db:port/x"])
 def test_an_address_of_something_else_is_refused_and_not_repeated(address: str) -> None:
-    with pytest.raises(BadStoreUrl, match="COHABIT_STORE") as raised, open_store(address):
+    with pytest.raises(BadStoreUrl, match="COHABIT_DATABASE") as raised, open_store(address):
         pass
 
     assert "secret" not in str(raised.value)

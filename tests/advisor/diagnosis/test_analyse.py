@@ -60,7 +60,7 @@ def test_who_is_named_did_it_and_who_is_throttled_is_nobodys_victim(
         for case in cases(stage, time_s):
             one = said.get(case.container)
             if case.alone == "held":
-                assert one is None or one.verdict != "culprit"
+                assert one is None or one.verdict != "antagonist"
             elif case.antagonist is not None:
                 count += judged(case, one)
 
@@ -154,7 +154,7 @@ def test_where_everybody_on_a_node_is_slow_it_is_the_host(calm: pa.Table, tables
     verdicts = Counter(one.verdict for one in found if one.node == node)
     assert count >= 3
     assert verdicts["host"] >= 2
-    assert not verdicts["culprit"]
+    assert not verdicts["antagonist"]
 
 
 def test_where_answers_alone_are_late_everywhere_it_is_downstream(calm: pa.Table, tables: Tables) -> None:

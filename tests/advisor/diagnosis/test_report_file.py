@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.diagnosis import report_file as module
-from advisor.diagnosis.report_file import FILE, FORMAT, MOST_BYTES, read_report, write_report
+from advisor.diagnosis.report_file import FILE, FORMAT, MAX_BYTES, read_report, write_report
 from advisor.diagnosis.report_reader import NewestReport
 from advisor.errors import NothingDiagnosed, ReportTooLarge, UnreadableDiagnoses
 from tests.advisor.diagnoses import AT_US, FOUND, diagnosis, suspect, told
@@ -55,8 +55,8 @@ def test_where_nobody_looked_there_is_nothing(tmp_path: Path) -> None:
         (b'{"x":' + b"[" * 5000, "recursion"),
         (b"{}", "missing required field `format`"),
         (b'{"format": 2, "what": "ever"}', "its format is 2, and this Cohabit reads 1"),
-        (b'{"format": 1, "cluster": "c", "at_us": 1, "made_us": 1}', "missing required field `diagnoses`"),
-        (b'{"format": 1, "cluster": "c", "at_us": 1, "made_us": 1, "diagnoses": [{"node": 1}]}', r"diagnoses\[0\]"),
+        (b'{"format": 1, "cluster": "c", "at_us": 1, "created_us": 1}', "missing required field `diagnoses`"),
+        (b'{"format": 1, "cluster": "c", "at_us": 1, "created_us": 1, "diagnoses": [{"node": 1}]}', r"diagnoses\[0\]"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_to_do(tmp_path: Path, content: bytes, said: str) -> None:
@@ -76,11 +76,11 @@ def test_fields_of_a_later_cohabit_are_passed_over(tmp_path: Path) -> None:
 
 def test_what_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / FILE).open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
-    with pytest.raises(UnreadableDiagnoses, match=f"longer than {MOST_BYTES} bytes"):
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(UnreadableDiagnoses, match=f"longer than {MAX_BYTES} bytes"):
         read_report(tmp_path)
 
-    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
     with pytest.raises(ReportTooLarge, match="4 victims"):
         write_report(tmp_path, FOUND)
 

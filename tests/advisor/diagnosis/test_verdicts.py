@@ -31,32 +31,32 @@ def alone(
 
 
 @pytest.mark.parametrize(
-    ("of", "blame", "verdict"),
+    ("of", "attribution", "verdict"),
     [
-        (alone(), found(), "culprit"),
+        (alone(), found(), "antagonist"),
         (alone(), found((0.2, 0.1)), "no offender"),
-        (alone(), found((0.2, 0.1), spread=0.1), "culprit"),
-        (alone(), found((0.2, 0.1), compared=0), "culprit"),
+        (alone(), found((0.2, 0.1), spread=0.1), "antagonist"),
+        (alone(), found((0.2, 0.1), compared=0), "antagonist"),
         (alone(), found(surely=0.6), "no offender"),
         (alone(), found(()), "no offender"),
         (alone(held=3), found(), "self-inflicted"),
-        (alone(held=2), found(), "culprit"),
+        (alone(held=2), found(), "antagonist"),
         (alone(held=3, others_unexplained=1.0), None, "self-inflicted"),
         (alone(known=2), found(), "not enough data"),
         (alone(), None, "not enough data"),
-        (alone(others_unexplained=0.8), found(), "culprit"),
+        (alone(others_unexplained=0.8), found(), "antagonist"),
         (alone(others_unexplained=0.8), found((0.3, 0.1)), "host"),
         (alone(others_unexplained=0.5), found((0.2, 0.1)), "no offender"),
         (alone(others_unexplained=0.8), found(surely=0.6), "host"),
         (alone(downstream=True), found((0.3, 0.1)), "downstream"),
-        (alone(downstream=True), found(), "culprit"),
+        (alone(downstream=True), found(), "antagonist"),
         (alone(downstream=True, others_unexplained=0.8), found((0.3, 0.1)), "host"),
     ],
 )
 def test_a_verdict_goes_no_further_than_what_is_known(
-    of: Circumstances, blame: Attribution | None, verdict: Verdict
+    of: Circumstances, attribution: Attribution | None, verdict: Verdict
 ) -> None:
-    told, reason = verdict_of(of, blame, ENOUGH)
+    told, reason = verdict_of(of, attribution, ENOUGH)
 
     assert told == verdict
     assert reason

@@ -140,7 +140,7 @@ def test_a_server_tells_another_one_which_counts_as_if_it_had_been_asked(process
     with TestClient(create_scheduler_app(there)) as client:
         for booked in told:
             entry = {"uid": booked.uid, "node": booked.node, "app": "web", "best_effort": False, "age_us": 5}
-            assert client.post("/bookings", json=[entry]).status_code == 204
+            assert client.post("/assumed-pods", json=[entry]).status_code == 204
 
     assert nodes_of(there) == nodes_of(here)
     assert len(said) == len(told) == 40
@@ -162,7 +162,7 @@ def test_a_server_tells_another_one_which_counts_as_if_it_had_been_asked(process
 def test_what_no_server_of_ours_would_tell_is_refused_whole(process: Process, table: Path, body: str) -> None:
     there = started(process, table)
     with TestClient(create_scheduler_app(there)) as client:
-        assert client.post("/bookings", content=body).status_code == 400
+        assert client.post("/assumed-pods", content=body).status_code == 400
     assert nodes_of(there) == {}
 
 
@@ -170,7 +170,7 @@ def test_apps_and_nodes_that_are_not_known_do_no_harm(process: Process, table: P
     there = started(process, table)
     entry = {"uid": "u", "node": "far-away", "app": "never-heard-of", "best_effort": False}
     with TestClient(create_scheduler_app(there)) as client:
-        assert client.post("/bookings", json=[entry, entry | {"uid": "v", "node": "n1"}]).status_code == 204
+        assert client.post("/assumed-pods", json=[entry, entry | {"uid": "v", "node": "n1"}]).status_code == 204
         before = client.post("/extender/prioritize", json={"Pod": {}, "NodeNames": list(NODES)})
     assert before.status_code == 200
     assert nodes_of(there) == {"u": "far-away", "v": "n1"}

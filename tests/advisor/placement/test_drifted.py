@@ -60,7 +60,7 @@ def test_a_model_that_is_not_believed_leaves_the_choice_to_the_load(process: Pro
     found = scores(process)
     assert (found.source, process.serving.bundle) == ("heuristic", "first, by load")
     assert process.serving.problem() == ""
-    assert process.counted("cohabit_answers_total", source="heuristic", reason="") == 1
+    assert process.counted("cohabit_score_requests_total", source="heuristic", reason="") == 1
     scorer = process.serving.scorer
     assert scorer is not None
     raw = scorer.pending_features(WEB, scorer.snapshot.indices(NODES))
@@ -76,7 +76,7 @@ def test_readiness_says_that_nodes_are_compared_by_load(process: Process) -> Non
 
 
 def test_gauges_tell_how_far_the_model_is_believed(process: Process) -> None:
-    gauges = ("cohabit_drift_state", "cohabit_drift_widening", "cohabit_drift_checked_timestamp_seconds")
+    gauges = ("cohabit_drift_state", "cohabit_drift_margin_factor", "cohabit_drift_checked_timestamp_seconds")
     assert [process.counted(name) for name in gauges] == [0, 1, 0]
     told(process, "widened", 1.5)
     assert [process.counted(name) for name in gauges] == [1, 1.5, datetime(2026, 3, 1, tzinfo=UTC).timestamp()]
@@ -131,8 +131,8 @@ def test_the_table_follows_and_schedulers_are_told_by_load(process: Process, tmp
     prioritizer.take(prioritizer.newer())
     asyncio.run(prioritizer.answer(offer))
 
-    assert process.counted("cohabit_answers_total", source="table", reason="") == 1
-    assert process.counted("cohabit_answers_total", source="heuristic", reason="") == 1
+    assert process.counted("cohabit_score_requests_total", source="table", reason="") == 1
+    assert process.counted("cohabit_score_requests_total", source="heuristic", reason="") == 1
     assert prioritizer.refused(offer) == frozenset()
     assert prioritizer.replies is not None
     assert prioritizer.replies.table.bundle == "first, by load"

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from advisor.api.app import create_scheduler_app
 from advisor.cluster.pending_pod import PendingPod, PodClass
-from advisor.placement.decision_log import MOST_WAITING, Advised, Explorer, read_advised
+from advisor.placement.decision_log import MAX_WAITING, Advised, Explorer, read_advised
 from advisor.placement.exploration import BAND, LEAST_POINTS, OTHERS, Floats, Ints, drawn, propensities, put_first
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.placement.rotating_log import KeptLines
@@ -188,8 +188,8 @@ def test_what_is_drawn_is_told_booked_and_written_down(site: NewSite) -> None:
     assert line.best == NODES[int(np.argmin(costs))]
     assert line.propensity == propensities(np.array(computed), np.array(costs)).tolist()
     assert line.propensity[NODES.index(line.drawn)] > 0
-    assert one.counted("cohabit_answers_total", source="table", reason="explored") == 1
-    assert one.counted("cohabit_advice_kept_total", randomised="true") == 1
+    assert one.counted("cohabit_score_requests_total", source="table", reason="explored") == 1
+    assert one.counted("cohabit_decision_log_written_total", randomised="true") == 1
 
 
 def test_drawn_nodes_are_those_of_the_band_and_all_of_them(site: NewSite) -> None:
@@ -222,7 +222,7 @@ def test_plain_decisions_are_kept_with_the_chances_that_a_draw_would_have_had(si
     assert (line.randomised, line.drawn, line.share) == (False, None, 0.0)
     assert line.points == told
     assert sum(line.propensity) == pytest.approx(1.0)
-    assert one.counted("cohabit_answers_total", source="table", reason="") == 1
+    assert one.counted("cohabit_score_requests_total", source="table", reason="") == 1
 
 
 def test_who_has_no_uid_is_placed_by_nobody_and_not_drawn_for(site: NewSite) -> None:
@@ -292,7 +292,7 @@ def test_a_disk_that_fails_loses_lines_not_answers_and_nothing_is_drawn_until_it
         assert one.alone("b") == plain.points(WEB, plain.rows(NODES)).tolist() != drawn_once
         one.explorer._thread.submit(int).result()
     assert len(logs) == 1
-    assert one.counted("cohabit_advice_lost_total", reason="disk") == 2
+    assert one.counted("cohabit_decision_log_dropped_total", reason="disk") == 2
     (tmp_path / "advised").unlink()
     one.alone("c")  # written down, not drawn
     one.explorer._thread.submit(int).result()
@@ -303,12 +303,12 @@ def test_a_disk_that_fails_loses_lines_not_answers_and_nothing_is_drawn_until_it
 def test_lines_that_cannot_wait_are_lost_and_counted(site: NewSite) -> None:
     one, go = site(1.0, 0.0), Event()
     one.explorer._thread.submit(go.wait, 20)
-    for number in range(MOST_WAITING + 7):
+    for number in range(MAX_WAITING + 7):
         one.alone(f"pod-{number}")
     go.set()
 
-    assert len(one.written()) == MOST_WAITING
-    assert one.counted("cohabit_advice_lost_total", reason="queue") == 7
+    assert len(one.written()) == MAX_WAITING
+    assert one.counted("cohabit_decision_log_dropped_total", reason="queue") == 7
 
 
 def test_whatever_goes_wrong_the_answer_is_the_usual_one(site: NewSite) -> None:
@@ -322,7 +322,7 @@ def test_whatever_goes_wrong_the_answer_is_the_usual_one(site: NewSite) -> None:
         assert one.ask() == usual
 
     assert [each["event"] for each in logs] == ["a decision was not explored"]
-    assert one.counted("cohabit_advice_lost_total", reason="error") == 1
+    assert one.counted("cohabit_decision_log_dropped_total", reason="error") == 1
 
 
 def test_vetoed_nodes_are_never_drawn(site: NewSite) -> None:

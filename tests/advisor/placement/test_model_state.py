@@ -146,8 +146,8 @@ def test_a_damaged_bundle_leaves_the_last_good_one_which_still_gets_new_snapshot
 
     assert answer.scored is not None
     assert (answer.scored.scores.source, answer.scored.scores.version) == ("last_good", 2)
-    assert process.counted("cohabit_reloads_refused_total", reason="no_bundle") == 1
-    assert process.counted("cohabit_answers_total", source="last_good", reason="no_bundle") == 1
+    assert process.counted("cohabit_reloads_failed_total", reason="no_bundle") == 1
+    assert process.counted("cohabit_score_requests_total", source="last_good", reason="no_bundle") == 1
 
 
 def test_a_damaged_snapshot_leaves_the_last_good_one_until_the_next(process: Process) -> None:
@@ -210,7 +210,7 @@ def test_every_answer_is_counted_by_source_and_reason(process: Process) -> None:
     ask(process)
 
     def count(source: str, reason: str) -> float:
-        return process.counted("cohabit_answers_total", source=source, reason=reason)
+        return process.counted("cohabit_score_requests_total", source=source, reason=reason)
 
     assert count("neutral", "not_loaded") == 1
     assert count("model", "") == 1
@@ -294,7 +294,7 @@ def test_whatever_fails_a_scheduler_is_answered_neutrally(process: Process) -> N
     process.serving.count(answer)
 
     assert (answer.reason, answer.points.tolist()) == ("error", [0, 0])
-    assert process.counted("cohabit_answers_total", source="neutral", reason="error") == 1
+    assert process.counted("cohabit_score_requests_total", source="neutral", reason="error") == 1
 
 
 def test_vectors_that_cannot_be_kept_cost_no_answer(process: Process) -> None:

@@ -20,7 +20,7 @@ from advisor.placement import prioritizer as prioritizing
 from advisor.placement.model_state import Answer
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.scoring.score_table import begun
-from cohabit.server.score_table_process import FIRST, KEPT_S, MOST_CLASSES, Tabling
+from cohabit.server.score_table_process import FIRST, KEPT_S, MAX_CLASSES, Tabling
 from tests.advisor.clusters import NOW_US, snapshot
 from tests.advisor.processes import Process
 
@@ -75,7 +75,7 @@ def exactly(process: Process, app: str = "web") -> list[int]:
 def test_the_table_says_what_scoring_anew_says(prioritizer: Prioritizer, process: Process) -> None:
     assert points(prioritizer) == exactly(process)
     assert points(prioritizer, "never-heard-of") == exactly(process, "never-heard-of")
-    assert process.counted("cohabit_answers_total", source="table", reason="") == 2
+    assert process.counted("cohabit_score_requests_total", source="table", reason="") == 2
 
 
 def test_version_and_age_stand_in_headers(prioritizer: Prioritizer, process: Process) -> None:
@@ -91,9 +91,9 @@ def test_without_a_table_headers_tell_of_the_snapshot(process: Process) -> None:
 def test_metrics_tell_of_the_wait_the_table_and_who_is_on_the_way(prioritizer: Prioritizer, process: Process) -> None:
     points(prioritizer, uid="pod-1")
 
-    assert process.counted("cohabit_prioritize_seconds_count") == 1
-    assert process.counted("cohabit_booked_newcomers") == 1
-    assert process.counted("cohabit_table_classes") == 3
+    assert process.counted("cohabit_prioritize_duration_seconds_count") == 1
+    assert process.counted("cohabit_assumed_pods") == 1
+    assert process.counted("cohabit_score_table_pod_classes") == 3
 
 
 def test_a_class_that_is_not_in_the_table_is_wanted_and_scored_at_once(
@@ -108,10 +108,10 @@ def test_a_class_that_is_not_in_the_table_is_wanted_and_scored_at_once(
 def test_where_many_would_have_to_be_scored_the_class_of_unknown_apps_answers(
     prioritizer: Prioritizer, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prioritizing, "MOST_EXACT", 0)
+    monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
 
     assert points(prioritizer, "db") == exactly(process, "never-heard-of")
-    assert process.counted("cohabit_answers_total", source="nearest", reason="new_class") == 1
+    assert process.counted("cohabit_score_requests_total", source="nearest", reason="new_class") == 1
 
 
 def test_nobody_waits_for_what_takes_too_long_nor_behind_it(
@@ -134,12 +134,12 @@ def test_nobody_waits_for_what_takes_too_long_nor_behind_it(
         return late, behind, table
 
     late, behind, table = (json.loads(reply) for reply in asyncio.run(ask()))
-    assert process.counted("cohabit_answers_total", source="model", reason="") == 0, "nobody got that answer"
+    assert process.counted("cohabit_score_requests_total", source="model", reason="") == 0, "nobody got that answer"
 
     unknown = exactly(process, "never-heard-of")
     assert [entry["Score"] for entry in late] == [entry["Score"] for entry in behind] == unknown
     assert [entry["Score"] for entry in table] == exactly(process)
-    assert process.counted("cohabit_answers_total", source="nearest", reason="late") == 1
+    assert process.counted("cohabit_score_requests_total", source="nearest", reason="late") == 1
 
 
 def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral(
@@ -149,9 +149,9 @@ def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral
 
     assert waiting.newer() is None
     assert points(waiting) == exactly(process)
-    monkeypatch.setattr(prioritizing, "MOST_EXACT", 0)
+    monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
     assert points(waiting) == [0] * 6
-    assert process.counted("cohabit_answers_total", source="neutral", reason="no_table") == 1
+    assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
 
 
 def test_a_stale_snapshot_is_not_believed_though_the_table_is_there(prioritizer: Prioritizer, process: Process) -> None:
@@ -168,9 +168,9 @@ def test_a_table_that_its_process_left_behind_is_not_believed_though_the_snapsho
     process.serving.reload()
 
     assert points(prioritizer) == exactly(process)
-    monkeypatch.setattr(prioritizing, "MOST_EXACT", 0)
+    monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
     assert points(prioritizer) == [0] * 6
-    assert process.counted("cohabit_answers_total", source="neutral", reason="no_table") == 1
+    assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
 
 
 def test_a_table_that_cannot_be_read_leaves_the_old_one(prioritizer: Prioritizer, tabling: Tabling) -> None:
@@ -188,7 +188,7 @@ def test_whatever_fails_a_scheduler_is_answered(
     monkeypatch.setattr(prioritizer.replies, "rows", None)
 
     assert points(prioritizer) == [0] * 6
-    assert process.counted("cohabit_answers_total", source="neutral", reason="error") == 1
+    assert process.counted("cohabit_score_requests_total", source="neutral", reason="error") == 1
 
 
 def test_identical_pods_within_one_interval_are_spread_and_a_retry_counts_once(prioritizer: Prioritizer) -> None:
@@ -285,10 +285,10 @@ def test_tabling_follows_snapshots_bundles_and_what_is_asked_for(tabling: Tablin
 
 
 def test_tabling_keeps_the_classes_that_were_asked_for_last(tabling: Tabling) -> None:
-    for number in range(MOST_CLASSES + 5):
+    for number in range(MAX_CLASSES + 5):
         tabling.ask(PodClass(f"app-{number}", False), float(number))
 
-    assert len(tabling._asked) == MOST_CLASSES
+    assert len(tabling._asked) == MAX_CLASSES
     assert PodClass("app-4", False) not in tabling._asked
 
 

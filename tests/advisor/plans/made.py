@@ -17,7 +17,7 @@ def who(
 
 def step(
     number: int = 1,
-    kind: Kind = "move culprit",
+    kind: Kind = "move antagonist",
     *,
     of: Identity | None = None,
     source: str = "n0",
@@ -49,22 +49,22 @@ def step(
 def plan(
     steps: int = 3,
     *,
-    held_back: tuple[int, ...] = (),
+    holdout: tuple[int, ...] = (),
     name: str = "p1",
-    made_us: int = NOW_US,
+    created_us: int = NOW_US,
     of: tuple[Step, ...] | None = None,
 ) -> Plan:
     return Plan(
         format=FORMAT,
         plan=name,
         cluster="c",
-        made_us=made_us,
-        expires_us=made_us + LASTS_US,
+        created_us=created_us,
+        expires_us=created_us + LASTS_US,
         snapshot=7,
         bundle="b",
         factor=1.0,
         hours=2.0,
         steps=tuple(step(number) for number in range(1, steps + 1)) if of is None else of,
-        held_back=held_back,
+        holdout=holdout,
         inputs="0" * 64,
     )

@@ -36,8 +36,8 @@ class Bureau:
             self.desk.put(drafted(one), DRAFTER)
 
 
-def mixed(name: str = "p1", *, made_us: int = NOW_US, victims: tuple[str, ...] = ("victim",)) -> Plan:
+def mixed(name: str = "p1", *, created_us: int = NOW_US, victims: tuple[str, ...] = ("victim",)) -> Plan:
     """A plan of a move, a setting, and a move that is held back."""
     moved = replace(step(1, of=who("batch-1", app="batch", best_effort=True)), victims=victims)
     throttled = replace(step(2, "cpu.max", of=who("batch-2", app="batch"), source="n2", target=None), victims=victims)
-    return plan(name=name, made_us=made_us, of=(moved, throttled, step(3, source="n3", turn=2)), held_back=(3,))
+    return plan(name=name, created_us=created_us, of=(moved, throttled, step(3, source="n3", turn=2)), holdout=(3,))

@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from sqlalchemy import Connection, Engine, text
 
 from advisor.auth.audit_log import entries
-from advisor.database.engine import migrate, open_store, reading, writing
+from advisor.database.engine import migrate, open_store, writing
 from advisor.plans import store as proposal_store
 from advisor.plans.approvals import Actor, Desk
 from advisor.plans.rules.did_estimate import Outcome
@@ -98,7 +98,7 @@ def test_a_crash_between_approval_and_export_leaves_an_approved_plan_and_nothing
     desk.approve("p1", 1, None, SRE, nothing_stale)
 
     def crash(connection: Connection, _of: Proposal) -> bytes:
-        connection.execute(text("UPDATE proposals SET reason = 'half done'"))
+        connection.execute(text("UPDATE plans SET reason = 'half done'"))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -130,24 +130,24 @@ def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(desk: Desk) ->
     assert desk.one("p1").version == 2
 
 
-def test_a_halt_waits_for_what_is_being_given_out_and_holds_from_then_on(desk: Desk) -> None:
+def test_a_freeze_waits_for_what_is_being_given_out_and_holds_from_then_on(desk: Desk) -> None:
     desk.approve("p1", 1, None, SRE, nothing_stale)
-    halted = Event()
+    frozen = Event()
 
-    def halt() -> None:
-        desk.halt("incident 17", OTHER)
-        halted.set()
+    def freeze() -> None:
+        desk.freeze("incident 17", OTHER)
+        frozen.set()
 
     def slowly(connection: Connection, of: Proposal) -> bytes:
-        halting.start()
-        assert not halted.wait(0.5)
+        freezing.start()
+        assert not frozen.wait(0.5)
         return given(connection, of)
 
-    halting = Thread(target=halt)
+    freezing = Thread(target=freeze)
     desk.export("p1", 2, slowly, SRE)
-    halting.join()
+    freezing.join()
 
-    assert [one.action for one in entries(desk.engine)][-2:] == ["export", "halt"]
+    assert [one.action for one in entries(desk.engine)][-2:] == ["export", "freeze"]
     with pytest.raises(Halted):
         desk.put(drafted(plan(name="p2")), SRE)
 
@@ -175,21 +175,21 @@ def test_what_does_not_hold_any_more_is_left_out_and_a_plan_of_which_nothing_hol
     assert (desk.one("p2").state, desk.one("p2").reason) == ("expired", "gone")
 
 
-def test_a_halt_stops_drafts_approvals_and_exports_at_once(desk: Desk) -> None:
+def test_a_freeze_stops_drafts_approvals_and_exports_at_once(desk: Desk) -> None:
     desk.put(drafted(plan(name="p2")), SRE)
     desk.approve("p1", 1, None, SRE, nothing_stale)
-    desk.halt("incident 17", OTHER)
+    desk.freeze("incident 17", OTHER)
 
     for attempt in (
         lambda: desk.put(drafted(plan(name="p3")), SRE),
         lambda: desk.approve("p2", 1, None, SRE, nothing_stale),
         lambda: desk.export("p1", 2, given, SRE),
-        desk.must_not_be_halted,
+        desk.must_not_be_frozen,
     ):
-        with pytest.raises(Halted, match=r"bob has halted all changes \(incident 17\)"):
+        with pytest.raises(Halted, match=r"bob has frozen all changes \(incident 17\)"):
             attempt()
     desk.reject("p2", 1, "not while that is going on", SRE)
-    assert desk.resume(OTHER) == 1
+    assert desk.unfreeze(OTHER) == 1
     assert desk.export("p1", 2, given, SRE)
 
 
@@ -226,26 +226,7 @@ def test_a_plan_that_is_put_twice_is_there_once(desk: Desk) -> None:
 
 def test_a_name_that_is_none_is_an_error(desk: Desk) -> None:
     with pytest.raises(NoSuchProposal, match="cohabit plan list"):
-        desk.one("p9'; DROP TABLE proposals")
-
-
-def test_migrations_go_down_and_up_again_and_what_is_not_theirs_stays(desk: Desk, store: Engine) -> None:
-    from alembic import command
-
-    from advisor.database.engine import _config
-
-    with writing(store) as connection:
-        config = _config()
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
-    with reading(store) as connection:
-        assert connection.execute(text("SELECT count(*) FROM audit")).scalar() == 1
-
-    migrate(store)
-
-    assert desk.listed() == []
-    desk.put(drafted(plan()), SRE)
-    assert [one.plan.plan for one in desk.listed()] == ["p1"]
+        desk.one("p9'; DROP TABLE plans")
 
 
 def test_of_two_drafted_at_once_the_second_is_refused(desk: Desk) -> None:
@@ -265,7 +246,7 @@ def test_of_two_drafted_at_once_the_second_is_refused(desk: Desk) -> None:
     assert len(desk.listed()) == 2
 
 
-def test_a_plan_of_another_cluster_is_nobody_s_here_and_its_halt_holds(desk: Desk) -> None:
+def test_a_plan_of_another_cluster_is_nobody_s_here_and_its_freeze_holds(desk: Desk) -> None:
     other = Desk(desk.engine, "other", Rules(), desk.now_us)
     desk.approve("p1", 1, {1}, SRE, nothing_stale)
 
@@ -286,7 +267,7 @@ def test_a_plan_of_another_version_is_left_out_of_lists_and_nothing_new_is_propo
 ) -> None:
     desk.put(drafted(plan(name="p2")), SRE)
     with writing(store) as connection:
-        connection.execute(text("UPDATE proposals SET document = :told WHERE plan = 'p1'"), {"told": b"{}"})
+        connection.execute(text("UPDATE plans SET document = :told WHERE plan = 'p1'"), {"told": b"{}"})
 
     assert [one.plan.plan for one in desk.listed()] == ["p2"]
     with pytest.raises(UnreadablePlan, match="p1"):
@@ -298,10 +279,10 @@ def test_a_plan_of_another_version_is_left_out_of_lists_and_nothing_new_is_propo
 @pytest.mark.parametrize(
     "damage",
     [
-        "DELETE FROM proposal_steps WHERE plan = 'p1'",
-        "DELETE FROM proposal_steps WHERE plan = 'p1' AND number = 2",
-        "UPDATE proposal_steps SET decision = 'perhaps' WHERE plan = 'p1'",
-        "UPDATE proposals SET state = 'perhaps' WHERE plan = 'p1'",
+        "DELETE FROM plan_steps WHERE plan = 'p1'",
+        "DELETE FROM plan_steps WHERE plan = 'p1' AND number = 2",
+        "UPDATE plan_steps SET decision = 'perhaps' WHERE plan = 'p1'",
+        "UPDATE plans SET state = 'perhaps' WHERE plan = 'p1'",
     ],
 )
 def test_decisions_that_do_not_fit_a_plan_are_told_and_no_crash(desk: Desk, store: Engine, damage: str) -> None:
@@ -317,19 +298,20 @@ def test_decisions_that_do_not_fit_a_plan_are_told_and_no_crash(desk: Desk, stor
 
 
 def test_all_plans_of_two_weeks_count_however_many_there_are(desk: Desk, store: Engine) -> None:
-    copies = [{"name": f"copy-{number}"} for number in range(proposal_store.MOST_LISTED)]
+    copies = [{"name": f"copy-{number}"} for number in range(proposal_store.MAX_LISTED)]
     of_p1 = (
-        "INSERT INTO proposals (plan, cluster, state, version, made_us, changed_us, reason, document) "
-        "SELECT :name, cluster, state, version, made_us, changed_us, reason, document FROM proposals WHERE plan = 'p1'",
-        "INSERT INTO proposal_steps (plan, number, decision, reason) "
-        "SELECT :name, number, decision, reason FROM proposal_steps WHERE plan = 'p1'",
+        "INSERT INTO plans (plan, cluster, state, version, created_us, changed_us, reason, document) "
+        "SELECT :name, cluster, state, version, created_us, changed_us, reason, document FROM plans WHERE plan = "
+        "'p1'",
+        "INSERT INTO plan_steps (plan, number, decision, reason) "
+        "SELECT :name, number, decision, reason FROM plan_steps WHERE plan = 'p1'",
     )
     with writing(store) as connection:
         for statement in of_p1:
             connection.execute(text(statement), copies)
 
-    assert len(desk.listed()) == proposal_store.MOST_LISTED
-    assert len(proposal_store.past(store, "c", NOW_US)) == 3 * (proposal_store.MOST_LISTED + 1)
+    assert len(desk.listed()) == proposal_store.MAX_LISTED
+    assert len(proposal_store.past(store, "c", NOW_US)) == 3 * (proposal_store.MAX_LISTED + 1)
 
 
 def test_who_did_what_with_a_plan_is_told_in_order(desk: Desk) -> None:
@@ -365,7 +347,7 @@ def test_what_was_given_out_counts_whatever_was_measured_of_it(desk: Desk) -> No
 
 
 class Decisions(RuleBasedStateMachine):
-    """Any order of drafts, decisions, time and halts, compared with a book kept by hand."""
+    """Any order of drafts, decisions, time and freezes, compared with a book kept by hand."""
 
     plans = Bundle("plans")
 
@@ -374,23 +356,23 @@ class Decisions(RuleBasedStateMachine):
         self.engine, self.clock = engine, Clock()
         self.desk = desk_over(engine, self.clock)
         self.book: dict[str, tuple[State, int]] = {}
-        self.halted = False
+        self.frozen = False
 
     @initialize()
     def begin(self) -> None:
         with writing(self.engine) as connection:
-            for table in ("proposal_steps", "proposals", "halts"):
+            for table in ("plan_steps", "plans", "change_freezes"):
                 connection.execute(text(f"DELETE FROM {table}"))  # noqa: S608
 
     @rule(target=plans, steps=st.integers(1, 4), held=st.booleans())
     def draft(self, steps: int, *, held: bool) -> str:
         name = f"p{len(self.book)}"
-        made = drafted(plan(steps, name=name, made_us=self.clock.now_us, held_back=(1,) if held else ()))
-        if self.halted:
+        made = drafted(plan(steps, name=name, created_us=self.clock.now_us, holdout=(1,) if held else ()))
+        if self.frozen:
             with pytest.raises(Halted):
                 self.desk.put(made, SRE)
-            self.desk.resume(SRE)
-            self.halted = False
+            self.desk.unfreeze(SRE)
+            self.frozen = False
         self.desk.put(made, SRE)
         self.book[name] = made.state, 1
         return name
@@ -426,9 +408,9 @@ class Decisions(RuleBasedStateMachine):
         self._read_all()
 
     @rule()
-    def halt(self) -> None:
-        self.desk.halt("incident", SRE)
-        self.halted = True
+    def freeze(self) -> None:
+        self.desk.freeze("incident", SRE)
+        self.frozen = True
 
     @invariant()
     def the_store_says_what_the_book_says(self) -> None:
@@ -438,7 +420,7 @@ class Decisions(RuleBasedStateMachine):
     @invariant()
     def only_steps_that_were_open_are_approved(self) -> None:
         for one in self.desk.listed():
-            assert not {step.number for step in one.approved} & set(one.plan.held_back)
+            assert not {step.number for step in one.approved} & set(one.plan.holdout)
             assert one.state != "approved" or {s.number for s in one.approved} == {
                 s.number for s in one.plan.open_steps
             }
@@ -451,7 +433,7 @@ class Decisions(RuleBasedStateMachine):
             assert seen != version
         except Halted:
             assert wanted != {"rejected"}
-            assert self.halted
+            assert self.frozen
         except WrongState:
             late = self.clock.now_us >= self.desk.one(name).plan.expires_us
             assert late or not wanted & set(NEXT[before])

@@ -28,20 +28,25 @@ def test_an_eviction_names_the_pod_and_is_good_for_its_uid_alone() -> None:
     }
 
 
-def test_each_eviction_comes_with_the_lease_that_steers_what_follows() -> None:
-    [step], [lease] = evictions([MOVE], "prod", 9)
+def test_each_eviction_comes_with_the_reservation_that_steers_what_follows() -> None:
+    [step], [reservation] = evictions([MOVE], "prod", 9)
 
-    assert (lease.lease, lease.node, lease.expires_us) == (step.lease, "n2", 9)
-    assert (lease.cluster, lease.namespace, lease.app, lease.template_hash) == ("prod", "shop", "web", "5d9f")
-    assert (lease.proposal, lease.step) == ("p7", 1)
+    assert (reservation.reservation, reservation.node, reservation.expires_us) == (step.reservation, "n2", 9)
+    assert (reservation.cluster, reservation.namespace, reservation.app, reservation.template_hash) == (
+        "prod",
+        "shop",
+        "web",
+        "5d9f",
+    )
+    assert (reservation.plan, reservation.step) == ("p7", 1)
 
 
 def test_steps_are_in_the_order_of_rounds_whatever_order_they_come_in() -> None:
     moves = [replace(MOVE, step=step, round=round_) for step, round_ in ((3, 2), (2, 2), (9, 1))]
 
-    steps, leases = evictions(moves, "prod", 9)
+    steps, reservations = evictions(moves, "prod", 9)
 
-    assert [step.step for step in steps] == [lease.step for lease in leases] == [9, 2, 3]
+    assert [step.step for step in steps] == [reservation.step for reservation in reservations] == [9, 2, 3]
     assert [job.step for job in migration_jobs(moves, 60)] == [9, 2, 3]
 
 
@@ -109,17 +114,17 @@ def test_requests_that_are_not_known_are_not_told() -> None:
     assert '"requests": {}' in json.dumps(job.manifest)
 
 
-@given(proposal=st.text(max_size=120), step=st.integers(0, 10**9))
-def test_names_of_steps_are_labels_and_the_same_each_time(proposal: str, step: int) -> None:
-    name = step_name(replace(MOVE, proposal=proposal, step=step))
+@given(plan=st.text(max_size=120), step=st.integers(0, 10**9))
+def test_names_of_steps_are_labels_and_the_same_each_time(plan: str, step: int) -> None:
+    name = step_name(replace(MOVE, plan=plan, step=step))
 
     assert LABEL.fullmatch(name)
-    assert name == step_name(replace(MOVE, proposal=proposal, step=step, name="other", target="n9"))
+    assert name == step_name(replace(MOVE, plan=plan, step=step, name="other", target="n9"))
 
 
 @given(st.lists(st.tuples(st.text("aA1-/. ", max_size=50), st.integers(0, 99)), unique=True, max_size=20))
 def test_no_two_steps_share_a_name(steps: list[tuple[str, int]]) -> None:
-    assert len({step_name(replace(MOVE, proposal=p, step=s)) for p, s in steps}) == len(steps)
+    assert len({step_name(replace(MOVE, plan=p, step=s)) for p, s in steps}) == len(steps)
 
 
 @pytest.mark.parametrize("form", ["evictions", "migration-jobs", "plain"])
@@ -131,7 +136,7 @@ def test_a_document_says_what_it_is(form: As) -> None:
     }
     told = json.loads(document("p7", form, steps[form]))
 
-    assert (told["format"], told["proposal"], told["as"]) == ("cohabit.export/1", "p7", form)
+    assert (told["format"], told["plan"], told["as"]) == ("cohabit.export/1", "p7", form)
     assert [one["number" if form == "plain" else "step"] for one in told["steps"]] == [1]
 
 

@@ -23,7 +23,7 @@ def test_a_node_is_spared_what_its_steps_gain_and_the_target_gets_what_they_add_
 
 
 def test_what_is_held_back_changes_no_node() -> None:
-    made = plan(of=(step(1, source="n0"), step(2, source="n5")), held_back=(2,))
+    made = plan(of=(step(1, source="n0"), step(2, source="n5")), holdout=(2,))
 
     assert [one.node for one in on_nodes(drafted(made))] == ["n0", "n1"]
 
@@ -31,7 +31,7 @@ def test_what_is_held_back_changes_no_node() -> None:
 def test_what_was_not_approved_changes_no_node_either() -> None:
     made = plan(of=(step(1, source="n0"), step(2, source="n5")))
 
-    after = approved(drafted(made), {2}, {}, made.made_us + 1)
+    after = approved(drafted(made), {2}, {}, made.created_us + 1)
 
     assert [one.node for one in on_nodes(after)] == ["n1", "n5"]
 

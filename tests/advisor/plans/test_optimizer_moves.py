@@ -90,14 +90,14 @@ def test_whoever_is_left_alone_or_was_touched_lately_stays(scorer_of: ScorerOf, 
 
 def test_no_more_is_proposed_than_a_plan_may_hold(scorer_of: ScorerOf, found: Plan) -> None:
     assert len(found.steps) > 1
-    one = draft(crowded(scorer_of), replace(RULES, most_steps=1), SEARCH).plan
+    one = draft(crowded(scorer_of), replace(RULES, max_steps=1), SEARCH).plan
 
     assert one is not None
     assert len(one.steps) == 1
 
 
 def test_what_earlier_plans_realised_of_theirs_scales_what_the_search_promises_too(scorer_of: ScorerOf) -> None:
-    of, one = crowded(scorer_of), replace(RULES, most_steps=1)
+    of, one = crowded(scorer_of), replace(RULES, max_steps=1)
     free = replace(one, prices=replace(RULES.prices, restart=0.0, restart_best_effort=0.0))
 
     whole, half = draft(of, free, SEARCH).plan, draft(replace(of, factor=0.5), free, SEARCH).plan

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.diagnosis.verdicts import Diagnosis
-from advisor.plans.planner import Draft, Situation, draft, held_back, under_way
+from advisor.plans.planner import Draft, Situation, draft, holdout, under_way
 from advisor.plans.recheck import stale_steps
 from advisor.plans.rules.cooldowns import Past
 from advisor.plans.rules.eligible import Roster
@@ -28,7 +28,7 @@ from tests.advisor.diagnoses import diagnosis, suspect
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 same_fixture = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-RULES = Rules(daily_share=1.0, held_back=0.0)
+RULES = Rules(max_daily_share=1.0, holdout_share=0.0)
 CORES_AND_MEMORY = [NAMES.index("cpu"), NAMES.index("memory")]
 
 
@@ -74,7 +74,9 @@ def pair(of: Situation, *, best_effort: bool, node: int | None = None) -> tuple[
     raise AssertionError("no such pair")
 
 
-def attributed(of: Situation, slowdown: float = 1.8, *, best_effort: bool = True, resource: str = "membw") -> Diagnosis:
+def attributed(
+    of: Situation, slowdown: float = 1.8, *, best_effort: bool = True, resource: str = "memory_bandwidth"
+) -> Diagnosis:
     victim, antagonist, node = pair(of, best_effort=best_effort)
     added = slowdown - 1.0
     return diagnosis(victim, node, slowdown, suspects=(suspect(antagonist, added, 0.97, resource),), at_us=NOW_US)
@@ -115,7 +117,7 @@ def test_the_cheapest_that_suffices_comes_first_and_what_does_not_comes_last(sco
 
     found = ladder(one, [one], of.scene, Prices()).remedies
 
-    assert {remedy.kind for remedy in found} >= {"bandwidth class", "move culprit", "move victim"}
+    assert {remedy.kind for remedy in found} >= {"bandwidth class", "move antagonist", "move victim"}
     enough = [remedy for remedy in found if remedy.suffices]
     assert list(found[: len(enough)]) == sorted(enough, key=lambda remedy: (remedy.cost, remedy.kind))
 
@@ -223,7 +225,7 @@ def test_a_freeze_and_the_day_s_budget_keep_plans_away_and_say_so(scorer_of: Sco
     )
 
     assert "frozen" in proposed(scorer_of, frozen)[1].skipped[0].why
-    used_up = draft(replace(of, past=others), replace(RULES, daily_share=1e-9))
+    used_up = draft(replace(of, past=others), replace(RULES, max_daily_share=1e-9))
     assert used_up.plan is None
     assert "are allowed in a plan or a day" in used_up.skipped[0].why
 
@@ -246,12 +248,12 @@ def test_steps_are_held_back_by_chance_alone_about_as_often_as_asked(scorer_of: 
     assert found.plan is not None
     steps = [replace(found.plan.steps[0], number=number) for number in range(1, 1001)]
 
-    share = len(held_back(steps, 0.15, "seed")) / len(steps)
+    share = len(holdout(steps, 0.15, "seed")) / len(steps)
 
     assert 0.11 < share < 0.19
-    assert held_back(steps, 0.15, "seed") == held_back([replace(s, gain=-1.0) for s in steps], 0.15, "seed")
-    assert held_back(steps, 0.15, "seed") != held_back(steps, 0.15, "other")
-    assert held_back(steps, 0.0, "seed") == ()
+    assert holdout(steps, 0.15, "seed") == holdout([replace(s, gain=-1.0) for s in steps], 0.15, "seed")
+    assert holdout(steps, 0.15, "seed") != holdout(steps, 0.15, "other")
+    assert holdout(steps, 0.0, "seed") == ()
 
 
 @given(seed=st.integers(0, 30), slow=st.floats(1.3, 4.0))
@@ -287,7 +289,7 @@ def test_moving_changes_who_is_where_and_nothing_else(scorer_of: ScorerOf) -> No
 def test_moves_of_earlier_plans_take_their_room_before_they_come(scorer_of: ScorerOf) -> None:
     of, first = proposed(scorer_of)
     assert first.plan is not None
-    step = replace(first.plan.steps[0], kind="move culprit", target=of.scene.snapshot.nodes[-1])
+    step = replace(first.plan.steps[0], kind="move antagonist", target=of.scene.snapshot.nodes[-1])
     target = of.scene.snapshot.node_index[step.target or ""]
 
     then = under_way(of.scene, [Past(step, "approved", "approved", NOW_US)])

@@ -71,9 +71,9 @@ def test_amounts_add_up_whatever_their_order(amounts: list[Amount]) -> None:
 
 
 def test_the_mildest_throttle_that_suffices_is_taken() -> None:
-    mild = throttle(throttled("membw", Hurt(1.3, 0.3, 0.01)), 2.0)
-    hard = throttle(throttled("membw", Hurt(1.6, 0.7, 0.02)), 2.0)
-    never = throttle(throttled("membw", Hurt(3.0, 0.3, 0.02)), 2.0)
+    mild = throttle(throttled("memory_bandwidth", Hurt(1.3, 0.3, 0.01)), 2.0)
+    hard = throttle(throttled("memory_bandwidth", Hurt(1.6, 0.7, 0.02)), 2.0)
+    never = throttle(throttled("memory_bandwidth", Hurt(3.0, 0.3, 0.02)), 2.0)
 
     assert mild is not None
     assert hard is not None
@@ -104,7 +104,7 @@ def test_throttles_are_told_in_the_words_of_who_sets_them() -> None:
         assert all(field.value for field in found.fields)
     assert ("cgroup", "cpu.max") in told["cpu"]
     assert ("resctrl", "schemata") in told["llc"]
-    assert ("resctrl", "schemata") in told["membw"]
+    assert ("resctrl", "schemata") in told["memory_bandwidth"]
     assert told["memory"] == [("cgroup", "memory.high")]
     assert ("pod", "metadata.annotations[kubernetes.io/egress-bandwidth]") in told["net"]
 

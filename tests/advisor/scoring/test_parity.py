@@ -58,7 +58,9 @@ def profiles(rng: np.random.Generator) -> pa.Table:
         for as_of in (-600, 0):
             known = {c: None if rng.random() < 0.2 else rng.uniform(0, 0.5) for c in columns}
             rows.append({"cluster": "c", "app": app, "platform": "p", "as_of": at(as_of), "windows": 30.0, **known})
-    for number in range(8):  # kin: teams that differ, on two platforms; one app never ran on the nodes' own
+    for number in range(
+        8
+    ):  # cold_start_prior: teams that differ, on two platforms; one app never ran on the nodes' own
         own = {"app": f"kin-{number}", "team": f"team-{number % 3}", "platform": "q" if number == 7 else "p"}
         known = {c: rng.uniform(0, 0.1) + 0.2 * (number % 3) for c in columns}
         rows.append({"cluster": "c", "as_of": at(-300), "windows": 30.0, **own, **known})

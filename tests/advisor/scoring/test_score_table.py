@@ -126,9 +126,9 @@ def test_an_app_with_another_profile_changes_its_class_and_the_nodes_it_lives_on
 
 def test_where_more_is_expected_of_a_team_its_class_changes_and_no_node_does(scorer_of: ScorerOf) -> None:
     old = snapshot(4, residents=(1, 3))
-    kin = old.kin.copy()
-    kin[TEAMS.index("red")] *= 1.5
-    new = replace(old, version=2, kin=kin)
+    prior = old.cold_start_prior.copy()
+    prior[TEAMS.index("red")] *= 1.5
+    new = replace(old, version=2, cold_start_prior=prior)
 
     assert same_nodes(old, new).all()
     assert same_prior(old, new) == {"blue": True, "red": False, "": True}
@@ -138,9 +138,9 @@ def test_where_more_is_expected_of_a_team_its_class_changes_and_no_node_does(sco
 
 def test_where_more_is_expected_of_anybody_nodes_with_unknown_residents_change(scorer_of: ScorerOf) -> None:
     old = snapshot(4, residents=(1, 3))
-    kin = old.kin.copy()
-    kin[-1] *= 1.5
-    new = replace(old, version=2, kin=kin)
+    prior = old.cold_start_prior.copy()
+    prior[-1] *= 1.5
+    new = replace(old, version=2, cold_start_prior=prior)
     unknown = np.array([-1 in new.resident_app[new.first[i] : new.first[i + 1]] for i in range(6)])
 
     assert (same_nodes(old, new) == ~unknown).all()
@@ -151,17 +151,21 @@ def test_where_more_is_expected_of_anybody_nodes_with_unknown_residents_change(s
 
 def test_teams_and_platforms_are_the_same_by_name() -> None:
     old = snapshot(4)
-    new = replace(old, teams=("amber", *TEAMS), kin=np.concatenate([old.kin[:1] * 2, old.kin]))
-    turned = replace(old, platforms=old.platforms[::-1], kin=old.kin[:, ::-1])
+    new = replace(
+        old,
+        teams=("amber", *TEAMS),
+        cold_start_prior=np.concatenate([old.cold_start_prior[:1] * 2, old.cold_start_prior]),
+    )
+    turned = replace(old, platforms=old.platforms[::-1], cold_start_prior=old.cold_start_prior[:, ::-1])
 
     assert same_prior(old, new) == {"amber": False, "blue": True, "red": True, "": True}
     assert all(same_prior(old, turned).values())
-    assert not any(same_prior(replace(old, teams=(), kin=nothing_expected()), new).values())
+    assert not any(same_prior(replace(old, teams=(), cold_start_prior=nothing_expected()), new).values())
 
 
 def test_a_class_of_a_team_that_is_gone_is_dropped(scorer_of: ScorerOf) -> None:
     old = snapshot(4)
-    new = replace(old, version=2, teams=("blue",), kin=old.kin[[0, 2]])
+    new = replace(old, version=2, teams=("blue",), cold_start_prior=old.cold_start_prior[[0, 2]])
 
     table, _ = followed(begun(scorer_of(old), "b", CLASSES), scorer_of(old), scorer_of(new))
 
@@ -187,7 +191,7 @@ def test_guests_of_an_unknown_app_use_what_is_expected_of_their_team() -> None:
 
     use = crowded(view, ["n0"], assumed).resident_use
 
-    expected = view.kin[TEAMS.index("red"), view.node_platform[0], -len(DEMANDS) :] * view.node_capacity[0]
+    expected = view.cold_start_prior[TEAMS.index("red"), view.node_platform[0], -len(DEMANDS) :] * view.node_capacity[0]
     assert use[1].tolist() == expected.tolist()
     assert np.isnan(use[2]).all()
 

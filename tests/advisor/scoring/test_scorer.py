@@ -65,7 +65,7 @@ def plain_profile(snapshot: Snapshot, app: int, node: int, team: str = "") -> Fl
         profile = snapshot.profile[app, platform].copy()
     elif platform >= 0:
         of = snapshot.teams.index(team) if team in snapshot.teams else len(snapshot.teams)
-        profile[: len(EXPECTED)] = snapshot.kin[of, platform]
+        profile[: len(EXPECTED)] = snapshot.cold_start_prior[of, platform]
     return profile
 
 
@@ -297,7 +297,7 @@ def test_where_nothing_is_known_of_sensitivities_the_base_compares_nodes(scorer_
     known = snapshot(4)
     nothing = known.profile.copy()
     nothing[:, :, [i for i, name in enumerate(EXPECTED) if name.startswith("sensitivity")]] = np.nan
-    unknown = replace(known, profile=nothing, kin=np.full_like(known.kin, np.nan))
+    unknown = replace(known, profile=nothing, cold_start_prior=np.full_like(known.cold_start_prior, np.nan))
 
     base, worst = (score(made(scorer_of(unknown)), every(unknown)) for made in (lambda s: s, by_the_worst))
 
@@ -330,7 +330,7 @@ def test_a_newcomer_that_lowers_the_guess_for_an_unmeasured_neighbour_does_nobod
     use = np.array([[0.1], [np.nan], [0.5]]) * view.node_capacity[0]
     light = view.profile.copy()
     light[:, :, DEMAND] = 1e-6
-    none = {"resident_app": np.full(3, -1), "teams": (), "kin": nothing_expected()}
+    none = {"resident_app": np.full(3, -1), "teams": (), "cold_start_prior": nothing_expected()}
     guessed = Snapshot(**{**vars(view), **none, "resident_use": use, "profile": light})
 
     assert ratios(score(scorer_of(guessed), every(guessed)), 0)[0] == 1.0
@@ -384,7 +384,10 @@ def test_an_unknown_app_is_scored_by_its_team_and_an_unknown_team_as_nobody(scor
 
     first = RAW_NAMES.index(EXPECTED[0])
     for row, team in enumerate(("blue", "red", "new")):
-        assert of[team][0, first : first + len(EXPECTED)].tolist() == view.kin[row, view.node_platform[0]].tolist()
+        assert (
+            of[team][0, first : first + len(EXPECTED)].tolist()
+            == view.cold_start_prior[row, view.node_platform[0]].tolist()
+        )
     assert np.array_equal(of["new"], of[None], equal_nan=True)
     assert np.array_equal(
         scorer.pending_features(PendingPod("web", "red"), at),
@@ -394,7 +397,7 @@ def test_an_unknown_app_is_scored_by_its_team_and_an_unknown_team_as_nobody(scor
 
 
 def test_without_expectations_an_unknown_app_keeps_its_gaps(scorer_of: ScorerOf) -> None:
-    scorer = scorer_of(replace(snapshot(1), teams=(), kin=nothing_expected()))
+    scorer = scorer_of(replace(snapshot(1), teams=(), cold_start_prior=nothing_expected()))
 
     found = scorer.pending_features(PendingPod("never-seen", "red"), every(scorer.snapshot))
 

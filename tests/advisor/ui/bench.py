@@ -36,7 +36,7 @@ from tests.advisor.ui.page_site import Site
 from tests.advisor.ui.town import sick, town
 
 CHANGED: tuple[tuple[Kind, str, tuple[Field, ...]], ...] = (
-    ("move culprit", "without it there is room for the others", ()),
+    ("move antagonist", "without it there is room for the others", ()),
     ("cpu.max", "it keeps 60% of its cores", (Field("cgroup", "cpu.max", "480000 100000"),)),
     ("move victim", "the other node has room, and nobody there presses on it", ()),
 )
@@ -58,9 +58,9 @@ class Bench:
 
     def put(self, after: int = 0) -> Plan:
         """A new proposal, for those who suffer after so many others; the later they are the older it is."""
-        made_us = self.bureau.now_us - (11 + 29 * after) * MINUTE_US
+        created_us = self.bureau.now_us - (11 + 29 * after) * MINUTE_US
         digest = f"{0x9E3779B1 * (1 + next(self.numbers)) % 2**32:08x}"
-        made = proposed(self.snapshot, self.report, f"p{made_us // 10**6:x}-{digest}", made_us, after)
+        made = proposed(self.snapshot, self.report, f"p{created_us // 10**6:x}-{digest}", created_us, after)
         self.bureau.put(made)
         return made
 
@@ -88,15 +88,15 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
             yield Bench(Site(main, folder), bureau, snapshot, report, bills, serving)
 
 
-def proposed(of: Snapshot, report: DiagnosisReport, name: str, made_us: int, after: int) -> Plan:
+def proposed(of: Snapshot, report: DiagnosisReport, name: str, created_us: int, after: int) -> Plan:
     """Steps of three kinds for three who suffer, and one that is held back."""
-    antagonists = [one for one in report.diagnoses if one.verdict == "culprit" and one.suspects]
+    antagonists = [one for one in report.diagnoses if one.verdict == "antagonist" and one.suspects]
     kinds = (*CHANGED, CHANGED[0])
     steps = tuple(
         _step(of, one, number, *how)
         for number, (one, how) in enumerate(zip(antagonists[after:], kinds, strict=False), 1)
     )
-    made = plan_of(name=name, made_us=made_us, of=steps, held_back=(4,))
+    made = plan_of(name=name, created_us=created_us, of=steps, holdout=(4,))
     return replace(made, snapshot=of.version, bundle="2026-02-27T09")
 
 

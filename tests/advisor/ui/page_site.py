@@ -53,7 +53,7 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path, snapshot: Snapshot, told: DiagnosisReport | None, *, access: str = "tokens") -> Iterator[Site]:
+def site(folder: Path, snapshot: Snapshot, told: DiagnosisReport | None, *, auth: str = "token") -> Iterator[Site]:
     """A server over a cluster, ended with the block; it has taken up the snapshot."""
     publish(folder / "snapshots", snapshot)
     if told is not None:
@@ -61,7 +61,7 @@ def site(folder: Path, snapshot: Snapshot, told: DiagnosisReport | None, *, acce
     store = str(folder / "store.sqlite")
     with open_store(store) as engine:
         migrate(engine)
-    own = environment(folder, store=store, advisor__access=access)
+    own = environment(folder, database=store, advisor__auth=auth)
     command = [sys.executable, "-m", "cohabit", "serve"]
     with subprocess.Popen(command, env=own, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         try:

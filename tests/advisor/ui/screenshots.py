@@ -9,7 +9,7 @@ from zlib import compress, crc32, decompress
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [
     str(TESTS.parent),
-    *(str(TESTS / name) for name in ("pages", "advisor", "proposals", "ledger", "pricing")),
+    *(str(TESTS / name) for name in ("pages", "advisor", "plans", "ledger", "pricing")),
 ]
 
 from playwright.sync_api import Browser, Page, ViewportSize  # noqa: E402
@@ -28,14 +28,14 @@ SIZE: ViewportSize = {"width": 980, "height": 740}
 SHORT: ViewportSize = {"width": 1240, "height": 600}
 WIDE: ViewportSize = {"width": 1120, "height": 500}
 TALL: ViewportSize = {"width": 1120, "height": 880}
-MOST_BYTES = 170_000
+MAX_BYTES = 170_000
 
 
 def main(folder: Path) -> None:
     """Write cluster.png, victims.png, victim.png, proposals.png, proposal.png and bills.png."""
     snapshot = town(NODES, time_ns() // 1000)
     told = sick(snapshot, VICTIMS)
-    antagonist = next(one for one in told.diagnoses if one.verdict == "culprit")
+    antagonist = next(one for one in told.diagnoses if one.verdict == "antagonist")
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name, site(Path(name), snapshot, told) as found, chromium() as browser:
         page = browser.new_page(viewport=SIZE)
@@ -66,11 +66,11 @@ def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
         desk.export(drawn[1], 2, given_as("plain"), DRAFTER)
         desk.approve(drawn[2], 1, {1, 2}, DRAFTER, stale)
         desk.approve(drawn[3], 1, None, DRAFTER, stale)
-        page = entered(browser, found.site, "sre", "/ui/proposals", WIDE)
+        page = entered(browser, found.site, "sre", "/ui/plans", WIDE)
         page.wait_for_selector("#proposals tbody")
         taken(page, folder / "proposals.png")
         page.set_viewport_size(TALL)
-        page.goto(f"{found.site.main}/ui/proposals/{drawn[-1]}")
+        page.goto(f"{found.site.main}/ui/plans/{drawn[-1]}")
         page.check("input[name=step-1]")
         page.check("input[name=step-2]")
         taken(page, folder / "proposal.png")
@@ -96,8 +96,8 @@ def entered(browser: Browser, at: Site, role: TokenRole, path: str, size: Viewpo
 def taken(page: Page, path: Path, *, whole: bool = False) -> None:
     """Take a picture that a page of documentation can carry."""
     path.write_bytes(packed(page.screenshot(full_page=whole, scale="css")))
-    if path.stat().st_size > MOST_BYTES:
-        message = f"{path} has {path.stat().st_size} bytes, more than {MOST_BYTES}"
+    if path.stat().st_size > MAX_BYTES:
+        message = f"{path} has {path.stat().st_size} bytes, more than {MAX_BYTES}"
         raise ValueError(message)
 
 

@@ -28,7 +28,7 @@ def told(large: Site) -> DiagnosisReport:
 
 @pytest.fixture
 def victim(told: DiagnosisReport) -> Diagnosis:
-    return next(one for one in told.diagnoses if one.verdict == "culprit" and len(one.suspects) > 1)
+    return next(one for one in told.diagnoses if one.verdict == "antagonist" and len(one.suspects) > 1)
 
 
 def test_who_has_a_token_logs_in_where_the_link_led_and_out_again(visit: Visit, large: Site) -> None:
@@ -197,7 +197,7 @@ def test_a_node_tells_who_lives_there_and_who_slows_whom(visit: Visit, victim: D
     visit.go(f"/ui/nodes/{victim.node}")
 
     row = visit.page.locator("tbody tr", has=visit.page.locator("th", has_text=victim.container))
-    expect(row.locator("td")).to_contain_text([victim.app or "", "LS", "culprit", f"{victim.slowdown:.2f}"])
+    expect(row.locator("td")).to_contain_text([victim.app or "", "LS", "antagonist", f"{victim.slowdown:.2f}"])
     by = visit.page.locator("tbody tr", has=visit.page.locator("th", has_text=victim.suspects[0].container))
     expect(by).to_contain_text(f"slows {victim.container}")
     row.locator("th a").click()

@@ -96,7 +96,7 @@ def _suspects(
     """Neighbours, of whom the first came when it became slow."""
     others = [r for r in range(int(of.first[node]), int(of.first[node + 1])) if r != row]
     excess = float(np.nan_to_num(slowdown, nan=1.1)) - 1.0
-    shares = (0.74, 0.12, 0.06, 0.03) if verdict == "culprit" else (0.27, 0.22, 0.15, 0.04)
+    shares = (0.74, 0.12, 0.06, 0.03) if verdict == "antagonist" else (0.27, 0.22, 0.15, 0.04)
     found = []
     for i, (other, share) in enumerate(zip(others, shares, strict=False)):
         level = 0.34 * share / shares[0]
@@ -107,11 +107,11 @@ def _suspects(
                 container=of.containers[other],
                 app=of.apps[of.resident_app[other]],
                 qos="BE" if of.resident_best_effort[other] else "LS",
-                resource=("membw", "llc", "cpu", "disk")[(row + i) % 4],
+                resource=("memory_bandwidth", "llc", "cpu", "disk")[(row + i) % 4],
                 added=added,
                 low=added - spread,
                 high=added + spread,
-                surely=0.97 if verdict == "culprit" and i == 0 else 0.4 / (i + 1),
+                surely=0.97 if verdict == "antagonist" and i == 0 else 0.4 / (i + 1),
                 through=0.9 * added,
                 used=tuple(np.clip(used, 0, 1).tolist()),
             )

@@ -13,7 +13,7 @@ from tests.advisor.ui.page_site import Site
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 NUMBERS = count()
-MOST_TRIES, AGAIN_MS = 10, 5_000
+MAX_TRIES, AGAIN_MS = 10, 5_000
 """Log-ins of one address are limited, and all tests come from one."""
 
 
@@ -32,7 +32,7 @@ class Visit:
         """With a new token, whose name is told."""
         name = f"{role}-{next(NUMBERS)}-{id(self)}"
         token = self.site.token(name, role)
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             self.go("/ui/login")
             self.page.fill("#token", token)
             with self.page.expect_navigation():

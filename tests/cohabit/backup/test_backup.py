@@ -158,7 +158,7 @@ def test_nothing_is_ever_overwritten(site: Places, tmp_path: Path) -> None:
         back_up(site, folder, quietly)
     with pytest.raises(NotEmpty, match="lines holds something"):
         restore(site, folder, quietly)
-    with pytest.raises(StoreNotEmpty, match="point COHABIT_STORE at an empty database"):
+    with pytest.raises(StoreNotEmpty, match="point COHABIT_DATABASE at an empty database"):
         restore(places_in(tmp_path / "new", site.store), folder, quietly)
     assert not (tmp_path / "new").exists()
 

@@ -41,7 +41,11 @@ def bill(store: Engine, store_address: str, lake: Lake, tmp_path: Path) -> Run:
     closing, folder = Closing(store, "c", lambda: NOW_US), tmp_path / "lines"
     of = draft_of(lake, "c", PERIOD, books=[price_book()], folder=folder, progress=lambda *_: None)
     closing.close(PERIOD, closing.begin(of, 0, ANN).digest, BOB)
-    own = {"COHABIT_LAKE": str(lake.root), "COHABIT_STORE": store_address, "COHABIT_LINES": str(folder)}
+    own = {
+        "COHABIT_LAKE": str(lake.root),
+        "COHABIT_DATABASE": store_address,
+        "COHABIT_BILLING__LEDGER_DIR": str(folder),
+    }
 
     def run(*words: str) -> tuple[int, str]:
         ran = CliRunner().invoke(app, ["bill", *words], env=own | {"COHABIT_CLUSTER": "c", "COLUMNS": "300"})

@@ -88,7 +88,7 @@ def test_victims_get_back_what_others_and_the_platform_pay_and_pools_still_come_
     assert {batch.model for batch in found.batches} == {"slowed-1"}
 
 
-def test_a_victim_pays_for_the_time_alone_and_the_culprit_for_what_it_added_up_to_its_cap(
+def test_a_victim_pays_for_the_time_alone_and_the_antagonist_for_what_it_added_up_to_its_cap(
     lake: Lake, tmp_path: Path
 ) -> None:
     policy = replace(PAYING, platform_cap_micros=10**12, cap_ppm=MICROS)
@@ -135,7 +135,7 @@ def test_in_shadow_mode_nobody_pays_and_lines_remember_what_it_would_be(lake: La
         ({"container": "lost-1"}, "of no team"),
         ({"container": "gone-1"}, "not billed"),
         ({"node": "n9"}, "nobody was billed there"),
-        ({"neighbours": [{"container": "web-1", "added": 1.0, "llc": None, "membw": None}]}, "own team"),
+        ({"neighbours": [{"container": "web-1", "added": 1.0, "llc": None, "memory_bandwidth": None}]}, "own team"),
     ],
 )
 def test_nothing_is_moved_without_a_sure_slowdown_of_a_team_by_another(
@@ -152,7 +152,7 @@ def test_who_kept_to_its_request_is_not_blamed_unless_it_crowds_the_cache(lake: 
     quiet = [row | {"within": row["requested"], "beyond": 0} for row in rows()]
     put(lake, quiet, pool_rows())
     fair = lines_of(drafted(lake, tmp_path / "l"), tmp_path / "l")
-    crowding = [{"container": "crawl-1", "added": 0.8, "llc": 0.7, "membw": 0.1}]
+    crowding = [{"container": "crawl-1", "added": 0.8, "llc": 0.7, "memory_bandwidth": 0.1}]
     judge(lake, [slowed_row(hour, neighbours=crowding) for hour in HOURS])
 
     crowded = lines_of(drafted(lake, tmp_path / "l"), tmp_path / "l")
@@ -215,7 +215,7 @@ def drawn(draw: st.DrawFn) -> tuple[list[dict[str, object]], Policy]:
     for hour in HOURS[:2]:
         for container in draw(st.sets(st.sampled_from(["web-1", "web-2", "crawl-1", "ads-1", "gone-1"]))):
             beside = [
-                {"container": name, "added": added, "llc": draw(st.none() | st.floats(0, 1)), "membw": None}
+                {"container": name, "added": added, "llc": draw(st.none() | st.floats(0, 1)), "memory_bandwidth": None}
                 for name, added in draw(ADDED).items()
                 if name != container
             ]

@@ -101,8 +101,8 @@ def test_a_preview_is_printed_and_nothing_is_kept(lake: Lake, tmp_path: Path, mo
         book_store.approve(engine, price_book().version, "bob", NOW_US, entry)
     own = {
         "COHABIT_LAKE": str(lake.root),
-        "COHABIT_STORE": address,
-        "COHABIT_LINES": str(tmp_path / "lines"),
+        "COHABIT_DATABASE": address,
+        "COHABIT_BILLING__LEDGER_DIR": str(tmp_path / "lines"),
         "COHABIT_CLUSTER": "c",
         "COLUMNS": "300",
     }

@@ -15,8 +15,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "settings.md"
 SAFE = {
     "COHABIT_ENVIRONMENT": "production",
     "COHABIT_CLUSTER": "blue",
-    "COHABIT_ADVISOR__ACCESS": "tokens",
-    **{f"COHABIT_{name}": f"/data/{name.lower()}" for name in ("LAKE", "REGISTRY", "SNAPSHOTS", "LINES")},
+    "COHABIT_ADVISOR__AUTH": "token",
+    **{f"COHABIT_{name}": f"/data/{name.lower()}" for name in ("LAKE", "REGISTRY", "SNAPSHOTS", "BILLING__LEDGER_DIR")},
 }
 
 
@@ -35,30 +35,30 @@ def test_every_setting_says_what_it_means() -> None:
 
 def test_what_the_environment_says_is_told_apart_from_defaults_and_secrets_are_left_out() -> None:
     given = {
-        "COHABIT_STORE": "postgresql://cohabit:hunter2@db:5432/cohabit",
-        "COHABIT_PROPOSALS__WEBHOOK": "https://hooks.example/T0/secret",
-        "COHABIT_PROPOSALS__WINDOWS": "mon-thu 09:00-16:00",
+        "COHABIT_DATABASE": "postgresql://cohabit:hunter2@db:5432/cohabit",
+        "COHABIT_PLANS__WEBHOOK": "https://hooks.example/T0/secret",
+        "COHABIT_PLANS__CHANGE_WINDOWS": "mon-thu 09:00-16:00",
         "COHABIT_KAFKA__GROUP": "mine",
     }
 
     found = {one.name: one for section in sections(read_settings(given), given) for one in section.settings}
 
     assert {name for name, one in found.items() if one.given} == set(given)
-    assert found["COHABIT_STORE"].value == "postgresql://cohabit:***@db:5432/cohabit"
-    assert found["COHABIT_PROPOSALS__WEBHOOK"].value == "https://hooks.example/***"
-    assert found["COHABIT_PROPOSALS__WINDOWS"].value == "mon-thu 09:00-16:00"
+    assert found["COHABIT_DATABASE"].value == "postgresql://cohabit:***@db:5432/cohabit"
+    assert found["COHABIT_PLANS__WEBHOOK"].value == "https://hooks.example/***"
+    assert found["COHABIT_PLANS__CHANGE_WINDOWS"].value == "mon-thu 09:00-16:00"
     assert (found["COHABIT_KAFKA__GROUP"].value, found["COHABIT_KAFKA__GROUP"].default) == ("mine", "cohabit-ingest")
 
 
 @pytest.mark.parametrize(
     ("name", "given", "shown"),
     [
-        ("STORE", "postgresql://h/db?user=u&password=hunter2", "postgresql://h/db?***"),
-        ("STORE", "postgresql://u:se]hunter2@h/db", "postgresql://u:***@h/db"),
-        ("STORE", "postgresql://u:a@hunter2@h/db", "postgresql://u:***@h/db"),
-        ("STORE", "postgresql://u:hun/ter2@h/db", "postgresql://***"),
-        ("STORE", "postgresql://h/db?password=a@hunter2", "postgresql://***"),
-        ("STORE", "/data/store.sqlite", "/data/store.sqlite"),
+        ("DATABASE", "postgresql://h/db?user=u&password=hunter2", "postgresql://h/db?***"),
+        ("DATABASE", "postgresql://u:se]hunter2@h/db", "postgresql://u:***@h/db"),
+        ("DATABASE", "postgresql://u:a@hunter2@h/db", "postgresql://u:***@h/db"),
+        ("DATABASE", "postgresql://u:hun/ter2@h/db", "postgresql://***"),
+        ("DATABASE", "postgresql://h/db?password=a@hunter2", "postgresql://***"),
+        ("DATABASE", "/data/store.sqlite", "/data/store.sqlite"),
         ("BUDGETS__WEBHOOK", "https://hooks.example?token=hunter2", "https://hooks.example/***"),
         ("BUDGETS__WEBHOOK", "https://hooks.example/T0#hunter2", "https://hooks.example/***"),
     ],
@@ -75,7 +75,7 @@ def test_however_an_address_is_written_what_lets_one_in_is_left_out(name: str, g
     ("name", "value"),
     [
         ("COHABIT_BUDGETS__WEBHOOK", "http://hooks.example/T0/hunter2"),
-        ("COHABIT_PROPOSALS__WEBHOOK", "https://hooks.example/T0/ hunter2"),
+        ("COHABIT_PLANS__WEBHOOK", "https://hooks.example/T0/ hunter2"),
         ("COHABIT_STORE__URL", "hunter2"),
     ],
 )
@@ -89,10 +89,10 @@ def test_what_is_wrong_with_a_secret_is_told_without_it(name: str, value: str) -
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"COHABIT_ADVISOR__ACCESS": "open"}, "set COHABIT_ADVISOR__ACCESS=tokens"),
+        ({"COHABIT_ADVISOR__AUTH": "none"}, "set COHABIT_ADVISOR__AUTH=token"),
         ({"COHABIT_CLUSTER": "default"}, "set COHABIT_CLUSTER"),
         ({"COHABIT_LAKE": "data/lake"}, "set COHABIT_LAKE to an absolute path"),
-        ({"COHABIT_LINES": "lines"}, "set COHABIT_LINES to an absolute path"),
+        ({"COHABIT_BILLING__LEDGER_DIR": "lines"}, "set COHABIT_BILLING__LEDGER_DIR to an absolute path"),
     ],
 )
 def test_production_refuses_what_is_unsafe(changes: dict[str, str], says: str) -> None:
@@ -104,18 +104,24 @@ def test_production_refuses_what_is_unsafe(changes: dict[str, str], says: str) -
 
 
 def own(tmp_path: Path, **changes: str) -> Settings:
-    folders = {f"COHABIT_{name}": str(tmp_path / name) for name in ("LAKE", "REGISTRY", "SNAPSHOTS", "LINES")}
+    folders = {
+        f"COHABIT_{name}": str(tmp_path / name) for name in ("LAKE", "REGISTRY", "SNAPSHOTS", "BILLING__LEDGER_DIR")
+    }
     return read_settings({**folders, **changes})
 
 
 def test_what_does_not_work_is_told_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    given = own(tmp_path, COHABIT_LINES=str(tmp_path / "file" / "x"), COHABIT_KAFKA__BOOTSTRAP="127.0.0.1:1,nowhere")
+    given = own(
+        tmp_path,
+        COHABIT_BILLING__LEDGER_DIR=str(tmp_path / "file" / "x"),
+        COHABIT_KAFKA__BOOTSTRAP="127.0.0.1:1,nowhere",
+    )
 
     found = {(one.level, one.subject): one.said for one in findings(given)}
 
-    assert found["problem", "COHABIT_LINES"] == f"{tmp_path / 'file'} is no folder: name another"
-    assert "run `cohabit admin database migrate`" in found["problem", "COHABIT_STORE"]
+    assert found["problem", "COHABIT_BILLING__LEDGER_DIR"] == f"{tmp_path / 'file'} is no folder: name another"
+    assert "run `cohabit admin database migrate`" in found["problem", "COHABIT_DATABASE"]
     assert "`cohabit model train`" in found["warning", "model"]
     assert "does not answer" in found["warning", "COHABIT_KAFKA__BOOTSTRAP"]
     assert found["problem", "COHABIT_KAFKA__BOOTSTRAP"] == "nowhere is no host:port"
@@ -128,7 +134,7 @@ def test_what_does_not_work_is_told_with_what_to_do(tmp_path: Path) -> None:
     [
         ("COHABIT_SIGNING__KEY", "/no/such", "COHABIT_SIGNING__KEY"),
         ("COHABIT_MAPPING", "/no/such", "COHABIT_MAPPING"),
-        ("COHABIT_SIGNING__TRUSTED", "/no/such", "model"),
+        ("COHABIT_SIGNING__TRUSTED_KEYS", "/no/such", "model"),
         ("COHABIT_KAFKA__BOOTSTRAP", "127.0.0.1:99999", "COHABIT_KAFKA__BOOTSTRAP"),
     ],
 )
@@ -138,7 +144,7 @@ def test_each_thing_that_is_named_is_looked_at_and_none_ends_the_others(
     found = [(one.level, one.subject) for one in findings(own(tmp_path, **{name: value}))]
 
     assert ("problem", subject) in found
-    assert {subject for _, subject in found} >= {"COHABIT_STORE", "model", "COHABIT_KAFKA__BOOTSTRAP"}
+    assert {subject for _, subject in found} >= {"COHABIT_DATABASE", "model", "COHABIT_KAFKA__BOOTSTRAP"}
 
 
 def test_commands_show_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

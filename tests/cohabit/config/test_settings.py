@@ -60,10 +60,10 @@ def test_an_unknown_name_is_an_error_that_names_it_and_those_there_are(name: str
         ("COHABIT_ADVISOR__HOST", "localhost"),
         ("COHABIT_ADVISOR__SCHEDULER_HOST", "10.0.0"),
         ("COHABIT_ADVISOR__MAX_FEATURE_AGE_S", "inf"),
-        ("COHABIT_DRIFT__MOST_AGE_DAYS", "nan"),
+        ("COHABIT_DRIFT__MAX_AGE_DAYS", "nan"),
         ("COHABIT_KAFKA__SESSION_TIMEOUT_MS", "99999999999999"),
-        ("COHABIT_SIGNING__TRUSTED", ""),
-        ("COHABIT_SIGNING__TRUSTED", " , "),
+        ("COHABIT_SIGNING__TRUSTED_KEYS", ""),
+        ("COHABIT_SIGNING__TRUSTED_KEYS", " , "),
         ("COHABIT_SIGNING__KEY", ""),
         ("COHABIT_LAKE", ""),
         ("COHABIT_REGISTRY", " "),
@@ -123,7 +123,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 
 
 OIDC = {
-    "COHABIT_ADVISOR__ACCESS": "tokens",
+    "COHABIT_ADVISOR__AUTH": "token",
     "COHABIT_ADVISOR__OIDC_ISSUER": "https://id.example",
     "COHABIT_ADVISOR__OIDC_AUDIENCE": "cohabit",
     "COHABIT_ADVISOR__OIDC_ROLES": '{"platform-team": "sre", "money": "finance"}',
@@ -156,8 +156,8 @@ def test_half_an_issuer_is_an_error(name: str, value: str, said: str) -> None:
 
 
 def test_an_issuer_without_tokens_asked_for_is_an_error() -> None:
-    with pytest.raises(BadSettings, match=r"^COHABIT_ADVISOR__OIDC_ISSUER .*COHABIT_ADVISOR__ACCESS=tokens$"):
-        read_settings({**OIDC, "COHABIT_ADVISOR__ACCESS": "open"})
+    with pytest.raises(BadSettings, match=r"^COHABIT_ADVISOR__OIDC_ISSUER .*COHABIT_ADVISOR__AUTH=token$"):
+        read_settings({**OIDC, "COHABIT_ADVISOR__AUTH": "none"})
 
 
 @pytest.mark.parametrize("given", [{"COHABIT_CLUSTER": "caf\udce9"}, {"COHABIT_CAF\udcc9": "x"}])
@@ -167,14 +167,14 @@ def test_bytes_that_are_no_text_are_an_error(given: dict[str, str]) -> None:
 
 
 def test_nothing_is_drawn_unless_asked_for_and_never_more_than_a_tenth() -> None:
-    assert Settings().advisor.explore_share == 0.0
-    assert read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.1"}).advisor.explore_share == 0.1
-    with pytest.raises(BadSettings, match="EXPLORE_SHARE"):
-        read_settings({"COHABIT_ADVISOR__EXPLORE_SHARE": "0.11"})
+    assert Settings().advisor.exploration_rate == 0.0
+    assert read_settings({"COHABIT_ADVISOR__EXPLORATION_RATE": "0.1"}).advisor.exploration_rate == 0.1
+    with pytest.raises(BadSettings, match="EXPLORATION_RATE"):
+        read_settings({"COHABIT_ADVISOR__EXPLORATION_RATE": "0.11"})
 
 
 def test_nothing_is_withheld_unless_asked_for_and_never_from_more_than_half() -> None:
-    assert Settings().advisor.withheld_share == 0.0
-    assert read_settings({"COHABIT_ADVISOR__WITHHELD_SHARE": "0.5"}).advisor.withheld_share == 0.5
-    with pytest.raises(BadSettings, match="WITHHELD_SHARE"):
-        read_settings({"COHABIT_ADVISOR__WITHHELD_SHARE": "0.51"})
+    assert Settings().advisor.holdout_share == 0.0
+    assert read_settings({"COHABIT_ADVISOR__HOLDOUT_SHARE": "0.5"}).advisor.holdout_share == 0.5
+    with pytest.raises(BadSettings, match="HOLDOUT_SHARE"):
+        read_settings({"COHABIT_ADVISOR__HOLDOUT_SHARE": "0.51"})

@@ -105,7 +105,7 @@ def test_the_command_tells_both_arms_both_effects_and_what_is_not_told_yet(
     for words in ("with outcome", "not over yet", "for each pod advised", "for each that the advice moved"):
         assert words in told
     written = json.loads((tmp_path / "worth.json").read_text())
-    assert set(written["arms"]) == {"advised", "withheld"}
+    assert set(written["arms"]) == {"advised", "holdout"}
     effect = written["per_pod_minutes_avoided"]
     assert effect["low"] < effect["value"] < effect["high"]
     assert abs(effect["value"]) < effect["high"] - effect["low"], "the scheduler heeded nobody"
@@ -119,10 +119,10 @@ def test_every_pod_is_counted_once_by_what_became_of_it(found: Ledger, log: Path
     uids = {line.uid for line in lines}
 
     assert len(lines) == 2 * len(uids)
-    assert found.advised.pods + found.withheld.pods == len(uids)
-    assert found.withheld.pods == len({line.uid for line in lines if line.withheld})
+    assert found.advised.pods + found.holdout.pods == len(uids)
+    assert found.holdout.pods == len({line.uid for line in lines if line.held_out})
     assert found.outside == 0
-    for arm in (found.advised, found.withheld):
+    for arm in (found.advised, found.holdout):
         assert arm.fates["not over yet"] > 0
         assert 0 < arm.compared <= arm.residents
         assert arm.missing == arm.fates["not in the lake"] + arm.fates["not measured"]
@@ -151,12 +151,12 @@ def test_pods_that_never_ran_are_told_apart_and_not_taken_for_unharmed(lake: Lak
     before = ledger(log, lake, RULES)
     [path] = log.glob("*.jsonl")
     lines = read_advised(log)
-    ghosts = [replace_uid(line, f"ghost-{number}") for number, line in enumerate(lines[:40]) if line.withheld]
+    ghosts = [replace_uid(line, f"ghost-{number}") for number, line in enumerate(lines[:40]) if line.held_out]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in [*lines, *ghosts]))
 
     after = ledger(log, lake, RULES)
 
-    assert after.withheld.fates["not in the lake"] == before.withheld.fates["not in the lake"] + len(ghosts)
+    assert after.holdout.fates["not in the lake"] == before.holdout.fates["not in the lake"] + len(ghosts)
     assert after.worth == before.worth
     assert after.missing_chance < before.missing_chance
 
@@ -170,7 +170,7 @@ def test_decisions_of_a_time_without_withholding_are_left_out_and_counted(lake: 
     [path] = log.glob("*.jsonl")
     lines = read_advised(log)
     plain = [
-        msgspec.structs.replace(line, uid=f"old-{number}", withheld=False, withheld_share=0.0)
+        msgspec.structs.replace(line, uid=f"old-{number}", held_out=False, holdout_share=0.0)
         for number, line in enumerate(lines[:10])
     ]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in [*plain, *lines]))
@@ -201,11 +201,11 @@ def test_a_line_that_is_no_decision_is_named_with_its_folder(tmp_path: Path, lin
 @pytest.mark.parametrize(
     ("spoil", "error", "said"),
     [
-        (lambda lines: [], NothingAdvised, "COHABIT_ADVISOR__WITHHELD_SHARE above 0"),
-        (lambda lines: [line for line in lines if not line.withheld], NoHoldout, "nothing to compare with"),
+        (lambda lines: [], NothingAdvised, "COHABIT_ADVISOR__HOLDOUT_SHARE above 0"),
+        (lambda lines: [line for line in lines if not line.held_out], NoHoldout, "nothing to compare with"),
         (lambda lines: lines[:10], NotComparable, "let more pods come"),
     ],
-    ids=["empty", "none withheld", "few"],
+    ids=["empty", "none held out", "few"],
 )
 def test_a_log_that_cannot_tell_says_what_to_do(
     lake: Lake,

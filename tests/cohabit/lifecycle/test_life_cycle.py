@@ -375,7 +375,7 @@ def test_the_command_tells_how_far_the_model_is_served(lake: Lake, registry: Reg
 
 def test_whoever_trusts_a_key_promotes_no_bundle_without_its_signature(lake: Lake, registry: Registry) -> None:
     private, public = make_keys(registry.root.parent / "keys")
-    trusting = {"COHABIT_SIGNING__TRUSTED": str(public)}
+    trusting = {"COHABIT_SIGNING__TRUSTED_KEYS": str(public)}
     refused = run(lake, registry, "model", "promote", "old", "--force", "try", env=trusting)
     assert refused.exit_code == 1
     assert "has no signature" in refused.output

@@ -113,7 +113,7 @@ def test_a_lake_that_holds_something_else_is_noticed(served: Path, lake: Lake, t
 def test_only_the_drawn_share_is_kept_and_files_stay_small(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(advisor.placement.feature_log, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(advisor.placement.feature_log, "MAX_BYTES", 20_000)
     snapshot = next(iter(snapshots(lake.root.parent, tmp_path / "growing", lake.read("profiles"))))
     none, some = (
         ServedLog(tmp_path / name, share, np.random.default_rng(2)) for name, share in (("none", 0.0), ("some", 0.5))

@@ -15,7 +15,7 @@ import trustme
 from advisor.plans.export import ApprovedMove, Eviction, evictions
 from cohabit.config.errors import UnusableApiServer
 from cohabit.plans import dry_run as kube_api
-from cohabit.plans.dry_run import MOST_BYTES, Answer, ApiServer, dry_run
+from cohabit.plans.dry_run import MAX_BYTES, Answer, ApiServer, dry_run
 
 MOVE = ApprovedMove(1, 1, "u-1", "shop", "web-1", "web", "n1", "n2", "p7")
 BUDGET = {"message": "Cannot evict", "details": {"causes": [{"reason": "DisruptionBudget"}]}}
@@ -146,7 +146,7 @@ def test_a_server_that_takes_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(500, b"x" * (MOST_BYTES + 1)) as server:
+    with serving(500, b"x" * (MAX_BYTES + 1)) as server:
         answers = dry_run(ApiServer(server.url), steps(2))
 
     assert [answer.verdict for answer in answers] == ["failed", "failed"]

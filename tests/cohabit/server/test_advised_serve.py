@@ -18,7 +18,7 @@ UID = json.dumps({**json.loads(ASKED), "Pod": {"metadata": {"labels": {"app": "w
 @pytest.mark.parametrize(("explore", "logged", "lines"), [("0", "0", 0), ("0.1", "1", 25)])
 def test_decisions_are_beside_the_snapshots(tmp_path: Path, explore: str, logged: str, lines: int) -> None:
     fill(tmp_path)
-    told = environment(tmp_path, advisor__explore_share=explore, advisor__logged_share=logged)
+    told = environment(tmp_path, advisor__exploration_rate=explore, advisor__decision_log_share=logged)
     with subprocess.Popen(
         [BIN / "cohabit", "serve"], cwd=tmp_path, env=told, stdout=subprocess.PIPE, text=True
     ) as served:

@@ -23,12 +23,12 @@ def now_s() -> int:
 def serving(folder: Path, issuer: str) -> Iterator[str]:
     """Where people come in."""
     told = {
-        "access": "tokens",
+        "auth": "token",
         "oidc_issuer": issuer,
         "oidc_audience": "cohabit",
         "oidc_roles": '{"platform-team": "sre"}',
     }
-    settings = {f"advisor__{name}": value for name, value in told.items()} | {"store": str(folder / "store.sqlite")}
+    settings = {f"advisor__{name}": value for name, value in told.items()} | {"database": str(folder / "store.sqlite")}
     run(folder, "cohabit admin database migrate", **settings)
     with (
         (folder / "serve.log").open("w") as said,
@@ -70,7 +70,7 @@ def test_who_shows_a_token_of_the_issuer_is_let_in(tmp_path: Path) -> None:
             assert status(main, shown_by(issuer, exp=now_s() - 60)) == 401
         assert issuer.times() == 1  # at start
 
-    told = run(tmp_path, "cohabit admin audit", store=str(tmp_path / "store.sqlite")).stdout
+    told = run(tmp_path, "cohabit admin audit", database=str(tmp_path / "store.sqlite")).stdout
     assert [line.split("\t")[1:6] for line in told.splitlines()] == [
         ["oidc:alice", "-", "request", "POST /v1/scores", "403 no role"],
         ["oidc:alice", "sre", "request", "POST /v1/scores", "401 expired token"],
@@ -87,7 +87,7 @@ def test_an_issuer_that_is_away_does_not_keep_it_from_starting_and_the_log_says_
 
 
 def test_an_issuer_without_tls_is_refused_at_start(tmp_path: Path) -> None:
-    told = {"advisor__oidc_audience": "cohabit", "advisor__oidc_roles": '{"a": "sre"}', "advisor__access": "tokens"}
+    told = {"advisor__oidc_audience": "cohabit", "advisor__oidc_roles": '{"a": "sre"}', "advisor__auth": "token"}
 
     ran = run(tmp_path, "cohabit serve", advisor__oidc_issuer="http://id.example", **told)
 

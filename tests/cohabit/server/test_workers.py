@@ -22,20 +22,20 @@ from advisor.api.scheduler.peers import LONGEST_US, booking_message
 from advisor.cluster.assumed_pod import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.database.engine import migrate, open_store, writing
-from advisor.placement.reservation_store import add_leases
+from advisor.placement.reservation_store import add_reservations
 from cohabit.config.errors import BadSettings
 from cohabit.config.settings import read_settings
 from cohabit.server.peer_discovery import Peers, others
 from cohabit.server.score_table_process import NICENESS
 from cohabit.server.sockets import free_socket
 from tests.advisor.running import fill, until_ready
-from tests.advisor.steered import lease
+from tests.advisor.steered import reservation
 
 pytestmark = pytest.mark.slow
 
 NODES = ["n0", "n1", "n2", "n3"]
 STEERED = [0, 0, 10, 0]
-"""Points where a lease names n2."""
+"""Points where a reservation names n2."""
 
 
 @dataclass(frozen=True)
@@ -149,15 +149,15 @@ def pair(folder: Path) -> Iterator[tuple[Served, Served]]:
 
 def test_all_workers_of_all_servers_count_every_newcomer_and_metrics_are_of_all(pair: tuple[Served, Served]) -> None:
     sleep(2.5)  # counts are left once a second, also those of becoming ready
-    before = [server.metric("cohabit_answers_total") for server in pair]
+    before = [server.metric("cohabit_score_requests_total") for server in pair]
     for number in range(60):
         assert pair[number % 2].ask(f"pod-{number}") == 200
 
     for server, counted in zip(pair, before, strict=True):
-        until(lambda: server.metric("cohabit_booked_newcomers") == 60, "60 on their way")  # noqa: B023
-        until(lambda: server.metric("cohabit_answers_total") == counted + 30, "30 answers")  # noqa: B023
-        assert server.metric("cohabit_prioritize_seconds_count") >= 30
-        assert server.metric("cohabit_bookings_lost_total") == 0
+        until(lambda: server.metric("cohabit_assumed_pods") == 60, "60 on their way")  # noqa: B023
+        until(lambda: server.metric("cohabit_score_requests_total") == counted + 30, "30 answers")  # noqa: B023
+        assert server.metric("cohabit_prioritize_duration_seconds_count") >= 30
+        assert server.metric("cohabit_assumed_pods_lost_total") == 0
 
 
 def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Served, Served]) -> None:
@@ -165,17 +165,17 @@ def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Se
     for _ in range(20):
         server.ask()
     sleep(2.5)  # counts are left once a second
-    counted, first = server.metric("cohabit_answers_total"), server.workers()
+    counted, first = server.metric("cohabit_score_requests_total"), server.workers()
     os.kill(first[0], signal.SIGKILL)
     until(lambda: len(server.workers()) == 2 and first[0] not in server.workers(), "another one")
 
     for _ in range(20):
         assert server.ask() == 200
-    until(lambda: server.metric("cohabit_answers_total") == counted + 20, "all counted")
+    until(lambda: server.metric("cohabit_score_requests_total") == counted + 20, "all counted")
     assert other.ask() == 200
 
 
-def test_all_workers_steer_and_a_lease_serves_one_pod(tmp_path: Path) -> None:
+def test_all_workers_steer_and_a_reservation_serves_one_pod(tmp_path: Path) -> None:
     fill(tmp_path)
     with open_store(str(tmp_path / "store.sqlite")) as store:
         migrate(store)
@@ -183,8 +183,8 @@ def test_all_workers_steer_and_a_lease_serves_one_pod(tmp_path: Path) -> None:
             until_ready(served.main, served.scheduler)
             until(lambda: len(served.workers()) == 1, "the other worker does not listen")
             with writing(store) as connection:
-                add_leases(connection, [lease("p-1", "n2", namespace="default")])
-            until(lambda: served.metric("cohabit_leases_open") == 1, "the lease was not read")
+                add_reservations(connection, [reservation("p-1", "n2", namespace="default")])
+            until(lambda: served.metric("cohabit_reservations_open") == 1, "the reservation was not read")
             firsts = [f"first-{number}" for number in range(4)]
             until(lambda: any(steers_always(served, uid) for uid in firsts), "not all workers steer one pod")
             others = [served.points(f"second-{i}") for i in range(20)]
@@ -202,7 +202,8 @@ def test_a_peer_whose_host_no_name_can_be_is_away() -> None:
     with closing(Peers(["http://a..b:8081"], lambda: 0, metrics)) as peers:
         peers(Booked("u", "n0", PodClass("web", False), 0))
         until(
-            lambda: metrics.get_sample_value("cohabit_bookings_lost_total", {"peer": "http://a..b:8081"}) == 1, "lost"
+            lambda: metrics.get_sample_value("cohabit_assumed_pods_lost_total", {"peer": "http://a..b:8081"}) == 1,
+            "lost",
         )
 
 
@@ -219,16 +220,19 @@ def test_a_peer_that_is_away_costs_no_answer_and_what_it_was_not_told_is_counted
         until_ready(server.main, server.scheduler)
         for number in range(10):
             assert server.ask(f"pod-{number}") == 200
-        until(lambda: server.metric("cohabit_bookings_lost_total") >= 1, "the loss is counted")
-        assert server.metric("cohabit_booked_newcomers") >= 10
+        until(lambda: server.metric("cohabit_assumed_pods_lost_total") >= 1, "the loss is counted")
+        assert server.metric("cohabit_assumed_pods") >= 10
 
 
 def test_a_table_process_that_was_killed_hears_of_new_classes_when_it_is_back(pair: tuple[Served, Served]) -> None:
     server, _ = pair
-    before, killed = server.metric("cohabit_table_classes"), server.table()
+    before, killed = server.metric("cohabit_score_table_pod_classes"), server.table()
     os.kill(killed, signal.SIGKILL)
 
-    until(lambda: server.ask(app="cache") == 200 and server.metric("cohabit_table_classes") > before, "one more class")
+    until(
+        lambda: server.ask(app="cache") == 200 and server.metric("cohabit_score_table_pod_classes") > before,
+        "one more class",
+    )
 
     assert server.table() != killed
 

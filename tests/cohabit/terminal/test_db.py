@@ -20,10 +20,10 @@ def cohabit(*words: str, **settings: str) -> tuple[int, str, str]:
 
 
 def test_the_store_is_made_and_then_left_alone(store_address: str) -> None:
-    code, told, _ = cohabit("admin", "database", "migrate", store=store_address)
+    code, told, _ = cohabit("admin", "database", "migrate", database=store_address)
     assert (code, f"made at version {newest_version()}" in told) == (0, True)
 
-    code, told, _ = cohabit("admin", "database", "migrate", store=store_address)
+    code, told, _ = cohabit("admin", "database", "migrate", database=store_address)
     assert (code, told.endswith(f": version {newest_version()}\n")) == (0, True)
 
 
@@ -36,29 +36,29 @@ def test_without_a_setting_the_store_is_beside_the_registry(tmp_path: Path) -> N
 
 
 def test_a_store_that_cannot_be_had_is_told_in_a_line() -> None:
-    code, _, complaint = cohabit("admin", "database", "migrate", store="mysql://me:secret@db/x")
+    code, _, complaint = cohabit("admin", "database", "migrate", database="mysql://me:secret@db/x")
 
     assert code == 1
-    assert "COHABIT_STORE is no address of a store" in complaint
+    assert "COHABIT_DATABASE is no address of a store" in complaint
     assert "secret" not in complaint
 
 
 def made(store_address: str) -> str:
-    cohabit("admin", "database", "migrate", store=store_address)
+    cohabit("admin", "database", "migrate", database=store_address)
     return store_address
 
 
 def test_a_token_is_printed_alone_listed_and_taken_back(store_address: str) -> None:
     store = made(store_address)
 
-    code, told, beside = cohabit("admin", "token", "create", "ci", "--role", "sre", "--days", "7", store=store)
+    code, told, beside = cohabit("admin", "token", "create", "ci", "--role", "sre", "--days", "7", database=store)
     assert code == 0
     assert re.fullmatch(r"chb_[0-9a-f]{12}_[0-9a-f]{64}\n", told)
     assert "ci, sre, until" in beside
-    _, listed, _ = cohabit("admin", "token", "list", store=store)
-    code, revoked, _ = cohabit("admin", "token", "revoke", "ci", store=store)
-    _, relisted, _ = cohabit("admin", "token", "list", store=store)
-    _, audit, _ = cohabit("admin", "audit", store=store)
+    _, listed, _ = cohabit("admin", "token", "list", database=store)
+    code, revoked, _ = cohabit("admin", "token", "revoke", "ci", database=store)
+    _, relisted, _ = cohabit("admin", "token", "list", database=store)
+    _, audit, _ = cohabit("admin", "audit", database=store)
 
     prefix = told.split("_")[1]
     assert (code, revoked) == (0, f"revoked ci ({prefix}, sre)\n")
@@ -73,10 +73,10 @@ def test_a_token_is_printed_alone_listed_and_taken_back(store_address: str) -> N
 
 def test_the_audit_is_listed_from_a_day_on(tmp_path: Path) -> None:
     store = made(str(tmp_path / "store.sqlite"))
-    cohabit("admin", "token", "create", "ci", "--role", "sre", store=store)
+    cohabit("admin", "token", "create", "ci", "--role", "sre", database=store)
 
-    assert len(cohabit("admin", "audit", "--since", "2020-01-01", store=store)[1].splitlines()) == 1
-    assert cohabit("admin", "audit", "--since", "2999-01-01T00:00:00", store=store)[1] == ""
+    assert len(cohabit("admin", "audit", "--since", "2020-01-01", database=store)[1].splitlines()) == 1
+    assert cohabit("admin", "audit", "--since", "2999-01-01T00:00:00", database=store)[1] == ""
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_the_audit_is_listed_from_a_day_on(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_told_in_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    code, _, complaint = cohabit("admin", "token", *words, store=made(str(tmp_path / "store.sqlite")))
+    code, _, complaint = cohabit("admin", "token", *words, database=made(str(tmp_path / "store.sqlite")))
 
     assert (code, said in complaint) == (1, True)
 
 
 def test_without_a_store_every_command_names_the_one_that_makes_it(tmp_path: Path) -> None:
     for words in ("token create ci --role sre", "token list", "token revoke x", "audit"):
-        code, _, complaint = cohabit("admin", *words.split(), store=str(tmp_path / "none.sqlite"))
+        code, _, complaint = cohabit("admin", *words.split(), database=str(tmp_path / "none.sqlite"))
 
         assert (code, "run `cohabit admin database migrate`" in complaint) == (1, True)

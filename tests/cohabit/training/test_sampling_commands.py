@@ -91,7 +91,7 @@ def test_what_was_drawn_is_told_in_figures_that_add_up(lake: Lake, there: int) -
 
 
 def test_training_says_everywhere_that_it_learnt_from_a_sample(lake: Lake, there: int, tmp_path: Path) -> None:
-    words = ["model", "train", "--lake", str(lake.root), "--registry", str(tmp_path), "--most-rows", str(KEPT)]
+    words = ["model", "train", "--lake", str(lake.root), "--registry", str(tmp_path), "--max-rows", str(KEPT)]
 
     ran = CliRunner().invoke(app, words, catch_exceptions=False)
 
@@ -101,14 +101,14 @@ def test_training_says_everywhere_that_it_learnt_from_a_sample(lake: Lake, there
     provenance = bundle.manifest.provenance
     assert provenance is not None
     assert provenance.sampled is not None
-    assert (provenance.rows, provenance.sampled.rows_there, provenance.sampled.most_rows) == (KEPT, there, KEPT)
+    assert (provenance.rows, provenance.sampled.rows_there, provenance.sampled.max_rows) == (KEPT, there, KEPT)
     card = next(tmp_path.glob("*/MODEL_CARD.md")).read_text()
     assert f"a sample of {there:,} rows" in card
-    assert f"`--most-rows {KEPT}`" in card
+    assert f"`--max-rows {KEPT}`" in card
 
 
 def test_fewer_rows_than_strata_end_with_the_number_to_ask_for(lake: Lake, tmp_path: Path) -> None:
-    words = ["model", "train", "--lake", str(lake.root), "--registry", str(tmp_path), "--most-rows", "2"]
+    words = ["model", "train", "--lake", str(lake.root), "--registry", str(tmp_path), "--max-rows", "2"]
 
     ran = CliRunner().invoke(app, words, catch_exceptions=False)
 
@@ -121,7 +121,7 @@ def test_an_evaluation_of_a_sample_says_so_on_screen_and_in_the_report(
 ) -> None:
     how = Thoroughness(TrainConfig(rounds=2, spread_rounds=2, folds=2), Depth(2, 2, 1), resamples=5)
 
-    run_evaluate(read_settings({}), lake=str(lake.root), report=tmp_path, how=how, most_rows=JUDGED)
+    run_evaluate(read_settings({}), lake=str(lake.root), report=tmp_path, how=how, max_rows=JUDGED)
 
     told = f"a sample: {JUDGED:,} of {there:,} training rows"
     assert told in " ".join(capsys.readouterr().out.split())

@@ -11,7 +11,7 @@ from features.contention.pressure import Members, pressures
 from features.schema.catalog import COMPOSITION, NAMES
 from tests.features.rows import nodes, placements, usage
 
-LLC, MEMBW = NAMES.index("llc"), NAMES.index("membw")
+LLC, MEMBW = NAMES.index("llc"), NAMES.index("memory_bandwidth")
 R = len(NAMES)
 
 
@@ -89,9 +89,9 @@ def test_a_bound_container_feels_the_traffic_on_its_own_numa_node() -> None:
         facts=Facts(described, bound),
     )
 
-    assert state["a"]["pressure_membw_numa"] == pytest.approx((10 + 8 / 2) / 50)
-    assert state["c"]["pressure_membw_numa"] == pytest.approx((0 + 8 / 2) / 50)
-    assert state["d"]["pressure_membw_numa"] is None
+    assert state["a"]["pressure_memory_bandwidth_numa"] == pytest.approx((10 + 8 / 2) / 50)
+    assert state["c"]["pressure_memory_bandwidth_numa"] == pytest.approx((0 + 8 / 2) / 50)
+    assert state["d"]["pressure_memory_bandwidth_numa"] is None
 
 
 def members(rng: np.random.Generator, count: int, gaps: float) -> tuple[Members, Details]:
@@ -125,7 +125,7 @@ def test_parts_never_exceed_the_whole(seed: int, count: int, gaps: float) -> Non
 @given(seed=st.integers(0, 200), count=st.integers(2, 10))
 def test_the_best_effort_part_is_what_a_loop_adds_up(seed: int, count: int) -> None:
     who, details = members(np.random.default_rng(seed), count, 0.0)
-    found = composition(who, pressures(who)[:, :R], details)[:, COMPOSITION.index("pressure_be_membw")]
+    found = composition(who, pressures(who)[:, :R], details)[:, COMPOSITION.index("pressure_be_memory_bandwidth")]
     for i in range(count):
         others = [j for j in range(count) if j != i and who.group[j] == who.group[i] and who.best_effort[j]]
         assert found[i] == pytest.approx(sum(who.use[j, MEMBW] for j in others) / 16.0)

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from features.contention.node_state import Facts, node_state, resource_use
-from features.contention.stream_state import MOST_CONTAINERS, SLOTS, messages, minutes_published
+from features.contention.stream_state import MAX_CONTAINERS, SLOTS, messages, minutes_published
 from features.schema.catalog import RESOURCES
 from ingest.pipeline.consumer_loop import NATIVE
 from ingest.pipeline.plausibility import Capacities
@@ -78,7 +78,7 @@ def test_keys_let_compaction_keep_the_last_minutes_of_every_node() -> None:
 
 
 def test_a_crowded_node_is_told_in_several_messages() -> None:
-    rows = [{"container": f"c{i:04d}", "ts": 60, "cpu_cores": 0.001} for i in range(MOST_CONTAINERS + 1)]
+    rows = [{"container": f"c{i:04d}", "ts": 60, "cpu_cores": 0.001} for i in range(MAX_CONTAINERS + 1)]
     state = node_state(usage(*rows), FACTS)
 
     told = messages(state)

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.labels.interference_adjust import MOST_CALM_HARM, harm
+from features.labels.interference_adjust import MAX_CALM_HARM, harm
 from features.labels.slowdown import Conditions, log_ratio
 from ingest.simulator.law import PLATFORMS, capacities_of, draw_apps
 from ingest.simulator.laws import LAWS
 
 N = 600
 APPS = 12
-MOST_BIAS = 0.06
+MAX_BIAS = 0.06
 """In log slowdown, where a few windows come close to being alone on their node."""
 
 
@@ -45,8 +45,8 @@ def test_labels_are_not_biased_under_a_law_of_any_form(law: str) -> None:
         label = ratios(5.0 * truth * rng.lognormal(0, 0.02, N), 100.0 * load, measured)
         bias.append(float(np.nanmean(label - np.log(truth))))
 
-    assert abs(np.mean(bias)) < MOST_BIAS
-    assert np.abs(bias).max() < 2 * MOST_BIAS
+    assert abs(np.mean(bias)) < MAX_BIAS
+    assert np.abs(bias).max() < 2 * MAX_BIAS
 
 
 @given(seed=st.integers(0, 99), count=st.integers(1, 120))
@@ -62,7 +62,7 @@ def test_harm_is_at_least_one_and_rises_with_every_pressure(seed: int, count: in
     assert (found >= 1).all()
     assert (found[:count] >= found[count:] - 1e-12).all()
     calm = both.sum(axis=1) <= np.quantile(both.sum(axis=1), 0.2)
-    assert np.median(found[calm]) <= MOST_CALM_HARM + 1e-9
+    assert np.median(found[calm]) <= MAX_CALM_HARM + 1e-9
 
 
 @given(seed=st.integers(0, 99), scale=st.sampled_from([1e-6, 0.5, 3.0, 1e9]))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.columnar.arrow_columns import Floats, Ints
-from features.labels.replica_contrast import FLOOR, MIN_TIMES, MOST_DRIFT, shared_drift, use_at_rest
+from features.labels.replica_contrast import FLOOR, MAX_DRIFT, MIN_TIMES, shared_drift, use_at_rest
 from features.labels.slowdown import Conditions, log_ratio
 from features.schema.errors import LengthMismatch
 
@@ -81,7 +81,7 @@ def test_neither_the_order_of_rows_nor_gaps_make_more_of_drift_than_was_seen(see
 
     np.testing.assert_allclose(shared_drift(log[order], pressure[order], time[order]), found[order], atol=1e-6)
     assert np.isfinite(found).all()
-    assert np.abs(found).max() <= MOST_DRIFT + 1e-9
+    assert np.abs(found).max() <= MAX_DRIFT + 1e-9
 
 
 @given(seed=st.integers(0, 99))

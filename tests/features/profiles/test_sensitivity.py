@@ -31,7 +31,7 @@ def test_who_suffers_most_from_which_resource_is_told_under_a_law_of_any_form(la
     rng = np.random.default_rng(7)
     apps = draw_apps(APPS, rng)
     hidden, capacity = LAWS[law](apps), capacities_of(PLATFORMS)[0]
-    order = [HIDDEN.index(name) for name in ("cpu", "llc", "membw")]
+    order = [HIDDEN.index(name) for name in ("cpu", "llc", "memory_bandwidth")]
     found = []
     for victim in range(APPS):
         neighbours = rng.poisson(rng.uniform(0, 20 / APPS, (400, 1)), (400, APPS)) * rng.uniform(

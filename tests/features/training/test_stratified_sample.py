@@ -62,8 +62,8 @@ def training(count: int = ROWS, seed: int = 0) -> pa.Table:
 WHOLE = training()
 
 
-def drawn(rows: pa.Table, most_rows: int, power: float = BETWEEN, seed: int = 0) -> tuple[Draw, pa.Table]:
-    draw = draw_of(tally(rows), most_rows, power=power, seed=seed)
+def drawn(rows: pa.Table, max_rows: int, power: float = BETWEEN, seed: int = 0) -> tuple[Draw, pa.Table]:
+    draw = draw_of(tally(rows), max_rows, power=power, seed=seed)
     return draw, in_order(weighted(chosen(rows, draw), draw))
 
 
@@ -194,7 +194,7 @@ def test_a_larger_sample_holds_the_smaller_one(small: int, more: int, power: flo
 def test_tallies_of_many_parts_add_up_however_many_there_are() -> None:
     parts = [WHOLE.slice(start, 100) for start in range(0, ROWS, 100)]
 
-    found = total(map(tally, parts), most_held=50)
+    found = total(map(tally, parts), max_held=50)
 
     assert found.equals(tally(WHOLE))
     assert total([]).num_rows == 0

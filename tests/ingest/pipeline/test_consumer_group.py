@@ -10,7 +10,7 @@ from time import monotonic
 
 from ingest.pipeline.consumer_group import Restarts, run_members
 
-QUICK = Restarts(first_s=0.01, most_s=0.02, healthy_s=60.0, tries=3)
+QUICK = Restarts(first_s=0.01, max_s=0.02, healthy_s=60.0, tries=3)
 
 
 def note_and_wait(folder: Path, number: int) -> None:

@@ -124,11 +124,13 @@ def test_the_worst_resource_counts_and_cache_and_bandwidth_together_hurt_more() 
         apps = replace(HIDDEN_APPS, sensitivity=HIDDEN_APPS.sensitivity * only)
         return slowdown(0, np.full(APPS, 3.0), 0.6, 0, ThresholdLaw(apps, synergy=synergy))
 
-    llc, membw = of({1}, 0.0), of({2}, 0.0)
+    llc, memory_bandwidth = of({1}, 0.0), of({2}, 0.0)
 
-    assert min(llc, membw) > 1.01
-    assert of({1, 2}, 0.0) == max(llc, membw)
-    assert of({1, 2}, 0.5) == pytest.approx(max(llc, membw) + 0.5 * np.sqrt((llc - 1) * (membw - 1)))
+    assert min(llc, memory_bandwidth) > 1.01
+    assert of({1, 2}, 0.0) == max(llc, memory_bandwidth)
+    assert of({1, 2}, 0.5) == pytest.approx(
+        max(llc, memory_bandwidth) + 0.5 * np.sqrt((llc - 1) * (memory_bandwidth - 1))
+    )
 
 
 @pytest.mark.parametrize("name", LAWS)

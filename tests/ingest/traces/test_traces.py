@@ -35,7 +35,7 @@ from ingest.schema.topics import PLACEMENTS, SAMPLES, Topic
 from ingest.traces.cells import numbers
 from ingest.traces.convert import FORMS, import_trace, trace_files
 from ingest.traces.form import Origin, TraceFile
-from ingest.traces.trace_messages import MOST_RECORDS, MOST_SPAN_S, messages
+from ingest.traces.trace_messages import MAX_RECORDS, MAX_SPAN_S, messages
 
 Floats = NDArray[np.float64]
 NewTopic = Callable[[str, int], Topic]
@@ -183,7 +183,7 @@ def test_a_message_arrives_with_its_newest_record(slices: Path, tmp_path: Path) 
 
     found = lake.read("samples", columns=["ts", "arrived_at"]).to_pylist()
 
-    assert all(0 <= (r["arrived_at"] - r["ts"]).total_seconds() <= MOST_SPAN_S for r in found)
+    assert all(0 <= (r["arrived_at"] - r["ts"]).total_seconds() <= MAX_SPAN_S for r in found)
 
 
 def test_lists_of_gpu2023_are_nodes_and_placements(slices: Path, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_lists_of_gpu2023_are_nodes_and_placements(slices: Path, tmp_path: Path)
 
 @given(
     ages=st.lists(st.tuples(st.integers(0, 400), st.sampled_from("ab")), max_size=60),
-    crowd=st.integers(0, MOST_RECORDS + 5),
+    crowd=st.integers(0, MAX_RECORDS + 5),
 )
 def test_grouping_loses_nothing_and_makes_nothing_late(ages: list[tuple[int, str]], crowd: int) -> None:
     made = [{"cluster": "c", "node": node, "ts": EPOCH_S + age} for age, node in [*ages, *[(7, "a")] * crowd]]
@@ -218,8 +218,8 @@ def test_grouping_loses_nothing_and_makes_nothing_late(ages: list[tuple[int, str
     for message, group in zip(sent, inside, strict=True):
         ages_s = [message.arrived_ms / 1000 - record["ts"] for record in group]
         assert min(ages_s) == 0
-        assert max(ages_s) <= MOST_SPAN_S
-        assert len(group) <= MOST_RECORDS
+        assert max(ages_s) <= MAX_SPAN_S
+        assert len(group) <= MAX_RECORDS
         assert {f"c/{record['node']}".encode() for record in group} == {message.key}
 
 

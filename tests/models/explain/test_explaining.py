@@ -137,7 +137,7 @@ def test_the_placement_model_is_the_same_beside_a_diagnosis_and_alone(
         assert alone.file_of(PLACEMENT, role) == bundle.file_of(PLACEMENT, role)
 
 
-@pytest.mark.parametrize("resource", ["cpu", "llc", "membw"])
+@pytest.mark.parametrize("resource", ["cpu", "llc", "memory_bandwidth"])
 def test_a_container_pressed_on_through_one_resource_is_explained_by_it(
     bundle: Bundle, measured: DiagnosisRows, resource: str
 ) -> None:

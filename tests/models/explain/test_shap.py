@@ -44,10 +44,10 @@ def lightgbm_says(booster: lgb.Booster, rows: Floats) -> Floats:
     return np.asarray(booster.predict(rows, pred_contrib=True, num_threads=1), dtype=np.float64)
 
 
-def random_forest(rng: np.random.Generator, trees: int = 3, width: int = 4, most_leaves: int = 9) -> Forest:
+def random_forest(rng: np.random.Generator, trees: int = 3, width: int = 4, max_leaves: int = 9) -> Forest:
     """Trees of any shape, with values near zero as thresholds and features that split again on their own path."""
     header = f"tree\nversion=v4\nnum_tree_per_iteration=1\nmax_feature_idx={width - 1}\n"
-    grown = [_random_tree(rng, width, int(rng.integers(1, most_leaves + 1))) for _ in range(trees)]
+    grown = [_random_tree(rng, width, int(rng.integers(1, max_leaves + 1))) for _ in range(trees)]
     return parse_forest(header + "".join(grown))
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from models.data.dataset import Dataset
 from models.forms.novelty import Novelty, distance, widening
 from models.training.fit import TrainConfig, fit_placement
-from models.training.fit_novelty import MOST_POINTS, fit_novelty
+from models.training.fit_novelty import MAX_POINTS, fit_novelty
 from models.training.stacking import ON_TREND, PRIOR, far_weights
 from models.training.trainer import open_fitted
 
@@ -118,7 +118,7 @@ def test_columns_with_a_sign_are_not_looked_at() -> None:
 def test_few_points_stand_for_many_rows() -> None:
     features, group = kinds(np.random.default_rng(6), groups=30)
 
-    assert len(limit_of(features, group).points) == MOST_POINTS
+    assert len(limit_of(features, group).points) == MAX_POINTS
 
 
 @pytest.mark.parametrize(

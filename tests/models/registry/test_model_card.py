@@ -100,13 +100,13 @@ def test_every_number_of_a_card_is_the_manifests(figures: list[float], counts: l
 
 
 def test_a_card_of_a_sample_says_of_how_many_rows_and_how_to_draw_them_again() -> None:
-    sampled = Sampled(rows_there=54321, strata=97, most_rows=1050, power=0.5, seed=3)
+    sampled = Sampled(rows_there=54321, strata=97, max_rows=1050, power=0.5, seed=3)
     told = manifest(provenance=Provenance(rows=1047, apps=13, nodes=17, settings={}, sampled=sampled))
 
     card = model_card(told)
 
     assert "a sample of 54,321 rows, drawn by 97 strata" in card
-    assert "`--most-rows 1050`, power 0.5, seed 3" in card
+    assert "`--max-rows 1050`, power 0.5, seed 3" in card
     assert "a sample" not in model_card(manifest())
     assert numbers_in(card) <= numbers_of(json.loads(told.model_dump_json()))
 
@@ -144,7 +144,7 @@ def test_a_card_tells_the_margins_that_are_served_and_not_those_that_are_not() -
     own = plain.model_copy(
         update={
             "margins": margins,
-            "familiar_share": 0.77,
+            "seen_share": 0.77,
             "files": {"mean": "m.onnx", "spread": "s.onnx", "familiar": "f.onnx"},
         }
     )

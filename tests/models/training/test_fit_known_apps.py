@@ -139,7 +139,7 @@ def test_a_graph_without_its_share_is_no_manifest(placement: Placement) -> None:
     entry = entry_of(PLACEMENT, placement)
 
     with pytest.raises(ValueError, match="go together"):
-        type(entry).model_validate({**entry.model_dump(), "familiar_share": None})
+        type(entry).model_validate({**entry.model_dump(), "seen_share": None})
 
 
 @pytest.mark.parametrize("known", [np.zeros(3, np.bool_), np.zeros(0, np.bool_), np.zeros(10, np.int64)])

@@ -17,7 +17,7 @@ from models.forms.power_law import Trend, signed_log, trend_inputs, trend_sum
 from models.metrics.errors_and_ranks import spearman
 from models.onnx_export.exporter import TREND_SUM, export_placement
 from models.training.fit import TrainConfig, fit_placement
-from models.training.fit_kernel import MOST_POINTS, fit_near
+from models.training.fit_kernel import MAX_POINTS, fit_near
 from models.training.fit_power_law import PENALTIES, _best_penalty, fit_trend
 from models.training.lightgbm_forest import Recipe, grow, joined, predict, scaled
 from models.training.stacking import PRIOR, blend_weights
@@ -113,9 +113,9 @@ def test_a_surface_fills_in_between_rows_and_fades_out_far_from_them() -> None:
 
 
 def test_a_surface_through_many_rows_is_thinned_out() -> None:
-    logs = np.random.default_rng(0).normal(size=(MOST_POINTS + 50, 1))
+    logs = np.random.default_rng(0).normal(size=(MAX_POINTS + 50, 1))
 
-    assert len(fit_near(logs, logs[:, 0], seed=0).points) == MOST_POINTS
+    assert len(fit_near(logs, logs[:, 0], seed=0).points) == MAX_POINTS
 
 
 def test_columns_without_values_or_without_variation_are_left_out(data: Dataset) -> None:

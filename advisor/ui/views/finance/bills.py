@@ -28,7 +28,7 @@ from advisor.ui.site.paging import sheet
 from advisor.ui.site.rendering import Pages
 
 ROWS = 100
-MOST_DRAWN = 20
+MAX_DRAWN = 20
 """Accounts in the chart."""
 NO_CONTAINER = "about no container"
 Account_ = Annotated[str, Query(min_length=1, max_length=200)]
@@ -184,7 +184,7 @@ def _month(at: BillOffice, found: Period, accounts: Sequence[Account]) -> dict[s
         "month": found,
         "currency": draft.currency,
         "accounts": owed,
-        "drawn": min(len(owed), MOST_DRAWN),
+        "drawn": min(len(owed), MAX_DRAWN),
         "kinds": sorted({kind for one in accounts for kind in one.by_kind}),
         "total_micros": sum(one.owed_micros for one in accounts),
         "idle": (idle := idle_by_cause(accounts)),

@@ -1,4 +1,4 @@
-"""Halting: one click stops all changes, and every page says so while it holds."""
+"""Freezing: one click stops all changes, and every page says so while it holds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from starlette.responses import RedirectResponse
 from advisor.api.http.roles import allowed
 from advisor.errors import StoreUnavailable
 from advisor.plans.approvals import DECIDERS, Actor, Office, opened
-from advisor.plans.rules.plan_record import Halt
+from advisor.plans.rules.plan_record import ChangeFreeze
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.site.login import local
 
 log = structlog.get_logger(__name__)
 BELIEVED_US = 10**6
-"""How long it is not asked again whether everything is halted: another server may know a second earlier."""
+"""How long it is not asked again whether everything is frozen: another server may know a second earlier."""
 
 
 @dataclass
-class Halting:
-    """What pages say of halts. Nothing is said while the store does not answer.
+class Freezing:
+    """What pages say of freezes. Nothing is said while the store does not answer.
 
     Args:
         office: None where no proposals are kept.
@@ -30,12 +30,12 @@ class Halting:
 
     office: Office | None
     now_us: Callable[[], int]
-    last: Halt | None = field(default=None, init=False)
+    last: ChangeFreeze | None = field(default=None, init=False)
     """As it was found last; for those who must not wait for the store."""
     _asked_us: int | None = field(default=None, init=False)
 
-    def now(self) -> Halt | None:
-        """The halt that holds; may ask the store."""
+    def now(self) -> ChangeFreeze | None:
+        """The freeze that holds; may ask the store."""
         now_us = self.now_us()
         if self.office is not None and (self._asked_us is None or not 0 <= now_us - self._asked_us < BELIEVED_US):
             self._asked_us = now_us
@@ -47,38 +47,38 @@ class Halting:
         self._asked_us = None
 
 
-def _found(office: Office) -> Halt | None:
+def _found(office: Office) -> ChangeFreeze | None:
     try:
-        return office.desk.halted()
+        return office.desk.frozen()
     except StoreUnavailable as error:
-        log.warning("nobody knows whether changes are halted", error=str(error))
+        log.warning("nobody knows whether changes are frozen", error=str(error))
         return None
 
 
-def halt_routes(halting: Halting) -> APIRouter:
-    """Routes to halt and to go on; both lead back to where one was."""
+def freeze_routes(freezing: Freezing) -> APIRouter:
+    """Routes to freeze and to go on; both lead back to where one was."""
     router = APIRouter()
 
-    @router.post("/ui/halt")
+    @router.post("/ui/freeze")
     @allowed(*DECIDERS)
-    def halt(request: Request) -> Response:
+    def freeze(request: Request) -> Response:
         """Stop at once."""
         visit: Visit = request.state.visit
-        office = opened(halting.office)
-        office.desk.halt(visit.form.get("reason", ""), actor_of(office, visit))
+        office = opened(freezing.office)
+        office.desk.freeze(visit.form.get("reason", ""), actor_of(office, visit))
         return _back(visit)
 
-    @router.post("/ui/resume")
+    @router.post("/ui/unfreeze")
     @allowed(*DECIDERS)
-    def resume(request: Request) -> Response:
+    def unfreeze(request: Request) -> Response:
         """Go on."""
         visit: Visit = request.state.visit
-        office = opened(halting.office)
-        office.desk.resume(actor_of(office, visit))
+        office = opened(freezing.office)
+        office.desk.unfreeze(actor_of(office, visit))
         return _back(visit)
 
     def _back(visit: Visit) -> Response:
-        halting.forget()
+        freezing.forget()
         return RedirectResponse(local(visit.form.get("next", "")), 303)
 
     return router

@@ -108,7 +108,7 @@ def _slows(here: Iterable[Diagnosis]) -> dict[str, list[Diagnosis]]:
     """The victims of each antagonist."""
     found = defaultdict[str, list[Diagnosis]](list)
     for one in here:
-        if one.verdict == "culprit" and one.suspects:
+        if one.verdict == "antagonist" and one.suspects:
             found[one.suspects[0].container].append(one)
     return found
 

@@ -18,14 +18,14 @@ from advisor.ui.views.sre.freeze import actor_of
 
 STEP = "step-"
 """Before the number of a step, in the name of its box."""
-MOST_DIGITS = 9
+MAX_DIGITS = 9
 
 
 def deciding_pages(office: Office | None) -> APIRouter:
     """Routes of decisions."""
     router = APIRouter()
 
-    @router.post("/ui/proposals/{plan}/approve")
+    @router.post("/ui/plans/{plan}/approve")
     @allowed(*DECIDERS)
     def approve(request: Request, plan: Name) -> Response:
         """Approve what was ticked, or all."""
@@ -35,7 +35,7 @@ def deciding_pages(office: Office | None) -> APIRouter:
         at.desk.approve(plan, seen(visit.form), steps, actor_of(at, visit), at.stale)
         return _to(plan)
 
-    @router.post("/ui/proposals/{plan}/reject")
+    @router.post("/ui/plans/{plan}/reject")
     @allowed(*DECIDERS)
     def reject(request: Request, plan: Name) -> Response:
         """Reject all of it."""
@@ -44,7 +44,7 @@ def deciding_pages(office: Office | None) -> APIRouter:
         at.desk.reject(plan, seen(visit.form), visit.form.get("reason", ""), actor_of(at, visit))
         return _to(plan)
 
-    @router.post("/ui/proposals/{plan}/export")
+    @router.post("/ui/plans/{plan}/export")
     @allowed(*DECIDERS)
     def export(request: Request, plan: Name) -> Response:
         """Give it out; its page then has the file."""
@@ -81,10 +81,10 @@ def chosen(form: Mapping[str, str]) -> frozenset[int]:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
         raise HTTPException(422)
     return int(text)
 
 
 def _to(plan: str) -> Response:
-    return RedirectResponse(f"/ui/proposals/{quote(plan, safe='')}", 303)
+    return RedirectResponse(f"/ui/plans/{quote(plan, safe='')}", 303)

@@ -65,7 +65,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
     """Routes of proposals."""
     router = APIRouter()
 
-    @router.get("/ui/proposals")
+    @router.get("/ui/plans")
     @allowed(*READERS)
     def proposals(request: Request, state: Text = "", page: Number = 1) -> Response:
         """What was proposed."""
@@ -81,9 +81,9 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
             "saves": savings([expected(one.standing) for one in shown.rows]),
         }
         partly = "hx-request" in request.headers
-        return pages.page(request, "proposals_table.html" if partly else "proposals.html", facts)
+        return pages.page(request, "plans_table.html" if partly else "plans.html", facts)
 
-    @router.get("/ui/proposals/{plan}")
+    @router.get("/ui/plans/{plan}")
     @allowed(*READERS)
     def proposal(request: Request, plan: Name) -> Response:
         """One of them."""
@@ -95,12 +95,12 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
             "ended": one.state in ENDED,
             "coming": COMING[one.state].format(until=moment(one.plan.expires_us)),
             "saves": savings([expected(one.standing)])[0],
-            "rows": [row for row in rows if row.step.number not in one.plan.held_back],
-            "held_back": [row for row in rows if row.step.number in one.plan.held_back],
+            "rows": [row for row in rows if row.step.number not in one.plan.holdout],
+            "holdout": [row for row in rows if row.step.number in one.plan.holdout],
             "nodes": node_rows(one),
             "history": desk.history(one),
         }
-        return pages.page(request, "proposal.html", facts)
+        return pages.page(request, "plan.html", facts)
 
     router.include_router(_export_route(office))
     return router
@@ -109,7 +109,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
 def _export_route(office: Office | None) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/ui/proposals/{plan}/export")
+    @router.get("/ui/plans/{plan}/export")
     @allowed(*DECIDERS)
     def exported(plan: Name) -> Response:
         """The export, as a file."""

@@ -25,7 +25,7 @@ from advisor.api.http.auth_middleware import SAID, Guard
 from advisor.api.http.roles import Role, allowed, roles_of
 from advisor.auth.api_tokens import ROLES, Shown, TokenRole, new_token
 from advisor.auth.audit_log import Entry, entries
-from advisor.auth.authenticator import MOST_REMEMBERED, REMEMBERED_US, SILENCE_US, Access, Remembered
+from advisor.auth.authenticator import MAX_REMEMBERED, REMEMBERED_US, SILENCE_US, Access, Remembered
 from advisor.auth.denials import MINUTE_US, WRITTEN_A_MINUTE, Refusals
 from advisor.auth.rate_limit import Rates
 from advisor.auth.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
@@ -338,10 +338,10 @@ def test_a_token_expires_to_the_moment_also_while_it_is_remembered(client: TestC
 
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first() -> None:
     remembered = Remembered[Shown, Verdict]()
-    for i in range(MOST_REMEMBERED + 10):
+    for i in range(MAX_REMEMBERED + 10):
         remembered.put(Shown(f"{i:012x}", b""), UNKNOWN, i)
 
-    assert len(remembered.kept) == MOST_REMEMBERED
+    assert len(remembered.kept) == MAX_REMEMBERED
     assert remembered.get(Shown(f"{9:012x}", b""), 100) is None
     assert remembered.get(Shown(f"{10:012x}", b""), 100) == UNKNOWN
     assert remembered.get(Shown(f"{10:012x}", b""), 9) is None
@@ -365,7 +365,7 @@ def test_all_refusals_are_counted_and_a_minute_has_so_many_rows(client: TestClie
     assert [row.outcome for row in rows[-2:]] == ["7 refusals before have no row of their own", "403 another role"]
     assert [row.outcome for row in guarding.refused()[len(rows) :]] == ["401 no token"]
     counted = {
-        s: guarding.metrics.get_sample_value("cohabit_requests_refused_total", {"status": s}) for s in ("401", "403")
+        s: guarding.metrics.get_sample_value("cohabit_requests_rejected_total", {"status": s}) for s in ("401", "403")
     }
     assert counted == {"401": WRITTEN_A_MINUTE + 8, "403": 1}
 

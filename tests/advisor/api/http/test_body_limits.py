@@ -26,11 +26,11 @@ from starlette.types import Message
 from advisor.api.app import create_app
 from advisor.api.http.auth_middleware import SAID, Guard
 from advisor.api.http.concurrency_limit import ConcurrencyLimit
-from advisor.api.v1.scores import MANY_WAITING, MOST_FEW
+from advisor.api.v1.scores import MANY_WAITING, MAX_FEW
 from advisor.auth.audit_log import entries
 from advisor.auth.authenticator import Access
 from advisor.auth.denials import Refusals
-from advisor.auth.rate_limit import MOST_CALLERS, Rates
+from advisor.auth.rate_limit import MAX_CALLERS, Rates
 from advisor.auth.token_store import Doer, create_token
 from advisor.cluster.snapshot import publish
 from advisor.database.engine import migrate, open_store
@@ -59,12 +59,12 @@ def test_who_waits_as_told_is_let_in() -> None:
 
 def test_buckets_are_bounded_and_a_clock_put_back_gives_nothing() -> None:
     rates = Rates(1.0, 1)
-    for number in range(MOST_CALLERS + 10):
+    for number in range(MAX_CALLERS + 10):
         rates.wait_s(str(number), 0)
 
-    assert len(rates._buckets) == MOST_CALLERS
-    assert rates.wait_s(str(MOST_CALLERS), -10 * S) == 1
-    assert rates.wait_s(str(MOST_CALLERS), -10 * S) == 1
+    assert len(rates._buckets) == MAX_CALLERS
+    assert rates.wait_s(str(MAX_CALLERS), -10 * S) == 1
+    assert rates.wait_s(str(MAX_CALLERS), -10 * S) == 1
 
 
 @given(
@@ -116,7 +116,7 @@ def test_who_asks_too_often_is_told_when_to_come_again_and_counted(store: Engine
     assert client.get("/healthz").status_code == 200
     now[0] += S
     assert [ask("fast"), ask("fast")] == [422, 429]
-    assert metrics.get_sample_value("cohabit_requests_refused_total", {"status": "429"}) == 2
+    assert metrics.get_sample_value("cohabit_requests_rejected_total", {"status": "429"}) == 2
     assert [row.action for row in entries(store)] == ["token create"] * 2
     now[0] += S
     assert client.post("/v1/scores").status_code == 401
@@ -197,7 +197,7 @@ def test_while_all_nodes_are_asked_for_over_and_over_schedulers_get_their_answer
     with served(tmp_path) as (main, scheduler), ThreadPoolExecutor(24) as flood:
         until_ready(main, scheduler)
         questions = [flood.submit(asked, main, {"app": "web"}) for _ in range(60)]
-        small = [flood.submit(asked, main, {"app": "web", "nodes": ["n1"] * MOST_FEW}) for _ in range(3)]
+        small = [flood.submit(asked, main, {"app": "web", "nodes": ["n1"] * MAX_FEW}) for _ in range(3)]
         answered = 0
         while not all(question.done() for question in questions):
             with urlopen(f"{scheduler}/extender/prioritize", ASKED, timeout=20) as reply:  # noqa: S310
@@ -210,6 +210,6 @@ def test_while_all_nodes_are_asked_for_over_and_over_schedulers_get_their_answer
     assert answered
     assert set(statuses) == {200, 503}
     assert statuses[200] > MANY_WAITING
-    assert f'cohabit_scores_turned_away_total{{nodes="many"}} {float(statuses[503])}' in metrics
+    assert f'cohabit_node_score_requests_rejected_total{{nodes="many"}} {float(statuses[503])}' in metrics
     assert {question.result() for question in small} == {200}
     assert 'source="neutral",reason="error"' not in metrics

@@ -28,7 +28,7 @@ from e2e.volcano.clients import Understood
 from e2e.volcano.replies import holds, request
 from e2e.volcano.twin import filter_result
 from tests.advisor.processes import Process
-from tests.advisor.steered import lease
+from tests.advisor.steered import reservation
 
 NODES = [f"n{i}" for i in range(6)]
 CLASSES = (PodClass("web", False), PodClass("web", True))
@@ -84,7 +84,7 @@ def test_a_latency_sensitive_pod_is_kept_from_nodes_of_score_0(prioritizer: Prio
     assert isinstance(failed, dict)
     assert set(failed) == set(VETOED)
     assert found["Nodes"] is None
-    assert process.counted("cohabit_filtered_total", outcome="refused") == 1
+    assert process.counted("cohabit_filter_requests_total", outcome="refused") == 1
 
 
 def test_off_everything_passes(prioritizer: Prioritizer) -> None:
@@ -98,7 +98,7 @@ def test_best_effort_and_apps_without_scores_of_their_own_pass(prioritizer: Prio
 
 def test_where_nobody_would_be_left_everybody_passes(prioritizer: Prioritizer, process: Process) -> None:
     assert asked(prioritizer, ["n1", "n4", "n1"])["NodeNames"] == ["n1", "n4", "n1"]
-    assert process.counted("cohabit_filtered_total", outcome="all_would_fail") == 1
+    assert process.counted("cohabit_filter_requests_total", outcome="all_would_fail") == 1
 
 
 def test_nodes_that_are_not_known_pass(prioritizer: Prioritizer) -> None:
@@ -167,14 +167,14 @@ def scored(prioritizer: Prioritizer, names: list[str], uid: str) -> list[int]:
 
 
 def outcomes(process: Process, outcome: str) -> float:
-    return process.counted("cohabit_steered_pods_total", outcome=outcome)
+    return process.counted("cohabit_pinned_pods_total", outcome=outcome)
 
 
 @pytest.mark.parametrize("refusing", [True, False])
-def test_a_pod_with_a_lease_passes_on_its_node_alone_also_when_refusing_is_off(
+def test_a_pod_with_a_reservation_passes_on_its_node_alone_also_when_refusing_is_off(
     prioritizer: Prioritizer, process: Process, *, refusing: bool
 ) -> None:
-    prioritizer.leases.take([lease("p-1", "n4")])
+    prioritizer.reservations.take([reservation("p-1", "n4")])
 
     found = asked(prioritizer, NODES, uid="pod-1", refusing=refusing)
 
@@ -182,15 +182,15 @@ def test_a_pod_with_a_lease_passes_on_its_node_alone_also_when_refusing_is_off(
     failed = found["FailedNodes"]
     assert isinstance(failed, dict)
     assert set(failed) == set(NODES) - {"n4"}
-    assert all("lease p-1" in why for why in failed.values())
-    assert outcomes(process, "told") == 1
-    assert process.counted("cohabit_booked_newcomers") == 1, "it counts on that node from now on"
+    assert all("reservation p-1" in why for why in failed.values())
+    assert outcomes(process, "pinned") == 1
+    assert process.counted("cohabit_assumed_pods") == 1, "it counts on that node from now on"
 
 
-def test_a_pod_with_a_lease_passes_everywhere_where_its_node_is_not_offered(
+def test_a_pod_with_a_reservation_passes_everywhere_where_its_node_is_not_offered(
     prioritizer: Prioritizer, process: Process
 ) -> None:
-    prioritizer.leases.take([lease("p-1", "n5")])
+    prioritizer.reservations.take([reservation("p-1", "n5")])
 
     found = asked(prioritizer, NODES[:5], uid="pod-1")
 
@@ -198,24 +198,24 @@ def test_a_pod_with_a_lease_passes_everywhere_where_its_node_is_not_offered(
     assert outcomes(process, "target_not_offered") == 1
 
 
-def test_one_lease_serves_one_pod_which_may_ask_again(prioritizer: Prioritizer) -> None:
-    prioritizer.leases.take([lease("p-1", "n0")])
+def test_one_reservation_serves_one_pod_which_may_ask_again(prioritizer: Prioritizer) -> None:
+    prioritizer.reservations.take([reservation("p-1", "n0")])
 
     for _ in range(2):
         assert asked(prioritizer, NODES, uid="pod-1")["NodeNames"] == ["n0"]
         assert asked(prioritizer, NODES, uid="pod-2", refusing=False)["NodeNames"] == NODES
 
 
-def test_a_pod_without_uid_takes_no_lease(prioritizer: Prioritizer) -> None:
-    prioritizer.leases.take([lease("p-1", "n0")])
+def test_a_pod_without_uid_takes_no_reservation(prioritizer: Prioritizer) -> None:
+    prioritizer.reservations.take([reservation("p-1", "n0")])
 
     assert asked(prioritizer, NODES, refusing=False)["NodeNames"] == NODES
 
 
-def test_a_lease_that_nobody_came_for_is_told_again_after_the_time_of_a_booking(
+def test_a_reservation_that_nobody_came_for_is_told_again_after_the_time_of_a_booking(
     prioritizer: Prioritizer, process: Process
 ) -> None:
-    prioritizer.leases.take([lease("p-1", "n0")])
+    prioritizer.reservations.take([reservation("p-1", "n0")])
     asked(prioritizer, NODES, uid="pod-1")
     process.now_us += KEPT_US + 1
     prioritizer.take(None)
@@ -223,22 +223,22 @@ def test_a_lease_that_nobody_came_for_is_told_again_after_the_time_of_a_booking(
     assert asked(prioritizer, NODES, uid="pod-2")["NodeNames"] == ["n0"]
 
 
-@pytest.mark.parametrize(("seen_on", "outcome"), [("n0", "landed"), ("n1", "elsewhere")])
+@pytest.mark.parametrize(("seen_on", "outcome"), [("n0", "scheduled"), ("n1", "elsewhere")])
 def test_where_a_steered_pod_is_seen_is_counted(
     prioritizer: Prioritizer, process: Process, seen_on: str, outcome: str
 ) -> None:
-    prioritizer.leases.take([lease("p-1", "n0")])
+    prioritizer.reservations.take([reservation("p-1", "n0")])
     asked(prioritizer, NODES, uid="pod-1")
 
     prioritizer.take(None, {"pod-1": seen_on})
 
     assert outcomes(process, outcome) == 1
     again = asked(prioritizer, NODES, uid="pod-2", refusing=False)["NodeNames"]
-    assert again == (NODES if outcome == "landed" else ["n0"])
+    assert again == (NODES if outcome == "scheduled" else ["n0"])
 
 
 def test_whole_nodes_are_steered_too(prioritizer: Prioritizer) -> None:
-    prioritizer.leases.take([lease("p-1", "n2")])
+    prioritizer.reservations.take([reservation("p-1", "n2")])
     nodes = [{"metadata": {"name": name}} for name in NODES]
     pod = {"metadata": {"uid": "pod-1", "namespace": "shop", "labels": {"app": "web"}}}
     with TestClient(create_scheduler_app(prioritizer)) as client:
@@ -248,36 +248,36 @@ def test_whole_nodes_are_steered_too(prioritizer: Prioritizer) -> None:
     assert len(found["FailedNodes"]) == len(NODES) - 1
 
 
-def test_prioritize_alone_gives_ten_to_the_node_of_the_lease_and_nothing_to_others(
+def test_prioritize_alone_gives_ten_to_the_node_of_the_reservation_and_nothing_to_others(
     prioritizer: Prioritizer, process: Process
 ) -> None:
-    prioritizer.leases.take([lease("p-1", "n4")])
+    prioritizer.reservations.take([reservation("p-1", "n4")])
 
     assert scored(prioritizer, NODES, "pod-1") == [0, 0, 0, 0, 10, 0]
-    assert process.counted("cohabit_answers_total", source="lease", reason="") == 1
-    assert max(scored(prioritizer, NODES, "pod-2")) <= 7, "as without leases"
+    assert process.counted("cohabit_score_requests_total", source="reservation", reason="") == 1
+    assert max(scored(prioritizer, NODES, "pod-2")) <= 7, "as without reservations"
 
 
 def test_filter_and_prioritize_tell_a_pod_the_same(prioritizer: Prioritizer, process: Process) -> None:
-    prioritizer.leases.take([lease("p-1", "n0"), lease("p-2", "n3", step=2)])
+    prioritizer.reservations.take([reservation("p-1", "n0"), reservation("p-2", "n3", step=2)])
 
     for uid, node in (("pod-1", "n0"), ("pod-2", "n3")):
         assert asked(prioritizer, NODES, uid=uid)["NodeNames"] == [node]
         assert scored(prioritizer, NODES, uid)[NODES.index(node)] == 10
-    assert outcomes(process, "told") == 2
+    assert outcomes(process, "pinned") == 2
 
 
-def test_leases_steer_while_answers_are_neutral(process: Process) -> None:
+def test_reservations_steer_while_answers_are_neutral(process: Process) -> None:
     waiting = Prioritizer(process.serving)
     assert process.serving.problem()
-    waiting.leases.take([lease("p-1", "n0")])
+    waiting.reservations.take([reservation("p-1", "n0")])
 
     assert asked(waiting, NODES, uid="pod-1", refusing=False)["NodeNames"] == ["n0"]
     assert scored(waiting, NODES, "pod-1")[0] == 10
 
 
-def test_the_lease_of_a_template_is_for_pods_with_its_hash(prioritizer: Prioritizer) -> None:
-    prioritizer.leases.take([lease("p-1", "n0", template_hash="abc")])
+def test_the_reservation_of_a_template_is_for_pods_with_its_hash(prioritizer: Prioritizer) -> None:
+    prioritizer.reservations.take([reservation("p-1", "n0", template_hash="abc")])
     for value, passed in (("abc", ["n0"]), ("def", NODES)):
         labels = {"app": "web", "pod-template-hash": value}
         pod = {"metadata": {"uid": f"pod-{value}", "namespace": "shop", "labels": labels}}
@@ -286,31 +286,31 @@ def test_the_lease_of_a_template_is_for_pods_with_its_hash(prioritizer: Prioriti
         assert found["NodeNames"] == passed
 
 
-def test_workers_of_a_server_know_who_holds_a_lease(process: Process, tmp_path: Path) -> None:
+def test_workers_of_a_server_know_who_holds_a_reservation(process: Process, tmp_path: Path) -> None:
     with ExitStack() as ends:
         workers = []
         for number in range(2):
             journal = ends.enter_context(closing(Journal(tmp_path, number, 2)))
             own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
             workers.append(Prioritizer(own, journal=journal))
-            workers[-1].leases.take([lease("p-1", "n0"), lease("p-2", "n1", step=2)])
+            workers[-1].reservations.take([reservation("p-1", "n0"), reservation("p-2", "n1", step=2)])
 
         for one, uid, node in ((0, "pod-1", "n0"), (1, "pod-2", "n1"), (1, "pod-1", "n0"), (0, "pod-2", "n1")):
             assert asked(workers[one], NODES, uid=uid)["NodeNames"] == [node]
 
 
-def test_other_servers_are_told_who_holds_a_lease(process: Process) -> None:
+def test_other_servers_are_told_who_holds_a_reservation(process: Process) -> None:
     told = list[Booked]()
     one = Prioritizer(process.made_ready().serving, others=told.append)
-    one.leases.take([lease("p-1", "n0")])
+    one.reservations.take([reservation("p-1", "n0")])
     asked(one, NODES, uid="pod-1")
     body = msgspec.json.encode([booking_message(booked, process.now_us) for booked in told])
 
     own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
     other = Prioritizer(own)
-    other.leases.take([lease("p-1", "n0")])
+    other.reservations.take([reservation("p-1", "n0")])
     with TestClient(create_scheduler_app(other)) as client:
-        assert client.post("/bookings", content=body).status_code == 204
+        assert client.post("/assumed-pods", content=body).status_code == 204
 
     assert asked(other, NODES, uid="pod-2", refusing=False)["NodeNames"] == NODES
     assert asked(other, NODES, uid="pod-1")["NodeNames"] == ["n0"]

@@ -170,7 +170,7 @@ def test_finance_approves_no_moves_and_others_see_no_bills(
     client: TestClient, guarding: Guarded, role: TokenRole
 ) -> None:
     caller = as_role(client, guarding, role)
-    approved = caller.post("/v1/proposals/p1/approve", json={"version": 1}).status_code
+    approved = caller.post("/v1/plans/p1/approve", json={"version": 1}).status_code
     months, prices = (caller.get(path).status_code for path in ("/v1/statements", "/v1/prices"))
     budgets = caller.get("/v1/budgets").status_code
 

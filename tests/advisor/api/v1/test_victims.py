@@ -39,7 +39,7 @@ def test_all_are_told_the_slowest_first_and_how_old_that_is(client: TestClient) 
         "container": "batch-1",
         "app": "batch",
         "qos": "BE",
-        "resource": "membw",
+        "resource": "memory_bandwidth",
         "added": 0.6,
         "low": 0.52,
         "high": 0.68,
@@ -75,7 +75,7 @@ def test_what_nobody_can_want_is_refused(client: TestClient, query: str) -> None
 def test_one_is_told_with_what_was_seen(client: TestClient) -> None:
     reply: dict[str, Any] = client.get("/v1/victims/web-1").json()
 
-    assert (reply["verdict"], reply["node"], reply["age_s"]) == ("culprit", "n0", 90.0)
+    assert (reply["verdict"], reply["node"], reply["age_s"]) == ("antagonist", "n0", 90.0)
     assert len(reply["ends_us"]) == len(reply["slowdowns"]) == len(reply["suspects"][0]["used"]) == WINDOWS
     assert reply["slowdowns"][2:5] == [1.02, None, 1.02]
 
@@ -115,15 +115,15 @@ def test_what_can_be_done_is_told_with_the_fields_it_is_done_with(client: TestCl
     more = remedy_of("add capacity", "web-1", Amount(0.0, 0.0), cost=0.0, sufficient=None, why="no room")
     keep_ladders(process.snapshots, "c", AT_US, (Ladder("web-1", (mild, more)), Ladder("web-2", (), "look at it")))
 
-    told = client.get("/v1/victims/web-1/ladder").json()
+    told = client.get("/v1/victims/web-1/options").json()
 
     assert [(one["kind"], one["enough"], one["sufficient"]) for one in told["remedies"]] == [
         ("cpu.max", True, 0.9),
         ("add capacity", False, None),
     ]
     assert told["remedies"][0]["fields"] == [{"where": "cgroup", "name": "cpu.max", "value": "320000 100000"}]
-    assert client.get("/v1/victims/web-2/ladder").json() == {"victim": "web-2", "rest": "look at it", "remedies": []}
-    assert client.get("/v1/victims/web-9/ladder").status_code == 404
+    assert client.get("/v1/victims/web-2/options").json() == {"victim": "web-2", "rest": "look at it", "remedies": []}
+    assert client.get("/v1/victims/web-9/options").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_ladders_that_cannot_be_read_are_an_error_and_no_crash(
 ) -> None:
     (process.snapshots / LADDERS).write_bytes(content)
 
-    reply = client.get("/v1/victims/web-1/ladder")
+    reply = client.get("/v1/victims/web-1/options")
 
     assert reply.status_code == 503
     assert LADDERS in reply.json()["error"]

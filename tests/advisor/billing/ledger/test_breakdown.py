@@ -116,7 +116,12 @@ def test_a_month_is_not_closed_without_its_files(
     digest = closing.begin(drafted(lake, folder), 0, ANN).digest
     next(folder.glob(f"*.{kind}")).unlink()
 
-    own = {"COHABIT_STORE": store_address, "COHABIT_LINES": str(folder), "COHABIT_CLUSTER": "c", "COLUMNS": "300"}
+    own = {
+        "COHABIT_DATABASE": store_address,
+        "COHABIT_BILLING__LEDGER_DIR": str(folder),
+        "COHABIT_CLUSTER": "c",
+        "COLUMNS": "300",
+    }
     ran = CliRunner().invoke(app, ["bill", "close", "--month", PERIOD, "--confirm", digest[:12]], env=own)
     structlog.reset_defaults()
 

@@ -17,7 +17,7 @@ from advisor.billing.pricing.price_book import HOUR_US
 from advisor.billing.pricing.scarcity_forecast import forecast
 from advisor.billing.pricing.surge_weights import (
     LEAST_PPM,
-    MOST_PPM,
+    MAX_PPM,
     factors_ppm,
     scarcity_ppm,
     scarcity_rows,
@@ -97,7 +97,7 @@ def test_the_scarcer_its_hour_the_more_a_container_pays(bases: Bases, published:
 def test_no_price_is_more_than_doubled_or_halved(scarcity: list[int], mean_ppm: int, gamma_ppm: int) -> None:
     found = factors_ppm(np.array(scarcity), np.array(mean_ppm), gamma_ppm)
 
-    assert ((found >= LEAST_PPM) & (found <= MOST_PPM)).all()
+    assert ((found >= LEAST_PPM) & (found <= MAX_PPM)).all()
     assert (factors_ppm(np.array(scarcity), np.array(mean_ppm), 0) == MICROS).all(), "turned off it changes nothing"
 
 

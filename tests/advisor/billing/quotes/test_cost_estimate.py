@@ -20,7 +20,7 @@ from advisor.billing.interference.expected_adjustment import (
 from advisor.billing.lines.money import share_of
 from advisor.billing.pricing.billed_quantity import HOUR
 from advisor.billing.pricing.charges import bill_pool_hours
-from advisor.billing.quotes.cost_estimate import MOST_HOURS, Asked, Need, Sold, quote, rows_of
+from advisor.billing.quotes.cost_estimate import MAX_HOURS, Asked, Need, Sold, quote, rows_of
 from advisor.billing.quotes.errors import BadAsk, UnknownMetered, UnknownTier
 from advisor.billing.quotes.quote_diff import changed, moved
 from tests.advisor.billing.billed import POLICY, TEAMS, Pool, book, taken
@@ -91,7 +91,7 @@ def test_who_uses_more_never_pays_less(asked: Asked, of: Sold, more: int) -> Non
     assert base_of(rest, of) >= base_of(less, of) - len(asked.needs)
 
 
-@given(asked=drawn_asked(), of=drawn_sold(), hours=st.integers(1, MOST_HOURS))
+@given(asked=drawn_asked(), of=drawn_sold(), hours=st.integers(1, MAX_HOURS))
 def test_hours_are_billed_one_by_one(asked: Asked, of: Sold, hours: int) -> None:
     assert base_of(replace(asked, hours=hours), of) == hours * base_of(asked, of)
 

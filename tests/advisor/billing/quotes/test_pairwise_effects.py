@@ -75,7 +75,7 @@ def test_what_nobody_knows_or_expects_of_a_neighbours_use_is_added_by_nobody(sco
     use[0], app[0] = np.nan, -1
 
     nothing = np.zeros((len(TEAMS) + 1, 0, len(EXPECTED)))
-    scorer = scorer_of(replace(drawn, resident_use=use, resident_app=app, kin=nothing))
+    scorer = scorer_of(replace(drawn, resident_use=use, resident_app=app, cold_start_prior=nothing))
     found = colocation(scorer, IncomingPod(WEB, UNTOLD), 0)
 
     assert found is not None

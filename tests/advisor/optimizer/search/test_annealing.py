@@ -14,7 +14,7 @@ from advisor.optimizer.search import array_layout as slots
 from advisor.optimizer.search.anneal import anneal
 from advisor.optimizer.search.parameters import MIXES, Tuning, begun, counted
 from advisor.optimizer.search.search import STEPS, search
-from advisor.optimizer.search.state import MOST_MOVED, MOVED
+from advisor.optimizer.search.state import MAX_MOVED, MOVED
 from benchmarks.reassign.bound import bound
 from tests.advisor.optimizer.drawn_problems import drawn, is_legal
 
@@ -109,7 +109,7 @@ def test_after_many_moves_a_state_is_what_its_assignment_makes_it(
         kept_now, computed_now = (one.whole[one.at[slot] : one.at[slot] + size] for one in (state, anew))
         np.testing.assert_array_equal(kept_now, computed_now)
     assert state.whole[state.at[slots.INFO] + MOVED] == anew.whole[anew.at[slots.INFO] + MOVED]
-    assert state.whole[state.at[slots.INFO] + MOST_MOVED] == anew.whole[anew.at[slots.INFO] + MOST_MOVED]
+    assert state.whole[state.at[slots.INFO] + MAX_MOVED] == anew.whole[anew.at[slots.INFO] + MAX_MOVED]
 
 
 def test_the_race_is_won_by_the_best_and_every_worker_goes_on_by_its_mix() -> None:

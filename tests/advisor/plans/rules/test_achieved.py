@@ -12,7 +12,7 @@ from advisor.plans.rules.did_estimate import (
     AFTER_US,
     LEAST_CONTROLS,
     LEAST_FACTOR,
-    MOST_FACTOR,
+    MAX_FACTOR,
     Seen,
     Trial,
     changes_of,
@@ -123,7 +123,7 @@ def test_the_restart_itself_does_not_count() -> None:
 def test_the_correction_is_bounded_and_goes_the_right_way(predicted: float, realised: float) -> None:
     found = factor_of(predicted, realised)
 
-    assert LEAST_FACTOR <= found <= MOST_FACTOR
+    assert LEAST_FACTOR <= found <= MAX_FACTOR
     assert (found >= 1.0) == (realised >= predicted) or found == 1.0
 
 

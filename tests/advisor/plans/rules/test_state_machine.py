@@ -17,18 +17,18 @@ def whole() -> Proposal:
 
 
 def test_a_plan_is_put_before_people_with_every_step_open_but_those_held_back() -> None:
-    found = drafted(plan(3, held_back=(2,)))
+    found = drafted(plan(3, holdout=(2,)))
 
     assert (found.state, found.version) == ("drafted", 1)
     assert [one.decision for one in found.decided] == ["open", "held back", "open"]
 
 
 def test_a_plan_of_which_all_is_held_back_has_nothing_to_decide() -> None:
-    assert drafted(plan(2, held_back=(1, 2))).state == "expired"
+    assert drafted(plan(2, holdout=(1, 2))).state == "expired"
 
 
 def test_all_open_steps_make_it_approved_and_some_partly() -> None:
-    of = drafted(plan(3, held_back=(2,)))
+    of = drafted(plan(3, holdout=(2,)))
 
     assert approved(of, {1, 3}, {}, LATER_US).state == "approved"
     part = approved(of, {3}, {}, LATER_US)
@@ -51,7 +51,7 @@ def test_nothing_is_approved_where_nothing_holds() -> None:
 @pytest.mark.parametrize("steps", [set(), {4}, {1, 2}])
 def test_only_open_steps_can_be_approved(steps: set[int]) -> None:
     with pytest.raises(NoSuchStep, match="there are 1, 3"):
-        approved(drafted(plan(3, held_back=(2,))), steps, {}, LATER_US)
+        approved(drafted(plan(3, holdout=(2,))), steps, {}, LATER_US)
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "no", "x" * 501])
@@ -112,7 +112,7 @@ def test_every_state_has_a_way_on_or_is_an_end() -> None:
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
-    of = plan(2, held_back=(2,))
+    of = plan(2, holdout=(2,))
 
     assert plan_from(plan_json(of)) == of
     assert plan_json(plan_from(plan_json(of))) == plan_json(of)
@@ -125,5 +125,5 @@ def test_what_is_no_plan_is_refused(told: bytes) -> None:
 
 
 def test_a_plan_of_a_newer_format_is_refused() -> None:
-    with pytest.raises(UnreadablePlan, match="format 2"):
-        plan_from(plan_json(plan()).replace(b'"format":1', b'"format":2'))
+    with pytest.raises(UnreadablePlan, match="format 3"):
+        plan_from(plan_json(plan()).replace(b'"format":2', b'"format":3'))

@@ -67,8 +67,8 @@ def bill(store: Engine, store_address: str, lake: Path, tmp_path: Path, monkeypa
     book_store.approve(store, price_book().version, "bob", NOW_US, entry)
     own = {
         "COHABIT_LAKE": str(lake),
-        "COHABIT_STORE": store_address,
-        "COHABIT_LINES": str(tmp_path / "lines"),
+        "COHABIT_DATABASE": store_address,
+        "COHABIT_BILLING__LEDGER_DIR": str(tmp_path / "lines"),
         "COHABIT_CLUSTER": "c",
         "COLUMNS": "300",
     }

@@ -34,7 +34,11 @@ def bill(store: Engine, store_address: str, lake: Lake, tmp_path: Path, monkeypa
     book_store.propose(store, shown, NOW_US, entry)
     book_store.approve(store, book.version, "bob", NOW_US, entry)
     monkeypatch.setattr("cohabit.cli.bill.close.time_ns", lambda: NOW_US * 1000)
-    own = {"COHABIT_LAKE": str(lake.root), "COHABIT_STORE": store_address, "COHABIT_LINES": str(tmp_path / "lines")}
+    own = {
+        "COHABIT_LAKE": str(lake.root),
+        "COHABIT_DATABASE": store_address,
+        "COHABIT_BILLING__LEDGER_DIR": str(tmp_path / "lines"),
+    }
 
     def run(*words: str, code: int = 0) -> str:
         ran = CliRunner().invoke(app, ["bill", *words], env=own | {"COHABIT_CLUSTER": "c", "COLUMNS": "300"})

@@ -80,9 +80,9 @@ def quote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.delenv(name)
 
     def run(*words: str) -> tuple[int, str]:
-        places = {name: str(folder / name.lower()) for name in ("LAKE", "REGISTRY", "SNAPSHOTS", "LINES")}
+        places = {name: str(folder / name.lower()) for name in ("LAKE", "REGISTRY", "SNAPSHOTS", "BILLING__LEDGER_DIR")}
         own = {f"COHABIT_{name}": place for name, place in places.items()}
-        own |= {"COHABIT_STORE": str(folder / "store.sqlite"), "COHABIT_CLUSTER": "c", "COLUMNS": "300"}
+        own |= {"COHABIT_DATABASE": str(folder / "store.sqlite"), "COHABIT_CLUSTER": "c", "COLUMNS": "300"}
         ran = CliRunner().invoke(app, ["bill", "quote", *words], env=own, catch_exceptions=False)
         structlog.reset_defaults()
         return ran.exit_code, " ".join(ran.output.split())

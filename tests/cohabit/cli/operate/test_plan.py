@@ -1,4 +1,4 @@
-"""`cohabit plan create`, `review`, `export`, `why`, `halt`: from a lake and a snapshot to what is given out."""
+"""`cohabit plan create`, `review`, `export`, `why`, `freeze`: from a lake and a snapshot to what is given out."""
 
 import json
 import os
@@ -79,11 +79,11 @@ def place(learnt: Place, tmp_path: Path) -> Place:
         "COHABIT_LAKE": str(learnt.lake.root),
         "COHABIT_SNAPSHOTS": str(learnt.folder / "snapshots"),
         "COHABIT_REGISTRY": str(learnt.folder / "registry"),
-        "COHABIT_STORE": str(store),
+        "COHABIT_DATABASE": str(store),
         "COHABIT_CLUSTER": PLAN.cluster,
-        "COHABIT_PROPOSALS__DAILY_SHARE": "1",
-        "COHABIT_PROPOSALS__MOST_AGE_HOURS": "1e6",
-        "COHABIT_PROPOSALS__HELD_BACK": "0",
+        "COHABIT_PLANS__MAX_DAILY_SHARE": "1",
+        "COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS": "1e6",
+        "COHABIT_PLANS__HOLDOUT_SHARE": "0",
     }
     return Place(learnt.folder, learnt.lake, settings)
 
@@ -97,7 +97,7 @@ def test_a_plan_is_drafted_read_approved_and_given_out(place: Place) -> None:
     assert ", version 2" in place.run("plan", "approve", plan)
     first = place.run("plan", "export", plan)
     told = json.loads(first)
-    assert (told["format"], told["proposal"], told["as"]) == ("cohabit.export/1", plan, "plain")
+    assert (told["format"], told["plan"], told["as"]) == ("cohabit.export/1", plan, "plain")
     assert place.run("plan", "export", plan) == first
     assert ": exported" in place.run("plan", "show", plan)
 
@@ -131,30 +131,30 @@ def test_a_part_is_approved_and_somebody_who_read_an_older_version_is_told(place
     assert "since you read version 1" in done
 
 
-def test_a_halt_stops_and_a_resume_goes_on(place: Place) -> None:
+def test_a_freeze_stops_and_a_unfreeze_goes_on(place: Place) -> None:
     place.run("plan", "freeze", "incident 17")
     assert "incident 17" in place.run("plan", "create", code=1)
-    assert "1 halts lifted" in place.run("plan", "unfreeze")
+    assert "1 freezes lifted" in place.run("plan", "unfreeze")
     assert "drafted" in place.run("plan", "create")
 
 
-def test_a_halt_and_decisions_need_no_lake(place: Place) -> None:
+def test_a_freeze_and_decisions_need_no_lake(place: Place) -> None:
     place.run("plan", "create")
     plan, gone = place.plan(), str(place.folder / "gone")
 
-    assert f"cluster {PLAN.cluster} is halted" in place.run("plan", "freeze", "incident 17", COHABIT_LAKE=gone)
+    assert f"cluster {PLAN.cluster} is frozen" in place.run("plan", "freeze", "incident 17", COHABIT_LAKE=gone)
     assert "incident 17" in place.run("plan", "create", code=1)
-    assert "1 halts lifted" in place.run("plan", "unfreeze", COHABIT_LAKE=gone)
+    assert "1 freezes lifted" in place.run("plan", "unfreeze", COHABIT_LAKE=gone)
     assert plan in place.run("plan", "list", COHABIT_LAKE=gone)
     assert "there is no lake" in place.run("plan", "approve", plan, code=1, COHABIT_LAKE=gone)
     assert ": rejected" in place.run("plan", "reject", plan, "release tonight", COHABIT_LAKE=gone)
 
 
-def test_what_is_said_of_no_plan_and_no_halt_names_the_cluster(place: Place) -> None:
+def test_what_is_said_of_no_plan_and_no_freeze_names_the_cluster(place: Place) -> None:
     place.run("plan", "create")
 
     assert "no plans yet for cluster prod" in place.run("plan", "list", COHABIT_CLUSTER="prod")
-    assert "nothing was halted in cluster prod" in place.run("plan", "unfreeze", COHABIT_CLUSTER="prod")
+    assert "nothing was frozen in cluster prod" in place.run("plan", "unfreeze", COHABIT_CLUSTER="prod")
 
 
 def test_what_cannot_be_told_to_kubernetes_says_so_and_stays_approved(place: Place) -> None:
@@ -198,8 +198,8 @@ def test_snapshots_of_another_cluster_are_not_taken(place: Place) -> None:
 def test_nothing_is_proposed_or_approved_by_what_was_true_long_ago(place: Place) -> None:
     place.run("plan", "create")
     plan = place.plan()
-    told = place.run("plan", "create", code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
-    also = place.run("plan", "approve", plan, code=1, COHABIT_PROPOSALS__MOST_AGE_HOURS="2")
+    told = place.run("plan", "create", code=1, COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS="2")
+    also = place.run("plan", "approve", plan, code=1, COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS="2")
 
     assert "hours old, more than 2" in told
     assert "hours old, more than 2" in also
@@ -243,7 +243,7 @@ def test_what_was_given_out_in_one_form_is_not_given_in_another(place: Place) ->
 
 def test_ladders_are_kept_while_no_more_steps_are_allowed(place: Place) -> None:
     for _ in range(2):
-        place.run("plan", "create", COHABIT_PROPOSALS__DAILY_SHARE="1e-9")
+        place.run("plan", "create", COHABIT_PLANS__MAX_DAILY_SHARE="1e-9")
 
     told = json.loads((place.folder / "snapshots" / "ladders.json").read_bytes())
     assert len(told["ladders"]) > 1
@@ -274,7 +274,7 @@ def test_a_damaged_past_is_told_and_no_crash(place: Place) -> None:
     "url", ["https://u:p@h/", "http://127.0.0.1:1/a b", "https://h:99999/", "http://example.org/", "file:///x"]
 )
 def test_a_webhook_that_is_none_is_refused(place: Place, url: str) -> None:
-    assert "WEBHOOK" in place.run("plan", "list", code=1, COHABIT_PROPOSALS__WEBHOOK=url)
+    assert "WEBHOOK" in place.run("plan", "list", code=1, COHABIT_PLANS__WEBHOOK=url)
 
 
 def test_what_plans_saved_is_told_with_the_worth_of_advice(place: Place) -> None:
@@ -282,7 +282,7 @@ def test_what_plans_saved_is_told_with_the_worth_of_advice(place: Place) -> None
     plan = place.plan()
     place.run("plan", "approve", plan)
     place.run("plan", "export", plan)
-    with open_store(place.settings["COHABIT_STORE"]) as engine:
+    with open_store(place.settings["COHABIT_DATABASE"]) as engine:
         desk = Desk(engine, PLAN.cluster, Rules(), lambda: time_ns() // 1000)
         desk.conclude(desk.one(plan), Outcome(1.5, 1.2, 1, 0), Actor("tester", "sre", "r"))
 
@@ -298,8 +298,8 @@ def test_who_drafts_by_hand_is_told_what_came_of_earlier_plans(place: Place) -> 
     place.run("plan", "approve", plan)
     place.run("plan", "export", plan)
     long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
-    with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
-        connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
+    with open_store(place.settings["COHABIT_DATABASE"]) as engine, writing(engine) as connection:
+        connection.execute(text("UPDATE plans SET changed_us = :at"), {"at": long_ago})
 
     told = place.run("plan", "create")
 
@@ -314,8 +314,8 @@ def test_what_came_of_plans_is_told_once_without_drafting_another(place: Place) 
     place.run("plan", "export", plan)
     assert "0 plans concluded" in place.run("plan", "outcomes")  # it was given out only now
     long_ago = round((newest_window(place.lake).timestamp() - 7200) * 1e6)
-    with open_store(place.settings["COHABIT_STORE"]) as engine, writing(engine) as connection:
-        connection.execute(text("UPDATE proposals SET changed_us = :at"), {"at": long_ago})
+    with open_store(place.settings["COHABIT_DATABASE"]) as engine, writing(engine) as connection:
+        connection.execute(text("UPDATE plans SET changed_us = :at"), {"at": long_ago})
 
     told, again = place.run("plan", "outcomes"), place.run("plan", "outcomes")
 
@@ -354,8 +354,8 @@ def test_beside_refreshing_victims_are_told_plans_drafted_and_a_webhook_called(
     url, told = hook
     folder = place.folder
     sources = Sources(place.lake, folder / "snapshots", Registry(folder / "registry"), folder / PLANS, 2**62)
-    with open_store(place.settings["COHABIT_STORE"]) as engine:
-        desk = Desk(engine, PLAN.cluster, Rules(held_back=0.0), lambda: time_ns() // 1000)
+    with open_store(place.settings["COHABIT_DATABASE"]) as engine:
+        desk = Desk(engine, PLAN.cluster, Rules(holdout_share=0.0), lambda: time_ns() // 1000)
         stop = Event()
         thread = Drafting(sources, desk, 0.1, url, lambda: "r").begin(stop)
         for _ in range(600):

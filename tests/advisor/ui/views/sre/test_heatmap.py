@@ -63,7 +63,7 @@ def test_what_is_not_known_is_not_taken_for_nothing() -> None:
 def test_the_worst_verdict_of_a_node_counts_and_the_slowest_there() -> None:
     found = told(
         diagnosis("a", "n1", 1.4, "no offender"),
-        diagnosis("b", "n1", 1.3, "culprit"),
+        diagnosis("b", "n1", 1.3, "antagonist"),
         diagnosis("c", "n2", math.nan, "self-inflicted"),
         diagnosis("d", "elsewhere", 9.0),
     )
@@ -71,11 +71,11 @@ def test_the_worst_verdict_of_a_node_counts_and_the_slowest_there() -> None:
     heat = heat_of(CLUSTER, found)
 
     assert heat.victims.tolist() == [0, 2, 1, 0]
-    assert [VERDICTS[v] if v < NONE else "" for v in heat.verdict] == ["", "culprit", "self-inflicted", ""]
+    assert [VERDICTS[v] if v < NONE else "" for v in heat.verdict] == ["", "antagonist", "self-inflicted", ""]
     assert heat.slowdown[1] == 1.4
     assert math.isnan(heat.slowdown[2])
     assert heat.worst_first().tolist()[:2] == [1, 2]
-    assert counted(found) == [("culprit", 2), ("self-inflicted", 1), ("no offender", 1)]
+    assert counted(found) == [("antagonist", 2), ("self-inflicted", 1), ("no offender", 1)]
 
 
 def test_who_suffers_comes_first_on_a_node_and_then_whose_doing_it_is() -> None:
@@ -124,7 +124,7 @@ def test_numbers_are_told_as_people_read_them() -> None:
     ]
     assert [duration(s) for s in (5, 119, 120, 7200, 200_000)] == ["5 s", "119 s", "2 min", "2 h", "2 d"]
     assert [plural(1, "node"), plural(2000, "node")] == ["1 node", "2,000 nodes"]
-    assert [resource("cpu elsewhere"), resource("membw"), resource("new")] == [
+    assert [resource("cpu elsewhere"), resource("memory_bandwidth"), resource("new")] == [
         "CPU elsewhere",
         "memory bandwidth",
         "new",

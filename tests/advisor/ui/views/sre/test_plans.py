@@ -1,4 +1,4 @@
-"""Proposals in a real browser: read, decided on, given out and halted, by whom that may, while others decide too."""
+"""Proposals in a real browser: read, decided on, given out and frozen, by whom that may, while others decide too."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def opened(visit: Visit, bench_: Bench, role: TokenRole = "sre") -> str:
     """Log in, and go to a new proposal, whose name is told."""
     name = bench_.put().plan
     visit.log_in(role)
-    visit.go(f"/ui/proposals/{name}")
+    visit.go(f"/ui/plans/{name}")
     return name
 
 
@@ -73,7 +73,7 @@ def test_who_did_what_with_a_proposal_is_told(visit: Visit, bench_: Bench) -> No
     name = bench_.put().plan
     bench_.bureau.desk.reject(name, 1, "release tonight", OTHER)
     visit.log_in("planner")
-    visit.go(f"/ui/proposals/{name}")
+    visit.go(f"/ui/plans/{name}")
 
     rows = visit.page.locator("section", has=visit.page.locator("#history-title")).locator("tbody tr")
     expect(rows.last).to_contain_text("bob, sre")
@@ -99,7 +99,7 @@ def test_proposals_are_filtered_in_place_and_have_pages(visit: Visit, bench_: Be
     visit.log_in()
     visit.page.keyboard.press("g")
     visit.page.keyboard.press("p")
-    visit.page.wait_for_url("**/ui/proposals")
+    visit.page.wait_for_url("**/ui/plans")
     expect(visit.page.locator("[role=status]")).to_contain_text("1 to 50 of")
     visit.page.click("text=Next")
     expect(visit.page.locator("[role=status]")).to_contain_text("51 to")
@@ -121,7 +121,7 @@ def test_some_steps_are_approved_and_the_others_are_not(visit: Visit, bench_: Be
     visit.page.click("text=Approve selected")
 
     expect(visit.page.locator(".head")).to_contain_text("partly")
-    assert visit.path() == f"/ui/proposals/{name}"
+    assert visit.path() == f"/ui/plans/{name}"
     decided = [one.decision for one in bench_.bureau.desk.one(name).decided]
     assert decided == ["approved", "rejected", "approved", "held back"]
     newest = list(entries(bench_.bureau.store))[-1]
@@ -145,7 +145,7 @@ def test_who_ticks_nothing_is_told_what_to_do(visit: Visit, bench_: Bench) -> No
 
     expect(visit.page.locator("main")).to_contain_text("tick those to approve")
     visit.page.click("a:text-is('Read it again')")
-    assert visit.path() == f"/ui/proposals/{name}"
+    assert visit.path() == f"/ui/plans/{name}"
     assert state(bench_, name) == ("drafted", 1)
 
 
@@ -193,17 +193,17 @@ def test_an_approved_proposal_is_given_out_as_a_file_that_stays_the_same(visit: 
     assert b'"policy/v1"' in files[0]
 
 
-def test_one_click_halts_everything_and_another_goes_on(visit: Visit, bench_: Bench) -> None:
+def test_one_click_freezes_everything_and_another_goes_on(visit: Visit, bench_: Bench) -> None:
     name = opened(visit, bench_)
-    visit.page.click("summary:text-is('Halt')")
-    visit.page.fill("#halt-reason", "incident 17")
-    visit.page.click("text=Halt all changes")
+    visit.page.click("summary:text-is('ChangeFreeze')")
+    visit.page.fill("#freeze-reason", "incident 17")
+    visit.page.click("text=ChangeFreeze all changes")
 
-    expect(visit.page.get_by_role("alert")).to_contain_text("All changes are halted by sre-")
-    assert visit.path() == f"/ui/proposals/{name}"
+    expect(visit.page.get_by_role("alert")).to_contain_text("All changes are frozen by sre-")
+    assert visit.path() == f"/ui/plans/{name}"
     visit.page.click("text=Approve all 3")
-    expect(visit.page.locator("main")).to_contain_text("has halted all changes (incident 17)")
-    for path in ("/ui/cluster", "/ui/victims", "/ui/proposals", "/ui/nowhere"):
+    expect(visit.page.locator("main")).to_contain_text("has frozen all changes (incident 17)")
+    for path in ("/ui/cluster", "/ui/victims", "/ui/plans", "/ui/nowhere"):
         visit.go(path)
         expect(visit.page.get_by_role("alert")).to_contain_text("incident 17")
     assert state(bench_, name) == ("drafted", 1)
@@ -211,7 +211,7 @@ def test_one_click_halts_everything_and_another_goes_on(visit: Visit, bench_: Be
     visit.page.click("text=Resume")
     expect(visit.page.get_by_role("alert")).to_have_count(0)
     assert visit.path() == "/ui/victims"
-    assert bench_.bureau.desk.halted() is None
+    assert bench_.bureau.desk.frozen() is None
 
 
 def test_a_victim_leads_to_what_would_help_it(visit: Visit, bench_: Bench) -> None:
@@ -224,7 +224,7 @@ def test_a_victim_leads_to_what_would_help_it(visit: Visit, bench_: Bench) -> No
 
     visit.page.click(f"text=Proposal {made.plan}")
 
-    visit.page.wait_for_url(f"**/ui/proposals/{made.plan}")
+    visit.page.wait_for_url(f"**/ui/plans/{made.plan}")
 
 
 def test_everything_is_done_with_the_keyboard(visit: Visit, bench_: Bench) -> None:
@@ -251,7 +251,7 @@ def test_a_planner_reads_and_decides_nothing(visit: Visit, bench_: Bench) -> Non
     opened(visit, bench_, "planner")
 
     expect(visit.page.locator("table.steps tbody")).to_have_count(3)
-    expect(visit.page.locator("main form, main input, summary:text-is('Halt')")).to_have_count(0)
+    expect(visit.page.locator("main form, main input, summary:text-is('ChangeFreeze')")).to_have_count(0)
 
 
 @pytest.mark.parametrize("role", ["finance", "team"])
@@ -259,7 +259,7 @@ def test_other_roles_see_no_proposals(visit: Visit, bench_: Bench, role: TokenRo
     opened(visit, bench_, role)
 
     expect(visit.page.locator("main")).to_contain_text("This is not open to you")
-    expect(visit.page.locator("header nav a[href='/ui/proposals']")).to_have_count(0)
+    expect(visit.page.locator("header nav a[href='/ui/plans']")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -269,18 +269,18 @@ def test_axe_finds_nothing_to_say(browser: Browser, bench_: Bench, scheme: str) 
     found = {}
     with visiting(browser, bench_.site, scheme) as visit:
         name = opened(visit, bench_)
-        visit.page.click("summary:text-is('Halt')")
+        visit.page.click("summary:text-is('ChangeFreeze')")
         found["drafted"] = visit.violations()
-        for path in ("/ui/proposals", "/ui/proposals?state=refuted", f"/ui/proposals/{done}"):
+        for path in ("/ui/plans", "/ui/plans?state=refuted", f"/ui/plans/{done}"):
             visit.go(path)
             found[path] = visit.violations()
-        visit.go(f"/ui/proposals/{name}")
-        visit.page.click("summary:text-is('Halt')")
-        visit.page.fill("#halt-reason", "for axe to see")
+        visit.go(f"/ui/plans/{name}")
+        visit.page.click("summary:text-is('ChangeFreeze')")
+        visit.page.fill("#freeze-reason", "for axe to see")
         visit.page.keyboard.press("Enter")
         expect(visit.page.get_by_role("alert")).to_be_visible()
-        found["halted"] = visit.violations()
-        desk.resume(OTHER)
+        found["frozen"] = visit.violations()
+        desk.unfreeze(OTHER)
 
     assert found == {path: [] for path in found}
 
@@ -290,5 +290,5 @@ def test_a_telephone_needs_no_sideways_scrolling(visit: Visit, bench_: Bench) ->
     opened(visit, bench_)
 
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    visit.go("/ui/proposals")
+    visit.go("/ui/plans")
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -18,31 +18,31 @@ from tests.advisor.ui.town import town
 def test_on_an_open_server_the_user_of_the_machine_decides(tmp_path: Path) -> None:
     (tmp_path / "cohabit-data" / "lake").mkdir(parents=True)
     snapshot = town(5, now_us := 10**15, each=2)
-    with site(tmp_path, snapshot, None, access="open") as served, open_store(served.store) as store:
-        plan = replace(mixed(made_us=2 * 10**15), cluster="default")
+    with site(tmp_path, snapshot, None, auth="none") as served, open_store(served.store) as store:
+        plan = replace(mixed(created_us=2 * 10**15), cluster="default")
         Desk(store, "default", Rules(), lambda: now_us).put(drafted(plan), DRAFTER)
         with Client(base_url=served.main) as client:
-            listed = client.get("/v1/proposals")
-            tried = client.post("/v1/proposals/p1/approve", json={"version": 1})
-            halted = client.post("/v1/halt", json={"reason": "incident 17"})
-            lifted = client.post("/v1/resume", headers={"Origin": "https://evil.example"})
-            read = client.get("/v1/proposals", headers={"Host": "evil.example"})
+            listed = client.get("/v1/plans")
+            tried = client.post("/v1/plans/p1/approve", json={"version": 1})
+            frozen = client.post("/v1/freeze", json={"reason": "incident 17"})
+            lifted = client.post("/v1/unfreeze", headers={"Origin": "https://evil.example"})
+            read = client.get("/v1/plans", headers={"Host": "evil.example"})
             shown = client.get("/ui/cluster")
         who = [(one.who.split(":")[0], one.role, one.action) for one in entries(store)]
 
     assert listed.status_code == 200
     assert tried.status_code == 503, tried.text
     assert "cannot be tried again, so that nothing was decided" in tried.json()["error"]
-    assert halted.json()["halted"]
+    assert frozen.json()["frozen"]
     assert [lifted.status_code, read.status_code] == [403, 403]
-    assert "All changes are halted" in shown.text
-    assert who == [("local", "admin", "draft"), ("local", "admin", "halt")]
+    assert "All changes are frozen" in shown.text
+    assert who == [("local", "admin", "draft"), ("local", "admin", "freeze")]
 
 
 def test_without_a_lake_a_server_serves_all_the_same(tmp_path: Path) -> None:
-    with site(tmp_path, town(5, 10**15, each=2), None, access="open") as served, Client(base_url=served.main) as client:
-        pages = [client.get(path) for path in ("/ui/cluster", "/ui/proposals")]
-        refused = client.get("/v1/proposals")
+    with site(tmp_path, town(5, 10**15, each=2), None, auth="none") as served, Client(base_url=served.main) as client:
+        pages = [client.get(path) for path in ("/ui/cluster", "/ui/plans")]
+        refused = client.get("/v1/plans")
 
     assert [page.status_code for page in pages] == [200, 200]
     assert "cohabit admin database migrate" in pages[1].text

@@ -1,11 +1,20 @@
-"""Price books, periods, the ledger and budgets; rows of the ledger are only added, by triggers."""
+"""All tables: tokens, audit, sessions, plans, reservations, price books, the ledger and budgets.
+
+Rows of the audit and of the ledger are only added, by triggers.
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0008"
+down_revision = None
 
+SQLITE_GUARD = """CREATE TRIGGER audit_keeps_{verb} BEFORE {verb} ON audit
+BEGIN SELECT RAISE(ABORT, 'rows of audit are only added'); END"""
+POSTGRES_REFUSAL = """CREATE FUNCTION audit_refuses() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'rows of audit are only added'; END $$"""
+POSTGRES_GUARD = """CREATE TRIGGER audit_keeps BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+FOR EACH STATEMENT EXECUTE FUNCTION audit_refuses()"""
 ONLY_ADDED = ("ledger_batches", "ledger_postings", "payables", "budgets")
 KEPT_OF_BOOKS = ("version", "start_us", "document", "proposed_by", "proposed_us")
 SQLITE_ONLY_ADDED = """CREATE TRIGGER {table}_keeps_{verb} BEFORE {verb} ON {table}
@@ -31,12 +40,112 @@ FOR EACH ROW WHEN (OLD.state = 'closed') EXECUTE FUNCTION periods_refuse()"""
 
 
 def upgrade() -> None:
-    """Make the tables and their guards."""
+    """Make all tables and what guards them."""
+    _make_tokens()
+    _make_audit()
+    _make_sessions()
+    _make_plans()
+    _make_reservations()
     _make_books()
     _make_periods()
     _make_ledger()
     _make_budgets()
     (_guard_sqlite if op.get_bind().dialect.name == "sqlite" else _guard_postgres)()
+
+
+def _make_tokens() -> None:
+    op.create_table(
+        "tokens",
+        sa.Column("prefix", sa.String(12), primary_key=True),
+        sa.Column("name", sa.String(100), nullable=False, unique=True),
+        sa.Column("role", sa.String(20), nullable=False),
+        sa.Column("secret_sha256", sa.LargeBinary(32), nullable=False),
+        sa.Column("created_us", sa.BigInteger, nullable=False),
+        sa.Column("expires_us", sa.BigInteger, nullable=False),
+        sa.Column("last_used_us", sa.BigInteger),
+        sa.Column("revoked_us", sa.BigInteger),
+        sa.Column("team", sa.String(200)),
+    )
+
+
+def _make_audit() -> None:
+    op.create_table(
+        "audit",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+        sa.Column("at_us", sa.BigInteger, nullable=False),
+        sa.Column("who", sa.String(200), nullable=False),
+        sa.Column("role", sa.String(20), nullable=False),
+        sa.Column("action", sa.String(40), nullable=False),
+        sa.Column("subject", sa.String(300), nullable=False),
+        sa.Column("outcome", sa.String(200), nullable=False),
+        sa.Column("request_id", sa.String(40), nullable=False),
+    )
+    op.create_index("audit_of_subject", "audit", ["subject", "at_us"])
+
+
+def _make_sessions() -> None:
+    """Make the table."""
+    op.create_table(
+        "sessions",
+        sa.Column("id_sha256", sa.LargeBinary(32), primary_key=True),
+        sa.Column("token_prefix", sa.String(12), nullable=False),
+        sa.Column("who", sa.String(200), nullable=False),
+        sa.Column("roles", sa.String(200), nullable=False),
+        sa.Column("created_us", sa.BigInteger, nullable=False),
+        sa.Column("expires_us", sa.BigInteger, nullable=False),
+    )
+
+
+def _make_plans() -> None:
+    """Make the tables."""
+    op.create_table(
+        "plans",
+        sa.Column("plan", sa.String(40), primary_key=True),
+        sa.Column("cluster", sa.String(253), nullable=False, index=True),
+        sa.Column("state", sa.String(12), nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("created_us", sa.BigInteger, nullable=False),
+        sa.Column("changed_us", sa.BigInteger, nullable=False),
+        sa.Column("reason", sa.String(500), nullable=False),
+        sa.Column("document", sa.LargeBinary, nullable=False),
+        sa.Column("exported", sa.LargeBinary),
+        sa.Column("predicted", sa.Double),
+        sa.Column("realised", sa.Double),
+    )
+    op.create_table(
+        "plan_steps",
+        sa.Column("plan", sa.String(40), sa.ForeignKey("plans.plan"), primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("decision", sa.String(12), nullable=False),
+        sa.Column("reason", sa.String(500), nullable=False),
+    )
+    op.create_table(
+        "change_freezes",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+        sa.Column("cluster", sa.String(253), nullable=False),
+        sa.Column("at_us", sa.BigInteger, nullable=False),
+        sa.Column("who", sa.String(200), nullable=False),
+        sa.Column("reason", sa.String(500), nullable=False),
+        sa.Column("ended_us", sa.BigInteger),
+    )
+
+
+def _make_reservations() -> None:
+    """Make the table, and what finds its open rows and those of a proposal."""
+    op.create_table(
+        "reservations",
+        sa.Column("reservation", sa.String(120), primary_key=True),
+        sa.Column("cluster", sa.String(253), nullable=False),
+        sa.Column("namespace", sa.String(63), nullable=False),
+        sa.Column("app", sa.String(253), nullable=False),
+        sa.Column("template_hash", sa.String(63), nullable=False),
+        sa.Column("node", sa.String(253), nullable=False),
+        sa.Column("expires_us", sa.BigInteger, nullable=False),
+        sa.Column("plan", sa.String(100), nullable=False),
+        sa.Column("step", sa.Integer, nullable=False),
+    )
+    op.create_index("reservations_open", "reservations", ["cluster", "expires_us"])
+    op.create_index("reservations_of_plan", "reservations", ["plan"])
 
 
 def _make_books() -> None:
@@ -132,6 +241,8 @@ def _make_budgets() -> None:
 
 
 def _guard_sqlite() -> None:
+    for verb in ("UPDATE", "DELETE"):
+        op.execute(SQLITE_GUARD.format(verb=verb))
     for table in ONLY_ADDED:
         for verb in ("UPDATE", "DELETE"):
             op.execute(SQLITE_ONLY_ADDED.format(table=table, verb=verb))
@@ -142,6 +253,8 @@ def _guard_sqlite() -> None:
 
 
 def _guard_postgres() -> None:
+    op.execute(POSTGRES_REFUSAL)
+    op.execute(POSTGRES_GUARD)
     op.execute(POSTGRES_ONLY_ADDED)
     for table in ONLY_ADDED:
         op.execute(POSTGRES_ONLY_ADDED_TO.format(table=table))
@@ -149,12 +262,3 @@ def _guard_postgres() -> None:
     op.execute(POSTGRES_BOOKS_STAY)
     op.execute(POSTGRES_CLOSED)
     op.execute(POSTGRES_CLOSED_ROWS)
-
-
-def downgrade() -> None:
-    """Remove them, and all that was billed."""
-    for table in ("budgets", "payables", "ledger_postings", "ledger_batches", "periods", "price_books"):
-        op.drop_table(table)
-    if op.get_bind().dialect.name != "sqlite":
-        op.execute("DROP FUNCTION ledger_refuses()")
-        op.execute("DROP FUNCTION periods_refuse()")

@@ -30,7 +30,7 @@ NODES = tuple(f"n{i}" for i in range(6))
 UIDS = [str(UUID(int=number * 0x9E3779B97F4A7C15, version=4)) for number in range(300)]
 
 
-def withheld_uid(share: float = 0.5) -> str:
+def held_out_uid(share: float = 0.5) -> str:
     return next(uid for uid in UIDS if lot(uid, ARM) < share)
 
 
@@ -41,13 +41,13 @@ def advised_uid(share: float = 0.5) -> str:
 class Site:
     """A prioritizer with a table of some nodes, that withholds the advice of half of the pods."""
 
-    def __init__(self, process: Process, folder: Path, explore: float = 0.0, withheld: float = 0.5) -> None:
+    def __init__(self, process: Process, folder: Path, explore: float = 0.0, held_out: float = 0.5) -> None:
         process.promote("first")
         process.publish(snapshot(11, residents=(0, 0), version=1))
         process.serving.reload()
         self.process, self.folder = process, folder / "advised"
         lines, metrics = KeptLines(self.folder, 1 << 20, 1 << 24), process.serving.metrics
-        self.explorer = Explorer(lines, explore, 0.0, np.random.default_rng(5), metrics, withheld)
+        self.explorer = Explorer(lines, explore, 0.0, np.random.default_rng(5), metrics, held_out)
         process.serving.explorer = self.explorer
         tabling = Tabling(process.serving, folder / "table")
         tabling.ask(WEB, 0.0)
@@ -75,7 +75,7 @@ def site(process: Process, tmp_path: Path) -> Site:
 
 
 def test_who_is_withheld_the_advice_is_told_nothing_booked_nowhere_and_written_down(site: Site) -> None:
-    uid = withheld_uid()
+    uid = held_out_uid()
     replies = site.prioritizer.replies
     assert replies is not None
     points = replies.points(WEB, replies.rows(NODES)).tolist()
@@ -84,10 +84,10 @@ def test_who_is_withheld_the_advice_is_told_nothing_booked_nowhere_and_written_d
 
     assert site.booked() == []
     [line] = site.written()
-    assert (line.uid, line.withheld, line.withheld_share, line.kept_share) == (uid, True, 0.5, 1.0)
+    assert (line.uid, line.held_out, line.holdout_share, line.sampling_rate) == (uid, True, 0.5, 1.0)
     assert (line.candidates, line.points, line.drawn, line.randomised) == (list(NODES), points, None, False)
     assert line.best == NODES[int(np.argmin(line.costs))]
-    assert site.process.counted("cohabit_answers_total", source="withheld", reason="") == 1
+    assert site.process.counted("cohabit_score_requests_total", source="holdout", reason="") == 1
 
 
 def test_others_are_advised_and_as_many_of_them_are_written_down(site: Site) -> None:
@@ -97,7 +97,7 @@ def test_others_are_advised_and_as_many_of_them_are_written_down(site: Site) -> 
 
     assert site.booked() == [uid]
     [line] = site.written()
-    assert (line.uid, line.withheld, line.withheld_share, line.kept_share) == (uid, False, 0.5, 0.5)
+    assert (line.uid, line.held_out, line.holdout_share, line.sampling_rate) == (uid, False, 0.5, 0.5)
 
 
 def test_a_pod_that_is_asked_for_again_stays_in_its_arm_whoever_answers(process: Process, tmp_path: Path) -> None:
@@ -108,20 +108,20 @@ def test_a_pod_that_is_asked_for_again_stays_in_its_arm_whoever_answers(process:
     for uid in UIDS[:30]:
         site.ask(uid)
 
-    arms = {(line.uid, line.withheld) for line in site.written()}
+    arms = {(line.uid, line.held_out) for line in site.written()}
     assert len({uid for uid, _ in arms}) == len(arms)
-    assert 5 <= sum(withheld for _, withheld in arms) <= 25
+    assert 5 <= sum(held_out for _, held_out in arms) <= 25
 
 
 def test_of_who_is_withheld_nothing_is_drawn(process: Process, tmp_path: Path) -> None:
     site = Site(process, tmp_path, explore=1.0)
 
-    assert site.ask(withheld_uid()) == [0] * len(NODES)
+    assert site.ask(held_out_uid()) == [0] * len(NODES)
     assert max(site.ask(advised_uid())) == 10
 
     first, second = sorted(site.written(), key=lambda line: line.randomised)
-    assert (first.withheld, first.drawn) == (True, None)
-    assert (second.withheld, second.kept_share) == (False, 1.0)
+    assert (first.held_out, first.drawn) == (True, None)
+    assert (second.held_out, second.sampling_rate) == (False, 1.0)
 
 
 def test_without_uid_nothing_is_withheld(site: Site) -> None:
@@ -130,7 +130,7 @@ def test_without_uid_nothing_is_withheld(site: Site) -> None:
 
 
 def test_while_lines_cannot_be_written_nothing_is_withheld_and_pods_count_in_no_arm(site: Site) -> None:
-    uid = withheld_uid()
+    uid = held_out_uid()
     site.folder.write_text("a file where the folder should be")
     assert max(site.ask(uid)) == 0
     site.explorer._thread.submit(int).result()
@@ -140,14 +140,14 @@ def test_while_lines_cannot_be_written_nothing_is_withheld_and_pods_count_in_no_
     site.explorer._thread.submit(int).result()
     site.folder.unlink()
     assert max(site.ask(uid)) > 0
-    assert [(line.withheld, line.withheld_share) for line in site.written()] == [(False, 0.0)]
+    assert [(line.held_out, line.holdout_share) for line in site.written()] == [(False, 0.0)]
 
 
 def test_a_filter_goes_on_refusing(site: Site) -> None:
     table = read_table(site.table)
     points = np.where(np.array(table.nodes) == "n3", 0, 7) * np.ones_like(table.points)
     site.prioritizer.take(Replies(replace(table, points=points.astype(np.uint8)), spell(table.nodes)))
-    pod = {"metadata": {"uid": withheld_uid(), "labels": {"app": "web"}}}
+    pod = {"metadata": {"uid": held_out_uid(), "labels": {"app": "web"}}}
 
     with TestClient(create_scheduler_app(site.prioritizer, refusing=True)) as client:
         asked = {"Pod": pod, "NodeNames": NODES}
@@ -158,16 +158,14 @@ def test_a_filter_goes_on_refusing(site: Site) -> None:
     assert {entry["Score"] for entry in scores} == {0}
 
 
-def test_a_line_of_before_is_read_as_one_of_no_arm(tmp_path: Path) -> None:
+def test_a_line_of_an_older_form_is_refused_rather_than_read_without_its_arm(tmp_path: Path) -> None:
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     old = msgspec.to_builtins(line)
-    for later in ("withheld", "withheld_share", "kept_share"):
-        del old[later]
+    old["withheld"] = old.pop("held_out")
     (tmp_path / "1.jsonl").write_bytes(msgspec.json.encode(old) + b"\n")
 
-    [read] = read_advised(tmp_path)
-
-    assert (read, read.withheld, read.withheld_share) == (line, False, 0.0)
+    with pytest.raises(msgspec.ValidationError, match="withheld"):
+        read_advised(tmp_path)
 
 
 @given(uid=st.text(st.characters(codec="utf-8"), max_size=60))
