@@ -11,7 +11,7 @@ from cohabit.cli.admin.admin import admin_app
 from cohabit.cli.bill.bill import bill_app
 from cohabit.cli.data.lake import lake_app
 from cohabit.cli.dev.dev import dev_app
-from cohabit.cli.models.lifecycle import model_app
+from cohabit.cli.models.inspection import model_app
 from cohabit.cli.operate.doctor import doctor_app
 from cohabit.cli.operate.plan import plan_app
 from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap

@@ -26,6 +26,39 @@ class StreamExists(CohabitError):
         )
 
 
+class NoChampion(CohabitError):
+    """No bundle is in production."""
+
+    def __init__(self, registry: Path) -> None:
+        self.registry = registry
+        super().__init__(f"{registry} has no champion: name a bundle of `cohabit model list`, or promote one")
+
+
+class NothingToExplain(CohabitError):
+    """No training row is of the container asked for."""
+
+    def __init__(self, subject: Mapping[str, str | None], looked_at: int) -> None:
+        self.subject, self.looked_at = dict(subject), looked_at
+        asked = ", ".join(f"{name} {value!r}" for name, value in subject.items() if value is not None)
+        super().__init__(
+            f"none of {looked_at:,} training rows is of {asked or 'any container'}: rows are of containers with a "
+            f"label, "
+            "see `cohabit features`; `cohabit victims` names containers"
+        )
+
+
+class NotReproducible(CohabitError):
+    """A bundle cannot be trained again to the byte."""
+
+    def __init__(self, directory: Path, reason: str) -> None:
+        self.directory, self.reason = directory, reason
+        super().__init__(
+            f"bundle {directory.name} cannot be reproduced: {reason}; name the lake that it was trained on by --lake, "
+            f"and "
+            "keep its labels, which `cohabit features` writes again from later data"
+        )
+
+
 class NothingToShadow(CohabitError):
     """There is nothing to compare a challenger with."""
 

@@ -1,8 +1,10 @@
 """Life of a model: challengers are judged on labels nobody learnt from, promoted, watched, and rolled back."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +14,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cohabit.cli.main import app
+from cohabit.config.errors import NothingToExplain, NotReproducible
 from cohabit.lifecycle.drift import Watch, check_drift
+from cohabit.lifecycle.prediction import explain
 from cohabit.lifecycle.promotion import MARGINS_BACK, Hand, judge, promote, roll_back
 from cohabit.lifecycle.recalibrate import recalibrate
+from cohabit.training.retrain import retrain
 from cohabit.training.train_model import Birth, Effort, train_bundle
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
@@ -393,3 +398,54 @@ def test_whoever_trusts_a_key_promotes_no_bundle_without_its_signature(lake: Lak
     followed = run(lake, registry, "model", "recalibrate", env=signing)
     assert followed.exit_code == 0, followed.output
     assert run(lake, registry, "admin", "config", "check", env=trusting).output.count("is whole") == 1
+
+
+def test_a_prediction_is_the_product_of_what_each_feature_contributes(lake: Lake, registry: Registry) -> None:
+    bundle = registry.bundle("whole")
+    app = lake.read("training")["app"][0].as_py()
+
+    found = explain(lake, bundle, (app, None, None))
+
+    assert found.app == app
+    assert found.predicted == pytest.approx(found.expected * math.prod(factor for _, factor in found.factors))
+    sizes = [abs(math.log(factor)) for _, factor in found.factors]
+    assert sizes == sorted(sizes, reverse=True)
+    with pytest.raises(NothingToExplain, match=r"none of [\d,]+ training rows is of app 'nothing'"):
+        explain(lake, bundle, ("nothing", None, None))
+
+
+def test_a_bundle_is_reproduced_to_the_byte_from_its_manifest(lake: Lake, registry: Registry, tmp_path: Path) -> None:
+    found = retrain(lake, registry.bundle("old"), tmp_path / "again")
+
+    assert len(found.same) >= 4
+    assert all(found.same.values())
+    with pytest.raises(NotReproducible, match=r"trained on [\d,]+ rows, and the [\d,]+ rows of this lake"):
+        retrain(lake, registry.bundle("inverted"), tmp_path / "other")
+
+
+def test_other_settings_make_other_files(lake: Lake, registry: Registry, tmp_path: Path) -> None:
+    bundle = registry.bundle("old")
+    how = bundle.manifest.provenance
+    assert how is not None
+    other = how.model_copy(update={"settings": how.settings | {"rounds": 20}})
+
+    found = retrain(
+        lake, replace(bundle, manifest=bundle.manifest.model_copy(update={"provenance": other})), tmp_path / "again"
+    )
+
+    assert not found.same["placement.mean.onnx"]
+    assert not found.same["conformal margins"]
+
+
+def test_commands_explain_and_reproduce_the_champion(lake: Lake, registry: Registry) -> None:
+    assert "has no champion" in run(lake, registry, "model", "explain").output
+    registry.promote("old")
+
+    explained = run(lake, registry, "model", "explain", "--top", "3")
+    reproduced = run(lake, registry, "model", "reproduce")
+
+    assert said([explained, reproduced]) == [0, 0]
+    assert "predicted slowdown" in explained.output
+    assert "other features" in explained.output
+    assert reproduced.output.count("the same") >= 4
+    assert "different" not in reproduced.output
