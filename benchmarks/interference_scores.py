@@ -68,7 +68,7 @@ def scores(judged: Judged, rng: np.random.Generator) -> Result:
         learnt from) where it is told. Baselines also have mae_log_above_ours
         and r2_log_below_ours, positive where ours is better; their intervals are of the paired difference.
 
-    Source: docs/models.md; cluster bootstrap, Cameron et al., REStat 2008.
+    Source: docs/accuracy.md; cluster bootstrap, Cameron et al., REStat 2008.
     """
     again = resamples_of(_clusters(judged.cluster), rng, RESAMPLES)
     ours = judged.said[OURS]

@@ -229,7 +229,7 @@ class AdvisorSettings(Branch):
         if not any(files) and not self.scheduler_host.is_loopback:
             raise ValueError(
                 f"COHABIT_ADVISOR__SCHEDULER_HOST={self.scheduler_host} is beyond loopback and needs certificates: set "
-                "COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA; docs/scheduler.md shows how"
+                "COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA; docs/scheduler-servers.md shows how"
             )
         for url in self.peers:
             if url.startswith("https:") != any(files):
@@ -345,7 +345,7 @@ class BillingSettings(Branch):
 
 
 class BudgetSettings(Branch):
-    """COHABIT_BUDGETS__*: budget alerts; see docs/billing.md."""
+    """COHABIT_BUDGETS__*: budget alerts; see docs/statements.md."""
 
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
     """Webhook URL of `cohabit bill budgets --alert`, by POST: https, or http on loopback."""

@@ -273,6 +273,6 @@ def _sources(before: Counter[tuple[str, str]] | None, after: Counter[tuple[str, 
     said = ", ".join(f"{' '.join(filter(None, key))} {count}" for key, count in new.most_common())
     if any(source == "neutral" for source, _ in new):
         return warning(
-            "source", f"{said} (others' requests among them): docs/scheduler.md says what to do for each reason"
+            "source", f"{said} (others' requests among them): docs/scores.md says what to do for each reason"
         )
     return ok("source", f"{said} (others' requests among them)")

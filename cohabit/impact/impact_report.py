@@ -112,7 +112,7 @@ def _verdict(found: "Ledger") -> str:
         return "Following the advice avoids violation-minutes: the interval is above zero."
     if worth.per_pod.high < 0:
         costs = (
-            "Following the advice costs violation-minutes: the interval is below zero. docs/worth.md says what to do."
+            "Following the advice costs violation-minutes: the interval is below zero. docs/impact.md says what to do."
         )
         if isfinite(worth.per_mover.low):
             return costs

@@ -1,4 +1,4 @@
-"""What docs/billing.md quotes is what the kernels make of it, to the micro-unit."""
+"""The example of docs/cost-estimates.md prints what the page shows, to the micro-unit."""
 
 import re
 import subprocess
@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "billing.md").read_text()
+PAGE = (ROOT / "docs" / "cost-estimates.md").read_text()
 
 
-def test_a_container_is_quoted_as_the_page_says() -> None:
+def test_a_container_costs_what_the_page_says() -> None:
     found = re.search(r"<!-- runs as a test -->\n```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, flags=re.DOTALL)
     assert found is not None
 

@@ -13,7 +13,8 @@ from ingest.decode.metrics.metric_mapping import read_mapping
 
 DOCS = Path(__file__).parents[2] / "docs"
 INGEST = (DOCS / "ingest.md").read_text()
-PAGES = "\n".join(page.read_text() for page in sorted([*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]))
+README = DOCS.parent / "README.md"
+PAGES = "\n".join(page.read_text() for page in sorted([README, *DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]))
 
 
 def test_every_format_that_is_named_exists() -> None:

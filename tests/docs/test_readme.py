@@ -1,4 +1,4 @@
-"""README's examples run, in their order, as a reader would type them."""
+"""Examples of README and docs/quickstart.md run, in their order, as a reader would type them."""
 
 import json
 import os
@@ -14,14 +14,14 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
 BIN = Path(sys.executable).parent
 
 
 def block(marker: str) -> str:
     """The shell block that follows a marker."""
-    found = re.search(rf"<!-- {marker} -->\n```sh\n(.*?)```", README, flags=re.DOTALL)
-    assert found is not None, f"README has no block marked {marker!r}"
+    found = re.search(rf"<!-- {marker} -->\n```sh\n(.*?)```", QUICKSTART, flags=re.DOTALL)
+    assert found is not None, f"docs/quickstart.md has no block marked {marker!r}"
     return found[1]
 
 
@@ -57,7 +57,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the step-by-step block was run."""
-    folder = tmp_path_factory.mktemp("readme")
+    folder = tmp_path_factory.mktemp("quickstart")
     shell(block("runs as a test"), folder)
     return folder
 
@@ -79,7 +79,7 @@ def test_the_requests_are_answered(folder: Path) -> None:
     assert json.loads(ready)["status"] == "ready"
 
 
-def test_every_step_teaches() -> None:
+def test_every_step_has_help() -> None:
     steps = "dev broker, dev simulate, dev replay, ingest, features, model train, model evaluate, refresh, serve, demo"
     named = [*steps.split(", "), "dev backtest", "model impact", "plan create", "bill close"]
 

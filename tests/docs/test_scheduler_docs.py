@@ -1,4 +1,4 @@
-"""What docs/scheduler.md says of configurations, scores, sources and commands is so."""
+"""What docs/scheduler.md and docs/scores.md say of configurations, scores, sources and commands is so."""
 
 import json
 import os
@@ -27,6 +27,8 @@ from tests.advisor.running import fill, served, until_ready
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scheduler.md").read_text()
+SCORES = (ROOT / "docs" / "scores.md").read_text()
+METRICS = "".join((ROOT / "docs" / name).read_text() for name in ("scheduler.md", "scores.md"))
 README = (ROOT / "README.md").read_text()
 YAML = r"```yaml\n(.*?)```"
 BIN = Path(sys.executable).parent
@@ -38,7 +40,7 @@ def configurations(page: str) -> list[Mapping[str, Any]]:
 
 def rows(heading: str) -> list[list[str]]:
     """Cells of the table under a heading row."""
-    table = PAGE[PAGE.index(heading) :].split("\n\n")[0]
+    table = SCORES[SCORES.index(heading) :].split("\n\n")[0]
     return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
@@ -106,7 +108,7 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
         (ROOT / name).read_text()
         for name in ("advisor/placement/reservations.py", "cohabit/server/reservation_poller.py")
     )
-    assert all(f'"{name.removesuffix("_total")}"' in names for name in re.findall(r"`(cohabit_\w+)`", PAGE))
+    assert all(f'"{name.removesuffix("_total")}"' in names for name in re.findall(r"`(cohabit_\w+)`", METRICS))
     assert set(REMEDIES) <= neutral | others | {"no_drift"}
     assert {source for source, _ in rows("| source | what it is |")} == {
         "table",

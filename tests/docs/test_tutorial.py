@@ -1,4 +1,4 @@
-"""The tutorial's commands run in their order, as a newcomer would type them, and tell what the page says."""
+"""The commands of both parts of the tutorial run in their order, as a reader types them, and print what is shown."""
 
 import json
 import re
@@ -18,7 +18,8 @@ from tests.advisor.commands import BIN, environment
 
 pytestmark = pytest.mark.slow
 GROUPS = {"admin", "dev", "lake", "model", "plan"}
-PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "".join((DOCS / name).read_text() for name in ("tutorial.md", "tutorial-plans.md"))
 BLOCKS = re.findall(r"<!-- (runs as a test[^>]*) -->\n```sh\n(.*?)```", PAGE, flags=re.DOTALL)
 PLAIN, ASKS, APPROVED = (
     "runs as a test",

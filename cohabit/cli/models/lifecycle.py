@@ -189,7 +189,7 @@ def impact(
 
     Two effects, with 90 % intervals: of being advised, which is what the advice is worth to the cluster, and of having
     gone where it said because it was given. A last sentence says whether the data suffice, and how many more pods
-    it would take. docs/worth.md explains all of it.
+    it would take. docs/impact.md explains all of it.
     """
     from cohabit.impact.impact_report import run_worth
 

@@ -146,7 +146,7 @@ def test_a_field_name_is_printed_as_it_is_and_cannot_steer_a_terminal(capsys: py
 
 def test_json_of_the_examples_is_what_readme_says() -> None:
     """README's records decode without a reject."""
-    text = (Path(__file__).parents[3] / "README.md").read_text().split("```json\n")
+    text = (Path(__file__).parents[3] / "docs" / "ingest.md").read_text().split("```json\n")
     usage = json.loads(text[1].split("```")[0])
 
     assert landed(orjson.dumps({**usage, "ts": NOON_S})).dead_letters.num_rows == 0

@@ -1,11 +1,11 @@
-"""What docs/reassignment.md shows is what happens."""
+"""What docs/rebalancing.md shows is what happens."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reassignment.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "rebalancing.md").read_text()
 
 
 def test_the_example_prints_rounds_that_cost_less_and_less(capsys: pytest.CaptureFixture[str]) -> None:
