@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import numpy as np
@@ -37,7 +38,9 @@ MASKS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"\bp[0-9a-f]{8}-[0-9a-f]{8}\b"), "<plan>"),  # named by digests of the snapshot and of the rules
     # sizes of files that hold names
     (re.compile(r"[\d,.]+(?= bytes\b)|(?<=MB: )\d+ of \d+"), "<size>"),
+    (re.compile(r"\b000[78]\b"), "<database version>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "<port>"),  # free ones are taken
+    (re.compile(r"(?<=/)v\d+(?=/date=|/[0-9-]+\.parquet|/<)"), "<version>"),  # of a table's columns
     (re.compile(r"[\d.]+(?= ms\b)|(?<=origins; )\d+(?= s\b)"), "<duration>"),  # of answers, and of an evaluation
 )
 CODE = frozenset({"option", "command", "route", "identifier", "module", "part", "value"})
@@ -95,8 +98,10 @@ class Names:
         """The way from old and new names to one that stands for both."""
         typed = [(f"cohabit {new}", f"cohabit {old}") for kind, old, new in self.rows if kind == "command"]
         said = [(new, old.split()[-1]) for kind, old, new in self.rows if kind == "option"]
-        said += [(new, old) for kind, old, new in self.rows if kind == "text" and " " in new]
-        words = joined((old, new) for kind, old, new in self.rows if kind not in CODE)
+        said += [(new, old) for kind, old, new in self.rows if kind == "route"]
+        named = [(old, new) for kind, old, new in self.rows if kind not in CODE]
+        born = [(f"{old}_created", f"{new}_created") for kind, old, new in self.rows if kind == "metric"]
+        words = joined([*named, *born])
         parts = {new: old for kind, old, new in self.rows if kind == "part"}
         phrases = tuple(sorted([*typed, *said], key=lambda phrase: -len(phrase[0])))
         routes, files = self.new("route"), {new: old for kind, old, new in self.rows if kind in ("file", "table")}
@@ -154,6 +159,9 @@ class Back:
         for new in sorted(self.routes, key=len, reverse=True):
             if name.startswith(new):
                 return masked(self.routes[new] + name.removeprefix(new))
+        if re.fullmatch(r"[A-Z]+ /\S*", name):
+            method, _, route = name.partition(" ")
+            return f"{method} {self.word(route)}"
         if self.words and re.fullmatch(r"[^\s./]+([./][^\s./]+)+", name):
             name = re.sub(r"[^./]+", lambda found: self.whole(found[0]), name)
         return masked(name)
@@ -189,15 +197,17 @@ def html_of(text: str, back: Back) -> Record:
 
 
 def markdown_of(text: str, back: Back) -> Record:
-    """A reference page: rows of its tables without meanings, in no order, and all of it."""
+    """A reference page: rows of its tables without sentences, in no order, and all of it."""
     rows = [line.split(" | ")[:-1] for line in text.splitlines() if line.startswith("| `")]
-    plain = sorted(masked(back.text(" | ".join(row))) for row in rows)
+    plain = sorted(masked(back.text(" | ".join(cell for cell in row if cell.count(" ") < 3))) for row in rows)
+    plain = [re.sub(r"see features[\w.]+", "see <module>", row) for row in plain]
     return {"rows": "\n".join(plain), f"{PROSE}text": masked(back.text(text))}
 
 
 def help_of(text: str, back: Back) -> Record:
     """What --help tells: options with their types and defaults, in order, and all of it."""
     options = re.findall(r"--[a-z][\w-]*|<[^>]+>|\[default: [^\]]*\]|\[required\]", back.text(text))
+    options = [re.sub(r"[\s│]+", " ", option) for option in options]
     return {"options": "\n".join(options), f"{PROSE}text": masked(back.text(text))}
 
 
@@ -208,6 +218,10 @@ def tree_of(value: Any, back: Back, at: str = "") -> Record:
         key = re.sub(r"\[\d+\]$", "", place).rsplit(".", 1)[-1]
         if key in SIZES and isinstance(leaf, int):
             found[place] = "<size>"
+        elif key == "operationId":
+            found[place] = "<named by the route>"
+        elif key == "description" and ".components." in place:
+            found[f"{PROSE}{place}"] = str(leaf)
         elif isinstance(leaf, str) and key in SENTENCES:
             found |= {f"{name} of {place}": text for name, text in prose_of(leaf, back).items()}
         else:
@@ -243,12 +257,22 @@ def _texts(column: pa.ChunkedArray, back: Back) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        return pa.array([repr(value) for value in column.to_pylist()], pa.string())
+        return pa.array([_struct(value, back) for value in column.to_pylist()], pa.string())
     if not pa.types.is_string(column.type):
         return pc.fill_null(pc.cast(column, pa.string()), "missing")
     coded = column.dictionary_encode()
-    words = pa.array([back.word(word) for word in coded.dictionary.to_pylist()], pa.string())
+    words = pa.array([_cell(word, back) for word in coded.dictionary.to_pylist()], pa.string())
     return pc.fill_null(words.take(coded.indices), "missing")
+
+
+def _struct(value: Any, back: Back) -> str:
+    """A list, a map or a struct, its fields by their old names."""
+    if isinstance(value, dict):
+        fields = sorted(f"{back.word(str(key))}: {_struct(one, back)}" for key, one in value.items())
+        return "{" + ", ".join(fields) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_struct(one, back) for one in value) + "]"
+    return back.word(value) if isinstance(value, str) else repr(value)
 
 
 def store_of(path: Path, back: Back) -> Record:
@@ -295,11 +319,13 @@ def replies_of(told: Mapping[str, Mapping[str, Any]], back: Back) -> Record:
         kind, body = str(reply["headers"].get("content-type")), str(reply["body"])
         if "json" in kind and body:
             parts = tree_of(json.loads(body), back)
+        elif "csv" in kind:
+            parts = _csv_of(body, back)
         elif "version=" in kind:
             parts = metrics_of(body, back)
         else:
             parts = html_of(body, back)
-        parts |= {"status": str(reply["status"]), "headers": back.text(masked(json.dumps(reply["headers"])))}
+        parts |= {"status": str(reply["status"]), "headers": back.text(masked(unquote(json.dumps(reply["headers"]))))}
         found |= {
             f"{PROSE}{name} {place.removeprefix(PROSE)}" if place.startswith(PROSE) else f"{name} {place}": text
             for place, text in parts.items()
@@ -346,7 +372,7 @@ def _ordered(text: str, back: Back) -> str:
 def _csv_of(text: str, back: Back) -> Record:
     head, *rows = csv.reader(io.StringIO(text))
     columns = sorted((back.word(name), index) for index, name in enumerate(head))
-    return {f"column {name}": "\n".join(back.word(row[index]) for row in rows) for name, index in columns}
+    return {f"column {name}": "\n".join(_cell(row[index], back) for row in rows) for name, index in columns}
 
 
 def _array_of(path: Path, back: Back) -> Record:
