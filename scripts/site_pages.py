@@ -1,6 +1,6 @@
-"""Pages of the site that are no files of docs/: README, the changelog, how to contribute, and the list of decisions.
+"""Pages of the site that are no files of docs/: README, the changelog and how to contribute.
 
-A hook of mkdocs. Links that leave docs/ lead to these pages where they are one, and are told as a path where not; a
+A hook of mkdocs. Links that leave docs/ lead to these pages where they are one, and are shown as a path where not; a
 path that is not there ends the build.
 """
 
@@ -15,7 +15,7 @@ from mkdocs.structure.pages import Page
 
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files of the repository that are pages of the site, and how they are called there."""
-DECISIONS = "decisions/index.md"
+DECISIONS = "decisions/README.md"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.DOTALL | re.MULTILINE)
 
@@ -32,7 +32,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     root = Path(config.docs_dir).parent
     for source, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=(root / source).read_text()))
-    files.append(File.generated(config, DECISIONS, content=_decisions(Path(config.docs_dir, "decisions"))))
     return files
 
 
@@ -60,7 +59,7 @@ def _led(link: re.Match[str], root: Path, written: str, at: str) -> str:
     if "://" in target:
         return link[0]
     path = posixpath.normpath(posixpath.join(posixpath.dirname(written), target))
-    if written == f"docs/{DECISIONS}" or (path.startswith("docs/") and (root / path).is_file()):
+    if path.startswith("docs/") and (root / path).is_file():
         return _link(image, text, path.removeprefix("docs/"), anchor, at)
     if path == "docs/decisions":
         return _link(image, text, DECISIONS, anchor, at)
@@ -73,8 +72,3 @@ def _led(link: re.Match[str], root: Path, written: str, at: str) -> str:
 
 def _link(image: str, text: str, page: str, anchor: str | None, at: str) -> str:
     return f"{image}[{text}]({posixpath.relpath(page, posixpath.dirname(at) or '.')}{anchor or ''})"
-
-
-def _decisions(folder: Path) -> str:
-    rows = [f"- [{path.read_text().splitlines()[0].lstrip('# ')}]({path.name})" for path in sorted(folder.glob("*.md"))]
-    return "# Decisions\n\nWhat was hard to choose, what was chosen, and what follows from it.\n\n" + "\n".join(rows)
