@@ -17,7 +17,7 @@ class NoSnapshot(AdvisorError):
 
     def __init__(self, folder: Path, reason: str) -> None:
         self.folder, self.reason = folder, reason
-        super().__init__(f"no usable snapshot in {folder}: {reason}; is `cohabit refresh` running and writing there?")
+        super().__init__(f"no usable snapshot in {folder}: {reason}; check that `cohabit refresh` writes there")
 
 
 class VersionTaken(AdvisorError):
@@ -25,7 +25,7 @@ class VersionTaken(AdvisorError):
 
     def __init__(self, folder: Path, version: int) -> None:
         self.folder, self.version = folder, version
-        super().__init__(f"{folder} holds a snapshot of version {version}: publish under next_version(folder)")
+        super().__init__(f"snapshot version {version} already exists in {folder}: publish under next_version(folder)")
 
 
 class NoBundle(AdvisorError):
@@ -33,18 +33,17 @@ class NoBundle(AdvisorError):
 
     def __init__(self, registry: Path) -> None:
         self.registry = registry
-        super().__init__(f"no bundle is promoted in {registry}: train one, or point COHABIT_REGISTRY at one")
+        super().__init__(f"no promoted bundle in {registry}: run `cohabit model train`, or set COHABIT_REGISTRY")
 
 
 class NotBelieved(AdvisorError):
-    """The model drifted so far that nothing is proposed or approved by it."""
+    """The model drifted too far: plans based on it are neither drafted nor approved."""
 
     def __init__(self, bundle: str) -> None:
         self.bundle = bundle
         super().__init__(
-            f"model {bundle} is not believed any more, so nothing is proposed or approved by it: `cohabit model "
-            f"drift` says "
-            "why; train and promote another, or go back to the one before with `cohabit model rollback`"
+            f"model {bundle} failed its drift check, so no plan is drafted or approved: see `cohabit model drift`; "
+            "then promote a newly trained model, or run `cohabit model rollback`"
         )
 
 
@@ -53,7 +52,9 @@ class UnusableBundle(AdvisorError):
 
     def __init__(self, bundle: Path, reason: str) -> None:
         self.bundle, self.reason = bundle, reason
-        super().__init__(f"bundle {bundle} cannot score placements: {reason}; roll the registry back, or train again")
+        super().__init__(
+            f"bundle {bundle} cannot score placements: {reason}; run `cohabit model rollback` or `cohabit model train`"
+        )
 
 
 class UnknownNode(AdvisorError):
@@ -61,7 +62,7 @@ class UnknownNode(AdvisorError):
 
     def __init__(self, node: str) -> None:
         self.node = node
-        super().__init__(f"node {node!r} is not in the snapshot: has it sent a message on topic nodes?")
+        super().__init__(f"node {node!r} is not in the snapshot: check its messages on topic nodes")
 
 
 class BadRequest(AdvisorError):
@@ -73,12 +74,12 @@ class BadRequest(AdvisorError):
 
 
 class BodyTooLarge(AdvisorError):
-    """A request body beyond what is read."""
+    """A request body larger than the limit."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         super().__init__(
-            f"the request body is longer than {limit_bytes} bytes: "
+            f"the request body exceeds the limit of {limit_bytes} bytes: "
             "send node names instead of whole nodes (nodeCacheCapable: true), or fewer candidates"
         )
 
@@ -88,11 +89,11 @@ class BodyTooSlow(AdvisorError):
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
-        super().__init__(f"the request body did not arrive within {limit_s:g} s: send it again, all of it at once")
+        super().__init__(f"the request body did not arrive within {limit_s:g} s: send the whole request again")
 
 
 class RouteWithoutRole(AdvisorError):
-    """A route was added without saying who may call it."""
+    """A route declares no role."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -104,16 +105,16 @@ class NoTable(AdvisorError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"no score table in {path}: {reason}; it is written some seconds after the start of serving")
+        super().__init__(f"no score table in {path}: {reason}; `cohabit serve` writes it seconds after its start")
 
 
 class BadStoreUrl(AdvisorError):
-    """An address of the store that names no database; it is not repeated, since it may hold a password."""
+    """A database URL that names no database; the message omits the URL, which may contain a password."""
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
         super().__init__(
-            f"COHABIT_DATABASE is no address of a store (it begins with {scheme!r}): give a file for SQLite, or "
+            f"COHABIT_DATABASE is not a database URL (it begins with {scheme!r}): set it to a file for SQLite, or "
             "postgresql://user:password@host:port/database"
         )
 
@@ -123,10 +124,10 @@ class StoreOutdated(AdvisorError):
 
     def __init__(self, store: str, found: str, wanted: str) -> None:
         self.store, self.found, self.wanted = store, found, wanted
-        at = f"is at version {found}" if found else "has not been made"
+        at = f"is at version {found}" if found else "does not exist"
         super().__init__(
-            f"the store {store} {at}, and version {wanted} is needed: run `cohabit admin database migrate`, or point "
-            "COHABIT_DATABASE at another"
+            f"database {store} {at}, but version {wanted} is required: run `cohabit admin database migrate`, or set "
+            "COHABIT_DATABASE to another database"
         )
 
 
@@ -147,17 +148,18 @@ class IncompleteDump(AdvisorError):
 
     def __init__(self, folder: Path, missing: Sequence[str]) -> None:
         self.folder, self.missing = folder, tuple(missing)
-        super().__init__(f"{folder} lacks {', '.join(missing)} of the store: restore another backup")
+        super().__init__(f"backup {folder} lacks database tables {', '.join(missing)}: restore another backup")
 
 
 class StoreNotEmpty(AdvisorError):
-    """A store is to be filled that holds something."""
+    """A restore into a database that is not empty."""
 
     def __init__(self, store: str, tables: Sequence[str]) -> None:
         self.store, self.tables = store, tuple(tables)
         super().__init__(
-            f"the store {store} holds {', '.join(tables)}, and nothing is ever overwritten: point COHABIT_DATABASE at "
-            "an empty database or a new file"
+            f"database {store} already holds tables {', '.join(tables)}; a restore never overwrites: set "
+            f"COHABIT_DATABASE "
+            "to an empty database or a new file"
         )
 
 
@@ -167,8 +169,8 @@ class StoreAhead(AdvisorError):
     def __init__(self, store: str, found: str, wanted: str) -> None:
         self.store, self.found, self.wanted = store, found, wanted
         super().__init__(
-            f"the store {store} is at version {found}, which this Cohabit does not know (its own is {wanted}): upgrade "
-            "Cohabit, or restore the backup made before"
+            f"database {store} is at version {found}, newer than this Cohabit supports ({wanted}): upgrade Cohabit, or "
+            "restore the backup from before the migration"
         )
 
 
@@ -178,7 +180,7 @@ class StoreUnavailable(AdvisorError):
     def __init__(self, store: str, reason: str) -> None:
         self.store, self.reason = store, reason
         super().__init__(
-            f"the store {store} does not answer ({reason}): is it running, and is COHABIT_DATABASE its address?"
+            f"database {store} does not respond ({reason}): check that it runs and that COHABIT_DATABASE names it"
         )
 
 
@@ -188,17 +190,16 @@ class BadTokenName(AdvisorError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"{name[:120]!r} cannot name a token: give up to 100 letters, digits and ._@-, first of all a "
-            "letter or digit"
+            f"invalid token name {name[:120]!r}: use up to 100 letters, digits and ._@-; begin with a letter or digit"
         )
 
 
 class UnknownRole(AdvisorError):
-    """A role that there is not."""
+    """A role that does not exist."""
 
     def __init__(self, role: str, roles: Sequence[str]) -> None:
         self.role, self.roles = role, tuple(roles)
-        super().__init__(f"{role[:50]!r} is no role: there are {', '.join(roles)}")
+        super().__init__(f"unknown role {role[:50]!r}: choose one of {', '.join(roles)}")
 
 
 class TokenExists(AdvisorError):
@@ -207,8 +208,8 @@ class TokenExists(AdvisorError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"there is, or was, a token named {name!r}, and the audit must tell them apart: choose another name, such "
-            f"as {name}-2, then revoke the old one"
+            f"token name {name!r} is or was in use, and the audit log needs unique names: choose another, such as "
+            f"{name}-2, then revoke the old token"
         )
 
 
@@ -219,7 +220,7 @@ class BadTokenTeam(AdvisorError):
         self.role, self.team = role, team
         team_text = f"with team {team[:80]!r}" if team is not None else "without a team"
         super().__init__(
-            f"there is no token of role {role} {team_text}: role team, and no other, is for one team (--team)"
+            f"a token of role {role} {team_text} is not allowed: role team requires --team, other roles exclude it"
         )
 
 
@@ -228,7 +229,7 @@ class NoToken(AdvisorError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"no token named {name[:120]!r} is open: `cohabit admin token list` names them all")
+        super().__init__(f"no active token named {name[:120]!r}: `cohabit admin token list` lists all tokens")
 
 
 class IssuerUnavailable(AdvisorError):
@@ -237,31 +238,31 @@ class IssuerUnavailable(AdvisorError):
     def __init__(self, issuer: str, reason: str) -> None:
         self.issuer, self.reason = issuer, reason
         super().__init__(
-            f"the keys of issuer {issuer} cannot be had ({reason}): is COHABIT_ADVISOR__OIDC_ISSUER its address, to "
-            "the letter, and is it reached from here?"
+            f"cannot fetch the keys of issuer {issuer} ({reason}): check that COHABIT_ADVISOR__OIDC_ISSUER is its "
+            "exact URL and that this machine reaches it"
         )
 
 
 class BadIssuer(AdvisorError):
-    """An address at which no issuer is asked for keys."""
+    """A URL that is not accepted as an OIDC issuer."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         super().__init__(
-            f"{url[:200]!r} is no address of an issuer: give https://host/path as claim `iss` of its tokens has it, "
-            "without user, query or fragment (http counts on loopback alone)"
+            f"invalid issuer URL {url[:200]!r}: use https://host/path as in claim `iss` of its tokens, without user, "
+            "query or fragment (http is allowed on loopback only)"
         )
 
 
 class TooBusy(AdvisorError):
-    """More is asked than can be answered without keeping others waiting."""
+    """Too many requests are in flight."""
 
     retry_s = 5
 
     def __init__(self) -> None:
         super().__init__(
-            f"too many wait for scores already: ask again in {self.retry_s} s, one request at a time, and name the "
-            "nodes that matter"
+            f"too many score requests in flight: retry in {self.retry_s} s, one request at a time, and name only the "
+            "candidate nodes"
         )
 
 
@@ -269,23 +270,23 @@ class CallerGone(AdvisorError):
     """The client has disconnected: no answer is computed."""
 
     def __init__(self) -> None:
-        super().__init__("the caller has hung up")
+        super().__init__("the client has disconnected")
 
 
 class UnusableProblem(AdvisorError):
-    """What is to be reassigned does not fit together."""
+    """The input of an optimisation is inconsistent."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"this cannot be optimised: {reason}")
+        super().__init__(f"invalid optimisation problem: {reason}")
 
 
 class UnusableEvidence(AdvisorError):
-    """What is to be explained does not fit together."""
+    """The input of an attribution is inconsistent."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"this cannot be explained: {reason}")
+        super().__init__(f"invalid attribution input: {reason}")
 
 
 class BadMove(AdvisorError):
@@ -293,17 +294,19 @@ class BadMove(AdvisorError):
 
     def __init__(self, step: int, what: str, value: str, why: str) -> None:
         self.step, self.what, self.value = step, what, value
-        super().__init__(f"step {step} cannot be exported: its {what} {value[:120]!r} {why}: make the proposal anew")
+        super().__init__(
+            f"step {step} cannot be exported: its {what} {value[:120]!r} {why}: run `cohabit plan create` again"
+        )
 
 
 class ReportTooLarge(AdvisorError):
-    """More diagnoses than a file of them holds."""
+    """More diagnoses than the limit of a file."""
 
     def __init__(self, victims: int, size_bytes: int, limit_bytes: int) -> None:
         self.victims, self.size_bytes, self.limit_bytes = victims, size_bytes, limit_bytes
         super().__init__(
-            f"the diagnoses of {victims} victims take {size_bytes} bytes, and {limit_bytes} are read: diagnose fewer "
-            "nodes at a time"
+            f"the diagnoses of {victims} victims take {size_bytes} bytes (limit {limit_bytes}): diagnose fewer nodes "
+            "at a time"
         )
 
 
@@ -313,20 +316,19 @@ class UnreadableDiagnoses(AdvisorError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(
-            f"{path} cannot be read ({reason}): write it again with `cohabit victims --publish`, by the same version "
-            "of Cohabit as serves"
+            f"{path} cannot be read ({reason}): write it again with `cohabit victims --publish`, in the same version "
+            "of Cohabit as the server"
         )
 
 
 class UnreadableLadders(AdvisorError):
-    """The file of what can be done for whom cannot be read."""
+    """The file of remediation options cannot be read."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(
-            f"{path} cannot be read ({reason}): write it again with `cohabit plan create`, by the same version of "
-            f"Cohabit "
-            "as serves"
+            f"{path} cannot be read ({reason}): write it again with `cohabit plan create`, in the same version of "
+            "Cohabit as the server"
         )
 
 
@@ -335,17 +337,16 @@ class NothingDiagnosed(AdvisorError):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        super().__init__("nothing has been diagnosed yet: `cohabit victims --publish` writes what it finds")
+        super().__init__("no diagnosis has run yet: run `cohabit victims --publish`")
 
 
 class NoVictim(AdvisorError):
-    """A container of which nothing wrong is known."""
+    """A container that is not among the victims."""
 
     def __init__(self, container: str) -> None:
         self.container = container
         super().__init__(
-            f"container {container[:253]!r} does not suffer, as far as the newest diagnoses tell: GET /v1/victims "
-            "names all who do"
+            f"container {container[:253]!r} is not a victim in the newest diagnoses: GET /v1/victims lists all victims"
         )
 
 

@@ -1,6 +1,6 @@
-"""What Airflow runs every day to back up: a copy of everything as it is now, then all of it read.
+"""Daily DAG of backups: copies everything as it is now, then verifies the copy.
 
-Nothing is caught up with: a backup is of the moment in which it is made.
+No catch-up: a backup is of the moment at which it runs.
 """
 
 from airflow.sdk import chain

@@ -1,7 +1,7 @@
-"""What Airflow runs every month: a draft of the bill, then it waits until a person has closed the month, then exports.
+"""Monthly DAG: drafts the bill, waits until a person has closed the month, then exports it.
 
-Closing is what a person does with the draft that they looked at. Nothing here confirms, approves or gives out anything.
-Months that were missed are caught up with from COHABIT_DAGS_SINCE on, each after the one before.
+A person reviews the draft and closes the month. No task here confirms, approves or exports a plan.
+Missed months are caught up from COHABIT_DAGS_SINCE on, one after the other.
 """
 
 from airflow.sdk import chain

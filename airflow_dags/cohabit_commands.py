@@ -1,6 +1,6 @@
-"""What the DAGs run: command lines as a person types them, with Jinja where an interval or a Variable comes in.
+"""Command lines of the DAGs, as a person types them, with Jinja templates for intervals and Variables.
 
-Data alone: neither Airflow nor Cohabit is imported, so that every line can be held against the real command line.
+Data only: neither Airflow nor Cohabit is imported, so that a test compares every command with the real CLI.
 """
 
 import shlex
@@ -20,22 +20,22 @@ KEPT_DAYS = '{{ var.value.get("cohabit_keep_days", "800") }}'
 KEPT_RAW_DAYS = '{{ var.value.get("cohabit_keep_raw_days", "100") }}'
 RAW = ("--table", "usage", "--table", "samples", "--table", "node_usage", "--table", "dead_letters")
 HEAVY, LIGHT = "cohabit_heavy", "cohabit_light"
-"""Pools. The heavy one has a single place, so what learns, bills and makes a bundle current never does so at once."""
+"""Pools. The heavy one has one slot, so training, billing and promotion never run at the same time."""
 PROGRAM = 'exec "${COHABIT_BIN:+$COHABIT_BIN/}cohabit"'
-"""From the folder COHABIT_BIN, else from PATH; in the shell's place, so that stopping a task stops the command."""
+"""From the folder COHABIT_BIN, else from PATH; `exec` replaces the shell, so that stopping a task stops it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command line, and how it is run.
+    """A command line, and how Airflow runs it.
 
     Args:
         words: what follows `cohabit`; each stays one word, whatever Jinja puts into it.
-        about: for people, in Markdown: what it does, and what to do when it fails.
-        minutes: it is stopped after so many.
-        pool: whose place it takes.
-        retries: how often it is run again after a failure.
-        always: whether it also runs where what it follows has failed.
+        about: documentation in Markdown: what it does, and what to do when it fails.
+        minutes: timeout.
+        pool: Airflow pool.
+        retries: retries after a failure.
+        always: whether it also runs after an upstream failure.
     """
 
     words: tuple[str, ...]
@@ -47,7 +47,7 @@ class Command:
 
 
 def bash_line(words: tuple[str, ...]) -> str:
-    """A template of a line for bash: every word is quoted after Jinja has filled it in, by the filter `quote`."""
+    """A bash command template: filter `quote` quotes every word after Jinja has rendered it."""
     quoted = ("{% filter quote %}" + word + "{% endfilter %}" if "{" in word else shlex.quote(word) for word in words)
     return " ".join((PROGRAM, *quoted))
 
@@ -58,14 +58,14 @@ HOURLY = {
             "model",
             "check-skew",
         ),
-        "Were scores made of the numbers that landed? Asked before profiles are rebuilt. **Fails when they were not**: "
-        "look whether Spark or ingest lag, and whether versions differ.",
+        "Checks training-serving skew, before profiles are rebuilt. **Fails when features of scores differ from the "
+        "lake**: check the lag of Spark and ingest, and compare versions.",
         30,
         retries=1,
     ),
     "features": Command(
         ("features",),
-        "Rebuilds every derived table from all that landed. Run again it writes the same rows in their place.",
+        "Rebuilds every derived table from all ingested rows. A rerun replaces the rows by the same rows.",
         120,
         HEAVY,
         always=True,
@@ -75,9 +75,9 @@ HOURLY = {
             "model",
             "drift",
         ),
-        "Do labels still bear the current model out, and how far is it served from now on? Asked before bounds follow "
-        "the labels. **Fails when they do not**: look at what changed, then at the newest run of `cohabit_training`; "
-        "`cohabit model rollback` goes back to the models before. Fails, too, until a bundle is current.",
+        "Checks the current model for drift and sets the serving mode, before bounds are recalibrated. **Fails when "
+        "the mode is lowered**: find the change, then check the newest run of `cohabit_training`; `cohabit model "
+        "rollback` restores the previous model. Also fails until a bundle is promoted.",
         30,
         retries=1,
     ),
@@ -86,19 +86,19 @@ HOURLY = {
             "model",
             "recalibrate",
         ),
-        "Lets bounds follow the labels that came. Without newer labels nothing happens. Fails until a bundle is "
-        "current: `cohabit model train` makes the first one.",
+        "Recalibrates the prediction bounds on newer labels; without newer labels it changes nothing. Fails until a "
+        "bundle is promoted: `cohabit model train` creates the first one.",
         30,
         HEAVY,
         always=True,
     ),
-    "compact": Command(("lake", "compact"), "Puts few files of the lake in the place of many; rows stay the same.", 60),
+    "compact": Command(("lake", "compact"), "Merges small files of the lake; rows are not changed.", 60),
     "outcomes": Command(
         (
             "plan",
             "outcomes",
         ),
-        "Tells what came of plans that were given out an hour ago and more. Drafts none.",
+        "Reports the outcome of plans exported at least an hour ago. Drafts none.",
         30,
     ),
 }
@@ -106,29 +106,29 @@ HOURLY = {
 TRAINING = {
     "train": Command(
         ("model", "train", "--until", DAY, "--name", MODEL, "--no-promote", "--max-rows", MAX_ROWS),
-        "Writes the day's bundle as a challenger. It learns from what ended before the day, so that the gate has a day "
-        "of labels to judge by. One of that name that is there already stays.",
+        "Writes the day's bundle as a challenger. It is trained on windows that ended before the day, so that the gate "
+        "has a day of unseen labels. An existing bundle of that name is kept.",
         300,
         HEAVY,
     ),
     "evaluate": Command(
         ("model", "evaluate", "--report", f"{REPORTS}/evaluation-{NEXT_DAY}", "--max-rows", MAX_ROWS),
-        "Writes `report.md` with its figures into Variable `cohabit_reports`, over one of the same day.",
+        "Writes `report.md` with its figures to Variable `cohabit_reports`; overwrites that of the same day.",
         300,
         HEAVY,
         retries=1,
     ),
     "gate": Command(
         ("model", "gate", MODEL),
-        "Judges the challenger against the current bundle. **Fails when it is no better**: the current one stays, "
-        "and there is nothing to repair.",
+        "Compares the challenger with the champion. **Fails when the challenger is rejected**: the champion stays, and "
+        "no repair is needed.",
         60,
         HEAVY,
         retries=1,
     ),
     "promote": Command(
         ("model", "promote", MODEL),
-        "Makes the challenger current, which only works after a passed gate. `cohabit serve` takes it up.",
+        "Promotes the challenger, which requires a passed gate. `cohabit serve` reloads it.",
         10,
         HEAVY,
     ),
@@ -137,20 +137,20 @@ TRAINING = {
 METERING = {
     "meter": Command(
         ("bill", "meter", "--from", DAY, "--to", NEXT_DAY, "--whole"),
-        "Meters the day's hours, in the place of what was metered of them. Fails while some hour is not over: look "
-        "whether `cohabit ingest` lags, and clear the task.",
+        "Meters the day's hours and replaces earlier rows of them. Fails while an hour has not ended: check the lag of "
+        "`cohabit ingest`, and clear the task.",
         120,
         HEAVY,
     ),
     "judge": Command(
         ("bill", "judge", "--from", DAY, "--to", NEXT_DAY),
-        "Tells who was surely slowed down by whom on that day. Fails until `cohabit features` has labelled the day.",
+        "Finds slowed containers and their antagonists of that day. Fails until `cohabit features` has labelled it.",
         120,
         HEAVY,
     ),
     "budgets": Command(
         ("bill", "budgets", "--month", MONTH, "--alert"),
-        "Tells the webhook of budgets each team that is warned or has exceeded its own, once.",
+        "Sends one alert to the webhook of budgets for each team that reaches its warning threshold or its budget.",
         30,
     ),
 }
@@ -158,14 +158,14 @@ METERING = {
 BACKUPS = {
     "make": Command(
         ("admin", "backup", "make", BACKUP, "--once"),
-        "Copies everything into a folder of the day in Variable `cohabit_backups`. One that is there stays; what a "
-        "killed run left is begun anew.",
+        "Copies everything to a folder of the day in Variable `cohabit_backups`. A complete backup is kept; a partial "
+        "one of a killed run is replaced.",
         240,
     ),
     "verify": Command(
         ("admin", "backup", "verify", BACKUP),
-        "Reads all of the backup and compares it with what was written. When it fails, the disk changed what it was "
-        "given: remove that folder, look at the disk, and clear both tasks.",
+        "Reads the whole backup and compares checksums. When it fails, the disk has corrupted files: remove that "
+        "folder, check the disk, and clear both tasks.",
         240,
         retries=1,
     ),
@@ -174,8 +174,8 @@ BACKUPS = {
 SEARCHING = {
     "search": Command(
         ("model", "tune", "--candidates", CANDIDATES, "--out", f"{REPORTS}/search-{NEXT_DAY}.json"),
-        "Tries settings of the trainer, and tells whether any beats the default beyond luck. Changes nothing: read the "
-        "last line, or the file in Variable `cohabit_reports`.",
+        "Searches hyperparameters, and reports whether any setting beats the default significantly. Changes nothing: "
+        "read the last line, or the file in Variable `cohabit_reports`.",
         600,
         HEAVY,
         retries=1,
@@ -185,52 +185,51 @@ SEARCHING = {
 BILLING = {
     "meter": Command(
         ("bill", "meter", "--from", FIRST, "--to", NEXT_FIRST, "--whole"),
-        "Meters the month again, so that late usage and bills count.",
+        "Meters the month again, to include late usage and bills.",
         600,
         HEAVY,
     ),
     "judge": Command(
         ("bill", "judge", "--from", FIRST, "--to", NEXT_FIRST),
-        "Judges the month again, with the labels that came late.",
+        "Finds slowed containers of the month again, with late labels.",
         600,
         HEAVY,
     ),
     "draft": Command(
         ("bill", "close", "--month", MONTH, "--renew"),
-        "Drafts what the month is to be closed with, and prints it with its name. A draft that nobody confirmed makes "
-        "way for this one; a closed month stays closed. When it fails it says what is missing: a price book, a bill of "
-        "a pool, an hour.",
+        "Drafts the closing of the month, and prints it with its name. It replaces an unconfirmed draft; a closed "
+        "month stays closed. A failure names the missing input: a price book, a bill of a pool, an hour.",
         240,
         HEAVY,
     ),
     "export": Command(
         ("bill", "focus", "--month", MONTH, "--out", f"{REPORTS}/focus-{MONTH}.csv"),
-        "Writes the closed month as FOCUS 1.2 into Variable `cohabit_reports`.",
+        "Writes the closed month as FOCUS 1.2 to Variable `cohabit_reports`.",
         240,
     ),
 }
 NOT_CLOSED = 3
-"""Exit code of `cohabit bill closed` while a person is waited for."""
+"""Exit code of `cohabit bill closed` while the month is not closed."""
 APPROVED = Command(
     ("bill", "closed", "--month", MONTH),
-    "Asks again and again whether **a person** has looked at the draft and closed the month, by "
-    "`cohabit bill close --month … --confirm …` or on the month's page. No DAG does that. Gives up after three weeks, "
-    "and fails at once where that cannot be told, as without a store: clear it to go on waiting.",
+    "Waits until **a person** has reviewed the draft and closed the month, by `cohabit bill close --month … "
+    "--confirm …` or on the month's page. No DAG does that. Times out after three weeks, and fails at once where "
+    "the state cannot be read, as without a database: clear it to wait again.",
     10,
 )
 
 RETENTION = {
     "expire_raw": Command(
         ("lake", "expire", "--before", NEXT_DAY, "--keep-days", KEPT_RAW_DAYS, "--yes", *RAW),
-        "Lets what was landed go that is older than Variable `cohabit_keep_raw_days` (100). A month cannot be metered "
-        "again afterwards. Fails, and lets nothing go, where that is no number of days from 30 on.",
+        "Deletes ingested rows older than Variable `cohabit_keep_raw_days` (100). Afterwards their month cannot be "
+        "metered again. Fails, and deletes nothing, unless the variable is at least 30 days.",
         120,
     ),
     "expire": Command(
         ("lake", "expire", "--before", NEXT_DAY, "--keep-days", KEPT_DAYS, "--yes"),
-        "Lets all rows go that are older than Variable `cohabit_keep_days` (800), but those of nodes and placements. A "
-        "month can be neither billed nor corrected afterwards. Fails, and lets nothing go, where that is no number of "
-        "days from 30 on.",
+        "Deletes all rows older than Variable `cohabit_keep_days` (800), except nodes and placements. Afterwards their "
+        "month can be neither billed nor corrected. Fails, and deletes nothing, unless the variable is at least 30 "
+        "days.",
         120,
     ),
 }

@@ -1,4 +1,4 @@
-"""Schedules and tasks that run command lines, and who is told when one fails. Every file of a DAG builds on this.
+"""Schedules and tasks that run command lines, and the alert when one fails. Every DAG file builds on this.
 
 Read from the environment of Airflow: COHABIT_DAGS_SINCE, the first day that is caught up with (nothing is when left
 out), COHABIT_DAGS_RETRY_S, the wait before the first retry (300), COHABIT_DAGS_ASK_S, between questions whether a month
@@ -59,7 +59,7 @@ def tasks(commands: Mapping[str, Command]) -> dict[str, BashOperator]:
 
 
 def asking(name: str, command: Command) -> BashSensor:
-    """A task that asks until the command exits with 0, takes no place in between, and fails where nothing is told."""
+    """A sensor that repeats the command until it exits with 0, frees its slot between, and fails on an error."""
     return BashSensor(
         task_id=name,
         mode="reschedule",
@@ -101,7 +101,7 @@ def _tries(minutes: int, retries: int) -> dict[str, object]:
 
 
 def failure_reported(context: Context) -> None:
-    """Say in the log which task failed for good, and tell the webhook in Variable `cohabit_webhook`, if it is set."""
+    """Log a task that failed after all retries, and send it to the webhook in Variable `cohabit_webhook`, if set."""
     failed = context["task_instance"]
     body = {
         "dag": failed.dag_id,
@@ -110,7 +110,7 @@ def failure_reported(context: Context) -> None:
         "tries": failed.try_number,
         "error": str(context.get("exception")),
     }
-    log.error("failed for good: %s", body)
+    log.error("failed after all retries: %s", body)
     if url := Variable.get("cohabit_webhook", default=None):
         post(url, body)
 
@@ -120,11 +120,11 @@ def post(url: str, body: Mapping[str, object]) -> None:
 
     Raises:
         ValueError: the address is neither https nor http on loopback.
-        OSError: nobody took it.
+        OSError: the webhook did not accept it.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
-        raise ValueError("Variable cohabit_webhook: give https://HOST/PATH; http counts on loopback alone")
+        raise ValueError("Variable cohabit_webhook: set it to https://HOST/PATH; http is allowed on loopback only")
     request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 - see above
     with urlopen(request, timeout=WEBHOOK_S):  # noqa: S310 - see above
         pass

@@ -1,6 +1,6 @@
-"""What Airflow runs every hour: features of what landed, and what follows from them.
+"""Hourly DAG: features of ingested rows, and the tasks that depend on them.
 
-Nothing is caught up with: features cover all that landed, so the newest hour does the work of those that were missed.
+No catch-up: features cover all ingested rows, so the newest hour does the work of missed ones.
 """
 
 from airflow.sdk import chain

@@ -1,6 +1,6 @@
-"""What Airflow runs every day to meter: the hours of the day before, who was slowed down in them, and budgets.
+"""Daily DAG of metering: hours of the day before, slowed containers in them, and budgets.
 
-Days that were missed are caught up with from COHABIT_DAGS_SINCE on, one after the other. Any day can be run again.
+Missed days are caught up from COHABIT_DAGS_SINCE on, one after the other. Any day can be rerun.
 """
 
 from airflow.sdk import chain

@@ -1,6 +1,6 @@
-"""What Airflow runs every day to let old rows go, after as many days as Variables say.
+"""Daily DAG of retention: deletes rows older than the days in Variables.
 
-Nothing is caught up with: the newest day lets go what those before it would have.
+No catch-up: the newest day deletes the rows of missed days too.
 """
 
 from airflow.sdk import chain

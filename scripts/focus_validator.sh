@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The public FOCUS validator in an environment of its own: scripts/focus_validator.sh PYTHON VENV; prints its folder.
 #
-# It asks for Python 3.12 for the sake of one line, for numpy 1 and pyarrow before 21, and reads a file beside its own
+# It asks for Python 3.12 for the sake of one line, for numpy 1 and pyarrow before 21, and reads a file next to its own
 # modules by a relative path: so it is run from there.
 set -euo pipefail
 python=$1 venv=$2

@@ -1,4 +1,4 @@
-"""Write data_samples/measured/*.log from the CSVs beside them: python scripts/measured_records.py [FOLDER].
+"""Write data_samples/measured/*.log from the CSVs next to them: python scripts/measured_records.py [FOLDER].
 
 Without FOLDER the shipped files are replaced.
 """

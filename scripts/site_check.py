@@ -1,7 +1,7 @@
-"""Whether a built site loads everything from itself: python scripts/site_check.py FOLDER; exit 1 if not.
+"""Check that a built site loads no resource from another host: python scripts/site_check.py FOLDER; exit 1 if not.
 
 What a page loads is what a browser fetches unasked: scripts, styles, images, frames, fonts, and addresses in styles.
-Links that people follow are no part of that, nor is anything that only text tells.
+Links that people click do not count, nor do addresses in text.
 """
 
 import re
@@ -61,9 +61,13 @@ def foreign(site: Path) -> list[str]:
 
 
 def main(site: Path) -> int:
-    """Say what was found."""
+    """Print the findings."""
     found = foreign(site)
-    print("\n".join(["loaded from elsewhere:", *found]) if found else f"{site}: all is loaded from itself")
+    print(
+        "\n".join(["loaded from another host:", *found])
+        if found
+        else f"{site}: no resource is loaded from another host"
+    )
     return bool(found) or not (site / "index.html").is_file()
 
 

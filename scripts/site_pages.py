@@ -1,7 +1,7 @@
 """Pages of the site that are no files of docs/: README, the changelog and how to contribute.
 
-A hook of mkdocs. Links that leave docs/ lead to these pages where they are one, and are shown as a path where not; a
-path that is not there ends the build.
+A hook of mkdocs. A link that leaves docs/ leads to one of these pages, or becomes a path in text if it has no page; a
+path that does not exist fails the build.
 """
 
 import posixpath
@@ -66,9 +66,14 @@ def _led(link: re.Match[str], root: Path, written: str, at: str) -> str:
     if path in OUTSIDE:
         return _link(image, text, OUTSIDE[path], anchor, at)
     if not (root / path).exists():
-        raise PluginError(f"{written} links to {target}, which is not there")
+        raise PluginError(f"{written} links to {target}, which does not exist")
     return f"{text} (`{path}`)"
 
 
 def _link(image: str, text: str, page: str, anchor: str | None, at: str) -> str:
     return f"{image}[{text}]({posixpath.relpath(page, posixpath.dirname(at) or '.')}{anchor or ''})"
+
+
+def _decisions(folder: Path) -> str:
+    rows = [f"- [{path.read_text().splitlines()[0].lstrip('# ')}]({path.name})" for path in sorted(folder.glob("*.md"))]
+    return "# Decisions\n\nEach record has the context, the decision and its consequences.\n\n" + "\n".join(rows)

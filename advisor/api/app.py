@@ -157,7 +157,7 @@ MAX_PROBLEMS = 5
 
 
 def create_scheduler_app(prioritizer: Prioritizer, *, refusing: bool = False) -> FastAPI:
-    """The listener for scheduler protocols; whether its filter refuses nodes."""
+    """The extender API of schedulers; `refusing` sets whether its filter rejects nodes."""
     routers = [
         extender_routes(prioritizer),
         volcano_routes(prioritizer),
@@ -176,7 +176,7 @@ def create_app(
     *,
     bills: BillOffice | None = None,
 ) -> FastAPI:
-    """The listener for everything else; without a guard any client that reaches it may do everything.
+    """The management API; without a guard any client that reaches it has all rights.
 
     Args:
         serving: what is answered from.
@@ -246,6 +246,6 @@ def _validation_error(request: Request, error: RequestValidationError) -> JSONRe
     problems = [f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors()]
     kind = request.headers.get("content-type", "").partition(";")[0]
     if not kind.endswith("json") and any(p["loc"][:1] == ("body",) for p in error.errors()):
-        problems = ["the body is read as JSON only with the header Content-Type: application/json"]
+        problems = ["a JSON body requires the header Content-Type: application/json"]
     more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
     return JSONResponse({"error": "; ".join(problems[:MAX_PROBLEMS] + more)}, 422)

@@ -38,7 +38,7 @@ class Token:
         expires_us: from then on it is worth nothing.
         last_used_us: to within an hour; None while it was not used.
         revoked_us: when it was taken back; None while it was not.
-        team: whose bills its holder may see; None but for role `team`.
+        team: the team whose bills role `team` reads; None for other roles.
     """
 
     prefix: str

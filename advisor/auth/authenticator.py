@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 REMEMBERED_US = 5 * 10**6
-"""How long a verdict is believed: a token that is taken back may open doors for so long."""
+"""Cache time of a result: a revoked token stays valid for at most this long."""
 MAX_REMEMBERED = 1024
 SILENCE_US = 10**6
 """How long a store that did not answer is not asked again."""
@@ -62,7 +62,7 @@ class Remembered(Generic[A, V]):
     kept: OrderedDict[A, tuple[V, int]] = field(default_factory=OrderedDict)
 
     def get(self, asked: A, now_us: int) -> V | None:
-        """The verdict, if it is still believed; one dated in the future, by a clock put back since, is not."""
+        """The cached result, if it is fresh; one dated in the future, by a clock set back since, is not."""
         verdict, at_us = self.kept.get(asked, (None, 0))
         return verdict if 0 <= now_us - at_us < REMEMBERED_US else None
 
@@ -85,7 +85,7 @@ class Access:
     Args:
         store: where tokens are.
         now_us: the clock.
-        issuer: whose tokens count too; None believes no issuer.
+        issuer: OIDC issuer whose tokens are accepted too; None accepts none.
     """
 
     store: Engine
@@ -113,7 +113,7 @@ class Access:
         try:
             verdict = await self._verdict(asked)
         except StoreUnavailable:
-            return Refusal(503, "store does not answer", retry_s=RETRY_S)
+            return Refusal(503, "database does not respond", retry_s=RETRY_S)
         if verdict.token is None:
             return Refusal(401, f"{verdict.state} token")
         caller = Caller(verdict.token.name, frozenset({verdict.token.role}), verdict.token.team)
@@ -121,11 +121,11 @@ class Access:
 
     async def _signed(self, asked: Signed) -> Caller | Refusal:
         if self.issuer is None:
-            return Refusal(401, "no issuer is believed")
+            return Refusal(401, "no issuer is trusted")
         try:
             judged = await self.issuer.judged(asked)
         except IssuerUnavailable:
-            return Refusal(503, "issuer does not answer", retry_s=RETRY_S)
+            return Refusal(503, "issuer does not respond", retry_s=RETRY_S)
         if judged.why or judged.caller is None:
             return Refusal(401, judged.why, judged.caller)
         return judged.caller
@@ -142,10 +142,10 @@ class Access:
 
     async def _looked_for(self, asked: Shown, now_us: int) -> Verdict:
         if 0 < self._silent_until_us - now_us <= SILENCE_US:
-            raise StoreUnavailable(named(self.store), "it did not a moment ago")
+            raise StoreUnavailable(named(self.store), "its last request failed")
         try:
             return await to_thread.run_sync(find_token, self.store, asked, now_us, limiter=self._threads)
         except StoreUnavailable as error:
-            log.warning("tokens cannot be looked for", error=str(error))
+            log.warning("cannot look up tokens", error=str(error))
             self._silent_until_us = self.now_us() + SILENCE_US
             raise

@@ -44,7 +44,7 @@ class Refusals:
 
     def __post_init__(self) -> None:
         self.counted = Counter(
-            "cohabit_requests_rejected", "Requests that were not let in.", ["status"], registry=self.metrics
+            "cohabit_requests_rejected", "Requests without access, by HTTP status.", ["status"], registry=self.metrics
         )
 
     async def record(self, refusal: Refusal, *, subject: str, address: str) -> str:
@@ -81,13 +81,13 @@ class Refusals:
     async def _write(self, entry: Entry) -> None:
         """Write a row, and before it how many have none."""
         left_out, self._left_out = self._left_out, 0
-        outcome = f"{left_out} refusals before have no row of their own"
+        outcome = f"{left_out} earlier refusals have no row of their own"
         before = [Entry(entry.at_us, OURSELVES, "", "request", "", outcome, "")] if left_out else []
         try:
             await to_thread.run_sync(_add_all, self.store, [*before, entry])
         except StoreUnavailable as error:
             self._left_out += left_out + 1
-            log.warning("a refusal cannot be written down", error=str(error), request_id=entry.request_id)
+            log.warning("cannot write a refusal to the audit log", error=str(error), request_id=entry.request_id)
 
 
 def _add_all(store: Engine, rows: list[Entry]) -> None:

@@ -84,7 +84,7 @@ class Issuer:
             self._ask(NEWER_EVERY_US)
         now_us = self.now_us()
         if not self._keys or not 0 <= now_us - self._answered_us < KEPT_US:
-            raise IssuerUnavailable(self.rules.issuer, "it did not answer")
+            raise IssuerUnavailable(self.rules.issuer, "it did not respond")
         judged = judge(token, self._keys, self.rules, now_us)
         self._warn(judged, now_us)
         return judged
@@ -112,7 +112,7 @@ class Issuer:
         try:
             self._keys, self._answered_us = fetch_keys(self.rules.issuer), self.now_us()
         except IssuerUnavailable as error:
-            log.warning("keys were not had", error=str(error), kept=len(self._keys))
+            log.warning("cannot fetch signing keys", error=str(error), kept=len(self._keys))
 
     def _warn(self, judged: Judged, now_us: int) -> None:
         """Log the errors that the operator can mend; the audit has the rest."""
@@ -123,13 +123,13 @@ class Issuer:
         rules = self.rules
         if judged.why:
             log.warning(
-                "a token is for another audience: let the issuer make tokens for ours, or change "
+                "a token is for another audience: configure ours at the issuer, or change "
                 "COHABIT_ADVISOR__OIDC_AUDIENCE",
                 theirs=judged.heard, ours=rules.audience,
             )  # fmt: skip
         else:
             log.warning(
-                "a token gives no role: name one of its values in COHABIT_ADVISOR__OIDC_ROLES, or another claim in "
+                "a token has no role: map one of its values in COHABIT_ADVISOR__OIDC_ROLES, or name another claim in "
                 "COHABIT_ADVISOR__OIDC_ROLE_CLAIM",
                 caller=judged.caller and judged.caller.name, claim=rules.role_claim, found=judged.heard,
             )  # fmt: skip
@@ -143,14 +143,14 @@ def fetch_keys(issuer: str) -> tuple[Key, ...]:
     """
     discovery = _document(issuer, checked_address(issuer).rstrip("/") + DISCOVERY)
     if discovery.get("issuer") != issuer:
-        raise IssuerUnavailable(issuer, f"it calls itself {str(discovery.get('issuer'))[:200]!r}")
+        raise IssuerUnavailable(issuer, f"its discovery document names issuer {str(discovery.get('issuer'))[:200]!r}")
     where = str(discovery.get("jwks_uri", ""))
     try:
         checked_address(where)
     except BadIssuer as error:
-        raise IssuerUnavailable(issuer, f"its keys are at {where[:200]!r}, which is no address to trust") from error
+        raise IssuerUnavailable(issuer, f"its jwks_uri {where[:200]!r} is not an accepted URL") from error
     if where.startswith("http:") and not issuer.startswith("http:"):
-        raise IssuerUnavailable(issuer, f"its keys are at {where[:200]!r}, without TLS")
+        raise IssuerUnavailable(issuer, f"its jwks_uri {where[:200]!r} is without TLS")
     keys = read_keys(_document(issuer, where))
     if not keys:
         raise IssuerUnavailable(issuer, "it has no key for RS256, PS256, ES256 or EdDSA")
@@ -187,7 +187,7 @@ def _document(issuer: str, url: str) -> dict[str, object]:
     """A JSON object, read within bounds of size and time.
 
     Raises:
-        IssuerUnavailable: it cannot be had.
+        IssuerUnavailable: it cannot be fetched.
     """
     local = _is_loopback(urlsplit(url).hostname or "")
     opener = build_opener(_NoRedirects, *([ProxyHandler({})] if local else []))
@@ -198,9 +198,9 @@ def _document(issuer: str, url: str) -> dict[str, object]:
             while part := reply.read1(MAX_BYTES):
                 read += part
                 if len(read) > MAX_BYTES:
-                    _unusable(issuer, f"{url} is longer than {MAX_BYTES} bytes")
+                    _unusable(issuer, f"{url} exceeds {MAX_BYTES} bytes")
                 if monotonic() > until_s:
-                    _unusable(issuer, f"{url} takes longer than {WAIT_S:.0f} s")
+                    _unusable(issuer, f"{url} took longer than {WAIT_S:.0f} s")
         parsed = json.loads(read)
     except HTTPError as error:
         error.close()
@@ -208,8 +208,8 @@ def _document(issuer: str, url: str) -> dict[str, object]:
     except (OSError, HTTPException) as error:
         _unusable(issuer, f"{url}: {error}")
     except (ValueError, RecursionError):
-        _unusable(issuer, f"{url} is no JSON")
-    return parsed if isinstance(parsed, dict) else _unusable(issuer, f"{url} is no JSON object")
+        _unusable(issuer, f"{url} is not JSON")
+    return parsed if isinstance(parsed, dict) else _unusable(issuer, f"{url} is not a JSON object")
 
 
 def _unusable(issuer: str, reason: str) -> NoReturn:

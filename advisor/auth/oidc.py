@@ -47,7 +47,7 @@ WHY: dict[type[jwt.PyJWTError], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Whose tokens are believed, and what they give.
+    """The trusted issuer, and the roles of its tokens.
 
     Args:
         issuer: claim `iss`, to the letter.
@@ -150,7 +150,7 @@ def judge(token: Signed, keys: Sequence[Key], rules: Rules, now_us: int) -> Judg
     Args:
         token: as it was shown.
         keys: of the issuer.
-        rules: whose tokens are believed.
+        rules: the trusted issuer.
         now_us: microseconds since 1970.
     """
     key = fitting_key(token, keys)

@@ -13,7 +13,7 @@ class Caller:
     Args:
         name: as in the audit: of a token of ours, or `oidc:` and the subject of an issuer's.
         roles: what they may act as; an issuer may know people to whom we give none.
-        team: whose bills they may see as role `team`; None without a team.
+        team: the team whose bills role `team` reads; None without a team.
     """
 
     name: str

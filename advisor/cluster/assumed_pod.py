@@ -52,7 +52,7 @@ class Booked:
 
 @dataclass
 class Bookings:
-    """All that are on their way, by uid, oldest first."""
+    """All assumed pods by uid, oldest first."""
 
     _by_uid: dict[str, Booked] = field(default_factory=dict)
     _of_class: Counter[PodClass] = field(default_factory=Counter)
@@ -93,12 +93,12 @@ class Bookings:
         return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
 
     def alike(self, of: PodClass, but: str) -> int:
-        """How many of a class are on their way, a uid not counted."""
+        """Number of assumed pods of a class, one uid excluded."""
         known = self._by_uid.get(but)
         return self._of_class[of] - (known is not None and known.of == of)
 
     def count(self, node: str) -> int:
-        """How many are on their way to a node."""
+        """Number of assumed pods of a node."""
         return len(self._by_node.get(node, ()))
 
     def __iter__(self) -> Iterator[Booked]:

@@ -204,7 +204,7 @@ def load_current(folder: Path) -> Snapshot:
     name = current_version(folder)
     while True:
         if name is None:
-            raise NoSnapshot(folder, "there is no `current` in it")
+            raise NoSnapshot(folder, "it has no file `current`")
         try:
             return _load(folder / name)
         except DAMAGED as error:

@@ -112,7 +112,7 @@ def _said(text: bytes) -> Iterator[News]:
     try:
         yield _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        log.exception("a word of another worker was not understood")
+        log.exception("cannot decode a message of another worker")
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Journal:
             self._append(_encode(news))
         except OSError as error:
             if not self._fails:
-                log.warning("other workers are not told", folder=str(self.folder), error=str(error))
+                log.warning("cannot send to other workers", folder=str(self.folder), error=str(error))
             self._fails = True
         else:
             self._fails = False

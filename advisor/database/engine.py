@@ -172,7 +172,7 @@ PERIODS = Table(
     Column("changed_by", String(200), nullable=False),
     Column("draft", LargeBinary),
 )
-"""Months whose closing has begun, each with its draft; a closed one is never changed."""
+"""Closing and closed months, each with its draft; a closed one is immutable."""
 
 LEDGER_BATCHES = Table(
     "ledger_batches",

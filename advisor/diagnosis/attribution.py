@@ -83,7 +83,7 @@ def attribute(excess: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> A
     if use.shape[:1] + use.shape[2:] != excess.shape + sensitivity.shape or bad.shape != excess.shape:
         raise UnusableEvidence(f"{excess.shape} windows, use {use.shape}, {sensitivity.shape} resources")
     if not (bad & known).any():
-        raise UnusableEvidence("no window in which the victim is known to have suffered")
+        raise UnusableEvidence("no window in which the victim was measured slow")
     prior, x, y = np.nan_to_num(sensitivity, nan=UNKNOWN), np.nan_to_num(use[known]), excess[known]
     fits: list[_Fit] = [
         _fitted(y, x, scale * prior, scale * np.maximum(prior, LEAST_SENSITIVITY), bad[known]) for scale in SCALES

@@ -108,7 +108,7 @@ def read_report(folder: Path) -> DiagnosisReport | None:
     except FileNotFoundError:
         return None
     if len(content) > MAX_BYTES:
-        raise UnreadableDiagnoses(path, f"it is longer than {MAX_BYTES} bytes")
+        raise UnreadableDiagnoses(path, f"it exceeds {MAX_BYTES} bytes")
     return _decoded(path, content)
 
 

@@ -1,4 +1,4 @@
-"""Slowed: who was surely slowed down in which hour, and what of it was whose doing. From tables as they lie in a lake.
+"""Slowed hours: confirmed victims by hour, and the attribution of their slowdown. From tables of a lake.
 
 The same slow windows and attribution as a diagnosis, hour by hour and for all slow containers, however little. It
 knows no
@@ -33,7 +33,7 @@ ONE_SIDED_90 = 1.2815515655446004
 LEAST_BELOW = 20
 """Windows faster than their baseline that estimate an app's noise; with fewer it is at least NOISE."""
 EXPLAINED = 0.85
-"""Share of a slowdown that neighbours have to explain; whose cause is another one is not paid for by anybody."""
+"""Share of a slowdown that neighbours must explain; slowdown of another cause gets no rebate."""
 
 
 def slowed_hours(evidence: Evidence, start_us: int, end_us: int) -> pa.Table:

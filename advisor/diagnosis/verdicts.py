@@ -127,13 +127,13 @@ def verdict_of(of: Circumstances, found: Attribution | None, enough: int) -> tup
     if attributed[0] != "antagonist" and of.others_unexplained >= MOST:
         return "host", f"{of.others_unexplained:.0%} of the others on the node are slower than neighbours explain"
     if attributed[0] != "antagonist" and of.downstream:
-        return "downstream", "its replicas elsewhere answer late at the same time, and nothing here tells why"
+        return "downstream", "its replicas on other nodes are slow at the same time, and no local cause was found"
     return attributed
 
 
 def _attributed(found: Attribution, least: float) -> tuple[Verdict, str]:
     if not len(found.added):
-        return "no offender", "nobody stands beside it"
+        return "no offender", "no neighbour is on the node"
     top = int(np.argmax(found.added))
     share = max(found.added[top], 0.0) / found.excess
     at_most = (found.added[top] + TWO_SIDED_90 * found.spread[top]) / found.excess

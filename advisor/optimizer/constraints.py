@@ -50,8 +50,8 @@ def wrongs(problem: Problem, place: Ints) -> list[Wrong]:
     Source: rules of the Google ROADEF/EURO Challenge 2012 and of Alibaba's scheduling contest of 2018.
     """
     over_budget = int(moved(problem, place).sum()) - problem.moves.most
-    budget = [Wrong("budget", 0, f"{over_budget} moves more than there may be")] if over_budget > 0 else []
-    homeless = [Wrong("homeless", int(who), f"container {who} is nowhere") for who in np.flatnonzero(place == NOWHERE)]
+    budget = [Wrong("budget", 0, f"{over_budget} moves above the limit")] if over_budget > 0 else []
+    homeless = [Wrong("homeless", int(who), f"container {who} has no node") for who in np.flatnonzero(place == NOWHERE)]
     return [*homeless, *_over(problem, place), *_together(problem, place), *_apart(problem, place), *budget]
 
 
@@ -96,7 +96,7 @@ def crowds(problem: Problem, place: Ints) -> list[Crowd]:
 def _together(problem: Problem, place: Ints) -> list[Wrong]:
     found = list[Wrong]()
     for crowd in crowds(problem, place):
-        rule, suffix = ("alike", "") if crowd.other is None else ("pair", f" beside app {crowd.other}")
+        rule, suffix = ("alike", "") if crowd.other is None else ("pair", f" co-located with app {crowd.other}")
         found.append(Wrong(rule, crowd.node, f"node {crowd.node} has {crowd.holds} of app {crowd.app}{suffix}"))
     return found
 

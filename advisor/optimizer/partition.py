@@ -56,7 +56,7 @@ def parts_of(problem: Problem, place: Ints, parts: int, rng: np.random.Generator
 
     Args:
         problem: one that is divisible.
-        place: (k,) where everybody is; who is nowhere is in no part.
+        place: (k,) node of each container; containers without a node are in no part.
         parts: how many.
         rng: draws the nodes of each.
 

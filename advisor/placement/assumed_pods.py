@@ -36,7 +36,7 @@ def no_peers(_booked: Booked, /) -> None:
 
 @dataclass
 class AssumedPods:
-    """Who is on the way. Everything runs on one event loop but `among` and the scoring.
+    """Assumed pods. Everything runs on one event loop except `among` and the scoring.
 
     Args:
         now_us: the clock.
@@ -93,7 +93,7 @@ class AssumedPods:
                 self._take_counted(news)
 
     def among(self, containers: Iterable[str]) -> set[str]:
-        """Those of the containers that are on the way; may run in another thread."""
+        """The assumed pods among the containers; may run in another thread."""
         return self.bookings.among(containers)
 
     def take(self, replies: Replies | None, arrived: Mapping[str, str]) -> None:
@@ -160,7 +160,7 @@ class AssumedPods:
 
     def _corrected(self, replies: Replies, there: list[Booked], work: "asyncio.Future[Exact]") -> None:
         if not work.cancelled() and (error := work.exception()) is not None:
-            log.error("guests are counted roughly", error=repr(error))
+            log.error("assumed pods are counted approximately", error=repr(error))
         elif not work.cancelled() and replies is self.replies:
             counted, table = Counter(one.node for one in there), replies.table
             for node, exact in work.result().items():

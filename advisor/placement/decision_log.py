@@ -47,7 +47,7 @@ class Advised(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         best_effort: its class.
         version: of the snapshot.
         as_of_us: newest message behind it.
-        bundle: whose model scored.
+        bundle: bundle of the model that scored.
         share: of the decisions that were drawn where that was possible.
         randomised: whether this one was.
         drawn: the node that got 10; None where nothing was drawn.
@@ -208,10 +208,16 @@ class Explorer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="advised")
         self._room = BoundedSemaphore(MAX_WAITING)
         self.kept = Counter(
-            "cohabit_decision_log_written", "Decisions written down.", ["randomised"], registry=self.metrics
+            "cohabit_decision_log_written",
+            "Decisions written to the decision log.",
+            ["randomised"],
+            registry=self.metrics,
         )
         self.lost = Counter(
-            "cohabit_decision_log_dropped", "Decisions not written down.", ["reason"], registry=self.metrics
+            "cohabit_decision_log_dropped",
+            "Decisions dropped from the decision log, by reason.",
+            ["reason"],
+            registry=self.metrics,
         )
 
     def choose(self, of: Decision) -> Ints | None:
@@ -221,7 +227,7 @@ class Explorer:
         """
         if not of.uid:
             return of.points
-        with Contained(log, "a decision was not explored"):
+        with Contained(log, "exploration of a decision failed"):
             return self._choose(of)
         self.lost.labels("error").inc()
         return of.points
@@ -261,7 +267,7 @@ class Explorer:
 
     def _write(self, of: Decision, weighed: Weighed) -> None:
         try:
-            with Contained(log, "a decision was not written down") as writing:
+            with Contained(log, "a decision was not written to the decision log") as writing:
                 self._append(of, weighed)
             if writing.error:
                 self.lost.labels("error").inc()
@@ -273,7 +279,9 @@ class Explorer:
             self.lines.append(spelled(of, weighed))
         except OSError as error:
             if not self._fails:
-                log.warning("decisions cannot be written down", folder=str(self.lines.folder), error=str(error))
+                log.warning(
+                    "cannot write decisions to the decision log", folder=str(self.lines.folder), error=str(error)
+                )
             self._fails = True
             self.lost.labels("disk").inc()
         else:

@@ -67,7 +67,7 @@ class ServedLog:
             self._lines.append(line)
         except OSError as error:
             if not self._fails:
-                log.warning("vectors that were scored with cannot be kept", folder=str(self.folder), error=str(error))
+                log.warning("cannot write to the feature log", folder=str(self.folder), error=str(error))
             self._fails = True
         else:
             self._fails = False

@@ -72,7 +72,7 @@ class Serving:
     Args:
         snapshots: folder that the refresher publishes to.
         registry: folder of bundles.
-        max_age_s: snapshots older than this are not believed.
+        max_age_s: maximum age of a snapshot.
         now_us: the clock.
         metrics: where counters are registered.
         served: keeps some of the feature vectors that were scored with; None keeps none.
@@ -88,11 +88,11 @@ class Serving:
     explorer: Explorer | None = None
     scorer: ModelScorer | None = field(default=None, init=False)
     refused: dict[str, str] = field(default_factory=dict, init=False)
-    """What the last reload could not take up: `no_bundle`, `no_snapshot` or `no_drift`, and the error."""
+    """What the last reload could not load: `no_bundle`, `no_snapshot` or `no_drift`, and the error."""
     _opened: Model | None = field(default=None, init=False)
     """As its bundle has it."""
     _model: Model | None = field(default=None, init=False)
-    """The same as far as it is believed."""
+    """The same in the serving mode that drift allows."""
     _by: str = field(default="", init=False)
     """Name of the model that the scorer scores by."""
     _drift: DriftStatus | None = field(default=None, init=False)
@@ -101,35 +101,38 @@ class Serving:
     def __post_init__(self) -> None:
         self.diagnoses = NewestReport(self.snapshots)
         self.answers = Counter(
-            "cohabit_score_requests", "Answers by source and reason.", ["source", "reason"], registry=self.metrics
+            "cohabit_score_requests",
+            "Score requests, by source and reason.",
+            ["source", "reason"],
+            registry=self.metrics,
         )
         self.refusals = Counter(
-            "cohabit_reloads_failed", "Reloads that kept what was loaded.", ["reason"], registry=self.metrics
+            "cohabit_reloads_failed", "Failed reloads, by reason.", ["reason"], registry=self.metrics
         )
         self.turned_away = Counter(
             "cohabit_node_score_requests_rejected",
-            "Questions to /v1/scores that too many were before.",
+            "Score requests rejected because too many were in flight.",
             ["nodes"],
             registry=self.metrics,
         )
         self.quotes_turned_away = Counter(
             "cohabit_quote_requests_rejected",
-            "Questions to /v1/quotes that too many were before.",
+            "Quote requests rejected because too many were in flight.",
             registry=self.metrics,
         )
-        age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use.", registry=self.metrics)
+        age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use, in seconds.", registry=self.metrics)
         age.set_function(self.age_s)
         self._report_drift()
 
     def reload(self) -> None:
-        """Take up a newer bundle and a newer snapshot, each for itself; what cannot be read leaves the old in place."""
+        """Load a newer bundle and a newer snapshot independently; an unreadable one leaves the loaded one in place."""
         parts = {"no_bundle": self._take_bundle, "no_drift": self._take_drift, "no_snapshot": self._take_snapshot}
         refused = {reason: self._take(part) for reason, part in parts.items()}
         for reason, error in refused.items():
             if error:
                 self.refusals.labels(reason).inc()
             if error and self.refused.get(reason) != error:
-                log.warning("kept what was loaded", reason=reason, error=error)
+                log.warning("reload failed; the loaded version stays", reason=reason, error=error)
         self.refused = {reason: error for reason, error in refused.items() if error}
         model, snapshot = self._model, self._snapshot
         if model and snapshot and not (self.scorer and self.scorer.snapshot is snapshot and self._by == model.name):
@@ -138,7 +141,7 @@ class Serving:
             self.scorer, self._by = ModelScorer(snapshot, model.predictor, margins, model.node), model.name
 
     def _take(self, part: Callable[[], None]) -> str:
-        """Why the part was not taken up; empty when it was."""
+        """Why the part was not loaded; empty when it was."""
         try:
             part()
         except (AdvisorError, ModelsError, OSError) as error:
@@ -164,13 +167,17 @@ class Serving:
 
     def _report_drift(self) -> None:
         """Gauges of what the last check found."""
-        state = Gauge("cohabit_drift_state", "0 fine, 1 margins widened, 2 by load.", registry=self.metrics)
+        state = Gauge(
+            "cohabit_drift_state",
+            "Serving mode: 0 full, 1 widened margins, 2 load-aware fallback.",
+            registry=self.metrics,
+        )
         state.set_function(lambda: STATES.index(self._drift.state) if self._drift else 0)
-        widening = Gauge("cohabit_drift_margin_factor", "What margins are multiplied by.", registry=self.metrics)
+        widening = Gauge("cohabit_drift_margin_factor", "Factor on the conformal margins.", registry=self.metrics)
         widening.set_function(lambda: self._drift.widening if self._drift else 1.0)
         checked = Gauge(
             "cohabit_drift_checked_timestamp_seconds",
-            "When the model in use was last checked; 0 for never.",
+            "Time of the last drift check of the model in use; 0 for never.",
             registry=self.metrics,
         )
         checked.set_function(lambda: self._drift.checked_at.timestamp() if self._drift else 0.0)
@@ -181,12 +188,12 @@ class Serving:
 
     @property
     def bundle(self) -> str:
-        """Name of the bundle in use, and how far it is believed; empty without one."""
+        """Name of the bundle in use, with its serving mode; empty without one."""
         return self._model.name if self._model is not None else ""
 
     @property
     def by_load(self) -> bool:
-        """Whether nodes are compared without the model, which is not believed any more."""
+        """Whether the load-aware fallback is active, since the model has drifted."""
         return self.scorer is not None and self.scorer.by_load
 
     @property
@@ -243,7 +250,7 @@ class Serving:
 
     def answer_anyway(self, pending_pod: PendingPod, names: Sequence[str]) -> Answer:
         """As `answer`, but neutral whatever goes wrong, and not counted: it may come too late for who asked."""
-        with Contained(log, "scoring failed; answered neutrally"):
+        with Contained(log, "scoring failed; replied with no preference"):
             return self._answer(pending_pod, names)
         return self._neutral(names, "error")
 

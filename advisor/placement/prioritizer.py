@@ -111,7 +111,7 @@ class Prioritizer:
             table = read_table(self.table)
         except NoTable as error:
             if self.replies is not None:
-                log.warning("kept the table", error=str(error))
+                log.warning("reload failed; the loaded table stays", error=str(error))
             return None
         before = self.replies
         if before is not None and _same(before.table, table):
@@ -119,7 +119,7 @@ class Prioritizer:
         return Replies(table, spell(table.nodes, before.spelled if before else None))
 
     def arrived(self) -> dict[str, str]:
-        """Who was on the way and is seen in a snapshot not looked at before, and where; for the reloading thread."""
+        """Assumed pods that a new snapshot contains, and their nodes; for the reloading thread."""
         scorer = self.serving.scorer
         if scorer is None or scorer.snapshot.version == self._looked_at:
             return {}
@@ -141,7 +141,7 @@ class Prioritizer:
 
     @property
     def replies(self) -> Replies | None:
-        """What the table says, with those on the way; None before the first table."""
+        """Scores of the table, with assumed pods; None before the first table."""
         return self.assumed.replies
 
     def __post_init__(self) -> None:
@@ -151,31 +151,42 @@ class Prioritizer:
             self.serving.now_us, lambda: self.serving.scorer, self.journal, self.others, self.reservations
         )
         self._seconds = Histogram(
-            "cohabit_prioritize_duration_seconds", "Until prioritize was answered.", buckets=BUCKETS_S, registry=metrics
+            "cohabit_prioritize_duration_seconds",
+            "Duration of prioritize requests.",
+            buckets=BUCKETS_S,
+            registry=metrics,
         )
         self._grouped = Counter(
             "cohabit_pod_group_score_requests",
-            "Answers in which the places of a pod's group counted.",
+            "Score requests whose pod belongs to a group with known nodes.",
             registry=metrics,
         )
         self._filtered = Counter(
             "cohabit_filter_requests",
-            "Filter requests of known apps, by what became of nodes.",
+            "Filter requests of seen apps, by outcome for the nodes.",
             ["outcome"],
             registry=metrics,
         )
-        booked = Gauge("cohabit_assumed_pods", "Counted where they were told to go, not seen yet.", registry=metrics)
+        booked = Gauge(
+            "cohabit_assumed_pods",
+            "Assumed pods: scheduled by our score, not yet observed running.",
+            registry=metrics,
+        )
         booked.set_function(lambda: len(self.assumed.bookings))
-        classes = Gauge("cohabit_score_table_pod_classes", "Classes of newcomers in the score table.", registry=metrics)
+        classes = Gauge("cohabit_score_table_pod_classes", "Pod classes in the score table.", registry=metrics)
         classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
-        age = Gauge("cohabit_score_table_age_seconds", "Age of the snapshot behind the score table.", registry=metrics)
+        age = Gauge(
+            "cohabit_score_table_age_seconds",
+            "Age of the snapshot behind the score table, in seconds.",
+            registry=metrics,
+        )
         age.set_function(self._age_s)
 
     async def answer(self, offer: Offer) -> bytes:
         """HostPriorityList of the offered nodes; neutral whatever goes wrong: a scheduler always gets an answer."""
         began = perf_counter()
         try:
-            with Contained(log, "scoring failed; answered neutrally"):
+            with Contained(log, "scoring failed; replied with no preference"):
                 return await self._answer(offer)
             return self._neutral(offer, "error")
         finally:
@@ -307,7 +318,7 @@ class Prioritizer:
     def _ended(self, work: "asyncio.Future[T]") -> None:
         self._busy = False
         if not work.cancelled() and (error := work.exception()) is not None:
-            log.error("scoring in the background failed", error=repr(error))
+            log.error("background scoring failed", error=repr(error))
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Version and age of the snapshot behind the last answer, of the table where there is one."""

@@ -18,7 +18,7 @@ class Reservation:
     """The next pod of a workload belongs on a node.
 
     Args:
-        reservation: its name.
+        reservation: name of the reservation.
         cluster: of the workload.
         namespace: of the workload.
         app: of the workload, as `ingest.schema.workload_identity.identify` returns it.
@@ -41,7 +41,7 @@ class Reservation:
 
 
 class Pod(NamedTuple):
-    """Whom a reservation may be for.
+    """The pods that a reservation may be for.
 
     Args:
         namespace: of the pod.
@@ -57,7 +57,7 @@ class Pod(NamedTuple):
 
     @property
     def workload(self) -> "Workload":
-        """By which reservations are looked up."""
+        """Key of reservations."""
         return self.namespace, self.app
 
 
@@ -67,10 +67,10 @@ Workload = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReservedNode:
-    """What reservations say of a pod that some are open for.
+    """The match of a pod with open reservations.
 
     Args:
-        reservation: to the node of which it goes; None where none of their nodes is offered: it may go anywhere.
+        reservation: the reservation of its node; None if no reserved node is a candidate: all nodes are feasible.
     """
 
     reservation: Reservation | None
@@ -79,7 +79,7 @@ class ReservedNode:
         """Offered nodes where the pod does not belong, each with the reason."""
         if self.reservation is None:
             return {}
-        why = f"cohabit: reservation {self.reservation.reservation} steers this pod elsewhere"
+        why = f"cohabit: reservation {self.reservation.reservation} pins this pod to another node"
         return {name: why for name in names if name != self.reservation.node}
 
 
@@ -96,12 +96,12 @@ def by_workload(reservations: Iterable[Reservation]) -> dict[Workload, tuple[Res
 def reserved_node(
     reservations: Sequence[Reservation], pod: Pod, names: Collection[str], holders: Mapping[str, str], *, now_us: int
 ) -> ReservedNode | None:
-    """To which of the offered nodes a pod goes, and by which reservation.
+    """The candidate node of a pod, and its reservation.
 
     One node, also where several would do: the next pod must know which is left.
 
     Args:
-        reservations: of the pod's workload, in the order of `by_workload`.
+        reservations: reservations of the pod's workload, in the order of `by_workload`.
         pod: who.
         names: offered nodes.
         holders: uid of the pod that holds a reservation, by reservation; LAPSED where that pod never arrived.

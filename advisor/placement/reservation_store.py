@@ -26,7 +26,7 @@ def open_reservations(engine: Engine, cluster: str, now_us: int) -> list[Reserva
 
 
 def add_reservations(connection: Connection, reservations: Iterable[Reservation]) -> None:
-    """Open reservations, within whatever else the connection writes; one of a name that is there replaces it."""
+    """Open reservations in the connection's transaction; an existing one of the same name is replaced."""
     rows = [asdict(reservation) for reservation in reservations]
     if rows:
         named = RESERVATIONS.c.reservation == bindparam("named")
@@ -35,5 +35,5 @@ def add_reservations(connection: Connection, reservations: Iterable[Reservation]
 
 
 def withdraw(connection: Connection, plan: str) -> int:
-    """End all reservations of a plan, within whatever else the connection writes; how many there were."""
+    """End all reservations of a plan in the connection's transaction; returns their number."""
     return connection.execute(RESERVATIONS.delete().where(RESERVATIONS.c.plan == plan)).rowcount

@@ -40,7 +40,7 @@ class Reservations:
 
     Args:
         now_us: the clock.
-        metrics: where is counted what came of reservations.
+        metrics: registry of the counters of reservations.
     """
 
     now_us: Callable[[], int] = _never
@@ -54,16 +54,11 @@ class Reservations:
 
     def __post_init__(self) -> None:
         self._outcomes = Counter(
-            "cohabit_pinned_pods",
-            "Pods that a reservation was open for, by outcome.",
-            ["outcome"],
-            registry=self.metrics,
+            "cohabit_pinned_pods", "Pods with an open reservation, by outcome.", ["outcome"], registry=self.metrics
         )
         for outcome in OUTCOMES:
             self._outcomes.labels(outcome)
-        open_ones = Gauge(
-            "cohabit_reservations_open", "Steering reservations that have not expired.", registry=self.metrics
-        )
+        open_ones = Gauge("cohabit_reservations_open", "Reservations that have not expired.", registry=self.metrics)
         open_ones.set_function(self.open)
 
     def take(self, reservations: Iterable[Reservation]) -> None:
@@ -78,7 +73,7 @@ class Reservations:
         )
 
     def concern(self, pod: Pod) -> bool:
-        """Whether there are reservations of the pod's workload."""
+        """Whether the pod's workload has reservations."""
         return pod.workload in self._of
 
     def reserved_node(self, pod: Pod, names: Collection[str]) -> ReservedNode | None:
@@ -95,14 +90,14 @@ class Reservations:
         return found
 
     def hold(self, booked: Booked) -> None:
-        """A pod is on its way by a reservation."""
+        """Count a pod that is assumed by a reservation."""
         if not booked.reservation:
             return
         self.holders.pop(booked.reservation, None)
         _remember(self.holders, booked.reservation, booked.uid, MAX_HELD)
 
     def ended(self, booked: Booked, seen_on: str | None) -> None:
-        """A pod is no longer assumed: on the reserved node it keeps its reservation for good, elsewhere it leaves it.
+        """A pod is no longer assumed: on the reserved node it keeps the reservation, else it releases it.
 
         Args:
             booked: what ended.

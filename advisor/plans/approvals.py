@@ -45,7 +45,7 @@ class Desk:
 
     Args:
         engine: the store.
-        cluster: whose proposals.
+        cluster: cluster of the proposals.
         rules: when changes are allowed.
         now_us: the clock, microseconds since 1970.
     """
@@ -139,8 +139,10 @@ class Desk:
         whole = sum(step.gain for step in of.approved)
         least = low * found.predicted / whole if whole else 0.0
         confirmed = None if not found.measured else found.realised >= max(least, 0.0)
-        reason = f"{found.realised:.2f} of {found.predicted:.2f} an hour; compared with {found.controls} held back"
-        after = states.concluded(of, confirmed=confirmed, reason=reason if found.measured else "nothing was measured")
+        reason = f"{found.realised:.2f} of {found.predicted:.2f} an hour; control group of {found.controls}"
+        after = states.concluded(
+            of, confirmed=confirmed, reason=reason if found.measured else "no outcome was measured"
+        )
         values = {"predicted": found.predicted, "realised": found.realised} if found.measured else {}
         with writing(self.engine) as connection:
             entry = self._entry(actor, "conclude", of.plan.plan, f"{after.state}: {after.reason}")

@@ -66,7 +66,7 @@ class ApprovedMove:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A step as a request to the API server: POST `body` to `path`; its reservation reserves the target node."""
+    """A step as a request to the API server: POST `body` to `path`; its reservation holds the target node."""
 
     step: int
     round: int
@@ -93,7 +93,7 @@ def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> t
     """Evictions by policy/v1, each valid for one pod only, and the reservations of their targets.
 
     Raises:
-        BadMove: a name is none of Kubernetes, or a step is there twice.
+        BadMove: a name is not a Kubernetes name, or a step is repeated.
 
     Source: Kubernetes' API-initiated eviction; a pod of the same name and another uid is answered with 409.
     """
@@ -126,7 +126,7 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
         ttl_s: seconds from the creation of a job to its end; it counts while others go first.
 
     Raises:
-        BadMove: a name is none of Kubernetes, or a step is there twice.
+        BadMove: a name is not a Kubernetes name, or a step is repeated.
 
     Source: scheduling.koordinator.sh/v1alpha1; `paused` jobs are never exported, since their time runs too.
     """
@@ -153,7 +153,7 @@ def _in_order(moves: Iterable[ApprovedMove]) -> list[ApprovedMove]:
     for move in ordered:
         _check(move)
         if (move.plan, move.step) in seen:
-            raise BadMove(move.step, "number", str(move.step), "is there twice")
+            raise BadMove(move.step, "number", str(move.step), "is repeated")
         seen.add((move.plan, move.step))
     return ordered
 
@@ -172,7 +172,7 @@ def _check(move: ApprovedMove) -> None:
     )
     for what, value, pattern, longest in wanted:
         if len(value) > longest or not pattern.fullmatch(value):
-            raise BadMove(move.step, what, value, "is no name that Kubernetes gives (DNS-1123)")
+            raise BadMove(move.step, what, value, "is not a Kubernetes name (DNS-1123)")
 
 
 def _eviction(move: ApprovedMove) -> Eviction:

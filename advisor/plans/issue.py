@@ -20,7 +20,7 @@ JOB_TTL_S = 1800
 
 
 def given_as(form: As) -> Given:
-    """Makes a plan's export in a form, and opens its reservations where it needs some.
+    """Creates the export of a plan in a format, and opens its reservations if the format needs them.
 
     Raises:
         NotNamed, BadMove: when called, if a container's name is not known or none.

@@ -1,4 +1,4 @@
-"""Shown: proposals as they are at a time, before anybody wrote down that they expired; and what they do to nodes."""
+"""Listing: proposals with their state at a time, expiry included; and their effect on nodes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -23,8 +23,8 @@ MAX_LADDERS = 50
 """Of so many victims remedies are worked out, the worst first, also where no more steps are allowed."""
 MAX_SEARCHED = 50
 """Of whom the search would move so many at most are looked at."""
-UNDIAGNOSED = "nobody here suffers so much that it is measured for sure, but the model expects that several do a little"
-NO_MORE = "as many as are allowed in a plan or a day are proposed already"
+UNDIAGNOSED = "no container here is a confirmed victim, but the model expects small slowdowns of several"
+NO_MORE = "the limit of steps a plan or of containers a day is reached"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
 
 
 def _calibrated(ranked: Ladder, factor: float) -> Ladder:
-    """A ladder whose gains are multiplied by what earlier plans realised of theirs."""
+    """Ranked options with gains scaled by the realised share of earlier plans."""
     return replace(ranked, remedies=tuple(one.scaled(factor) for one in ranked.remedies))
 
 
@@ -133,10 +133,10 @@ class _Found:
     def take(self, one: Diagnosis, ranked: Ladder) -> str:
         """Take the best step for a victim; why there is none, else empty."""
         if not ranked.remedies:
-            return ranked.rest or "nothing is known that would help"
+            return ranked.rest or "no known remedy helps"
         paying = [remedy for remedy in ranked.remedies if remedy.pays(self.rules.prices.hours)]
         if not paying:
-            return "nothing saves more than it costs, by the lower end of its interval"
+            return "no remedy saves more than it costs, by the lower end of its interval"
         why = ""
         for remedy in paying:
             step = self._step(one, remedy)
@@ -188,7 +188,7 @@ class _Found:
 
     def _refused(self, step: Step) -> str:
         if any(other.who.container == step.who.container for other in self.steps):
-            return "something else is proposed for it"
+            return "another step is already proposed for it"
         return refused(step, self.of.roster.left_alone, self.of.past, self.rules, self.scene.now_us)
 
     def _step(self, one: Diagnosis, remedy: Remedy) -> Step:

@@ -48,14 +48,14 @@ def _gone(step: Step, scene: Scene) -> str:
     who = step.who.container
     here = scene.snapshot.nodes_of({who}).get(who)
     if here is None:
-        return f"{who} does not run any more"
-    return "" if here == step.source else f"{who} is on {here} by now"
+        return f"{who} is no longer running"
+    return "" if here == step.source else f"{who} is now on {here}"
 
 
 def _well(step: Step, diagnoses: Sequence[Diagnosis] | None) -> str:
     if step.kind == "rearrange" or diagnoses is None or any(one.container in step.victims for one in diagnoses):
         return ""
-    return f"{', '.join(step.victims[:3])} does not suffer any more"
+    return f"{', '.join(step.victims[:3])} is no longer a victim"
 
 
 def _not_there(plan: Plan, step: Step, scene: Scene, roster: Roster) -> str:
@@ -67,13 +67,13 @@ def _not_there(plan: Plan, step: Step, scene: Scene, roster: Roster) -> str:
     node = scene.snapshot.node_index.get(step.target)
     row = scene.snapshot.containers.index(step.who.container)
     if node is None or not scene.snapshot.node_known[node]:
-        return f"nothing is known of {step.target} any more"
+        return f"{step.target} is no longer in the snapshot"
     if not (scene.room.free[node] >= scene.room.needs[row]).all():
-        return f"{step.target} has no room for it any more"
+        return f"{step.target} no longer has room for it"
     only = np.full(scene.room.free.shape, -np.inf)
     only[node] = scene.room.free[node]
     found = elsewhere(replace(scene, room=replace(scene.room, free=only)), row, frozenset())
     more = float(found.there[0]) - step.there if found is not None else np.inf
     if (step.low - more) * plan.hours <= step.cost:
-        return f"on {step.target} it would do more harm by now than it is worth"
+        return f"on {step.target} it would now cost more than it saves"
     return ""

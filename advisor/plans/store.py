@@ -171,7 +171,7 @@ def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
 
 
 def achieved(engine: Engine, cluster: str) -> tuple[float, float]:
-    """What plans of a cluster were to save in an hour, and what they did, of all whose outcome is known."""
+    """Predicted and realised savings an hour of a cluster's plans with a known outcome."""
     sums = func.coalesce(func.sum(PLANS_TABLE.c.predicted), 0.0), func.coalesce(func.sum(PLANS_TABLE.c.realised), 0.0)
     with reading(engine) as connection:
         predicted, realised = connection.execute(select(*sums).where(PLANS_TABLE.c.cluster == cluster)).one()
@@ -179,7 +179,7 @@ def achieved(engine: Engine, cluster: str) -> tuple[float, float]:
 
 
 def realised_of(engine: Engine, cluster: str) -> list[tuple[str, float]]:
-    """What plans of a cluster saved in an hour, by name, of those whose outcome is known."""
+    """Realised savings an hour by plan, of a cluster's plans with a known outcome."""
     known = and_(PLANS_TABLE.c.cluster == cluster, PLANS_TABLE.c.realised.is_not(None))
     with reading(engine) as connection:
         return [
@@ -251,7 +251,7 @@ def _proposals(
         except UnreadablePlan as error:
             if not leave_out:
                 raise
-            log.warning("a plan is not listed", error=str(error))
+            log.warning("cannot list a plan", error=str(error))
     return found
 
 
@@ -259,7 +259,7 @@ def _proposal(row: Mapping[str, object], decided: tuple[Decided, ...]) -> Propos
     plan = _plan(row)
     known = row["state"] in STATES and all(one.decision in DECISIONS for one in decided)
     if not known or [one.number for one in decided] != sorted(step.number for step in plan.steps):
-        raise UnreadablePlan(f"{row['plan']}: what was decided on its steps does not fit them, or is of no known kind")
+        raise UnreadablePlan(f"{row['plan']}: the decisions do not match its steps, or are of an unknown type")
     return Proposal(
         plan=plan,
         state=cast("State", row["state"]),

@@ -49,7 +49,7 @@ class Remedy:
         target: node it moves to; None for what is done where it is.
         fields: what is set, none for moves.
         kept: share of its use of a resource that a throttle leaves; 1 for all else.
-        gain: cost that is saved in an hour, everybody counted, expected.
+        gain: expected interference cost saved in an hour, over all containers.
         low: of a 90 % interval of it.
         high: of it.
         there: expected hourly cost of the container and its neighbours on the target, counted in `gain`

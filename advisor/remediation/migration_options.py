@@ -182,7 +182,7 @@ def move_antagonist(scene: Scene, row: int, hurt: Mapping[str, Hurt], restart: f
         gain,
         cost=restart,
         sufficient=sufficient(next(iter(hurt.values())), 1.0),
-        why=f"with it goes what it adds; where it goes it costs {found.there[best]:.2f} an hour",
+        why=f"its contribution moves with it; on the target it costs {found.there[best]:.2f} an hour",
     )
     return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=float(found.there[best]))
 
@@ -201,7 +201,7 @@ def move_victim(scene: Scene, row: int, slowdown: float, restart: float) -> Reme
         gain,
         cost=restart,
         sufficient=_below_limit(float(found.slowdown[best]), float(found.upper[best])),
-        why=f"it is expected to be {found.slowdown[best]:.2f} times its normal there",
+        why=f"it is expected to be {found.slowdown[best]:.2f} times its baseline there",
     )
     return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=float(found.there[best]))
 
@@ -219,7 +219,7 @@ def move_anybody(scene: Scene, row: int, restart: float) -> tuple[Remedy, tuple[
         _with_doubt(found.home) + _with_doubt(there).scaled(-1.0),
         cost=restart,
         sufficient=None,
-        why=f"it and those beside it are expected to cost {found.home:.2f} an hour here by it, and {there:.2f} there",
+        why=f"it and its neighbours are expected to cost {found.home:.2f} an hour here, and {there:.2f} there",
     )
     return replace(remedy, target=scene.snapshot.nodes[found.nodes[best]], there=there), found.hurt
 

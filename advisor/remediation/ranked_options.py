@@ -29,7 +29,7 @@ class Ladder:
     """What can be done for one victim.
 
     Args:
-        victim: whose.
+        victim: container that the options help.
         remedies: those that are sufficient, the cheapest first; then the others, those that help most first.
         rest: why there are none, or what else is to be looked at; empty where there is nothing to say.
     """
@@ -40,9 +40,9 @@ class Ladder:
 
 
 REST = {
-    "host": "more than neighbours slow this node down: cordon it and look at the machine; nobody is moved for that",
-    "downstream": "its replicas are late too: look at what it calls; moving it would not help",
-    "not enough data": "too little was measured to say what would help",
+    "host": "neighbours do not explain the slowdown of this node: cordon it and check the machine; no move is proposed",
+    "downstream": "its replicas are slow too: check the services it calls; a move would not help",
+    "not enough data": "too few measurements to propose a remedy",
 }
 
 
@@ -156,10 +156,10 @@ def _raised(of: Diagnosis, row: int | None, scene: Scene) -> list[Remedy]:
         Field("cgroup", "cpu.max", f"{round(limit * CPU_PERIOD_US)} {CPU_PERIOD_US}"),
         Field("pod", "resources.limits.cpu", f"{round(limit * 1000)}m"),
     )
-    why = f"its own limit holds it back at {cores:.2f} cores; half as much again, then look whether it still does"
+    why = f"its own limit throttles it at {cores:.2f} cores; raise it by half, then check whether throttling stops"
     return [remedy_of("raise cpu limit", of.container, NOTHING, cost=0.0, sufficient=None, why=why, fields=fields)]
 
 
 def _more_capacity(of: Diagnosis) -> Remedy:
-    why = "no node has room for it or for who slows it down: one more node of this class would"
+    why = "no node has room for it or its antagonist: one more node of this class would"
     return remedy_of("add capacity", of.container, NOTHING, cost=0.0, sufficient=None, why=why)

@@ -125,7 +125,7 @@ def throttle(of: Throttled, hours: float) -> Remedy | None:
         gain,
         cost=BE_WEIGHT * (1.0 / kept - 1.0) * hours,
         sufficient=sufficient(of.hurt[0], 1.0 - kept),
-        why=f"holds it to {kept:.0%} of the {of.resource} it uses; its work takes up to {1 / kept:.2g} times as long",
+        why=f"limits it to {kept:.0%} of the {of.resource} it uses; its work takes up to {1 / kept:.2g} times as long",
         fields=fields(kept * of.used, share),
         kept=kept,
     )

@@ -1,4 +1,4 @@
-"""Model: the placement model of a bundle, opened and tried once before anybody relies on it. An edge."""
+"""Model: the placement model of a bundle, opened and run once as a check. An edge."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ class Model:
         bundle: where it came from.
         predictor: rows in, slowdown out.
         entry: what the bundle says of it, such as margins.
-        node: multiplier of spread for the bound on everybody of a node.
+        node: multiplier of spread for the bound over all containers of a node.
         widening: what margins are multiplied by.
     """
 
@@ -38,14 +38,14 @@ class Model:
 
     @property
     def name(self) -> str:
-        """Of the bundle, and how far it is believed: whatever was computed by another name is computed again."""
+        """Bundle and serving mode: cached results under another name are computed again."""
         if isinstance(self.predictor, LoadAware):
             return f"{self.bundle.name}, by load"
         return f"{self.bundle.name}, margins x {self.widening:g}" if self.widening > 1 else self.bundle.name
 
 
 def believed(model: Model, status: DriftStatus | None) -> Model:
-    """The model as far as drift lets it be believed; None leaves it as it is."""
+    """The model in the serving mode of the drift status; None leaves it unchanged."""
     if status is None or status.state == "fine":
         return model
     if status.state == "fallen_back":

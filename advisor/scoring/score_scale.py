@@ -1,4 +1,4 @@
-"""Decision: from slowdown and harm to one absolute score of 0 to 10. Kernel."""
+"""Decision: from slowdown and interference cost to one absolute score of 0 to 10. Kernel."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def points(costs: Floats, exceeds: NDArray[np.bool_], *, best_effort: bool) -> N
 
     Args:
         costs: (n,) from `cost`; NaN where nothing is known.
-        exceeds: (n,) whether the bound on everybody of the node is above VETO_SLOWDOWN.
+        exceeds: (n,) whether the bound over all containers of the node is above VETO_SLOWDOWN.
         best_effort: whether the pending pod is BE; only others are vetoed.
 
     Returns:

@@ -56,8 +56,8 @@ class Scores:
         mean: (n,) expected slowdown of the pending pod, ratio to its baseline.
         choice: (n,) the same as nodes are compared by, see models.estimator.predictor.
         upper: (n,) bound it stays below nine times in ten.
-        node_bound: (n,) bound that everybody on the node stays below nine times in ten.
-        harm: what happens to the residents.
+        node_bound: (n,) upper prediction bound over all containers on the node, at 90 %.
+        harm: interference cost of the residents.
         source: who answered.
         version: of the snapshot.
         age_s: since the snapshot's newest message.
@@ -80,8 +80,8 @@ class Compared:
     Args:
         mean: see Scores.
         choice: see Scores.
-        harm: what happens to the residents.
-        exceeds: (n,) whether the bound that everybody on the node stays below nine times in ten exceeds a limit.
+        harm: interference cost of the residents.
+        exceeds: (n,) whether the upper prediction bound over all containers on the node exceeds a limit.
     """
 
     mean: Floats
@@ -134,7 +134,7 @@ class ModelScorer:
     margins: ServedMargins
     """For one container's bound."""
     node: float
-    """Multiplier of spread for the bound on everybody of a node."""
+    """Multiplier of spread for the bound over all containers of a node."""
 
     def score(self, pending_pod: PendingPod, nodes: NDArray[np.int32], *, now_us: int) -> Scores:
         """See Scorer. The pending pod's only inputs are its app's profile by platform, or its cold-start prior.
@@ -292,7 +292,7 @@ class ModelScorer:
         return self.predictor.log_choice(together, lambda rows: self._complete(raw[rows]))
 
     def _node_log(self, said: Prediction) -> Floats:
-        """(n,) log of the bound on everybody of a node, as one of them has it."""
+        """(n,) log of the bound over all containers of a node, for one of them."""
         bound: Floats = said.log_mean + self.node * said.spread
         return bound
 

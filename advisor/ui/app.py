@@ -35,7 +35,7 @@ from advisor.ui.views.sre.victims import victim_pages
 SAID = {
     404: "There is no such page.",
     405: "There is no such page.",
-    422: "The address of this page, or its form, does not fit.",
+    422: "The URL of this page, or its form, has an invalid value.",
 }
 
 

@@ -1,1 +1,1 @@
-"""Backtest: a closed loop of metrics, models, advice and what comes of it, under laws that nobody who advises knows."""
+"""Backtest: a closed loop of metrics, models, advice and outcomes, under laws that are hidden from all policies."""

@@ -1,4 +1,4 @@
-"""Advice: our own policy: the product's scorer over the snapshot it would have, asked as a scheduler would ask it.
+"""Advice: our own policy: the product's scorer over the snapshot it would have, queried like a scheduler.
 
 What it sees is what was measured; nothing here knows the world's law.
 """
@@ -125,9 +125,9 @@ class Advisor:
     _seen: Measured | None = field(default=None, init=False)
     _scorer: ModelScorer | None = field(default=None, init=False)
     _columns: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, init=False)
-    """Points and costs of all nodes by app, nobody being on the way."""
+    """Points and costs of all nodes by app, without assumed pods."""
     _crowded: dict[tuple[int, int], tuple[bytes, float, float]] = field(default_factory=dict, init=False)
-    """By node and app: who was on the way there, and points and cost with them."""
+    """By node and app: assumed pods there, and points and cost with them."""
 
     def blind(self, sight: Sight, app: int, nodes: Ints) -> Floats:
         """Without a guard: what was measured is all there is, and of equal points any will do. See Policy."""
@@ -135,7 +135,7 @@ class Advisor:
         return -points[nodes]
 
     def guarded(self, sight: Sight, app: int, nodes: Ints) -> Floats:
-        """As served: whoever is on the way counts as a resident; of equal points the best stands out. See Policy."""
+        """As served: assumed pods count as residents; ties in points are broken by cost. See Policy."""
         points, costs = (column[nodes] for column in self._scored(sight, app))
         coming = sight.pending(nodes)
         rows = np.flatnonzero(coming.any(axis=1))
@@ -147,7 +147,7 @@ class Advisor:
     def _scored(self, sight: Sight, app: int) -> tuple[Floats, Floats]:
         """Points and costs on nodes as of the last measurement; of the whole queue at once, which is cheaper.
 
-        Nodes that have no room for the smallest of the queue are offered to nobody, and not looked at.
+        Nodes without room for the smallest container of the queue are not candidates, and not scored.
         """
         if sight.residents is not self._seen:
             self._seen, self._columns, self._crowded = sight.residents, {}, {}
@@ -164,14 +164,14 @@ class Advisor:
 
     @property
     def _live(self) -> ModelScorer:
-        assert self._scorer is not None  # noqa: S101 - made when somebody looked
+        assert self._scorer is not None  # noqa: S101 - created at the first measurement
         return self._scorer
 
     def _class(self, app: int) -> PodClass:
         return PodClass(app_name(app), bool(self.scorers.best_effort[app]))
 
     def _count(self, app: int, coming: Sequence[tuple[int, Ints]]) -> None:
-        """Score an app again on nodes where others are on the way than when it was last."""
+        """Score an app again on nodes whose assumed pods have changed since its last score."""
         none = (b"", 0.0, 0.0)
         stale = [(node, who) for node, who in coming if self._crowded.get((node, app), none)[0] != who.tobytes()]
         if not stale:

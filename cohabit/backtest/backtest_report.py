@@ -74,7 +74,7 @@ FIGURES: Mapping[str, Callable[[Tally], float]] = {
     "requested": lambda tally: tally.requested / max(tally.intervals, 1),
     "pending_minutes": lambda tally: tally.pending_minutes,
 }
-"""What is told of each policy at each level."""
+"""Figures reported of each policy at each level."""
 
 
 def gap_at(findings: Findings, level: int) -> Gap:
@@ -195,7 +195,7 @@ def figure(findings: Findings) -> str:
     gap = gap_at(findings, min(1, len(findings.plan.levels) - 1))
     shown = list(dict.fromkeys([OURS, gap.heuristic, "balanced", ORACLE]))
     return chart(
-        f"Violations by nodes: {findings.name}",
+        f"Violations by number of nodes: {findings.name}",
         Axis("nodes for the same containers"),
         Axis("% of LS container-minutes", low=0.0),
         [_curve(findings, name) for name in shown],

@@ -1,4 +1,4 @@
-"""Loop: one policy places one trace's containers on one cluster, interval after interval, and what becomes of them.
+"""Loop: one policy places one trace's containers on one cluster, interval after interval; returns the outcome.
 
 Kernel: the same world, trace, policy and seed give the same tally.
 """
@@ -25,22 +25,22 @@ MAX_OFFERED = 100
 LOOKED_AT = 4 * MAX_OFFERED
 """Nodes that are looked at together for some that are feasible."""
 FINEST = np.geomspace(1.0, 50.0, 400)
-"""Edges of the bins that quantiles of slowdown are told by."""
+"""Edges of the bins for quantiles of slowdown."""
 FRESH = 0.3
 """Weight of the newest interval in what an app typically uses."""
 Observer = Callable[[State, Records, Truth], None]
-"""Told of each interval: the cluster, what it showed, and what was true."""
+"""Callback for each interval: the cluster, its measurements, and the true slowdowns."""
 
 
 @dataclass
 class Tally:
-    """What became of everybody, after the cluster was filled.
+    """Outcome of all containers, after the cluster was filled.
 
     Args:
         violation_minutes: of LS containers whose true slowdown was above VIOLATED.
         ls_minutes: of all LS containers.
         pending_minutes: of containers that no node could take.
-        used_nodes: sum over intervals of nodes that held somebody.
+        used_nodes: sum over intervals of nodes with residents.
         used_cores: sum over intervals of the share of the cluster's cores in use.
         requested: sum over intervals of the share of the cluster's cores requested.
         intervals: how many were counted.
@@ -82,7 +82,7 @@ def run(
         nodes: how many there are.
         policy: chooses.
         rng: noise of counters and draws among equals.
-        observe: told of each interval.
+        observe: called for each interval.
 
     Returns:
         The tally.
@@ -175,7 +175,7 @@ class _Cluster:
         sight.past_cpu = np.column_stack([sight.past_cpu[:, -REMEMBERED + 1 :], sight.used[:, 0]])
 
     def _placements(self, policy: Policy) -> list[Place]:
-        """Everybody who waits and fits somewhere, in order of coming."""
+        """All waiting containers that fit on a node, in order of arrival."""
         placed, born = list[Place](), self.state.born
         self.sight.queue = tuple(int(self.trace.app[job]) for job in self._waiting)
         for job in list(self._waiting):
@@ -219,7 +219,7 @@ def _cheapest(costs: Floats, rng: np.random.Generator) -> int:
 
 
 def measured_in(records: Records) -> Measured:
-    """Everybody who was there, and what each used."""
+    """All containers that were there, and the use of each."""
     unknown = np.full(len(records.containers), np.nan)
     use = [np.sum([records.signals.get(c, unknown) for c in r.usage], axis=0) for r in RESOURCES]
     return Measured(

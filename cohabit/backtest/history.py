@@ -34,7 +34,7 @@ from models.registry.registry import Registry
 
 CLUSTER = "backtest"
 PROFILE_EVERY_US = 2 * 3600 * 1_000_000
-"""Profiles are taken less often than in production, where nobody waits for them."""
+"""Profiles are computed less often than in production, to save time."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def learnt_from(folder: Path, past: Past) -> Learnt:
 
 
 def write_history(world: World, past: Past, folder: Path, seed: int) -> None:
-    """Write what a cluster under the default policy sends to `stream`, and to truth.parquet what nobody is shown."""
+    """Write the records of a cluster under the default policy to `stream`, and the hidden truth to truth.parquet."""
     rng = np.random.default_rng([seed, 20])
     trace = drawn_trace(
         world, nodes=past.nodes, requested=past.requested, hours=past.hours, interval_s=past.interval_s, rng=rng

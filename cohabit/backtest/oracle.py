@@ -8,11 +8,11 @@ from cohabit.backtest.world import World
 from ingest.simulator.simulated_cluster import load_at
 
 SLOWDOWN_COUNTS = 0.1
-"""What a slowdown of 1 is worth beside a violation: it tells nodes apart on which as many are in violation."""
+"""Weight of a slowdown of 1 relative to a violation: it breaks ties between nodes with equal violations."""
 
 
 def oracle(world: World) -> Policy:
-    """The node on which a newcomer adds least to true violations of LS containers, its own counted.
+    """The node on which the pending container adds least to true violations of LS containers, its own included.
 
     Args:
         world: whose law it knows.

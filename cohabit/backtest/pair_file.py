@@ -1,4 +1,4 @@
-"""Pair files: measured slowdowns of victims beside aggressors, and numbers of workloads measured alone. An edge."""
+"""Pair files: measured slowdowns of victims co-located with aggressors, and use of workloads alone. An edge."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +33,8 @@ class Pairs:
     Args:
         name: of the file.
         workloads: (a) names, sorted.
-        slowdown: (p, a, a) ratio of victim (row) beside aggressor, by platform; NaN where not measured.
-        alone: (a, 4) cache, memory bandwidth, disk and network used alone, in units of the file, NaN where not told;
+        slowdown: (p, a, a) ratio of victim (row) co-located with aggressor, by platform; NaN where not measured.
+        alone: (a, 4) cache, memory bandwidth, disk and network used alone, in units of the file, NaN where missing;
             None without such a file.
     """
 
@@ -44,7 +44,7 @@ class Pairs:
     alone: Floats | None
 
     def measured(self) -> Flags:
-        """(a, a) whether a victim was measured beside an aggressor, on any platform."""
+        """(a, a) whether a victim was measured co-located with an aggressor, on any platform."""
         return np.asarray(np.isfinite(self.slowdown).max(axis=0), np.bool_)
 
 
@@ -52,26 +52,26 @@ def read_pairs(path: Path, alone: Path | None = None) -> Pairs:
     """Read victim, aggressor, slowdown and perhaps platform; `alone` has a column workload and numbers.
 
     Raises:
-        UnusableLaw: a column is missing, a name empty, a slowdown no number above 0, a pair told twice, there is
-            nobody to suffer, or of `alone` no column is known or no workload described.
+        UnusableLaw: a column is missing, a name empty, a slowdown no number above 0, a pair repeated, there is
+            no victim, or `alone` has no known column or no workload of the pairs.
     """
     table = _read(path, COLUMNS)
     names = [_words(table, column, path) for column in COLUMNS[:2]]
     slowdown = _numbers(table["slowdown"], path, "slowdown")
-    _refuse(path, ~((slowdown > 0) & (slowdown < SLOWEST)), f"slowdown is no number above 0 and below {SLOWEST:g}")
+    _refuse(path, ~((slowdown > 0) & (slowdown < SLOWEST)), f"slowdown is not a number above 0 and below {SLOWEST:g}")
     platform = _words(table, "platform", path) if "platform" in table.column_names else ["any"] * len(slowdown)
     workloads, platforms = sorted({*names[0], *names[1]}), sorted(set(platform))
     if len(workloads) > MAX_WORKLOADS:
-        raise UnusableLaw(path, f"it has {len(workloads)} workloads; at most {MAX_WORKLOADS} can be driven by")
+        raise UnusableLaw(path, f"it has {len(workloads)} workloads (limit {MAX_WORKLOADS})")
     if len(platforms) > MAX_PLATFORMS:
-        raise UnusableLaw(path, f"it has {len(platforms)} platforms; at most {MAX_PLATFORMS} can be driven by")
+        raise UnusableLaw(path, f"it has {len(platforms)} platforms (limit {MAX_PLATFORMS})")
     place = {name: i for i, name in enumerate(workloads)}
     victim, aggressor = ([place[name] for name in column] for column in names)
     at = ([platforms.index(name) for name in platform], victim, aggressor)
     matrix = np.full((len(platforms), len(workloads), len(workloads)), np.nan)
     keys = np.ravel_multi_index(at, matrix.shape)
     _, first = np.unique(keys, return_index=True)
-    _refuse(path, ~np.isin(np.arange(len(keys)), first), "this pair is told twice")
+    _refuse(path, ~np.isin(np.arange(len(keys)), first), "this pair is repeated")
     matrix[at] = slowdown
     return Pairs(path.stem, tuple(workloads), matrix, None if alone is None else _alone(alone, workloads))
 
@@ -79,10 +79,10 @@ def read_pairs(path: Path, alone: Path | None = None) -> Pairs:
 def _alone(path: Path, workloads: list[str]) -> Floats:
     table = _read(path, ("workload",))
     names = _words(table, "workload", path)
-    _refuse(path, np.array([name in names[:i] for i, name in enumerate(names)]), "this workload is described twice")
+    _refuse(path, np.array([name in names[:i] for i, name in enumerate(names)]), "this workload is repeated")
     row = {name: i for i, name in enumerate(names)}
     if not row.keys() & set(workloads):
-        raise UnusableLaw(path, "it describes none of the workloads")
+        raise UnusableLaw(path, "it contains none of the workloads")
     found = np.full((len(workloads), len(METRIC_WORDS)), np.nan)
     at = np.array([row.get(name, -1) for name in workloads])
     for column, words in enumerate(METRIC_WORDS.values()):
@@ -93,7 +93,7 @@ def _alone(path: Path, workloads: list[str]) -> Floats:
             found[:, column] = np.append(total, np.nan)[at]
     if not np.isfinite(found).any():
         heard = ", ".join(word for words in METRIC_WORDS.values() for word in words)
-        raise UnusableLaw(path, f"no column tells a use that presses on others: name one with {heard}")
+        raise UnusableLaw(path, f"no column has the use of a shared resource: name one with {heard}")
     return found
 
 
@@ -102,7 +102,7 @@ def _read(path: Path, needed: tuple[str, ...]) -> pa.Table:
         table = csv.read_csv(path)
         names = table.column_names  # are decoded only here
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise UnusableLaw(path, f"it is no CSV: {error}") from error
+        raise UnusableLaw(path, f"invalid CSV: {error}") from error
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UnusableLaw(path, f"it has column {twice[0]!r} twice")
@@ -118,7 +118,7 @@ def _words(table: pa.Table, column: str, path: Path) -> list[str]:
     try:
         words: list[str | None] = table[column].cast(pa.string()).to_pylist()
     except pa.ArrowInvalid as error:
-        raise UnusableLaw(path, f"column {column!r} is no UTF-8: save the file as that") from error
+        raise UnusableLaw(path, f"column {column!r} is not UTF-8: save the file as UTF-8") from error
     _refuse(path, np.array([not word for word in words]), f"{column} is empty")
     return [str(word) for word in words]
 
@@ -127,7 +127,7 @@ def _numbers(column: pa.ChunkedArray, path: Path, name: str) -> Floats:
     try:
         numbers = pc.cast(column.cast(pa.string()) if pa.types.is_boolean(column.type) else column, pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UnusableLaw(path, f"column {name!r} holds something that is no number ({error})") from error
+        raise UnusableLaw(path, f"column {name!r} contains a value that is not a number ({error})") from error
     return np.asarray(numbers.to_numpy(), np.float64)
 
 

@@ -13,7 +13,7 @@ from cohabit.backtest.sight import CPU, LLC, MEMBW, MEMORY, Floats, Ints, Policy
 from models.challengers.optum import ByFullness
 
 Family = Mapping[str, Policy]
-"""Settings of one policy by what they are called; all of them are tried."""
+"""Settings of one policy by name; all of them are tried."""
 
 
 def random_policy() -> Policy:
@@ -26,7 +26,7 @@ def random_policy() -> Policy:
 
 
 def requested_after(sight: Sight, app: int, nodes: Ints) -> Floats:
-    """(k, 2) share of cores and memory requested once the newcomer is there."""
+    """(k, 2) share of cores and memory requested after the placement."""
     shares: Floats = (sight.requested[nodes] + sight.request[app]) / sight.capacity[nodes]
     return shares
 
@@ -47,7 +47,7 @@ def most_allocated(cpu: float) -> Policy:
 
 
 def balanced(weight: float) -> Policy:
-    """Cores and memory as evenly used as possible, beside the node with most left.
+    """Cores and memory as evenly used as possible, combined with the node with most left.
 
     Source: kube-scheduler's defaults, NodeResourcesBalancedAllocation and LeastAllocated, each of weight 1.
     """
@@ -109,12 +109,12 @@ def low_risk(weight: float) -> Policy:
 
 
 ANIMALS = np.array([[1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 5.0], [2.0, 3.0, 4.0, 10.0], [2.0, 3.0, 6.0, 8.0]])
-"""What a turtle, sheep, rabbit or devil (rows) suffers beside one (columns)."""
+"""Slowdown of a turtle, sheep, rabbit or devil (rows) co-located with one (columns)."""
 TURTLE, SHEEP, RABBIT, DEVIL = range(4)
 
 
 def coco(weight: float) -> Policy:
-    """Fixed penalties between four kinds of apps, both ways, beside what is requested.
+    """Fixed penalties between four classes of apps, both ways, combined with requests.
 
     Source: the animal classes of Xie and Loh, CMP-MSI 2008, as Firmament's CoCo and Whare-Map cost models use them;
     devils press hard on cache and bandwidth, rabbits press and are latency-sensitive, turtles hardly use them. The
@@ -130,7 +130,7 @@ def coco(weight: float) -> Policy:
 
 
 def animals(sight: Sight) -> Ints:
-    """(a,) kind of each app, by its measured use of cache and memory bandwidth, and its class."""
+    """(a,) class of each app, by its measured use of cache and memory bandwidth, and its class."""
     use = np.nan_to_num(sight.typical[:, [LLC, MEMBW]])
     loud = (use / np.maximum(use.max(axis=0), 1.0)).max(axis=1)
     low, high = np.quantile(loud, [1 / 3, 2 / 3])
@@ -155,7 +155,7 @@ def sum_of_pressure(weights: Sequence[float]) -> Policy:
 
 
 def optum(predicted: ByFullness, others: float) -> Policy:
-    """Full nodes, less what somebody is predicted to suffer there.
+    """Full nodes, minus the predicted slowdown there.
 
     Source: blinkbear/Optum: cpu utilisation * memory utilisation - 0.7 * predicted pressure stall of LS pods - 0.3 *
     predicted completion time of BE pods; predicted slowdown stands for both, `others` scales them.
@@ -174,7 +174,7 @@ def optum(predicted: ByFullness, others: float) -> Policy:
 
 
 def optum_family(predicted: ByFullness) -> Family:
-    """Optum with several weights of what others suffer."""
+    """Optum with several weights of the slowdown of neighbours."""
     return {f"others={w}": optum(predicted, w) for w in (1.0, 0.3, 3.0, 10.0)}
 
 

@@ -49,9 +49,9 @@ def drivers_of(laws: Sequence[str], composes: Sequence[str], alone: Path | None)
             solo_path = "" if alone is None else str(alone)
             found += [Driver(law, compose, solo_path) for compose in composes or COMPOSED]
         else:
-            raise BadOption(f"--law {law}: no file, and no law of {', '.join(LAWS)}")
+            raise BadOption(f"--law {law}: neither a file nor one of {', '.join(LAWS)}")
     if alone is not None and not alone.is_file():
-        raise BadOption(f"--alone {alone}: there is no such file")
+        raise BadOption(f"--alone {alone}: the file does not exist")
     return found
 
 
@@ -69,9 +69,7 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
     names = [driver.name for driver in drivers]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadOption(
-            f"--law: {twice[0]} is driven by twice, and figures are named by it: name the files differently"
-        )
+        raise BadOption(f"--law: {twice[0]} is repeated, and figures have its name: rename one of the files")
     end_with_workers()
     done: list[Findings] = []
     for driver in drivers:
@@ -83,11 +81,9 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
     worst = worst_gap(done)
     found = [gap for findings in done for gap in gaps(findings)]
     without = sum(not isfinite(gap.closed) for gap in found)
-    counted = (
-        f", of {len(found) - without} of {len(found)} sizes; at the others there is nothing to close" if without else ""
-    )
+    counted = f", of {len(found) - without} of {len(found)} sizes; the others have no gap" if without else ""
     console.print(
-        f"worst share of a gap closed: {worst:.2f}{counted}" if isfinite(worst) else "the oracle leaves no gap anywhere"
+        f"worst share of a gap closed: {worst:.2f}{counted}" if isfinite(worst) else "no gap to the oracle at any size"
     )
     return worst
 
@@ -135,20 +131,20 @@ def _row(findings: Findings, name: str) -> list[str]:
 
 
 def _equal(nodes: float, sizes: Sequence[int]) -> str:
-    """Nodes for as few violations, or what is known of them."""
+    """Number of nodes for as few violations, or its bound."""
     if not isfinite(nodes):
         return f"over {sizes[0]}"
     return f"{nodes:.1f}" if nodes > sizes[-1] else f"at most {sizes[-1]}"
 
 
 def waiting(findings: Findings) -> str:
-    """Whose containers waited for a node: who places fewer has fewer in violation."""
+    """Policies whose containers waited for a node: fewer placements mean fewer violations."""
     levels, clauses = range(len(findings.plan.levels)), list[str]()
     for name in policies_of(findings):
         minutes = [float(np.mean(values(findings, name, level, FIGURES["pending_minutes"]))) for level in levels]
         if any(minutes):
             clauses.append(f"{name} {' / '.join(f'{one:,.0f}' for one in minutes)}")
-    return f"container-minutes of waiting for a node, which are no violations: {', '.join(clauses)}" if clauses else ""
+    return f"container-minutes of waiting for a node (not violations): {', '.join(clauses)}" if clauses else ""
 
 
 def cell_sentence(findings: Findings) -> str:

@@ -15,13 +15,13 @@ from cohabit.backtest.closed_loop import Tally
 SHARE = 0.9
 """Of draws that a cell suffices for."""
 LEAST = 0.65
-"""Share of the nodes below which nobody looks: more than that is requested of all of them."""
+"""Smallest share of the nodes that is tried: requests exceed that share."""
 Attempt = Callable[[int], Tally]
 """What becomes of the containers on so many nodes."""
 
 
 def fits(tally: Tally, whole: Tally) -> bool:
-    """Whether nobody is worse off than on the whole cluster under the default policy."""
+    """Whether no container is worse off than on the whole cluster under the default policy."""
     return tally.pending_minutes <= whole.pending_minutes and tally.violation_minutes <= whole.violation_minutes
 
 
@@ -34,8 +34,8 @@ def smallest(attempt: Attempt, whole: Tally, nodes: int) -> float:
         nodes: how many all are.
 
     Returns:
-        The smallest share of nodes found by halving, which takes it that whoever fits on some nodes fits on more; NaN
-        where all are not enough.
+        The smallest share of nodes by bisection, which assumes that what fits on some nodes fits on more; NaN where all
+        are not enough.
     """
     low, high = int(LEAST * nodes), nodes
     if not fits(attempt(high), whole):

@@ -1,4 +1,4 @@
-"""Sight: what a policy may look at: requests, who is where, and what was measured. Kernel."""
+"""Sight: the input of a policy: requests, placements and measurements. Kernel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Measured:
     Args:
         node: (m,) of each.
         app: (m,) of each.
-        use: (m, resources) in absolute units, NaN where nobody tells.
+        use: (m, resources) in absolute units, NaN where not measured.
     """
 
     node: Ints
@@ -51,7 +51,7 @@ class Sight:
         requested: (n, 2) by containers that are there.
         counts: (n, a) containers that are there.
         measured: (n, a) those of the residents.
-        used: (n, resources) share of the node used when last measured, NaN where nobody tells.
+        used: (n, resources) share of the node used when last measured, NaN where not measured.
         past_cpu: (n, k) share of cores used in the last intervals.
         typical: (a, resources) what a container of each app was measured to use, in absolute units, NaN before it was.
     """

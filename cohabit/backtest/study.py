@@ -44,7 +44,7 @@ TUNING_LEVEL = 1
 CELL_HOURS = 3.0
 """For how long a cell is tried, the first hour being spent on filling it."""
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how many of how many parts are."""
+"""Progress callback: the current work, parts done and parts in all."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
         driver: the law.
         plan: how much.
         jobs: processes at once; findings do not depend on it.
-        progress: told of each kind of work as it begins, and of each part that is done.
+        progress: called for each phase as it begins, and for each part that is done.
 
     Returns:
         The findings.

@@ -1,4 +1,4 @@
-"""Trace: which containers come, go and restart, and which nodes fail, whoever places them. Kernel."""
+"""Trace: which containers come, go and restart, and which nodes fail, independent of the policy. Kernel."""
 
 from dataclasses import dataclass
 

@@ -71,9 +71,9 @@ def pair_world(pairs: Pairs, compose: str, seed: int) -> World:
         seed: draws requests, noise and what has nothing to do with interference.
 
     Returns:
-        The world. What only ever stood beside others is BE. Two workloads may not share a node where one of them was
-        not measured beside the other. What their counters show is what `alone` tells, else what a factorisation of the
-        harm they do tells, with noise.
+        The world. Workloads that are aggressors only are BE. Two workloads may not share a node where one of them was
+        not measured co-located with the other. Their counters show `alone`, else a factorisation of the slowdown they
+        cause, with noise.
 
     Raises:
         Nothing; an unknown way to put pairs together fails when the law is asked.

@@ -89,7 +89,7 @@ def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
     Args:
         places: what is copied; a folder that is not there is an empty one.
         folder: must be empty, or not there.
-        progress: told as it goes.
+        progress: called as the copy proceeds.
 
     Raises:
         NotEmpty: the folder holds something.
@@ -155,7 +155,7 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
     Args:
         places: where everything goes.
         folder: of the backup; all of it is checked before anything is written.
-        progress: told as it goes.
+        progress: called as the copy proceeds.
 
     Raises:
         NoBackup, DamagedBackup: see `verify`.

@@ -74,7 +74,7 @@ def draft_of(
     """
     found = batches_of(lake, cluster, period, books=books, folder=folder, progress=progress)
     if not found:
-        raise NotReady(period, ["nothing was metered in it: `cohabit bill meter`"])
+        raise NotReady(period, ["it has no metered hours: run `cohabit bill meter`"])
     for month, standing in corrected.items():
         if month >= period or not standing:
             raise NotReady(period, [f"{month} was not billed before it, so nothing in it can be corrected"])

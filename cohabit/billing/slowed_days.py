@@ -56,7 +56,7 @@ def judge_days(lake: Lake, days: Sequence[datetime], progress: Progress) -> int:
         progress: called day by day.
 
     Returns:
-        Rows of table `slowed` that were written. A day without labels is passed over, and counts as not judged; but
+        Rows of table `slowed` that were written. A day without labels is skipped, and counts as not judged; but
         one on which nothing was measured, between others, is: no container surely was slower on it.
     """
     written = 0

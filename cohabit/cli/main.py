@@ -23,9 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help=flowing("""Find which containers on a shared node slow each other down, and advise the scheduler.
 
-    [bold]ingest[/] lands metrics, [bold]features[/] computes co-location interference, [bold]model train[/] learns
-    slowdown, [bold]refresh[/] publishes snapshots and [bold]serve[/] answers schedulers and people. [bold]demo[/] runs
-    all of it in a minute.
+    [bold]ingest[/] ingests metrics, [bold]features[/] computes co-location interference, [bold]model train[/] trains
+    the slowdown model, [bold]refresh[/] publishes snapshots and [bold]serve[/] serves schedulers and people.
+    [bold]demo[/] runs all of it in a minute.
 
     Settings are COHABIT_* variables, with two underscores between levels: COHABIT_LAKE=/data/lake,
     COHABIT_KAFKA__BOOTSTRAP=kafka:9092. Options override them.
@@ -39,11 +39,11 @@ Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
 TopicOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=FORMAT", help="Also land this topic; repeatable [COHABIT_KAFKA__TOPICS, by commas]."),
+    typer.Option(
+        metavar="NAME=FORMAT", help="Also ingest this topic; repeatable [COHABIT_KAFKA__TOPICS, comma-separated]."
+    ),
 ]
-MappingOption = Annotated[
-    Path | None, typer.Option(help="TOML that maps metrics of yours to columns [COHABIT_MAPPING].")
-]
+MappingOption = Annotated[Path | None, typer.Option(help="TOML that maps your metrics to columns [COHABIT_MAPPING].")]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
 
 
@@ -63,7 +63,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; known errors become one line that says what to do."""
+    """Run the command line; known errors become one line with the remedy."""
     keep_arrow_from_its_own_heap()
     app()
 
@@ -71,22 +71,24 @@ def main() -> None:
 @app.command(rich_help_panel=RUN)
 @reports_errors
 def ingest(
-    folder: Annotated[Path | None, typer.Argument(help="Stream files to land; from Kafka when left out.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help="Folder of stream files; default: Kafka.")] = None,
     lake: LakeOption = None,
     bootstrap: Bootstrap = None,
-    until_end: Annotated[bool, typer.Option("--until-end", help="Kafka: stop at what is there now.")] = False,
-    processes: Annotated[int, typer.Option(min=1, max=64, help="Kafka: so many members of the group.")] = 1,
+    until_end: Annotated[bool, typer.Option("--until-end", help="Kafka: stop at the current end.")] = False,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Kafka: members of the consumer group.")] = 1,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Prometheus, one per process from here on; 0 any.")
+        int | None, typer.Option(min=0, max=65535, help="Prometheus port, consecutive for several processes; 0 any.")
     ] = None,
-    letters: Annotated[bool, typer.Option("--dead-letter-topic", help="Kafka: also send dead letters there.")] = False,
+    letters: Annotated[
+        bool, typer.Option("--dead-letter-topic", help="Kafka: also send dead letters to their topic.")
+    ] = False,
     topic: TopicOption = None,
     mapping: MappingOption = None,
 ) -> None:
-    """Land metrics in the lake; what cannot be used becomes a dead letter with its reason.
+    """Ingest metrics into the lake. Rejected records become dead letters with their reason.
 
-    Nothing is lost or landed twice by kill -9, rebalances or several of these at once. Ctrl-C drains. Metrics of
-    Telegraf, Prometheus, OpenTelemetry and cAdvisor are read with --topic, next to Cohabit's own topics.
+    Ingestion is exactly once, also after kill -9, rebalances or with several processes. Ctrl-C drains. With --topic it
+    also reads metrics of Telegraf, Prometheus, OpenTelemetry and cAdvisor.
     """
     from cohabit.cli.data.stream import run_ingest
     from cohabit.ingestion.worker import Wishes
@@ -98,25 +100,27 @@ def ingest(
 @app.command(rich_help_panel=RUN)
 @reports_errors
 def watch(
-    kubeconfig: Annotated[Path | None, typer.Option(help="Configuration; else the pod's own, else ~/.kube.")] = None,
-    context: Annotated[str | None, typer.Option(help="Which context of the configuration.")] = None,
-    namespace: Annotated[list[str] | None, typer.Option(help="Pods of this one only; may be repeated.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Its name in every record [COHABIT_CLUSTER].")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig file; default: the pod's own, else ~/.kube.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    namespace: Annotated[list[str] | None, typer.Option(help="Watch only this namespace; repeatable.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Cluster name in every record [COHABIT_CLUSTER].")] = None,
     bootstrap: Bootstrap = None,
-    state: Annotated[Path, typer.Option(help="Where the position is kept.")] = Path("cohabit-data/watch"),
-    once: Annotated[bool, typer.Option("--once", help="Send the current state, and return.")] = False,
-    metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Prometheus reads here; 0 any.")] = None,
+    state: Annotated[Path, typer.Option(help="Folder of the saved position.")] = Path("cohabit-data/watch"),
+    once: Annotated[bool, typer.Option("--once", help="Send the current state and exit.")] = False,
+    metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Prometheus port; 0 any.")] = None,
 ) -> None:
     """Send a Kubernetes cluster's pods and nodes to topics placements and nodes, and every change until Ctrl-C.
 
-    Inside a pod its service account is used. It needs get, list and watch on pods and nodes, nothing else:
+    Inside a pod it uses the service account, which needs only get, list and watch on pods and nodes:
 
     [dim]kubectl create clusterrole cohabit-watch --verb=get,list,watch --resource=pods,nodes[/]
 
     [dim]kubectl create clusterrolebinding cohabit-watch --clusterrole=cohabit-watch --serviceaccount=NAMESPACE:NAME[/]
 
-    Broken connections are unfrozen, also after a restart, from the position in --state; if the server no longer knows
-    it, everything is listed again and objects that are gone are sent as deleted. Records sent twice do no harm.
+    It unfreezes broken connections, also after a restart, from the position in --state. If the server has expired the
+    position, it lists all objects again and sends missing ones as deleted. Duplicate records are harmless.
     """
     from cohabit.cli.data.sources import run_watch
 
@@ -135,24 +139,23 @@ def watch(
 @app.command(rich_help_panel=RUN)
 @reports_errors
 def refresh(
-    folder: Annotated[Path | None, typer.Argument(help="Stream files to read once; else follows Kafka.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help="Stream files to read once; default: follow Kafka.")] = None,
     lake: LakeOption = None,
     snapshots: Snapshots = None,
     bootstrap: Bootstrap = None,
-    cluster: Annotated[str | None, typer.Option(help="Which cluster [COHABIT_CLUSTER].")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Name of the cluster [COHABIT_CLUSTER].")] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between snapshots.")] = 5.0,
     from_topic: Annotated[
         bool,
         typer.Option(
-            "--from-topic", help="Kafka: take minutes from `features --publish-state` instead of computing them."
+            "--from-topic", help="Kafka: read minutes of `features --publish-state` instead of computing them."
         ),
     ] = False,
 ) -> None:
-    """Keep the live state of a cluster and publish snapshots of it for `serve`.
+    """Maintain the live state of a cluster and publish snapshots of it for `serve`.
 
-    It begins with the last minutes of usage and with all nodes and placements. One process computes the minutes of a
-    few thousand nodes by itself; beyond that Spark does, with `cohabit features --publish-state`, and this reads topic
-    node_state.
+    It starts from the last minutes of usage and from all nodes and placements. One process computes the minutes of a
+    few thousand nodes. For more run `cohabit features --publish-state` on Spark; this then reads topic node_state.
     """
     from cohabit.cli.operate.serve import run_refresh
 
@@ -173,19 +176,20 @@ def refresh(
 def serve(
     registry: RegistryOption = None,
     snapshots: Snapshots = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="For people; the next free one if taken.")] = None,
-    scheduler_port: Annotated[int | None, typer.Option(min=0, max=65535, help="For schedulers; never moves.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=MAX_WORKERS, help="Processes that answer schedulers.")
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the management API; if in use, the next free one.")
     ] = None,
+    scheduler_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the extender API; fixed.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=MAX_WORKERS, help="Processes of the extender API.")] = None,
 ) -> None:
-    """Answer schedulers and people; neutral, with the reason, when nothing honest can be said.
+    """Serve scores to schedulers and pages to people. Without a recommendation all scores are 0, with the reason.
 
-    Both listeners are on loopback and open to its users. COHABIT_ADVISOR__AUTH=token asks people and tools for a
-    token (`cohabit admin token`), and lets COHABIT_ADVISOR__HOST name another address for them. Schedulers elsewhere
-    need certificates. One worker answers several hundred pods a second; more share the table and know of each other's
-    pods on their way. docs/scheduler.md and docs/access.md have all settings: filter, peers, drawn advice, identity
-    providers.
+    Both APIs listen on loopback without authentication. COHABIT_ADVISOR__AUTH=token requires a token (`cohabit
+    admin token`) for the management API, and allows another address in COHABIT_ADVISOR__HOST. Remote schedulers need
+    certificates. One worker scores several hundred pods a second; several workers share the score table and assumed
+    pods. docs/scheduler.md and docs/access.md describe filter, peers, exploration and identity providers.
     """
     from cohabit.cli.operate.serve import run_serve
 
@@ -208,26 +212,26 @@ def victims(
     lake: LakeOption = None,
     at: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"], help="When, UTC; the newest window if left out."),
+        typer.Option(formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"], help="Time, UTC; default: the newest window."),
     ] = None,
     container: Annotated[
         str | None, typer.Option(help="Explain one container: evidence and suspected neighbours.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it here.")] = None,
+    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all diagnoses here.")] = None,
     publish: Annotated[
-        bool, typer.Option("--publish", help="Show it in `cohabit serve` over these snapshots.")
+        bool, typer.Option("--publish", help="Publish the diagnoses for `cohabit serve`, next to the snapshots.")
     ] = False,
     snapshots: Snapshots = None,
 ) -> None:
     """List slowed containers with the neighbour responsible, the contended resource and the confidence.
 
     A latency-sensitive container is a victim if it was slower than 1.25 times its baseline in three of its last five
-    windows, and a second signal says so too. Verdicts: [bold]antagonist[/], a neighbour adds most of it;
-    [bold]self-inflicted[/], its own CPU limit holds it back; [bold]host[/], others on the node are slow beyond what
-    neighbours explain; [bold]downstream[/], its replicas elsewhere are too; [bold]no offender[/], no neighbour adds
-    enough or it is not sure which; [bold]not enough data[/].
+    windows, and a second signal confirms it. Diagnoses: [bold]antagonist[/], a neighbour adds most of the slowdown;
+    [bold]self-inflicted[/], its own CPU limit throttles it; [bold]host[/], others on the node are slow and neighbours
+    do not explain it; [bold]downstream[/], its replicas on other nodes are slow too; [bold]no offender[/], no
+    neighbour adds enough, or the strongest one is uncertain; [bold]not enough data[/].
 
-    After `cohabit features`; nothing is done to anybody. docs/diagnosis.md explains how to read it.
+    Run it after `cohabit features`. It changes nothing in the cluster. docs/diagnosis.md explains the output.
     """
     from cohabit.cli.operate.victims import run_victims
 
@@ -244,20 +248,19 @@ app.add_typer(bill_app, name="bill", rich_help_panel=FINANCE)
 @reports_errors
 def features(
     lake: LakeOption = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep going: node state of finished minutes.")] = False,
-    kafka: Annotated[bool, typer.Option("--kafka", help="Read usage straight from Kafka, not from the lake.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Stream: node state of finished minutes.")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Read usage from Kafka instead of the lake.")] = False,
     bootstrap: Bootstrap = None,
-    spark: Annotated[bool, typer.Option("--spark", help="With Spark, however little there is.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Use Spark also for small lakes.")] = False,
     publish: Annotated[
         bool,
-        typer.Option("--publish-state", help="Keep going: from Kafka to topic node_state, for `refresh --from-topic`."),
+        typer.Option("--publish-state", help="Stream from Kafka to topic node_state, for `refresh --from-topic`."),
     ] = False,
 ) -> None:
-    """Compute features: node state, contention, antagonists, labels, profiles, training rows as of each decision.
+    """Compute node state, contention, antagonists, labels, profiles and point-in-time training rows.
 
-    Without --follow all derived tables are rebuilt for the time that the lake covers, up to 20 million samples in this
-    process, more with Spark. --spark, --follow, --kafka or a COHABIT_SPARK__MASTER always mean Spark; the tables are
-    the same to the last bit.
+    Without --follow it rebuilds all derived tables: up to 20 million samples in this process, more with Spark. --spark,
+    --follow, --kafka or COHABIT_SPARK__MASTER always use Spark; the tables are bit-identical.
     """
     from cohabit.cli.models.train import run_features
 
@@ -272,11 +275,11 @@ app.add_typer(admin_app, name="admin", rich_help_panel=ADMIN)
 @app.command(rich_help_panel=TRY)
 @reports_errors
 def demo(
-    kafka: Annotated[bool, typer.Option("--kafka", help="Through a real broker and Spark's Kafka source.")] = False,
-    leave: Annotated[bool, typer.Option("--exit", help="Return after the report instead of serving on.")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Use a real broker and Spark's Kafka source.")] = False,
+    leave: Annotated[bool, typer.Option("--exit", help="Exit after the report instead of serving.")] = False,
     hours: Annotated[float, typer.Option(min=1.0, max=8784, help="Hours of metrics to simulate.")] = 4.0,
 ) -> None:
-    """Run the whole job on embedded defaults: metrics in, advice out."""
+    """Run the whole pipeline on embedded defaults: metrics in, advice out."""
     from cohabit.cli.demo import run_demo
 
     run_demo(kafka=kafka, leave=leave, hours=hours)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class CohabitError(Exception):
-    """A command cannot go on; the message says what to do."""
+    """A command cannot continue; the message says how to mend that."""
 
 
 class BadSettings(CohabitError):
@@ -16,13 +16,13 @@ class BadSettings(CohabitError):
 
 
 class StreamExists(CohabitError):
-    """A folder that is to get a stream holds one already."""
+    """The output folder of a stream already contains one."""
 
     def __init__(self, folder: Path, topics: Sequence[str]) -> None:
         self.folder, self.topics = folder, tuple(topics)
         super().__init__(
-            f"{folder} already holds {', '.join(f'{topic}.log' for topic in topics)}: name another folder, or remove "
-            "those files; a second run is never appended to a first"
+            f"{folder} already contains {', '.join(f'{topic}.log' for topic in topics)}: name another folder, or "
+            "remove those files; runs are never appended"
         )
 
 
@@ -60,11 +60,11 @@ class NotReproducible(CohabitError):
 
 
 class NothingToShadow(CohabitError):
-    """There is nothing to compare a challenger with."""
+    """The champion or the snapshot to compare a challenger with is missing."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"{reason}: `cohabit model train` makes a model current, `cohabit refresh` makes a snapshot")
+        super().__init__(f"{reason}: run `cohabit model train` for a model, `cohabit refresh` for a snapshot")
 
 
 class NothingServed(CohabitError):
@@ -73,28 +73,28 @@ class NothingServed(CohabitError):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} holds no served features: run `cohabit serve` with COHABIT_ADVISOR__FEATURE_LOG_SHARE above 0, "
-            f"and "
-            "let it score some requests"
+            f"the feature log {folder} is empty: run `cohabit serve` with COHABIT_ADVISOR__FEATURE_LOG_SHARE above 0 "
+            f"until "
+            "it has scored some requests"
         )
 
 
 class UnreadableServed(CohabitError):
-    """A file of served features cannot be read."""
+    """A file of the feature log cannot be read."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} is not a log of served features ({reason}): remove it if another version wrote it")
+        super().__init__(f"{path} is not a feature log ({reason}): remove it if another version wrote it")
 
 
 class NothingAdvised(CohabitError):
-    """No decision was written down."""
+    """The decision log is empty."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} holds no decisions: run `cohabit serve` with COHABIT_ADVISOR__HOLDOUT_SHARE above 0 and let "
-            "schedulers ask it, or name the folder with --log"
+            f"the decision log {folder} is empty: run `cohabit serve` with COHABIT_ADVISOR__HOLDOUT_SHARE above 0 "
+            "until schedulers have sent requests, or name the folder with --log"
         )
 
 
@@ -104,8 +104,8 @@ class NoHoldout(CohabitError):
     def __init__(self, folder: Path, lines: int) -> None:
         self.folder, self.lines = folder, lines
         super().__init__(
-            f"{folder} holds {lines:,} decisions and no holdout, so there is nothing to compare with: run "
-            "`cohabit serve` with COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 for some days, then again"
+            f"the decision log {folder} has {lines:,} decisions but no holdout to compare with: run `cohabit serve` "
+            "with COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 for some days, then retry"
         )
 
 
@@ -114,16 +114,16 @@ class UnreadableAdvised(CohabitError):
 
     def __init__(self, folder: Path, reason: str) -> None:
         self.folder, self.reason = folder, reason
-        super().__init__(f"{folder} holds a line that is no decision ({reason}): remove the file that has it")
+        super().__init__(f"a line of the decision log {folder} cannot be read ({reason}): remove its file")
 
 
 class NothingMeasured(CohabitError):
-    """The lake holds no labels at all."""
+    """The lake has no labels at all."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         super().__init__(
-            f"the lake {root} holds no labels: run `cohabit ingest` and `cohabit features`, or name another lake"
+            f"the lake {root} has no labels: run `cohabit ingest` and `cohabit features`, or name another lake"
         )
 
 
@@ -133,21 +133,20 @@ class StaleSnapshot(CohabitError):
     def __init__(self, folder: Path, snapshot: datetime, labels: datetime) -> None:
         self.folder, self.snapshot, self.labels = folder, snapshot, labels
         super().__init__(
-            f"the newest snapshot in {folder} is of {snapshot:%Y-%m-%d %H:%M}, the newest labels are of "
-            f"{labels:%Y-%m-%d %H:%M} UTC, too far apart to propose anything: run `cohabit refresh` and "
-            "`cohabit features`"
+            f"the newest snapshot in {folder} ({snapshot:%Y-%m-%d %H:%M} UTC) and the newest labels "
+            f"({labels:%Y-%m-%d %H:%M} UTC) are too far apart for a plan: run `cohabit refresh` and `cohabit "
+            "features`, then retry"
         )
 
 
 class OldSnapshot(CohabitError):
-    """Where everybody was is known, but that is long ago."""
+    """The newest snapshot is older than the limit."""
 
     def __init__(self, folder: Path, age_s: float, limit_s: float) -> None:
         self.folder, self.age_s, self.limit_s = folder, age_s, limit_s
         super().__init__(
-            f"the newest snapshot in {folder} is {age_s / 3600:,.1f} hours old, more than {limit_s / 3600:g}: is "
-            "`cohabit refresh` running? COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS allows older ones, as for simulated "
-            "clusters"
+            f"the newest snapshot in {folder} is {age_s / 3600:,.1f} hours old (limit {limit_s / 3600:g}): check that "
+            "`cohabit refresh` runs, or raise COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS, as for simulated clusters"
         )
 
 
@@ -157,8 +156,8 @@ class SnapshotAhead(CohabitError):
     def __init__(self, folder: Path, ahead_s: float) -> None:
         self.folder, self.ahead_s = folder, ahead_s
         super().__init__(
-            f"the newest snapshot in {folder} is {ahead_s / 60:,.0f} minutes ahead of this machine's clock: compare "
-            "that with the clocks of who sends metrics and of the brokers, and run `cohabit refresh` again"
+            f"the newest snapshot in {folder} is {ahead_s / 60:,.0f} minutes ahead of this machine's clock: check the "
+            "clocks of metrics senders and brokers, then run `cohabit refresh` again"
         )
 
 
@@ -168,90 +167,91 @@ class OtherCluster(CohabitError):
     def __init__(self, folder: Path, found: str, wanted: str) -> None:
         self.folder, self.found, self.wanted = folder, found, wanted
         super().__init__(
-            f"the snapshots in {folder} are of cluster {found!r}, COHABIT_CLUSTER is {wanted!r}: set one of them right"
+            f"the snapshots in {folder} are of cluster {found!r}, but COHABIT_CLUSTER is {wanted!r}: correct "
+            "COHABIT_CLUSTER or COHABIT_SNAPSHOTS"
         )
 
 
 class NothingKept(CohabitError):
-    """What a plan was made from is not kept any more."""
+    """The saved inputs of a plan no longer exist."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} is not there or damaged: what a plan was made from is kept for the newest plans only"
+            f"the saved inputs {folder} are missing or damaged: inputs are saved for the newest plans only"
         )
 
 
 class LostInputs(CohabitError):
-    """What lines were made of is gone, or was changed."""
+    """The inputs of charge records are missing, or were changed."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}; what bills were made of has to be kept: restore it from a backup")
+        super().__init__(f"billing input {path} is damaged: {reason}; restore it from a backup")
 
 
 class NoSuchLine(CohabitError):
-    """Nothing that was billed is called so."""
+    """No charge record has this reference."""
 
     def __init__(self, reference: str, reason: str) -> None:
         self.reference, self.reason = reference, reason
-        super().__init__(f"there is no line {reference[:80]!r}: {reason}")
+        super().__init__(f"no charge record {reference[:80]!r}: {reason}")
 
 
 class NoSuchAccount(CohabitError):
-    """Nothing was billed to an account in a month."""
+    """An account has no charge records in a month."""
 
     def __init__(self, account: str, period: str, known: Sequence[str]) -> None:
         self.account, self.period, self.known = account, period, tuple(known)
         there = ", ".join(name for name in known if not name.startswith("pool:"))
-        super().__init__(f"nothing was billed to {account[:80]!r} in {period}; there are {there[:500]}")
+        super().__init__(f"account {account[:80]!r} has no charges in {period}; billed accounts: {there[:500]}")
 
 
 class UnknownForm(CohabitError):
-    """A file's ending says no form that can be written."""
+    """The suffix of a file names no supported format."""
 
     def __init__(self, path: Path, suffixes: Sequence[str]) -> None:
         self.path, self.suffixes = path, tuple(suffixes)
-        super().__init__(f"{path} could be of any form: let its name end in {', '.join(suffixes)}")
+        super().__init__(f"{path} has no suffix of a supported format: use one of {', '.join(suffixes)}")
 
 
 class BadPriceBookFile(CohabitError):
-    """A file that is no version of a price book."""
+    """A file that is not a version of a price book."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}; `cohabit bill propose-book` without a file prints a whole one")
+        super().__init__(f"{path}: {reason}; `cohabit bill propose-book` without a file prints an example")
 
 
 class NothingThen(CohabitError):
-    """The lake holds labels, but none of that time."""
+    """The lake has labels, but none of that time."""
 
     def __init__(self, root: Path, at: datetime, newest: datetime) -> None:
         self.root, self.at, self.newest = root, at, newest
         super().__init__(
-            f"the lake {root} holds no labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC: the newest window ends "
+            f"the lake {root} has no labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC: the newest window ends "
             f"at {newest:%Y-%m-%dT%H:%M}; run `cohabit features`, or name another time"
         )
 
 
 class MinutesGone(CohabitError):
-    """The lake holds labels of a time, but not the minutes that they were made from."""
+    """The lake has labels of a time, but not the minutes that they were computed from."""
 
     def __init__(self, root: Path, at: datetime) -> None:
         self.root, self.at = root, at
         super().__init__(
-            f"the lake {root} holds labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC, but no rows of "
+            f"the lake {root} has labels of the 25 minutes before {at:%Y-%m-%dT%H:%M} UTC, but no rows of "
             "node_state, so victims are unknown: run `cohabit features`, or name another time"
         )
 
 
 class NothingLabelled(CohabitError):
-    """The lake holds no labels to take outcomes from."""
+    """The lake has no labels for the outcomes of decisions."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         super().__init__(
-            f"the lake {root} holds no labels of the time since the first decision: run `cohabit ingest` and "
+            f"the lake {root} has no labels since the first decision: run `cohabit ingest` and "
             "`cohabit features`, or name another lake"
         )
 
@@ -262,79 +262,78 @@ class StreamEnded(CohabitError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"the streaming job ended: {reason.strip().splitlines()[0][:500]}: start it again, it goes on where "
-            "it was; if it ends again at once, look at that message, or move its checkpoint folder aside to begin anew"
+            f"the streaming job failed: {reason.strip().splitlines()[0][:500]}: start it again, it unfreezes at its "
+            "checkpoint; if it fails again at once, move the checkpoint folder away to start over"
         )
 
 
 class NoStream(CohabitError):
-    """A folder that is to be read holds no stream."""
+    """The input folder contains no stream."""
 
     def __init__(self, folder: Path, topics: Sequence[str]) -> None:
         self.folder, self.topics = folder, tuple(topics)
         names = ", ".join(f"{topic}.log" for topic in topics)
         super().__init__(
-            f"{folder} holds none of {names}: make a stream with `cohabit dev simulate {folder}`, or print a topic "
-            "into such a file with kafka-console-consumer"
+            f"{folder} contains none of {names}: create a stream with `cohabit dev simulate {folder}`, or write a "
+            "topic to such a file with kafka-console-consumer"
         )
 
 
 class BadTopic(CohabitError):
     """A foreign topic is not written as NAME=FORMAT."""
 
-    def __init__(self, entry: str, formats: Sequence[str], why: str = "it is no topic with its format") -> None:
+    def __init__(self, entry: str, formats: Sequence[str], why: str = "not a topic with its format") -> None:
         self.entry, self.formats = entry, tuple(formats)
         super().__init__(
-            f"{entry!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats are {', '.join(formats)}"
+            f"{entry!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats: {', '.join(formats)}"
         )
 
 
 class StudyFailed(CohabitError):
-    """A part of a backtest could not be done."""
+    """A part of a backtest failed."""
 
     def __init__(self, part: str, reason: str) -> None:
         self.part, self.reason = part, reason
         super().__init__(
-            f"{part}: {reason}; where there is too little to learn from, give --history-hours or --history-nodes more"
+            f"{part}: {reason}; if the training data are too few, raise --history-hours or --history-nodes"
         )
 
 
 class UnusableLaw(CohabitError):
-    """A file that no law can be made of."""
+    """A file that defines no interference law."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(
-            f"{path} cannot drive a backtest: {reason}; a law is a CSV of victim, aggressor, slowdown and perhaps "
-            "platform, one row a measured pair; what was measured alone a CSV of workload and numbers"
+            f"{path} cannot drive a backtest: {reason}; --law reads a CSV of victim, aggressor, slowdown and "
+            "optionally platform, one row per measured pair; --alone reads a CSV of workload and numbers"
         )
 
 
 class NoLake(CohabitError):
-    """A lake that should be looked after is not there."""
+    """The lake to maintain does not exist."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         super().__init__(
-            f"there is no lake in {folder!r}: name an existing one with --lake or COHABIT_LAKE; "
-            "`cohabit ingest` makes one"
+            f"no lake in {folder!r}: name an existing one with --lake or COHABIT_LAKE; `cohabit ingest` creates one"
         )
 
 
 class EmptyLake(CohabitError):
-    """The lake holds no usage to compute features of."""
+    """The lake has no usage to compute features from."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        super().__init__(f"the lake {root} holds no usage: run `cohabit ingest` first, or name another lake")
+        super().__init__(f"the lake {root} has no usage: run `cohabit ingest` first, or name another lake")
 
 
 def _unlistened(first: int, last: int, reason: str) -> str:
-    """Which ports nothing can listen on, and why; of one that is in use just that."""
+    """The ports that cannot be opened, and the reason; for a port in use only that."""
     if first != last:
-        return f"no port from {first} to {last} can be listened on ({reason})"
+        return f"no port from {first} to {last} can be opened ({reason})"
     in_use = reason == os.strerror(errno.EADDRINUSE)
-    return f"port {first} is in use" if in_use else f"port {first} cannot be listened on ({reason})"
+    return f"port {first} is in use" if in_use else f"port {first} cannot be opened ({reason})"
 
 
 class NoFreePort(CohabitError):
@@ -343,19 +342,19 @@ class NoFreePort(CohabitError):
     def __init__(self, first: int, last: int, reason: str) -> None:
         self.first, self.last, self.reason = first, last, reason
         super().__init__(
-            f"{_unlistened(first, last, reason)}: end what holds it, choose another with "
-            "--port, --scheduler-port or COHABIT_ADVISOR__PORT, COHABIT_ADVISOR__SCHEDULER_PORT, or give 0 for any"
+            f"{_unlistened(first, last, reason)}: stop the process that uses it, choose another port with --port, "
+            "--scheduler-port, COHABIT_ADVISOR__PORT or COHABIT_ADVISOR__SCHEDULER_PORT, or use 0 for any free port"
         )
 
 
 class UnusableCertificates(CohabitError):
-    """The listener for schedulers cannot speak TLS with the files it was given."""
+    """The extender API cannot use TLS with the given files."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
             f"COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY or _CLIENT_CA cannot be used ({reason}): give PEM files, "
-            "the key belonging to the certificate"
+            "with the key of the certificate"
         )
 
 
@@ -365,7 +364,7 @@ class OpenToOthers(CohabitError):
     def __init__(self, host: str) -> None:
         self.host = host
         super().__init__(
-            f"COHABIT_ADVISOR__HOST={host} is reached by others than this machine's users: set "
+            f"COHABIT_ADVISOR__HOST={host} is reachable from other machines without authentication: set "
             "COHABIT_ADVISOR__AUTH=token, or leave the host at 127.0.0.1"
         )
 
@@ -376,79 +375,77 @@ class UnusablePath(CohabitError):
     def __init__(self, refusal: OSError) -> None:
         self.path, self.reason = refusal.filename, refusal.strerror
         where = refusal.filename or "a file"
-        super().__init__(f"{where}: {refusal.strerror}; check the path, who may write there, and free space")
+        super().__init__(f"{where}: {refusal.strerror}; check the path, its permissions and free disk space")
 
 
 class NoSuchCluster(CohabitError):
-    """A stream without any record of the cluster that was asked for."""
+    """A stream without any record of the requested cluster."""
 
     def __init__(self, cluster: str, seen: Collection[str]) -> None:
         self.cluster, self.seen = cluster, seen
-        there = ", ".join(sorted(seen)) or "no cluster at all"
-        super().__init__(f"no record of cluster {cluster!r}; seen: {there}. Name it with --cluster or COHABIT_CLUSTER")
+        there = ", ".join(sorted(seen)) or "none"
+        super().__init__(f"no record of cluster {cluster!r}; clusters seen: {there}. Set --cluster or COHABIT_CLUSTER")
 
 
 class BadOption(CohabitError):
-    """An option, or what is missing of them, that does not fit; the message says what would."""
+    """An invalid or missing option; the message names the valid values."""
 
 
 class UnusableApiServer(CohabitError):
-    """An API server cannot be asked with what was given."""
+    """The API server cannot be queried with the given options."""
 
     def __init__(self, what: str, why: str) -> None:
         self.what, self.why = what, why
-        super().__init__(f"Kubernetes' API cannot be asked: {what[:200]!r}: {why}")
+        super().__init__(f"cannot query the Kubernetes API: {what[:200]!r}: {why}")
 
 
 class SearchMissing(CohabitError):
-    """A plan was drafted with the search of the whole cluster, and that is not installed here."""
+    """A plan was drafted by the whole-cluster search, which is not installed here."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "the plan was searched for with numba, which is not installed here: install the extra optimise"
-        )
+        super().__init__("the plan was computed with numba, which is not installed here: install the extra optimise")
 
 
 class AlreadyBegun(CohabitError):
-    """Nothing was published of a month, and it has begun."""
+    """A month has begun, and its scarcity was not published."""
 
     def __init__(self, period: str) -> None:
         self.period = period
         super().__init__(
-            f"{period} has begun, and how scarce its hours are has to be said before: publish a later month; this one "
-            "is billed without scarcity"
+            f"{period} has begun, and scarcity must be published before a month begins: publish a later month; this "
+            "one is billed without scarcity"
         )
 
 
 class OtherCurrencyOfBill(CohabitError):
-    """A bill is in another currency than the price book that shares it out."""
+    """A bill is in another currency than the price book that apportions it."""
 
     def __init__(self, bill: str, currency: str, version: str, of_book: str) -> None:
         super().__init__(
-            f"bill {bill!r} is in {currency}, and price book {version!r} shares it out in {of_book}: propose a price "
-            f"book in {currency}, or turn the bill into {of_book} before it is imported"
+            f"bill {bill!r} is in {currency}, but price book {version!r} is in {of_book}: propose a price book in "
+            f"{currency}, or convert the bill to {of_book} before its import"
         )
 
 
 class NothingMetered(CohabitError):
-    """No pool was metered in the weeks that scarcity is foreseen from."""
+    """No pool was metered in the weeks from which scarcity is forecast."""
 
     def __init__(self, cluster: str, since: datetime) -> None:
         self.cluster, self.since = cluster, since
         super().__init__(
-            f"nothing of cluster {cluster} was metered since {since:%Y-%m-%d %H:00} UTC, and how scarce hours will be "
-            "is foreseen from that: run `cohabit bill meter`, and see that COHABIT_CLUSTER names yours"
+            f"cluster {cluster} has no metered hours since {since:%Y-%m-%d %H:00} UTC to forecast scarcity from: run "
+            "`cohabit bill meter`, and check COHABIT_CLUSTER"
         )
 
 
 class OtherBill(CohabitError):
-    """A bill of that name was imported, and it said something else."""
+    """A bill of that name was imported with other content."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"a bill {name!r} was imported before, and this one says something else: what was imported is never "
-            "changed. Import the difference under another name"
+            f"bill {name!r} was already imported with other content, and imported bills are immutable: import the "
+            "difference under another name"
         )
 
 
@@ -458,8 +455,8 @@ class SameBill(CohabitError):
     def __init__(self, bill: str, other: str) -> None:
         self.bill, self.other = bill, other
         super().__init__(
-            f"bill {bill!r} is row for row bill {other!r}, which was imported before: its costs would count twice, so "
-            "nothing was imported; were both really owed, put them into one file"
+            f"bill {bill!r} has the same rows as the imported bill {other!r}, so it was not imported: its costs would "
+            "count twice; if both are owed, put them into one file"
         )
 
 
@@ -469,18 +466,18 @@ class MixedBill(CohabitError):
     def __init__(self, name: str, pool: str, hour: datetime, currencies: Sequence[str]) -> None:
         self.name, self.pool, self.hour, self.currencies = name, pool, hour, tuple(currencies)
         super().__init__(
-            f"with bill {name!r} pool {pool!r} would cost {' and '.join(currencies)} in the hour from "
-            f"{hour:%Y-%m-%d %H:%M} UTC: nothing is converted, and nothing was imported; use one currency in the "
+            f"bill {name!r} was not imported: the cost of pool {pool!r} in the hour from {hour:%Y-%m-%d %H:%M} UTC "
+            f"would be in {' and '.join(currencies)}, and currencies are not converted; use one currency in the "
             f"whole bill"
         )
 
 
 class BillTooLarge(CohabitError):
-    """A file that is no bill, by its size."""
+    """A file larger than the limit of a bill."""
 
     def __init__(self, path: Path, size_bytes: int, limit_bytes: int) -> None:
         self.path, self.size_bytes, self.limit_bytes = path, size_bytes, limit_bytes
-        super().__init__(f"{path} has {size_bytes:,} bytes (limit {limit_bytes:,}): export pools alone, or cut it up")
+        super().__init__(f"{path} has {size_bytes:,} bytes (limit {limit_bytes:,}): export only pools, or split it")
 
 
 class NotText(CohabitError):
@@ -488,7 +485,7 @@ class NotText(CohabitError):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(f"{path} is not text in UTF-8: export the bill as CSV, uncompressed")
+        super().__init__(f"{path} is not UTF-8 text: export the bill as uncompressed CSV")
 
 
 class UntoldAlerts(CohabitError):
@@ -509,60 +506,58 @@ class OtherCurrency(CohabitError):
     def __init__(self, version: str, currency: str, period: str, billed_in: str) -> None:
         self.version, self.currency, self.period, self.billed_in = version, currency, period, billed_in
         super().__init__(
-            f"price book {version!r} is in {currency} and {period} is billed in {billed_in}, so there is nothing to "
-            f"compare: preview it with currency = {billed_in!r}, what matters is how its prices stand to each other"
+            f"price book {version!r} is in {currency}, but {period} is billed in {billed_in}: preview it with currency "
+            f"= {billed_in!r}; only the ratios of its prices matter"
         )
 
 
 class NotEmpty(CohabitError):
-    """A folder is to be filled that holds something."""
+    """The output folder is not empty."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        super().__init__(
-            f"{folder} holds something, and nothing is ever overwritten: name an empty folder, or a new one"
-        )
+        super().__init__(f"{folder} is not empty, and its files would be overwritten: name an empty or new folder")
 
 
 class NotOver(CohabitError):
-    """Hours are to be metered as a whole of which some are not over."""
+    """Some of the hours to meter as a whole have not ended."""
 
     def __init__(self, missing: int) -> None:
         self.missing = missing
         super().__init__(
-            f"{missing} of these hours are not over, so none was metered: an hour is over when usage came after it, or "
-            "it was a day ago; look whether `cohabit ingest` lags, and run this again"
+            f"{missing} of these hours have not ended, so none was metered: an hour has ended once later usage is "
+            "ingested, or after a day; check the lag of `cohabit ingest`, then retry"
         )
 
 
 class NoBackup(CohabitError):
-    """A folder that holds no whole backup."""
+    """A folder without a complete backup."""
 
     def __init__(self, folder: Path, reason: str) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} holds no whole backup ({reason}): name the folder that `cohabit admin backup make` filled"
+            f"{folder} is not a complete backup ({reason}): name a folder that `cohabit admin backup make` wrote"
         )
 
 
 class DamagedBackup(CohabitError):
-    """Files of a backup are not what was written."""
+    """Files of a backup are missing or were changed."""
 
     def __init__(self, folder: Path, wrong: Sequence[str]) -> None:
         self.folder, self.wrong = folder, tuple(wrong)
         super().__init__(
-            f"{len(wrong)} files of the backup {folder} are missing or not what was written ({', '.join(wrong[:3])}): "
-            "restore another one"
+            f"{len(wrong)} files of the backup {folder} are missing or were changed ({', '.join(wrong[:3])}): "
+            "restore another backup"
         )
 
 
 class LinkInside(CohabitError):
-    """What is to be backed up holds a link."""
+    """A folder to back up contains a symbolic link."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(
-            f"{path} is a link, which no backup follows: put what it leads to in its place, or take it away"
+            f"{path} is a symbolic link, which a backup does not include: replace it by its target, or remove it"
         )
 
 
@@ -572,6 +567,6 @@ class NeverWhole(CohabitError):
     def __init__(self, lake: Path, tries: int) -> None:
         self.lake = lake
         super().__init__(
-            f"files of the lake {lake} went away during each of {tries} tries to copy it: back up while "
-            "`cohabit lake compact` does not run"
+            f"files of the lake {lake} were deleted during each of {tries} attempts to copy it: back up while "
+            "`cohabit lake compact` is not running"
         )

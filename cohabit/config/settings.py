@@ -25,13 +25,13 @@ from ingest.kafka_io.connection import Brokers, Mechanism, Protocol
 PREFIX = "COHABIT_"
 MAX_WORKERS = 64
 SECRETS = ("database", "webhook")
-"""Settings that may say what lets one in."""
+"""Settings whose values may contain credentials."""
 OUTSIDE = ("COHABIT_CACHE", "COHABIT_BIN", "COHABIT_DAGS_SINCE", "COHABIT_DAGS_RETRY_S", "COHABIT_DAGS_ASK_S")
-"""Variables with the prefix that are not settings: where downloads are kept, and what DAGs of Airflow read."""
+"""Variables with the prefix that are not settings: the download cache, and variables of the Airflow DAGs."""
 
 
 class Branch(BaseModel):
-    """A frozen group of settings; a name it does not know is an error."""
+    """A frozen group of settings; an unknown name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -40,14 +40,14 @@ def _roles_by_value(given: object) -> dict[str, TokenRole]:
     """JSON such as {"platform-team": "sre"}.
 
     Raises:
-        ValueError: it is something else, or names a role that there is not.
+        ValueError: it is something else, or names an unknown role.
     """
     try:
         parsed = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError) as error:
         raise ValueError('give JSON, such as {"platform-team": "sre"}') from error
     if not isinstance(parsed, dict) or not all(isinstance(role, str) for role in parsed.values()):
-        raise ValueError('give values of the claim and their roles, such as {"platform-team": "sre"}')
+        raise ValueError('give a role for each value of the claim, such as {"platform-team": "sre"}')
     try:
         return {value: checked_role(role) for value, role in parsed.items()}
     except UnknownRole as error:
@@ -55,42 +55,42 @@ def _roles_by_value(given: object) -> dict[str, TokenRole]:
 
 
 class KafkaSettings(Branch):
-    """COHABIT_KAFKA__*: where metrics come from."""
+    """COHABIT_KAFKA__*: connection to Kafka and consumer of metrics."""
 
     bootstrap: str = "127.0.0.1:9092"
-    """Brokers, host:port by commas."""
+    """Kafka bootstrap servers, host:port, comma-separated."""
     protocol: Protocol = "PLAINTEXT"
-    """How they are spoken to, in Kafka's words: SSL and SASL_SSL encrypt, with SASL one says who one is."""
+    """Kafka security.protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     ca: Path | None = None
-    """PEM, who signed the brokers' certificates; left out, whom the machine trusts."""
+    """PEM file of the CA of the brokers' certificates; default: the system's trusted CAs."""
     certificate: Path | None = None
-    """PEM, ours, for brokers that ask for one."""
+    """PEM file of the client certificate, for brokers that require one."""
     key: Path | None = None
-    """PEM, the key of that certificate, PKCS #8 without a password."""
+    """PEM file of the client certificate's key, PKCS #8 without a password."""
     mechanism: Mechanism = "SCRAM-SHA-512"
-    """How the password is proven."""
+    """Kafka sasl.mechanism."""
     user: str | None = None
-    """Whose it is."""
+    """SASL user name."""
     password_file: Path | None = None
-    """File that holds the password, in one line."""
+    """File with the SASL password, in one line."""
     group: str = "cohabit-ingest"
-    """Consumer group; ingests of one group share the partitions."""
+    """Consumer group; `cohabit ingest` processes of one group share the partitions."""
     session_timeout_ms: int = Field(default=45_000, ge=500, le=1_800_000)
-    """After so long without a sign of life a consumer's partitions go to the others; brokers allow half an hour."""
+    """Kafka session.timeout.ms of a consumer; brokers allow at most 1,800,000 ms."""
     max_wait_ms: int = Field(default=1000, ge=10, le=20_000)
-    """How long `cohabit ingest` lets records wait for others to be landed with: longer makes fewer, larger files."""
+    """Maximum wait of records in `cohabit ingest` before a commit, in ms; longer makes fewer, larger files."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Port of the Prometheus metrics of `cohabit ingest` and `cohabit watch`; none if left out."""
+    """Port of the Prometheus metrics of `cohabit ingest` and `cohabit watch`; disabled if unset."""
     metrics_host: str = "127.0.0.1"
-    """Address of that."""
+    """Address of the Prometheus metrics port."""
     topics: str = ""
-    """Foreign topics to land too: NAME=FORMAT, by commas."""
+    """Third-party topics to ingest in addition: NAME=FORMAT, comma-separated."""
 
     def brokers(self, named: str | None = None) -> Brokers:
-        """Where Kafka is and how it is reached.
+        """Bootstrap servers and connection settings of Kafka.
 
         Args:
-            named: servers in the place of those that are set.
+            named: servers that override the setting.
 
         Raises:
             BadSettings: the password cannot be read.
@@ -112,7 +112,7 @@ class KafkaSettings(Branch):
         if (self.certificate is None) != (self.key is None):
             raise ValueError("COHABIT_KAFKA__CERTIFICATE and _KEY go together: set both")
         if not tls and (self.ca or self.certificate):
-            raise ValueError("COHABIT_KAFKA__CA and _CERTIFICATE count with COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL")
+            raise ValueError("COHABIT_KAFKA__CA and _CERTIFICATE require COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL")
         if sasl != bool(self.user) or sasl != (self.password_file is not None):
             raise ValueError(
                 "COHABIT_KAFKA__USER, _PASSWORD_FILE and _PROTOCOL=SASL_SSL, or SASL_PLAINTEXT, go together: set all"
@@ -124,91 +124,91 @@ def _password(path: Path) -> str:
     try:
         secret = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} cannot be read: {reason}") from error
     if not secret.strip() or len(secret.strip().splitlines()) > 1:
-        raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} is to hold a password, in one line")
+        raise BadSettings(f"COHABIT_KAFKA__PASSWORD_FILE={path} must contain a password, in one line")
     return secret.rstrip("\r\n")
 
 
 class SparkSettings(Branch):
-    """COHABIT_SPARK__*: where features are computed. Without a master small lakes are computed in one process."""
+    """COHABIT_SPARK__*: Spark for features. Without a master, small lakes are computed in one process."""
 
     master: str | None = None
-    """Spark master, as in spark://host:7077."""
+    """Spark master URL, such as spark://host:7077."""
     driver_memory: str = "2g"
-    """Of the driver, as Spark writes it."""
+    """Spark driver memory, in Spark's notation."""
 
 
 def _urls(value: object) -> object:
-    """URLs from what a variable says."""
+    """URLs from the value of a variable."""
     urls = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
     for url in urls if isinstance(urls, tuple) else ():
         parts = urlsplit(str(url))
         if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.port or parts.path.strip("/"):
-            raise ValueError(f"{url} is no http(s)://HOST:PORT")
+            raise ValueError(f"{url} is not http(s)://HOST:PORT")
     return urls
 
 
 def _address(value: object) -> IPv4Address | IPv6Address:
-    """An address of this machine, from what a variable says."""
+    """An address of this machine, from the value of a variable."""
     try:
         return ip_address(str(value))
     except ValueError as error:
-        raise ValueError("give an IP address, such as 127.0.0.1 or ::1; names are not looked up") from error
+        raise ValueError("give an IP address, such as 127.0.0.1 or ::1; host names are not resolved") from error
 
 
 Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
 
 
 class AdvisorSettings(Branch):
-    """COHABIT_ADVISOR__*: the two listeners, on loopback unless people need tokens and schedulers show certificates."""
+    """COHABIT_ADVISOR__*: management and extender API, on loopback unless tokens and certificates are required."""
 
     host: Address = IPv4Address("127.0.0.1")
-    """Address of the listener for people and tools; another than loopback needs tokens."""
+    """Address of the management API; any address other than loopback requires tokens."""
     auth: Literal["none", "token"] = "none"
     """Access to the management API: open to all who reach it, or by tokens with a role."""
     oidc_issuer: str | None = None
     """OIDC issuer URL, compared exactly with the `iss` claim. Requires https and AUTH=token."""
     oidc_audience: str | None = None
-    """One of claim `aud`."""
+    """Required value in claim `aud`."""
     oidc_role_claim: str = Field(default="groups", min_length=1)
-    """Claim that holds the roles; dots step into claims."""
+    """Claim with the roles; dots separate nested claims."""
     oidc_roles: Annotated[dict[str, TokenRole], BeforeValidator(_roles_by_value)] = {}
-    """JSON: a role for values of that claim."""
+    """Roles by value of the role claim, as a JSON object."""
     client_rate: float = Field(default=50.0, gt=0)
-    """Requests a second that one token, or one person of an issuer, may make."""
+    """Maximum requests per second of one token or one user of the issuer."""
     client_burst: int = Field(default=100, ge=1)
-    """How many of them at once."""
+    """Maximum burst of requests of one token or user."""
     port: int = Field(default=8080, ge=0, le=65535)
-    """Of the listener for people and tools; 0 takes a free one."""
+    """Port of the management API; 0 chooses a free port."""
     scheduler_port: int = Field(default=8081, ge=0, le=65535)
-    """Of the listener for schedulers; 0 takes a free one."""
+    """Port of the extender API; 0 chooses a free port."""
     scheduler_host: Address = IPv4Address("127.0.0.1")
-    """Address of the listener for schedulers; another than loopback needs certificates."""
+    """Address of the extender API; any address other than loopback requires certificates."""
     scheduler_certificate: Path | None = None
-    """PEM, with what the schedulers' caFile signed."""
+    """PEM file of the extender API's certificate, signed by the schedulers' caFile."""
     scheduler_key: Path | None = None
-    """PEM, the key of that certificate."""
+    """PEM file of the certificate's key."""
     scheduler_client_ca: Path | None = None
-    """PEM of the CA that signs scheduler certificates; other clients are refused."""
+    """PEM file of the CA of scheduler certificates; other clients are rejected."""
     filter: Literal["off", "zero"] = "off"
-    """Whether the filter, if a scheduler asks it, refuses nodes where a latency-sensitive pod has score 0."""
+    """Filter mode: `zero` filters out nodes where a latency-sensitive pod has score 0, `off` none."""
     workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
-    """Processes that answer schedulers."""
+    """Number of processes of the extender API."""
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
-    """Servers of the same cluster, by commas, as in http://10.0.0.6:8081; they exchange assumed pods."""
+    """Peer servers of the same cluster, comma-separated, such as http://10.0.0.6:8081; they exchange assumed pods."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
-    """From older features nothing is advised: all scores are 0, and /readyz says why."""
+    """Maximum feature age, in seconds. Beyond it all scores are 0 and /readyz reports the reason."""
     feature_log_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of requests of which one feature vector is kept, for `cohabit model check-skew`."""
+    """Sampling rate of the feature log, per request, for `cohabit model check-skew`."""
 
     exploration_rate: float = Field(default=0.0, ge=0, le=0.1)
-    """Share of decisions of which the advice is drawn among nodes as good, to learn what advice causes."""
+    """Exploration rate: share of decisions in which one of several equal nodes is drawn."""
     decision_log_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of the other decisions that are logged too, next to the snapshots in advised/."""
+    """Sampling rate of the decision log for other decisions; it lies next to the snapshots in advised/."""
     holdout_share: float = Field(default=0.0, ge=0, le=0.5)
-    """Share of pods in the holdout of `cohabit model impact`: they get no advice, and as many others are logged."""
+    """Share of pods in the holdout of `cohabit model impact`, which get no advice; as many others are logged."""
 
     @model_validator(mode="after")
     def _an_issuer_is_whole(self) -> Self:
@@ -216,9 +216,7 @@ class AdvisorSettings(Branch):
         if any(given) and not all(given):
             raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER, _AUDIENCE and _ROLES go together: set all three")
         if any(given) and self.auth == "none":
-            raise ValueError(
-                "COHABIT_ADVISOR__OIDC_ISSUER counts where tokens are asked for: set COHABIT_ADVISOR__AUTH=token"
-            )
+            raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER requires authentication: set COHABIT_ADVISOR__AUTH=token")
         return self
 
     @model_validator(mode="after")
@@ -228,48 +226,48 @@ class AdvisorSettings(Branch):
             raise ValueError("COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA go together: set all three")
         if not any(files) and not self.scheduler_host.is_loopback:
             raise ValueError(
-                f"COHABIT_ADVISOR__SCHEDULER_HOST={self.scheduler_host} is beyond loopback and needs certificates: set "
-                "COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA; docs/scheduler-servers.md shows how"
+                f"COHABIT_ADVISOR__SCHEDULER_HOST={self.scheduler_host} is not loopback and requires certificates: set "
+                "COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY and _CLIENT_CA; docs/scheduler.md shows how"
             )
         for url in self.peers:
             if url.startswith("https:") != any(files):
                 raise ValueError(
-                    f"COHABIT_ADVISOR__PEERS={url}: https where the listener for schedulers has certificates, else http"
+                    f"COHABIT_ADVISOR__PEERS={url}: use https if the extender API has certificates, else http"
                 )
         return self
 
 
 class PlanSettings(Branch):
-    """COHABIT_PLANS__*: what may be proposed, and when changes are allowed; see docs/rescheduling.md."""
+    """COHABIT_PLANS__*: limits of plans and change windows; see docs/rescheduling.md."""
 
     interval_s: float = Field(default=0.0, ge=0, le=86_400)
-    """How often `cohabit refresh` drafts a plan; 0 leaves that to `cohabit plan create`."""
+    """Interval between plans that `cohabit refresh` drafts, in seconds; 0 disables them."""
     webhook: Annotated[str | None, BeforeValidator(checked_webhook)] = None
-    """Webhook URL that gets each new plan by POST: https, or http on loopback."""
+    """Webhook URL for new plans, by POST: https, or http on loopback."""
     max_daily_share: float = Field(default=0.005, gt=0, le=1)
-    """Share of a cluster's containers that something may be done to within 24 hours; one at least."""
+    """Maximum share of a cluster's containers that plans change within 24 hours; at least one container."""
     max_snapshot_age_hours: float = Field(default=2.0, gt=0, le=1e6)
-    """From an older snapshot nothing is proposed, and nothing approved."""
+    """Maximum snapshot age for drafting and approving plans, in hours."""
     cooldown_hours: float = Field(default=24.0, ge=0, le=8_760)
-    """For how long nothing more is done to a container that something was done to."""
+    """Cooldown of a container after a change, in hours."""
     holdout_share: float = Field(default=0.15, ge=0, le=0.5)
     """Share of steps in the randomised holdout, which are not exported, as control group of the others."""
     valid_hours: float = Field(default=4.0, gt=0, le=168)
-    """How long a plan may be approved and exported."""
+    """Time in which a plan can be approved and exported, in hours."""
     max_steps: int = Field(default=20, ge=1, le=200)
-    """Of one plan."""
+    """Maximum number of steps of a plan."""
     max_search_moves: int = Field(default=131_072, ge=0, le=10_000_000)
-    """Moves that the search of the whole cluster tries, without a diagnosis; 0 disables the search."""
+    """Number of moves that the whole-cluster search evaluates; 0 disables the search."""
     payback_hours: float = Field(default=2.0, gt=0, le=168)
-    """For how long a step is taken to hold: it has to save more than it costs in that time."""
+    """Payback time of a step, in hours: it must save more than it costs in that time."""
     restart_cost: float = Field(default=0.5, ge=0, le=1000)
-    """What moving a latency-sensitive container costs, in hours at half its speed, each of which costs 2."""
+    """Cost of moving a latency-sensitive container, in hours at half its speed, each of which costs 2."""
     restart_cost_best_effort: float = Field(default=0.4, ge=0, le=1000)
-    """The same of a best-effort one."""
+    """Cost of moving a best-effort container, in the same unit."""
     change_freezes: Annotated[tuple[Freeze, ...], BeforeValidator(freezes_of)] = ()
-    """When nothing is changed: START/END by commas, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
+    """Change freezes: START/END, comma-separated, as in 2026-12-20T00:00Z/2027-01-03T00:00Z."""
     change_windows: Annotated[tuple[Window, ...], BeforeValidator(windows_of)] = ()
-    """When changes are allowed, UTC: DAYS HH:MM-HH:MM by commas, as in mon-thu 09:00-16:00,fri 09:00-12:00."""
+    """Change windows in UTC: DAYS HH:MM-HH:MM, comma-separated, as in mon-thu 09:00-16:00,fri 09:00-12:00."""
 
     @property
     def max_snapshot_age_us(self) -> int:
@@ -277,7 +275,7 @@ class PlanSettings(Branch):
         return round(self.max_snapshot_age_hours * HOUR_US)
 
     def rules(self) -> Rules:
-        """The same as the kernels take it."""
+        """The same as input of the kernels."""
         return Rules(
             max_daily_share=self.max_daily_share,
             cooldown_us=round(self.cooldown_hours * HOUR_US),
@@ -292,16 +290,16 @@ class PlanSettings(Branch):
 
 
 class DriftSettings(Branch):
-    """COHABIT_DRIFT__*: when `cohabit model drift` believes a model less; see docs/drift.md."""
+    """COHABIT_DRIFT__*: limits of `cohabit model drift`; see docs/drift.md."""
 
     window_hours: float = Field(default=6.0, gt=0, le=8_760)
-    """Labels of so long are looked at, the newest ones."""
+    """Time span of the newest labels that are checked, in hours."""
     max_age_days: float = Field(default=14.0, gt=0, le=3_650)
-    """A model whose newest row is older counts as old."""
+    """Maximum age of the model's newest training row, in days."""
 
 
 def _paths(value: object) -> object:
-    """Paths from what a variable says.
+    """Paths from the value of a variable.
 
     Raises:
         ValueError: it is empty, which must not mean that every key is trusted.
@@ -310,18 +308,18 @@ def _paths(value: object) -> object:
         return value
     paths = tuple(part.strip() for part in value.split(",") if part.strip())
     if not paths:
-        raise ValueError("names no file: name one, or leave the variable out")
+        raise ValueError("names no file: name one, or unset the variable")
     return paths
 
 
 def _named(value: object) -> object:
-    """A path from what a variable says.
+    """A path from the value of a variable.
 
     Raises:
-        ValueError: it says none, which would be the folder in which a command is started.
+        ValueError: it is empty, which would be the current working directory.
     """
     if not str(value).strip():
-        raise ValueError("names nothing: name a path, or leave the variable out")
+        raise ValueError("names no path: name one, or unset the variable")
     return value
 
 
@@ -329,12 +327,12 @@ Named = Annotated[Path, BeforeValidator(_named)]
 
 
 class SigningSettings(Branch):
-    """COHABIT_SIGNING__*: whose bundles are believed; `cohabit model keys` makes a pair of keys."""
+    """COHABIT_SIGNING__*: signatures of bundles; `cohabit model keys` creates a key pair."""
 
     key: Named | None = None
-    """Private key, PEM: bundles that are trained or recalibrated here are signed with it."""
+    """PEM file of the private key that signs bundles trained or recalibrated here."""
     trusted_keys: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
-    """Public keys, PEM, by commas: bundles of others are not promoted or served. Left out, every bundle is believed."""
+    """PEM files of trusted public keys, comma-separated. Other bundles are not promoted or served; unset trusts all."""
 
 
 class BillingSettings(Branch):
@@ -352,22 +350,22 @@ class BudgetSettings(Branch):
 
 
 class Settings(Branch):
-    """COHABIT_*: everything that can be set."""
+    """COHABIT_*: all settings."""
 
     environment: Literal["development", "production"] = "development"
-    """In production, defaults that are unsafe or get lost are refused."""
+    """Type of deployment: `production` rejects unsafe defaults."""
     cluster: str = "default"
-    """Name of the cluster: rows of others in the lake are passed over."""
+    """Name of the cluster; rows of other clusters in the lake are skipped."""
     lake: Annotated[str, BeforeValidator(_named)] = "cohabit-data/lake"
-    """Folder of landed metrics and of everything that is computed from them."""
+    """Folder of ingested metrics and derived tables."""
     registry: Named = Path("cohabit-data/registry")
     """Folder of model bundles; database and saved plans lie next to it unless set."""
     snapshots: Named = Path("cohabit-data/snapshots")
     """Folder of snapshots, from `cohabit refresh` to `cohabit serve`."""
     database: str | None = None
-    """Database of tokens, audit and plans: SQLite file or postgresql://...; default store.sqlite by the registry."""
+    """Database (tokens, audit, plans, bills): SQLite file or postgresql://...; store.sqlite next to the registry."""
     mapping: Named | None = None
-    """TOML that maps foreign metrics to columns, besides those that are known."""
+    """TOML file that maps third-party metrics to columns, in addition to the built-in mapping."""
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
     advisor: AdvisorSettings = AdvisorSettings()
@@ -385,9 +383,9 @@ class Settings(Branch):
 
     def _unsafe(self) -> Iterator[str]:
         if self.advisor.auth == "none":
-            yield "all who reach the management API may read and decide: set COHABIT_ADVISOR__AUTH=token"
+            yield "the management API requires no token: set COHABIT_ADVISOR__AUTH=token"
         if self.cluster == Settings.model_fields["cluster"].default:
-            yield "rows and bills need the name of their cluster: set COHABIT_CLUSTER"
+            yield "the cluster has the default name: set COHABIT_CLUSTER"
         folders = {
             "LAKE": self.lake,
             "REGISTRY": self.registry,
@@ -396,7 +394,7 @@ class Settings(Branch):
         }
         for name, folder in folders.items():
             if not str(folder).startswith(("/", "file:///")):
-                yield f"{folder} depends on where a command is started: set COHABIT_{name} to an absolute path"
+                yield f"{folder} is relative to the working directory: set COHABIT_{name} to an absolute path"
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -430,12 +428,12 @@ def _complaint(error: ErrorDetails) -> str:
         return said  # of several settings together, which it names
     if error["type"] != "extra_forbidden":
         hidden = "@" in str(error["input"]) or any(step in SECRETS for step in error["loc"])
-        return f"{name}={'what it is set to' if hidden else repr(error['input'])}: {said}"
+        return f"{name}={'(hidden)' if hidden else repr(error['input'])}: {said}"
     branch: type[BaseModel] = Settings
     for step in error["loc"][:-1]:
         branch = type(getattr(Settings(), str(step)))
     same_branch = name.rpartition("__")[0] + "__" if "__" in name else PREFIX
-    return f"{name} is no setting; there are {', '.join(same_branch + known.upper() for known in branch.model_fields)}"
+    return f"unknown setting {name}; known: {', '.join(same_branch + known.upper() for known in branch.model_fields)}"
 
 
 def _put(tree: dict[str, object], path: list[str], value: str) -> None:

@@ -1,4 +1,4 @@
-"""Concluding: what plans that were given out saved, by what a lake holds. An edge."""
+"""Outcomes: savings of exported plans, measured from the labels of a lake. An edge."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ def conclude(lake: Lake, desk: Desk, actor: Actor) -> list[Proposal]:
 
 
 def trials_of(lake: Lake, of: Proposal, *, holdout: bool) -> list[Trial]:
-    """Steps of a proposal that were given out, or those that were held back."""
+    """Exported steps of a proposal, or those in its holdout."""
     if holdout:
         steps: Sequence[Step] = [step for step in of.plan.steps if step.number in of.plan.holdout]
         return [_trial(of, step, of.plan.created_us, {}) for step in steps]

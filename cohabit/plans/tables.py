@@ -95,7 +95,7 @@ def _lines(of: Proposal, step: Step) -> Iterator[str]:
     yield f"  why: {step.verdict}; {step.why}"
     for field in step.fields:
         yield f"  {field.where}: {field.name} = {field.value}"
-    if of.decision_of(step.number) == "held back":
+    if of.decision_of(step.number) == "holdout":
         yield "  holdout: drawn at random and not exported, as control group of the others"
     if reason := next(one.reason for one in of.decided if one.number == step.number):
         yield f"  {reason}"

@@ -41,7 +41,7 @@ class LiveState:
 
     Args:
         cluster: whose rows are kept.
-        now_us: the clock; what a producer dates more than AHEAD_US later is passed over, or it would age all the rest.
+        now_us: the clock; records dated more than AHEAD_US later are skipped, or they would age all others.
         begin: where to start reading a partition; None reads it whole.
     """
 
@@ -50,7 +50,7 @@ class LiveState:
     begin: Callable[[str, int], int | None] = lambda _topic, _partition: None
     as_of_us: int = 0
     others: set[str] = field(default_factory=set)
-    """Clusters whose rows were passed over."""
+    """Clusters whose rows were skipped."""
     _pieces: dict[str, list[pa.Table]] = field(
         default_factory=lambda: {name: [table.schema.empty_table()] for name, table in LANDED.items() if name in HELD}
     )

@@ -116,7 +116,7 @@ def _a_month(site: Site) -> Iterator[Ran | Verdict]:
     yield (
         done.is_set() and exported and asked > 1,
         (
-            f"the month was closed by {'a person' if done.is_set() else 'NOBODY'}, whom it waited for; "
+            f"the month was closed by {'a person' if done.is_set() else 'NO ONE'}, as required; "
             f"{'exported' if exported else 'NOT exported'}"
         ),
     )
@@ -149,7 +149,7 @@ def _show_run(ran: Ran) -> None:
 
 def _show_table(runs: Sequence[Ran]) -> None:
     rows = [(one.dag, ", ".join(map(str, one.tasks)), f"{one.seconds:.0f}", one.state) for one in runs]
-    show_table("what Airflow ran", ("DAG", "tasks", "seconds", "outcome"), rows)
+    show_table("runs of Airflow", ("DAG", "tasks", "seconds", "outcome"), rows)
 
 
 def _parser() -> ArgumentParser:

@@ -39,7 +39,7 @@ class Scheduler:
 
 
 def ask(who: Scheduler, stop: Event, asked: Asked) -> None:
-    """Ask until told to stop."""
+    """Send requests until the stop event."""
     connection, began, number = http.client.HTTPConnection("127.0.0.1", who.port, timeout=10), monotonic(), 0
     while not stop.is_set():
         due = began + number / who.rate

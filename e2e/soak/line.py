@@ -72,7 +72,7 @@ class Line:
         return told
 
     def dead(self) -> list[str]:
-        """Names of those that ended though nobody asked them to."""
+        """Names of processes that ended unexpectedly."""
         return [name for name, process in self.processes.items() if process.poll() is not None]
 
     def complaints(self) -> list[str]:

@@ -97,7 +97,7 @@ def _advised(program: Path, asked: Advisor, nodes: Sequence[str], pods: int) -> 
 
 
 def _alone(program: Path, nodes: Sequence[str], pods: int) -> Iterator[Verdict]:
-    """With nobody where the advisor should be."""
+    """Without a running advisor."""
     [port] = free_ports(1)
     text, apps = configuration(PAGE.read_text(), port), _apps(pods)
     there = placed(program, text, nodes, apps)

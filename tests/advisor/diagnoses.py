@@ -17,7 +17,7 @@ REASONS: dict[Verdict, str] = {
     "antagonist": "it adds 74% of the slowdown; that it adds most is 97% sure",
     "host": "75% of the others on the node are slower than neighbours explain",
     "self-inflicted": "its own CPU limit held it back in 4 of its last windows",
-    "downstream": "its replicas elsewhere answer late at the same time, and nothing here tells why",
+    "downstream": "its replicas on other nodes are slow at the same time, and no local cause was found",
     "no offender": "the strongest neighbour adds 31% of its slowdown at most, less than 50%",
     "not enough data": "only 2 of its last windows could be compared with its normal",
 }

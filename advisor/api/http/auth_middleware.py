@@ -26,10 +26,10 @@ ANYONE = "anyone"
 NO_ROUTE = "no route"
 REALM = 'Bearer realm="cohabit"'
 SAID = {
-    401: "a valid token is needed: send the header Authorization: Bearer TOKEN; `cohabit admin token create` makes one",
-    403: "the role of this token may not do this",
-    429: "too many requests with this token: ask again when Retry-After says",
-    503: "tokens cannot be checked for now: try again; whoever runs this finds the reason in its log",
+    401: "a valid token is required (`cohabit admin token create`): send the header Authorization: Bearer TOKEN",
+    403: "the role of this token does not allow this request",
+    429: "too many requests with this token: retry after the time in Retry-After",
+    503: "tokens cannot be verified at the moment: retry; the server log has the reason",
 }
 POLICY_VIOLATION = 1008
 PER_SECOND, BURST = 50.0, 100

@@ -14,10 +14,10 @@ SAFE = {"GET", "HEAD"}
 GUARDED = "/v1/"
 """Paths below it read or change state; probes and metrics are requested under many host names."""
 OTHER_NAME = (
-    "this listener is open to whoever reaches it, and so answers to names of this machine alone: ask localhost or "
+    "this API requires no token, and so accepts only host names of this machine: use localhost or "
     "127.0.0.1, or set COHABIT_ADVISOR__AUTH=token"
 )
-OTHER_SITE = "a page of another site sent this: nothing was done"
+OTHER_SITE = "the request came from a page of another site and was rejected"
 
 
 class OwnSite:

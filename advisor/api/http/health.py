@@ -15,16 +15,16 @@ def ops_routes(serving: Serving, registry: CollectorRegistry) -> APIRouter:
     @router.get("/healthz")
     @allowed("anyone")
     async def healthz() -> dict[str, str]:
-        """The process is alive; says nothing about its answers."""
+        """The process is alive; independent of its scores."""
         return {"status": "alive"}
 
-    @router.get("/readyz", responses={503: {"model": dict[str, str], "description": "Answers are neutral, and why"}})
+    @router.get("/readyz", responses={503: {"model": dict[str, str], "description": "No preference, with the reason"}})
     @allowed("anyone")
     def readyz(response: Response) -> dict[str, str]:
-        """200 when answers come from a model over a fresh snapshot; 503 with the reason when they are neutral.
+        """200 when scores come from a model over a fresh snapshot; 503 with the reason when all scores are 0.
 
-        Still 200, as `last_good`, while something newer was refused and what was loaded is not too old; as `by_load`
-        while nodes are compared by load, since the model is not believed.
+        Also 200 as `last_good`, while a newer file is unreadable and the loaded one is not too old, and as `by_load`,
+        during the load-aware fallback.
         """
         reason = serving.problem()
         response.status_code = 503 if reason else 200

@@ -20,17 +20,17 @@ Json = dict[str, Any]
 """A piece of a JSON document."""
 
 WHY = {
-    400: "The body is no request of this kind: not JSON, cut off, nested too deeply, or of other types",
-    401: "No token, or one that is wrong, expired or revoked",
-    403: "A valid token of another role",
-    404: "Nothing is known of what was named, or nothing of its kind yet",
-    408: "The body did not arrive in time",
-    409: "Somebody decided since, or its state does not allow that any more",
-    413: "The body is longer than this listener reads",
-    422: "The request is readable but does not fit: what, and where",
-    423: "All changes are frozen, or none are allowed at this time",
-    429: "Too many requests by one caller: ask again when Retry-After says",
-    503: "Too many wait already, or what is needed cannot be read for now",
+    400: "The body cannot be parsed: not JSON, truncated, nested too deeply, or of wrong types",
+    401: "Token missing, invalid, expired or revoked",
+    403: "Role not allowed for this route",
+    404: "Unknown name, or no data yet",
+    408: "Body not received in time",
+    409: "Changed since it was read, or its state does not allow the action",
+    413: "Body larger than the limit",
+    422: "Invalid value, with its location",
+    423: "Change freeze, or outside the change windows",
+    429: "Too many requests of one client; retry after the time in Retry-After",
+    503: "Too many requests in flight, or a dependency is unavailable",
 }
 AT_THE_GATE = (401, 403, 429, 503)
 COMPONENTS = "#/components/schemas/{name}"
@@ -39,13 +39,13 @@ SECURITY = {TOKEN: {"type": "http", "scheme": "bearer", "description": "From `co
 
 
 class ErrorReply(Body):
-    """Why there is no answer."""
+    """Reason of an error."""
 
-    error: str = Field(description="One sentence, with what to do; nothing of the request is repeated but node names.")
+    error: str = Field(description="One sentence with the remedy; of the request it repeats only node names.")
 
 
 def refusals(*statuses: int) -> dict[int | str, Json]:
-    """What a route answers besides its reply, as the framework takes it."""
+    """Replies of a route besides the successful one, in the framework's form."""
     return {status: {"model": ErrorReply, "description": WHY[status]} for status in statuses}
 
 
@@ -96,7 +96,7 @@ def _with_types(operation: Json, endpoint: object, schemas: Json) -> Json:
         added["requestBody"] = {"required": True, "content": _content(asks, schemas)}
         responses |= {str(status): _refusal(status, schemas) for status in (400, 408, 413)}
     if (taken := getattr(endpoint, "empty", None)) is not None:
-        responses[str(taken)] = {"description": "Taken in; there is nothing to tell"}
+        responses[str(taken)] = {"description": "Accepted, without a body"}
     if returns is not None:
         responses["200"] = {"description": "The answer", "content": _content(returns, schemas)}
     return {**added, "responses": responses}

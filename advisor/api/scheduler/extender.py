@@ -63,7 +63,7 @@ def offered(args: ExtenderArgs) -> list[str]:
 
 
 class Prioritize:
-    """Scores 0 to 10 for the offered nodes, as kube-scheduler's HTTP extender protocol has it.
+    """Scores 0 to 10 for the candidate nodes, by kube-scheduler's HTTP extender protocol.
 
     HostPriorityList as JSON: one entry for each offered node in the order offered, integer scores; all 0 when the
     answer is neutral. An application of its own, since the framework's routing takes longer than the answer.

@@ -9,7 +9,7 @@ from advisor.api.scheduler.extender import ExtenderArgs, offer_of
 from advisor.api.scheduler.raw_http import send_json, whole_body
 from advisor.placement.prioritizer import Offer, Prioritizer
 
-WHY = "cohabit: score 0, it or its neighbours would become too slow here"
+WHY = "cohabit: score 0, the pod or its neighbours would be too slow on this node"
 
 
 class _RawList(msgspec.Struct):
@@ -38,13 +38,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Filter:
-    """Which of the offered nodes pass, as kube-scheduler's HTTP extender protocol has it.
+    """Feasible candidate nodes, by kube-scheduler's HTTP extender protocol.
 
-    ExtenderFilterResult as JSON. A pod that a reservation is open for goes to the reservation's node; all pass where
-    that is not
-    offered. Of other pods all nodes pass when refusing is off, the default. Otherwise a latency-sensitive pod of a
-    known app does not go where its score is 0, by measurements alone: not by guesses, nor by pods on their way. If no
-    node would pass, all do.
+    ExtenderFilterResult as JSON. For a pod with a reservation only the reserved node passes; all pass if it is not a
+    candidate. For other pods all nodes pass if the filter is off, the default. Otherwise nodes with score 0 are
+    filtered out for latency-sensitive pods of seen apps, by measurements only: without guesses and assumed pods. If
+    no node would pass, all do.
     """
 
     roles = ("scheduler",)
@@ -67,7 +66,7 @@ class Filter:
         await send_json(send, _encode(result), self.prioritizer.headers())
 
     def _failed(self, offer: Offer) -> dict[str, str]:
-        """Nodes that do not pass, each with the reason. An open reservation decides alone."""
+        """Nodes that do not pass, each with the reason. For a pod with a reservation only that counts."""
         if (reserved := self.prioritizer.reserved(offer)) is not None:
             return reserved.failed(offer.names)
         refused = self.prioritizer.refused(offer) if self.refusing else frozenset()

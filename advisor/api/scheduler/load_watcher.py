@@ -100,7 +100,7 @@ class Watcher:
     _last: CachedReplies | None = field(default=None, init=False)
 
     def whole(self) -> bytes:
-        """All nodes; none while no snapshot may be believed."""
+        """All nodes; none while the snapshot is stale."""
         cached = self._cached()
         return _reply(self.serving.now_us(), {}) if cached is None else cached.whole
 
@@ -135,7 +135,7 @@ def watcher_routes(serving: Serving) -> APIRouter:
         """
         reply = watcher.alone(host) if host else watcher.whole()
         if reply is None:
-            raise HTTPException(404, f"nothing is known of node {host!r}")
+            raise HTTPException(404, f"node {host!r} is unknown")
         return Response(reply, media_type="application/json")
 
     return router

@@ -106,7 +106,7 @@ def _name(node: NodeInfo | None) -> str:
 
 
 class Prioritize:
-    """Scores 0 to 100 for the offered nodes, as Volcano's extender plugin has it.
+    """Scores 0 to 100 for the candidate nodes, by Volcano's extender protocol.
 
     PrioritizeResponse as JSON: `nodeScore` holds every offered node, all 0 when the answer is neutral, and
     `errorMessage` is empty. Scores are ten times the points that kube-scheduler gets.

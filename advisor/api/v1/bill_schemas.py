@@ -15,54 +15,54 @@ class PriceRow(Body):
     resource: str
     """cpu, memory, gpu, network or disk."""
     unit: str
-    """What a quantity of it is counted in."""
+    """Unit of a quantity."""
     weight_micros: int
-    """For a unit and hour."""
+    """Price per unit and hour."""
 
 
 class TierRow(Body):
-    """A class of service, and what a quantity of it counts, in millionths of a full one."""
+    """A quality of service class and the weight of its quantities, in millionths."""
 
     name: str
-    """As containers call their class."""
+    """Name of the class, as in container records."""
     ppm: int
-    """Millionths; 1,000,000 is a full one."""
+    """Weight in millionths; 1,000,000 is full weight."""
 
 
 class BookReply(Body):
     """A version of the price book."""
 
     version: str
-    """Its name."""
+    """Name of the version."""
     currency: str
     """ISO 4217."""
     state: Literal["proposed", "approved", "withdrawn"]
-    """Only an approved one applies."""
+    """State; only an approved version applies."""
     start_us: int
     """First hour it applies to, microseconds since 1970."""
     end_us: int | None
-    """First hour it does not apply to any more; null until another version begins."""
+    """First hour after the version, microseconds since 1970; null until another version begins."""
     prices: list[PriceRow]
-    """By resource."""
+    """Prices by resource."""
     tiers: list[TierRow]
-    """By class of service."""
+    """Weights by quality of service class."""
     recovery: Literal["full", "remainder"]
     """`full`: billed accounts pay all of a pool's cost; `remainder`: the price book assigns idle cost."""
     kappa: float
-    """Of use below the request, by how much the request counts, 0 to 1; the rest of it is use."""
+    """Weight of the unused part of a request (kappa), 0 to 1."""
     beta: float
-    """What a unit used beyond the request costs, in units requested."""
+    """Cost of a unit used above the request (beta), in requested units."""
     proposed_by: str
-    """Who."""
+    """Author of the proposal."""
     approved_by: str | None
-    """Another person than the author; null before approval."""
+    """Approver, other than the author; null before approval."""
 
 
 class PricesReply(Body):
-    """All versions but withdrawn ones, by when they begin."""
+    """All versions except withdrawn ones, by start."""
 
     books: list[BookReply]
-    """The oldest first."""
+    """Versions, oldest first."""
 
 
 class MonthRow(Body):
@@ -71,31 +71,31 @@ class MonthRow(Body):
     period: str
     """YYYY-MM."""
     state: State
-    """How far it is billed."""
+    """Billing state."""
     changed_us: int
-    """Since when, microseconds since 1970."""
+    """Time of the last change of state, microseconds since 1970."""
 
 
 class MonthsReply(Body):
-    """Months that are closed or being closed, the newest first."""
+    """Closed and closing months, newest first."""
 
     statements: list[MonthRow]
-    """Without accounts."""
+    """Months, without accounts."""
 
 
 class AccountRow(Body):
-    """What an account owes for a month."""
+    """Charges of an account in a month."""
 
     account: str
     """A team, `platform` or `unattributed`."""
     owed_micros: int
-    """Millionths of the currency."""
+    """Charges, in millionths of the currency."""
     minor: int | None
-    """What it pays, in the smallest coins; null until the month is closed."""
+    """Payment in the smallest coins; null until the month is closed."""
     by_kind: dict[str, int]
-    """The same by kind of posting, millionths of the currency."""
+    """Charges by type, in millionths of the currency."""
     lines: int
-    """Lines that explain it."""
+    """Number of charge records."""
 
 
 class StatementReply(MonthRow):
@@ -104,35 +104,35 @@ class StatementReply(MonthRow):
     currency: str
     """ISO 4217."""
     digest: str
-    """Of what it was closed with, or is to be."""
+    """Digest of its draft."""
     accounts: list[AccountRow]
-    """By name."""
+    """Accounts by name."""
 
 
 class ContainerRow(Body):
-    """What a container owes for a month, of one kind; null for lines about none."""
+    """Charges of a container in a month, of one type; null for charge records without a container."""
 
     container: str | None
     """Its name in records."""
     kind: str
-    """Of posting."""
+    """Charge type."""
     amount_micros: int
-    """Millionths of the currency."""
+    """Charges, in millionths of the currency."""
     lines: int
-    """Lines that explain it."""
+    """Number of charge records."""
 
 
 class TeamReply(MonthRow):
-    """What one account owes for a month, by container."""
+    """Charges of one account in a month, by container."""
 
     currency: str
     """ISO 4217."""
     account: AccountRow
-    """All of it together."""
+    """Total of the account, in millionths of the currency."""
     matching: int
     """Number of matches; the reply has `limit` of them from `offset` on, the most expensive first."""
     containers: list[ContainerRow]
-    """By what they owe, most first."""
+    """Containers, most expensive first."""
 
 
 def book_row(one: Kept, end_us: int | None) -> BookReply:
@@ -155,11 +155,11 @@ def book_row(one: Kept, end_us: int | None) -> BookReply:
 
 
 def month_row(one: Period) -> MonthRow:
-    """A month, without what is owed."""
+    """A month, without accounts."""
     return MonthRow(period=one.period, state=one.state, changed_us=one.changed_us)
 
 
 def account_row(one: Account, paid: Mapping[str, tuple[int, int, str]]) -> AccountRow:
-    """What an account owes, and pays where that is settled."""
+    """Charges of an account, and its payment once the month is closed."""
     minor = paid[one.name][1] if one.name in paid else None
     return AccountRow(account=one.name, owed_micros=one.owed_micros, minor=minor, by_kind=one.by_kind, lines=one.lines)

@@ -1,4 +1,4 @@
-"""Bills: price books, months, and what accounts owe, as JSON. Role team sees its own team only."""
+"""Bills: price books, months, and charges of accounts, as JSON. Role team reads its own only."""
 
 from typing import Annotated
 
@@ -28,20 +28,20 @@ MOST = 1000
 MAX_BEFORE = 10_000_000
 MAX_NAME = 253
 Month = Annotated[str, Path(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
-Team = Annotated[str, Query(min_length=1, max_length=MAX_NAME, description="whose; names may have any characters")]
+Team = Annotated[str, Query(min_length=1, max_length=MAX_NAME, description="Team; any characters are allowed.")]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
 Offset = Annotated[int, Query(ge=0, le=MAX_BEFORE)]
 
 
 def bill_routes(bills: BillOffice | None) -> APIRouter:
-    """Routes of bills; without an office all say what it needs. They run in threads: lines are read from files."""
+    """Routes of bills; without a ledger all report the missing setting. They run in threads, since they read files."""
     router = APIRouter()
     router.include_router(budget_routes(bills))
 
     @router.get("/v1/prices", responses=refusals(503))
     @allowed(*KEEPERS)
     def prices() -> PricesReply:
-        """Versions of the price book that were approved, or wait for a second person."""
+        """Versions of the price book that are approved or wait for approval."""
         kept = book_store.kept_books(opened_bills(bills).closing.engine)
         ends = {book.version: book.end_us for book in in_force(kept)}
         shown = [one for one in kept if one.state != "withdrawn"]
@@ -50,7 +50,7 @@ def bill_routes(bills: BillOffice | None) -> APIRouter:
     @router.get("/v1/statements", responses=refusals(403, 503))
     @allowed(*BILLED)
     def statements(request: Request) -> MonthsReply:
-        """Months that are closed or being closed, the newest first; for a team those that are closed."""
+        """Closed and closing months, newest first; for a team only closed ones."""
         of, team = opened_bills(bills).closing, own_team(_caller(request))
         found = ledger_store.periods(of.engine, of.cluster)
         return MonthsReply(
@@ -68,7 +68,7 @@ def _month_routes(bills: BillOffice | None) -> APIRouter:
     @router.get("/v1/statements/{period}", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
     def statement(period: Month, request: Request) -> StatementReply:
-        """What accounts owe for a month, to the micro-unit and in coins."""
+        """Charges of accounts in a month, to the micro-unit and in coins."""
         at = opened_bills(bills)
         month, accounts = at.billed(period, _caller(request))
         assert month.draft is not None  # noqa: S101 - a month without has no statement
@@ -83,7 +83,7 @@ def _month_routes(bills: BillOffice | None) -> APIRouter:
     @router.get("/v1/statements/{period}/team", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
     def of_team(period: Month, team: Team, request: Request, limit: Limit = 100, offset: Offset = 0) -> TeamReply:
-        """What one account owes for a month, by container and kind, the most expensive first."""
+        """Charges of one account in a month, by container and type, most expensive first."""
         at = opened_bills(bills)
         month, account = at.account(period, team, _caller(request))
         assert month.draft is not None  # noqa: S101 - a month without has no statement

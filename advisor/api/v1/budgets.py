@@ -1,4 +1,4 @@
-"""Budgets as JSON: how teams stand to them by a month that is closed or being closed. Role team sees its own alone."""
+"""Budgets as JSON: their status by a closed or closing month. Role team reads its own only."""
 
 from typing import Annotated
 
@@ -16,41 +16,41 @@ Month = Annotated[str | None, Query(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
 
 
 class BudgetRow(Body):
-    """A team's budget, and what it owes."""
+    """A team's budget and its charges."""
 
     team: str
-    """Whose."""
+    """Team of the budget."""
     state: State
-    """`other currency` where the budget is in another one than the month is billed in, and cannot be compared."""
+    """Status; `other currency` if the budget and the month differ in currency."""
     budget_micros: int
-    """Millionths of the currency."""
+    """Amount, in millionths of the currency."""
     currency: str
-    """Of the budget."""
+    """Currency of the budget."""
     warn_ppm: int
-    """From this share of it on it counts as warned, in millionths."""
+    """Share of the budget at which a warning is sent, in millionths."""
     since: str
-    """First month that it is for."""
+    """First month of the budget."""
     owed_micros: int
-    """So far, millionths of the currency."""
+    """Charges so far, in millionths of the currency."""
 
 
 class BudgetsReply(MonthRow):
-    """A month, by the teams that have a budget in it."""
+    """A month, by teams with a budget in it."""
 
     currency: str
-    """That it is billed in."""
+    """Billing currency of the month."""
     budgets: list[BudgetRow]
-    """By team."""
+    """Budgets by team."""
 
 
 def budget_routes(bills: BillOffice | None) -> APIRouter:
-    """The route of budgets; without an office it says what it needs."""
+    """The route of budgets; without a ledger it reports the missing setting."""
     router = APIRouter()
 
     @router.get("/v1/budgets", responses=refusals(403, 404, 422, 503))
     @allowed(*BILLED)
     def budgets(request: Request, period: Month = None) -> BudgetsReply:
-        """How teams stand to their budgets in a month, the newest one when left out: closed, or being closed.
+        """Status of budgets in a month, closed or closing; default: the newest month.
 
         For a team those that are closed, and its own budget.
         """

@@ -10,13 +10,13 @@ from advisor.plans.rules.plan_record import ChangeFreeze, Decided, Plan, Proposa
 
 
 def whole(value: object) -> object:
-    """1.0 is a whole number in JSON; "1" and true are none."""
+    """1.0 is a whole number in JSON; "1" and true are not."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Version = Annotated[
     int,
-    Field(ge=1, le=2**31 - 1, description="That was read; refused if somebody decided since."),
+    Field(ge=1, le=2**31 - 1, description="Version that was read; rejected if the plan changed since."),
     BeforeValidator(whole),
 ]
 Number = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(whole)]
@@ -27,67 +27,67 @@ Reason = Annotated[
         min_length=3,
         max_length=500,
         pattern=rf"{_SEEN}{{3}}|{_SEEN}\s+{_SEEN}",
-        description="Why, for the others and the audit.",
+        description="Reason, shown to others and kept in the audit log.",
     ),
 ]
 
 
 class Saves(Body):
-    """What steps save together in an hour, and a 90 % interval of it."""
+    """Savings of all steps in an hour, with a 90 % interval."""
 
     expected: float
-    """Cost saved; a latency-sensitive container at twice its normal costs 2 in an hour."""
+    """Saved interference cost; a latency-sensitive container at twice its baseline costs 2 an hour."""
     low: float
-    """Of the interval."""
+    """Lower end of the interval."""
     high: float
-    """Of the interval."""
+    """Upper end of the interval."""
 
 
 class PlanRow(Body):
     """A proposal, without its steps."""
 
     plan: str
-    """Its name."""
+    """Name of the plan."""
     state: State
-    """What was decided."""
+    """State."""
     version: int
-    """Grows with each decision; a decision names the one it was made on."""
+    """Version, which grows with each decision; a decision names the version that was read."""
     created_us: int
-    """Microseconds since 1970."""
+    """Time of creation, microseconds since 1970."""
     expires_us: int
     """Deadline of its approval and export, microseconds since 1970."""
     steps: int
-    """That people decide on."""
+    """Number of steps to decide on."""
     holdout: int
     """Number of held-out steps, the control group for the effect of the others."""
     saves: Saves
-    """What the steps that people decide on do."""
+    """Expected savings of the steps to decide on."""
     reason: str
-    """Why it is in that state; empty where that says itself."""
+    """Reason of the state; empty if the state needs none."""
     changed_us: int
-    """Last decision, microseconds since 1970."""
+    """Time of the last decision, microseconds since 1970."""
 
 
 class PlansReply(Body):
-    """Proposals, the newest first."""
+    """Proposals, newest first."""
 
     matching: int
     """Number of matches; the reply has at most `limit` of them."""
     plans: list[PlanRow]
-    """The newest first."""
+    """Proposals, newest first."""
 
 
 class ProposalReply(PlanRow):
-    """A proposal with what it proposes, and what was decided on each step."""
+    """A proposal with its steps and the decision on each."""
 
     document: Plan
-    """Steps, their gains and costs, and what they were made of."""
+    """Steps, their savings and costs, and the inputs of the plan."""
     decided: tuple[Decided, ...]
-    """By step."""
+    """Decisions by step."""
 
 
 class FreezeReply(Body):
-    """Whether everything is frozen."""
+    """State of the change freeze."""
 
     frozen: bool
     """Whether approvals and exports are frozen."""
@@ -96,14 +96,14 @@ class FreezeReply(Body):
 
 
 class UnfreezeReply(Body):
-    """How many freezes were lifted."""
+    """Number of freezes that ended."""
 
     ended: int
-    """How many."""
+    """Number of freezes that ended."""
 
 
 class Ask(Body):
-    """What every decision says."""
+    """Fields of every decision."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -111,27 +111,27 @@ class Ask(Body):
 
 
 class ApproveAsk(Ask):
-    """Approve steps, reject the other open ones; all that are open where none are named."""
+    """Approve steps, reject the other open ones; default: all open steps."""
 
     steps: Annotated[list[Number], Field(min_length=1, max_length=200)] | None = None
-    """Their numbers."""
+    """Step numbers."""
 
 
 class RejectAsk(Ask):
-    """Reject all of it."""
+    """Reject the whole proposal."""
 
     reason: Reason
 
 
 class ExportAsk(Ask):
-    """Give it out."""
+    """Export the proposal."""
 
     form: As
-    """For whom it is written."""
+    """Format of the export."""
 
 
 class FreezeRequest(Body):
-    """Stop everything."""
+    """Freeze all changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -156,5 +156,5 @@ def row_of(one: Proposal) -> PlanRow:
 
 
 def reply_of(one: Proposal) -> ProposalReply:
-    """A proposal with what it proposes."""
+    """A proposal with its steps."""
     return ProposalReply(**row_of(one).model_dump(), document=one.plan, decided=one.decided)

@@ -1,4 +1,4 @@
-"""Proposals: what is put before people, and what they decide, as JSON.
+"""Proposals: plans for review, and decisions on them, as JSON.
 
 A decision names the version that was read. Routes run in threads: an approval tries each step again first.
 """
@@ -30,12 +30,12 @@ MOST = 1000
 """Proposals in one reply."""
 Name = Annotated[str, Path(pattern="^[A-Za-z0-9_-]{1,100}$")]
 NOT_READ = (400, 408, 413)
-"""Of bodies that cannot be read."""
+"""Status of bodies that cannot be parsed."""
 REQUEST_ID = "X-Request-Id"
 
 
 def proposal_routes(office: Office | None) -> APIRouter:
-    """Routes of proposals; without an office all say what it needs."""
+    """Routes of proposals; without a database all report the missing setting."""
     router = APIRouter()
     router.include_router(_reading(office))
     router.include_router(_deciding(office))
@@ -49,14 +49,14 @@ def _reading(office: Office | None) -> APIRouter:
     @router.get("/v1/plans", responses=refusals(422, 503))
     @allowed(*READERS)
     def proposals(state: State | None = None, limit: Annotated[int, Query(ge=1, le=MOST)] = 100) -> PlansReply:
-        """What was proposed, the newest first."""
+        """Proposals, newest first."""
         found = all_shown(opened(office).desk, () if state is None else (state,))
         return PlansReply(matching=len(found), plans=[row_of(one) for one in found[:limit]])
 
     @router.get("/v1/plans/{plan}", responses=refusals(404, 422, 503))
     @allowed(*READERS)
     def proposal(plan: Name) -> ProposalReply:
-        """One of them, step by step."""
+        """One proposal, step by step."""
         return reply_of(one_shown(opened(office).desk, plan))
 
     return router
@@ -68,14 +68,14 @@ def _deciding(office: Office | None) -> APIRouter:
     @router.post("/v1/plans/{plan}/approve", responses=refusals(*NOT_READ, 404, 409, 422, 423, 503))
     @allowed(*DECIDERS)
     def approve(plan: Name, ask: ApproveAsk, request: Request, response: Response) -> ProposalReply:
-        """Approve steps; each is tried again in the cluster as it is now, and left out where it does not hold."""
+        """Approve steps; each is validated against the current cluster, and left out if it is no longer valid."""
         at, actor = opened(office), _actor(office, request, response)
         return reply_of(at.desk.approve(plan, ask.version, ask.steps, actor, at.stale))
 
     @router.post("/v1/plans/{plan}/reject", responses=refusals(*NOT_READ, 404, 409, 422, 503))
     @allowed(*DECIDERS)
     def reject(plan: Name, ask: RejectAsk, request: Request, response: Response) -> ProposalReply:
-        """Say no, also after an approval while it is not exported."""
+        """Reject a proposal, also after an approval until it is exported."""
         at, actor = opened(office), _actor(office, request, response)
         return reply_of(at.desk.reject(plan, ask.version, ask.reason, actor))
 
@@ -99,14 +99,14 @@ def _freezing(office: Office | None) -> APIRouter:
     @router.get("/v1/freeze", responses=refusals(503))
     @allowed(*READERS)
     def frozen() -> FreezeReply:
-        """Whether everything is frozen, by whom and why."""
+        """The active change freeze, its author and its reason."""
         found = opened(office).desk.frozen()
         return FreezeReply(frozen=found is not None, by=found)
 
     @router.post("/v1/freeze", responses=refusals(*NOT_READ, 422, 503))
     @allowed(*DECIDERS)
     def freeze(ask: FreezeRequest, request: Request, response: Response) -> FreezeReply:
-        """Freeze changes at once: no plan is drafted, approved or exported until changes are unfrozen."""
+        """Freeze changes at once: no plan is drafted, approved or exported until the freeze ends."""
         at = opened(office)
         at.desk.freeze(ask.reason, _actor(office, request, response))
         return FreezeReply(frozen=True, by=at.desk.frozen())
@@ -114,14 +114,14 @@ def _freezing(office: Office | None) -> APIRouter:
     @router.post("/v1/unfreeze", responses=refusals(503))
     @allowed(*DECIDERS)
     def unfreeze(request: Request, response: Response) -> UnfreezeReply:
-        """Go on."""
+        """End the change freeze."""
         return UnfreezeReply(ended=opened(office).desk.unfreeze(_actor(office, request, response)))
 
     return router
 
 
 def _actor(office: Office | None, request: Request, response: Response) -> Actor:
-    """Who decides; the reply names the event as the audit does."""
+    """The actor of a decision; the reply has the event id of the audit log."""
     actor = opened(office).actor(getattr(request.state, "caller", None))
     response.headers[REQUEST_ID] = actor.request_id
     return actor

@@ -1,4 +1,4 @@
-"""Bodies of quotes as JSON: what is asked for, and what it would cost."""
+"""Bodies of cost estimates as JSON: requests and replies."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from advisor.billing.quotes.service import Answer, Ask
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Units = Annotated[float, Field(ge=0, le=MAX_UNITS, allow_inf_nan=False)]
-Hours = Annotated[int, Field(ge=1, le=MAX_HOURS, description="That it runs."), BeforeValidator(whole)]
+Hours = Annotated[int, Field(ge=1, le=MAX_HOURS, description="Hours of the estimate."), BeforeValidator(whole)]
 Resource = Literal["cpu", "memory", "gpu", "network", "disk"]
 
 
@@ -23,40 +23,40 @@ class _Ask(Body):
 
 
 class NeedAsk(_Ask):
-    """What a new container requests of a resource and is expected to use of it, on average."""
+    """Request of a new container for a resource, and its expected average use."""
 
     request: Units
-    """Cores, GiB or GPUs; of network and disk nothing is requested, and this is what is moved, GiB a minute."""
+    """Request in cores, GiB or GPUs; for network and disk, which have no request, the traffic in GiB a minute."""
     use: Units | None = None
-    """In the same units; all of the request counts as used where it is left out."""
+    """Expected use in the same units; default: the request."""
 
 
 class OtherNeedAsk(_Ask):
-    """What is to be other than it is; what is left out stays."""
+    """Changed values; omitted ones stay."""
 
     request: Units | None = None
-    """Cores, GiB or GPUs; of network and disk GiB a minute."""
+    """Request in cores, GiB or GPUs; for network and disk GiB a minute."""
     use: Units | None = None
-    """In the same units."""
+    """Expected use in the same units."""
 
 
 class NewAsk(_Ask):
     """A new container."""
 
     team: Name
-    """Who would pay; role team quotes for its own alone."""
+    """Team that would pay; role team estimates for its own only."""
     resources: Annotated[dict[Resource, NeedAsk], Field(min_length=1)]
-    """What it needs, by resource."""
+    """Needs by resource."""
     app: Name | None = None
     """Name of the app: its profile gives the effects between it and its neighbours."""
     tier: Name | None = None
     """Of the price book; default: the tier of containers of unknown class."""
     node: Name | None = None
-    """Left out, transfers are not known."""
+    """Node; without it adjustments are unknown."""
     pool: Name | None = None
-    """Where no node is named."""
+    """Pool, if no node is named."""
     hours: Hours = 1
-    """That it runs."""
+    """Hours of the estimate."""
 
     def ask(self) -> Ask:
         """The same, as the domain names it."""
@@ -67,16 +67,16 @@ class NewAsk(_Ask):
 
 
 class RunningAsk(_Ask):
-    """A container that runs: another request or use, another node, or both; as it is where neither is said."""
+    """A running container with another request, use or node; omitted values stay."""
 
     container: Name
     """Its name in records."""
     resources: dict[Resource, OtherNeedAsk] = Field(default_factory=dict)
-    """What is to be other, by resource."""
+    """Changed needs by resource."""
     move_to: Name | None = None
-    """A node."""
+    """Target node."""
     hours: Hours = 1
-    """That it runs."""
+    """Hours of the estimate."""
 
     def ask(self) -> Ask:
         """The same, as the domain names it."""
@@ -85,7 +85,7 @@ class RunningAsk(_Ask):
 
 
 def _which(body: object) -> str:
-    """Which of the two is asked: who names a container asks about one that runs."""
+    """Selects the type of request: one that names a container is about a running one."""
     named = body.get("container") if isinstance(body, Mapping) else getattr(body, "container", None)
     return "new" if named is None else "running"
 
@@ -94,25 +94,25 @@ QuoteAsk = Annotated[Annotated[NewAsk, Tag("new")] | Annotated[RunningAsk, Tag("
 
 
 class SlowdownReply(Body):
-    """A slowdown, 1.0 is the baseline: expected value and 80 % interval."""
+    """A slowdown; 1.0 is the baseline. Expected value and 80 % interval."""
 
     low: float
-    """Of the interval."""
+    """Lower end of the interval."""
     expected: float
-    """On the mean."""
+    """Mean."""
     high: float
-    """Of the interval."""
+    """Upper end of the interval."""
 
 
 class AmountsReply(Body):
-    """Micro-units: what is expected, and what they are by the ends of the slowdowns' intervals."""
+    """Micro-units: expected amount, and amounts at the ends of the slowdown intervals."""
 
     low: int
-    """By the end at which it is least."""
+    """Smallest amount."""
     expected: int
-    """On the mean."""
+    """Amount at the mean."""
     high: int
-    """By the end at which it is most."""
+    """Largest amount."""
 
 
 class ChargeReply(Body):
@@ -121,17 +121,17 @@ class ChargeReply(Body):
     resource: str
     """cpu, memory, gpu, network or disk."""
     unit: str
-    """What a quantity of it is counted in."""
+    """Unit of a quantity."""
     request: float | None
-    """In units; null where nothing is requested."""
+    """Requested units; null without a request."""
     use: float | None
-    """In units; null where it is not known."""
+    """Used units; null where unknown."""
     micro_unit_minutes: int
-    """That are billed; 60,000,000 are a unit for an hour."""
+    """Billed micro-unit-minutes; 60,000,000 are a unit for an hour."""
     unit_price_micros: float
-    """For a unit and hour, the tier counted in."""
+    """Price per unit and hour, with the tier's weight."""
     amount_micros: int
-    """Millionths of the currency."""
+    """Charge, in millionths of the currency."""
 
 
 class NeighbourReply(Body):
@@ -142,91 +142,91 @@ class NeighbourReply(Body):
     app: str | None
     """Null where unknown."""
     team: str | None
-    """Null where it was not metered yet; of another team also `app` is null and `container` none where a team asks."""
+    """Team; null where not metered yet. For role team, `app` is null and `container` empty for other teams."""
     adds: float
-    """Slowdown - 1 that it adds to the quoted container."""
+    """Slowdown - 1 that it adds to the estimated container."""
     added: float
-    """Slowdown - 1 that the quoted container adds to it."""
+    """Slowdown - 1 that the estimated container adds to it."""
     slowdown: SlowdownReply
-    """Its own, co-located with the estimated container."""
+    """Its own slowdown, co-located with the estimated container."""
     liable: bool
-    """Whether its team used more than it requested, and pays for what it adds."""
+    """Whether its team used more than it requested, and so pays for the slowdown it adds."""
     share_micros: int
-    """Of what it would get back, the quoted container's part, before the cap."""
+    """Its share of the estimated container's rebate, before the cap."""
 
 
 class TransfersReply(Body):
-    """What interference would move, for all the hours."""
+    """Adjustments for interference, for all hours."""
 
     slowdown: SlowdownReply
-    """Of the quoted container."""
+    """Slowdown of the estimated container."""
     alone_micros: int
-    """The base charge for the time that its work takes alone, by the expected slowdown."""
+    """Base charge of the time that its work takes without interference, by the expected slowdown."""
     rebate_micros: AmountsReply
-    """What it would get back; bills go by what surely was, so that `low` is what to count on."""
+    """Rebate; bills use the lower bound of the slowdown, so plan with `low`."""
     surcharge_micros: AmountsReply
-    """What it would pay for what it adds to others."""
+    """Surcharge for the slowdown it adds to others."""
     neighbours: list[NeighbourReply]
-    """Who adds most first."""
+    """Neighbours, strongest first."""
 
 
 class CostReply(Body):
-    """What a container costs."""
+    """Cost estimate of a container."""
 
     book: str
     """Version of the price book."""
     currency: str
     """ISO 4217."""
     pool: str
-    """Whose prices count."""
+    """Pool whose prices apply."""
     node: str | None
-    """Null where none is meant."""
+    """Node; null if none is named."""
     hour_us: int
-    """By what was sold in the hour that began then."""
+    """Start of the metered hour that the prices are from, microseconds since 1970."""
     team: str
-    """Who would pay."""
+    """Team that would pay."""
     tier: str
-    """Class of service."""
+    """Quality of service class."""
     hours: int
-    """That it runs."""
+    """Hours of the estimate."""
     charges: list[ChargeReply]
-    """Of one hour; what has no price is free and left out."""
+    """Charges of one hour; resources without a price are free and left out."""
     base_micros: int
-    """Of all the hours."""
+    """Base charge of all hours."""
     transfers: TransfersReply | None
-    """Null where they are not known."""
+    """Adjustments; null where unknown."""
     reason: str
-    """Why transfers are not known; empty where they are."""
+    """Why adjustments are unknown; empty where known."""
     shadow: bool
-    """Adjustments are shown, and not paid yet."""
+    """Shadow mode: adjustments are shown, not charged."""
     total_micros: AmountsReply | None
-    """Base charge less the rebate, and the surcharge; what would be owed, in shadow mode."""
+    """Base charge minus rebate plus surcharge; owed outside shadow mode."""
     owed_micros: int
-    """What is expected to be paid."""
+    """Expected payment."""
 
 
 class ChangeReply(Body):
-    """What the quote is more than what it costs as it is; negative where less."""
+    """Estimate minus present cost; negative where lower."""
 
     base_micros: int
     """Millionths of the currency."""
     rebate_micros: AmountsReply | None
-    """Null where transfers are not known."""
+    """Rebate; null where adjustments are unknown."""
     surcharge_micros: AmountsReply | None
-    """Null where transfers are not known."""
+    """Surcharge; null where adjustments are unknown."""
     total_micros: AmountsReply | None
-    """Null where transfers are not known."""
+    """Total; null where adjustments are unknown."""
     owed_micros: int
     """Millionths of the currency."""
 
 
 class QuoteReply(Body):
-    """A quote."""
+    """A cost estimate."""
 
     quote: CostReply
-    """What was asked about."""
+    """The requested estimate."""
     before: CostReply | None
-    """Of a container that runs: what it costs as it is."""
+    """Present cost of a running container."""
     change: ChangeReply | None
     """Compared with its present cost; null for a new container."""
 

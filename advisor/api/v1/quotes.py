@@ -1,4 +1,4 @@
-"""Quotes: what a container would cost before it comes, changes or moves, as JSON. Nothing is kept of a question."""
+"""Cost estimates: cost of a container before it is created, resized or moved, as JSON. Requests are not saved."""
 
 from typing import Annotated
 
@@ -13,18 +13,18 @@ from advisor.billing.quotes.service import Ask, answered, grounds_of
 from advisor.placement.model_state import Serving
 
 AT_ONCE, WAITING = 1, 16
-"""A quote bills an hour of a whole pool: 0.1 s for 50,000 containers."""
+"""An estimate prices an hour of a whole pool: 0.1 s for 50,000 containers."""
 
 
 def quote_routes(serving: Serving, bills: BillOffice | None) -> APIRouter:
-    """The route of quotes; without an office it says what it needs."""
+    """The route of cost estimates; without a ledger it reports the missing setting."""
     router = APIRouter()
     limit = ConcurrencyLimit(AT_ONCE, WAITING, serving.quotes_turned_away)
 
     @router.post("/v1/quotes", responses=refusals(400, 403, 404, 408, 409, 413, 422, 503))
     @allowed(*BILLED)
     async def quotes(ask: Annotated[QuoteAsk, Body()], request: Request) -> QuoteReply:
-        """What a new container would cost, or what another request or node would change for one that runs."""
+        """Cost of a new container, or of another request or node for a running one."""
         own = own_team(getattr(request.state, "caller", None))
         return await limit.run(request, lambda: _quoted(ask.ask(), own))
 

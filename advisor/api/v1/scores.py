@@ -1,4 +1,4 @@
-"""Scores in full: slowdown, bounds, harm and factors, for people and tests."""
+"""Scores in full: slowdown, bounds, interference cost and factors, for people and tests."""
 
 from collections.abc import Iterator
 
@@ -19,25 +19,25 @@ from features.schema.catalog import NAMES
 
 MAX_HARMED = 5
 MAX_FEW = 64
-"""Named nodes up to which a question is a small one: some 25 ms."""
+"""Number of nodes up to which a request is small: some 25 ms."""
 FEW_AT_ONCE, FEW_WAITING = 2, 64
 MANY_AT_ONCE, MANY_WAITING = 1, 4
-"""10,000 nodes with 30 residents each take 4 s and 1.3 GB; the schedulers' listener is in the same process."""
+"""10,000 nodes with 30 residents each take 4 s and 1.3 GB; the extender API is in the same process."""
 
 
 class ScoreRequest(Body):
-    """Which app, and which nodes to compare."""
+    """App of the pending pod, and the candidate nodes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     app: str = Field(min_length=1, max_length=253)
-    """As the cluster calls it."""
+    """Name of the app in the cluster."""
     team: str | None = Field(default=None, max_length=253)
     """Team of the app; an unknown app gets the cold-start prior of this team."""
     best_effort: StrictBool = False
-    """Whether it may be slowed down: then only harm to others counts."""
+    """Whether the pod is best effort: then only the interference cost of others counts."""
     nodes: tuple[str, ...] | None = Field(default=None, max_length=10_000)
-    """Names of the candidates; all nodes when left out. One named twice is scored once and returned twice."""
+    """Candidate node names; default: all nodes. A repeated name is scored once and returned twice."""
 
 
 class HarmReply(Body):
@@ -55,38 +55,38 @@ class NodeReply(Body):
     """One candidate."""
 
     node: str
-    """Its name."""
+    """Node name."""
     score: int
-    """0 to 10, as schedulers get it."""
+    """Score, 0 to 10, as in the extender API."""
     slowdown_ratio: float
     """Expected slowdown of the pending pod; 1.0 is its baseline."""
     compared_ratio: float
-    """The same by what presses on it alone: nodes are compared by it, and `score` is made of it and of harm."""
+    """The same from its neighbours' pressure only; `score` combines it with interference cost."""
     slowdown_upper: float
-    """It stays below this nine times in ten."""
+    """Upper prediction bound of its slowdown, at 90 %."""
     node_bound: float
-    """Everybody on the node stays below this nine times in ten."""
+    """Upper prediction bound over all containers on the node, at 90 %."""
     harm: list[HarmReply]
-    """The residents harmed most."""
+    """Residents with the highest interference cost."""
     factors: dict[str, float]
-    """How much of the pending pod's slowdown goes away without the pressure on one resource."""
+    """Reduction of the pending pod's slowdown without the pressure on one resource."""
 
 
 class ScoreReply(Body):
-    """All candidates in the order asked; empty, with the reason, when nothing honest can be said."""
+    """All candidates in the order of the request; empty, with the reason, without a recommendation."""
 
     source: str
-    """`model`; `last_good` where newer files cannot be read; `heuristic`: by load alone; `neutral`: nothing is said."""
+    """`model`; `last_good`: newer files are unreadable; `heuristic`: load-aware fallback; `neutral`: no preference."""
     reason: str
-    """Why nothing is said; empty where something is."""
+    """Reason of `neutral`; else empty."""
     snapshot_version: int
-    """Of what is known of the cluster."""
+    """Version of the snapshot."""
     age_s: float
-    """How old that is."""
+    """Age of the snapshot, in seconds."""
     app_known: bool
-    """False: no container of this app ran or runs; its slowdown is that of an unknown app. Check the spelling."""
+    """False: no container of this app ran or runs; its slowdown is that of an unseen app. Check the spelling."""
     nodes: list[NodeReply]
-    """In the order asked."""
+    """Candidates in the order of the request."""
 
 
 def score_routes(serving: Serving) -> APIRouter:
@@ -98,7 +98,7 @@ def score_routes(serving: Serving) -> APIRouter:
     @router.post("/v1/scores", response_model=ScoreReply, responses=refusals(400, 404, 408, 413, 422, 503))
     @allowed("scheduler", "sre", "admin")
     async def scores(ask: ScoreRequest, request: Request) -> Response:
-        """Expected slowdown on each candidate node, and the harm done there."""
+        """Expected slowdown on each candidate node, and the interference cost there."""
         limit = many if ask.nodes is None or len(ask.nodes) > MAX_FEW else few
         said = await limit.run(request, lambda: reply_to(ask, serving))
         return Response(said, media_type="application/json")

@@ -20,12 +20,12 @@ from advisor.remediation.options_file import kept_ladder
 MOST = 1000
 """Victims in one reply."""
 WHO: tuple[Role, ...] = ("sre", "admin", "planner")
-"""Who may see what is wrong on a cluster."""
+"""Roles that may read diagnoses of a cluster."""
 Name = Annotated[str | None, Query(max_length=253)]
 
 
 class SuspectReply(Body):
-    """A neighbour, and what it adds."""
+    """A neighbour and the slowdown it adds."""
 
     container: str
     """Its name in records."""
@@ -34,13 +34,13 @@ class SuspectReply(Body):
     qos: str | None
     """BE or LS."""
     resource: str
-    """Through which it adds most."""
+    """Resource through which it adds most."""
     added: float | None
     """Slowdown - 1 that it adds, mean over the windows in which the victim was slowed down."""
     low: float | None
-    """Of a 90 % interval of it."""
+    """Lower end of its 90 % interval."""
     high: float | None
-    """Of that interval."""
+    """Upper end of its 90 % interval."""
     surely: float | None
     """Probability that it adds most."""
 
@@ -57,99 +57,99 @@ class VictimReply(Body):
     slowdown_ratio: float | None
     """Mean over the windows in which it was slowed down, 1.0 is its baseline; null where its own limit hides it."""
     verdict: Verdict
-    """Whose doing it is."""
+    """Diagnosis: the cause of the slowdown."""
     reason: str
-    """The same in a sentence."""
+    """The diagnosis in a sentence."""
     window_end_us: int
-    """Last window looked at, microseconds since 1970."""
+    """End of its last window, microseconds since 1970."""
     suspects: list[SuspectReply]
-    """Neighbours by what they add, most first, whatever the verdict is."""
+    """Neighbours by added slowdown, most first, for every diagnosis."""
 
 
 class VictimsReply(Body):
-    """All slowed containers, the slowest first."""
+    """All slowed containers, slowest first."""
 
     cluster: str
-    """Whose they are."""
+    """Cluster of the victims."""
     at_us: int
-    """Until when was looked, microseconds since 1970."""
+    """End of the newest window, microseconds since 1970."""
     age_s: float
-    """How long ago that was."""
+    """Age of the diagnoses, in seconds."""
     matching: int
     """Number of matches; the reply has at most `limit` of them."""
     victims: list[VictimReply]
-    """The slowest first."""
+    """Victims, slowest first."""
 
 
 class SeenReply(SuspectReply):
-    """A neighbour, and what it used."""
+    """A neighbour and its use."""
 
     used: list[float | None]
-    """Share of the node, or of the victim's cores, that it used of that resource in each window."""
+    """Share of the node, or of the victim's cores, that it used of that resource, by window."""
 
 
 class EvidenceReply(VictimReply):
     """A slowed container, with the evidence."""
 
     cluster: str
-    """Whose it is."""
+    """Cluster of the victim."""
     age_s: float
-    """How long ago was looked."""
+    """Age of the diagnosis, in seconds."""
     ends_us: list[int]
-    """Ends of the windows looked at."""
+    """Ends of the windows."""
     slowdowns: list[float | None]
-    """In each of them."""
+    """Slowdown by window."""
     suspects: list[SeenReply]  # type: ignore[assignment]
-    """Neighbours by what they add, most first, with what they used."""
+    """Neighbours by added slowdown, most first, with their use."""
 
 
 class FieldReply(Body):
-    """A setting, as the one who sets it calls it."""
+    """A setting, by its name in the target system."""
 
     where: str
     """cgroup, resctrl, pod or NodeSLO."""
     name: str
-    """Of the setting."""
+    """Name of the setting."""
     value: str
-    """As it is to be written."""
+    """Value to set."""
 
 
 class RemedyReply(Body):
-    """One thing that can be done."""
+    """One remedy."""
 
     kind: str
-    """Throttle, limit or move."""
+    """Type: throttle, limit or move."""
     container: str
-    """To whom."""
+    """Container to change."""
     target: str | None
-    """Node it moves to; null for what is done where it is."""
+    """Target node of a move; null for other remedies."""
     fields: list[FieldReply]
-    """What is to be set."""
+    """Settings to change."""
     gain: float
-    """Cost that is saved in an hour, everybody counted; a container at twice its normal costs 2."""
+    """Interference cost saved in an hour, over all containers; a container at twice its baseline costs 2."""
     low: float
-    """Of a 90 % interval of it."""
+    """Lower end of its 90 % interval."""
     high: float
-    """Of that interval."""
+    """Upper end of its 90 % interval."""
     cost: float
-    """What it costs for as long as it is meant to hold."""
+    """Cost of the remedy itself, over its payback time."""
     sufficient: float | None
-    """Probability that it is enough; null where that is not known."""
+    """Probability that it suffices; null where unknown."""
     enough: bool
-    """Whether it is likely enough to help."""
+    """Whether it probably suffices."""
     why: str
-    """In a sentence."""
+    """Reason, in a sentence."""
 
 
 class LadderReply(Body):
-    """What can be done for a container."""
+    """Remedies for a container."""
 
     victim: str
-    """Whom it would help."""
+    """Victim."""
     rest: str
-    """Why there is nothing, or what else is to be looked at."""
+    """Why there is no remedy, or other actions to take."""
     remedies: list[RemedyReply]
-    """What is likely enough to help first, the cheapest of it first."""
+    """Remedies that suffice first, cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
         app: Name = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
     ) -> VictimsReply:
-        """Slowed containers, the slowest first, with their antagonists."""
+        """Slowed containers, slowest first, with their antagonists."""
         report = newest.report()
         found = Wanted(verdict, node, app).among(report)
         age_s = (now_us() - report.at_us) / 1e6
@@ -210,7 +210,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
     @router.get("/v1/victims/{container}", responses=refusals(404, 422, 503))
     @allowed(*WHO)
     def victim(container: str) -> EvidenceReply:
-        """What is wrong with a container, with what was seen window by window."""
+        """Diagnosis of a container, with its evidence by window."""
         report = newest.report()
         if (one := report.of(container)) is None:
             raise NoVictim(container)
@@ -219,7 +219,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
     @router.get("/v1/victims/{container}/options", responses=refusals(404, 422, 503))
     @allowed(*WHO)
     def ladder(container: str) -> LadderReply:
-        """What can be done for a container, those that are enough first, the cheapest of them first."""
+        """Remedies for a container, those that suffice first, cheapest first."""
         found = kept_ladder(newest.folder, container)
         if found is None:
             raise NoVictim(container)

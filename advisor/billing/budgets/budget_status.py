@@ -140,15 +140,15 @@ def amount_of(text: str, currency: str) -> int:
     """Micro-units of an amount as people write it, such as 1234.56.
 
     Raises:
-        BadBudget: it is no number, negative, more than anybody spends, or finer than what is paid in.
+        BadBudget: it is no number, negative, above the limit, or finer than the currency.
         UnknownCurrency: there is no such currency.
     """
     digits = exponent_of(currency)
-    amount = _number(text, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 takes a budget away")
+    amount = _number(text, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 removes the budget")
     if not 0 <= amount <= MAX_AMOUNT:
-        raise BadBudget("amount", text, f"give one from 0, which takes a budget away, to {MAX_AMOUNT:,}")
+        raise BadBudget("amount", text, f"give 0 to {MAX_AMOUNT:,}; 0 removes the budget")
     if amount != round(amount, digits):
-        raise BadBudget("amount", text, f"{currency} is paid with {digits} digits behind the point: round it to these")
+        raise BadBudget("amount", text, f"{currency} has {digits} decimals: round it")
     return int(amount * MICROS)
 
 
@@ -158,7 +158,7 @@ def warn_of(text: str) -> int:
     Raises:
         BadBudget: it is no number above 0 and up to 1, or finer than a millionth.
     """
-    instead = "give a number above 0 and up to 1, such as 0.8 to be warned at 80 %"
+    instead = "give a number above 0 and up to 1, such as 0.8 for a warning at 80 %"
     share = _number(text, "share to warn at", instead)
     if not 0 < share <= 1 or share != round(share, 6):
         raise BadBudget("share to warn at", text, instead)
@@ -189,11 +189,11 @@ def refuse_wrong(budget: Budget) -> None:
     Raises:
         BadPeriod: it begins in no month.
         BadBudget: its team has no name that an account may have.
-        ReservedAccount: the team is called as an account of the ledger's own.
+        ReservedAccount: the team has the name of an account of the ledger itself.
     """
     bounds(budget.since)
     if not budget.team.strip() or not budget.team.isprintable() or len(budget.team) > MAX_NAME:
-        raise BadBudget("team", budget.team, f"give the name of an account, {MAX_NAME} letters at most")
+        raise BadBudget("team", budget.team, f"give an account name of at most {MAX_NAME} characters")
     refuse_reserved(budget.team)
 
 

@@ -90,7 +90,7 @@ def eligible(low_ratio: Floats, policy: Policy) -> Flags:
     Source: ours, docs/decisions/0047-pricing.md.
     """
     if len(low_ratio) > policy.windows:
-        raise BadTransfers(f"{len(low_ratio)} windows, and policy {policy.version!r} counts {policy.windows} an hour")
+        raise BadTransfers(f"{len(low_ratio)} windows an hour, but policy {policy.version!r} has {policy.windows}")
     limit = 1 + policy.delta_ppm / MICROS
     flags: Flags = (low_ratio > limit).sum(axis=0) >= policy.at_least
     return flags
@@ -223,14 +223,14 @@ def settle(
 def _by_player(claim: Claim) -> tuple[dict[Player, int], int]:
     """Parts of a rebate by player of another team, and the platform's; the own team's part is left out."""
     if min([claim.rebate_micros, claim.platform, *(weight for _, weight in claim.attribution)]) < 0:
-        raise BadTransfers(f"container {claim.container}: a rebate or blame is below 0")
+        raise BadTransfers(f"container {claim.container}: a rebate or attribution weight is below 0")
     weights: dict[Player, int] = defaultdict(int)
     for player, weight in claim.attribution:
         weights[player] += weight
     if not claim.rebate_micros:
         return {}, 0
     if not any((*weights.values(), claim.platform)):
-        raise BadTransfers(f"container {claim.container}: nobody is to blame, not even the platform")
+        raise BadTransfers(f"container {claim.container}: it has a rebate but no attribution weight above 0")
     names = [player.name for player in weights]
     *shares, own = apportion(claim.rebate_micros, [*weights.values(), claim.platform], [*names, "\uffff"]).tolist()
     by_player = zip(weights, shares, strict=True)

@@ -101,7 +101,7 @@ class Drilling:
         """
         if count := self.missing(batches):
             gone = f"{count} of its {len(batches)} files are not in {self.folder}"
-            raise NotReady(period, [f"{gone}: open it again (`cohabit bill reopen`) and draft it anew"])
+            raise NotReady(period, [f"{gone}: reopen the month (`cohabit bill reopen`) and draft it again"])
 
     def _own(
         self, batches: Sequence[Batch], account: str, columns: Sequence[str]

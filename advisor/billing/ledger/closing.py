@@ -23,7 +23,7 @@ class Closing:
 
     Args:
         engine: the store.
-        cluster: whose months.
+        cluster: cluster of the months.
         now_us: the clock, microseconds since 1970.
     """
 

@@ -44,13 +44,15 @@ def checks_of(draft: Draft, missing: int, ledger_micros: int) -> tuple[Check, ..
     lines = sum(batch.rows for batch in draft.batches)
     return (
         Check(
-            "Lines come to what the pools cost, in each file",
+            "Charge records sum to the cost of the pool in each file",
             apart == 0,
             f"{written(billed, draft.currency)} of {written(cost, draft.currency)}; {apart} files differ",
         ),
         Check("Postings of the draft sum to 0", posted == 0, f"{posted} micro-units"),
-        Check("All that was billed before sums to 0", ledger_micros == 0, f"{ledger_micros} micro-units"),
+        Check("Postings of earlier months sum to 0", ledger_micros == 0, f"{ledger_micros} micro-units"),
         Check(
-            "Files of lines are there", missing == 0, f"{len(draft.batches)} files, {lines:,} lines; {missing} missing"
+            "Charge files exist",
+            missing == 0,
+            f"{len(draft.batches)} files, {lines:,} charge records; {missing} missing",
         ),
     )

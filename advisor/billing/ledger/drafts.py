@@ -21,7 +21,7 @@ class Batch:
 
     Args:
         about: month that its hours lie in; another one than it is billed in where it is a correction.
-        pool: whose cost it shares out.
+        pool: pool whose cost it apportions.
         start_us: start of the day that its hours lie in, microseconds since 1970.
         sha256: of the file, hex; its name.
         inputs_sha256: of the file with what it was made of.
@@ -92,17 +92,15 @@ def refuse_wrong(draft: Draft) -> None:
             account has a name that cannot be kept.
         Unbalanced: postings do not sum to zero.
     """
-    reasons = [] if draft.batches else ["nothing was metered in it (`cohabit bill meter`)"]
+    reasons = [] if draft.batches else ["it has no metered hours: run `cohabit bill meter`"]
     for batch in draft.batches:
         refuse_unbalanced(batch.pool, batch.postings)
         if batch.amount_micros != batch.sign * batch.cost_micros:
-            wrong = (
-                f"lines of pool {batch.pool} sum to {batch.amount_micros} micro-units, and it cost {batch.cost_micros}"
-            )
+            wrong = f"charges of pool {batch.pool} sum to {batch.amount_micros} micro-units, not {batch.cost_micros}"
             reasons.append(wrong)
     named = [(batch.about, batch.key, batch.sign) for batch in draft.batches]
     if len(set(named)) != len(named):
-        reasons.append("a pool's day is in it twice")
+        reasons.append("it contains a day of a pool twice")
     reasons += _unkept(draft)
     if reasons:
         raise NotReady(draft.period, reasons)
@@ -112,8 +110,8 @@ def _unkept(draft: Draft) -> list[str]:
     """What is wrong with names of accounts that PostgreSQL would refuse once the month is closed."""
     names = sorted({one.account for one in draft.postings})
     return [
-        f"account {name[:80]!r} has {len(name)} letters, or a NUL among them: map it to another name of {MAX_NAME} at "
-        "most (COHABIT_MAPPING), and meter again"
+        f"account {name[:80]!r} has {len(name)} characters or contains NUL (limit {MAX_NAME}): map it to another "
+        "name (COHABIT_MAPPING), and meter again"
         for name in names
         if len(name) > MAX_NAME or "\0" in name
     ][:MAX_LISTED]

@@ -10,17 +10,17 @@ class BadPeriod(AdvisorError):
 
     def __init__(self, text: str) -> None:
         self.text = text
-        super().__init__(f"{text[:40]!r} is no month: write one as 2026-11")
+        super().__init__(f"{text[:40]!r} is not a month: write it as 2026-11")
 
 
 class ReservedAccount(AdvisorError):
-    """A team is called as an account of the ledger itself."""
+    """A team has the name of an account of the ledger itself."""
 
     def __init__(self, account: str) -> None:
         self.account = account
         super().__init__(
-            f"an account cannot be called {account[:80]!r}: names that begin with `pool:` and the name `rounding` are "
-            "the ledger's own; map the team to another name (COHABIT_MAPPING)"
+            f"account name {account[:80]!r} is reserved: the ledger uses `rounding` and names that begin with `pool:`; "
+            "map the team to another name (COHABIT_MAPPING)"
         )
 
 
@@ -29,20 +29,18 @@ class PeriodChanged(AdvisorError):
 
     def __init__(self, period: str, seen: int) -> None:
         self.period, self.seen = period, seen
-        super().__init__(
-            f"somebody has changed period {period} since you read version {seen}: read it again and decide"
-        )
+        super().__init__(f"period {period} changed since version {seen}: reload it and decide again")
 
 
 class PeriodState(AdvisorError):
-    """What is asked cannot be done to a period in its state."""
+    """The state of a period does not allow the action."""
 
     def __init__(self, period: str, state: str, wanted: str) -> None:
         self.period, self.state, self.wanted = period, state, wanted
         what = {
-            "closed": f"correct what was wrong in a later one (`cohabit bill close --month LATER --correct {period}`)",
-            "closing": "close it (`cohabit bill close --confirm`) or take that back (`cohabit bill reopen`)",
-        }.get(state, "begin to close it first (`cohabit bill close`)")
+            "closed": f"correct it in a later period (`cohabit bill close --month LATER --correct {period}`)",
+            "closing": "close it (`cohabit bill close --confirm`) or discard its draft (`cohabit bill reopen`)",
+        }.get(state, "draft its closing first (`cohabit bill close`)")
         super().__init__(f"period {period} is {state} and cannot be {wanted}: {what}")
 
 
@@ -55,32 +53,30 @@ class NotReady(AdvisorError):
 
 
 class OtherDraft(AdvisorError):
-    """What is to be closed is not what was looked at."""
+    """The draft to close is not the draft that was reviewed."""
 
     def __init__(self, period: str, seen: str, now: str) -> None:
         self.period, self.seen, self.now = period, seen, now
-        super().__init__(
-            f"the draft of {period} is {now[:12]} by now, not {seen[:12]}: look at it again, then close it"
-        )
+        super().__init__(f"the draft of {period} is now {now[:12]}, not {seen[:12]}: review it again, then close it")
 
 
 class TakenBack(AdvisorError):
-    """A draft corrects what another month has corrected meanwhile."""
+    """A draft corrects charge records that another month has corrected meanwhile."""
 
     def __init__(self, pool: str, about: str) -> None:
         self.pool, self.about = pool, about
         super().__init__(
-            f"what was billed of pool {pool} in {about} was corrected by another month meanwhile: open this one again "
-            "(`cohabit bill reopen`) and draft it anew"
+            f"another month has corrected the charges of pool {pool} in {about} meanwhile: reopen this month "
+            "(`cohabit bill reopen`) and draft it again"
         )
 
 
 class Unbalanced(AdvisorError):
-    """Postings of a batch do not sum to zero: a mistake of ours, and nothing is kept."""
+    """Postings of a batch do not sum to zero: an internal error, and no posting is written."""
 
     def __init__(self, pool: str, total: int) -> None:
         self.pool, self.total = pool, total
-        super().__init__(f"postings of pool {pool} sum to {total} micro-units instead of 0: nothing was kept")
+        super().__init__(f"postings of pool {pool} sum to {total} micro-units instead of 0: no posting was written")
 
 
 class NoSuchPriceBook(AdvisorError):
@@ -88,7 +84,7 @@ class NoSuchPriceBook(AdvisorError):
 
     def __init__(self, version: str) -> None:
         self.version = version
-        super().__init__(f"there is no price book {version[:80]!r}: `cohabit bill books` lists them")
+        super().__init__(f"no price book {version[:80]!r}: `cohabit bill books` lists all versions")
 
 
 class AlreadyDecided(AdvisorError):
@@ -96,7 +92,7 @@ class AlreadyDecided(AdvisorError):
 
     def __init__(self, version: str, by: str, what: str) -> None:
         self.version, self.by, self.what = version, by, what
-        super().__init__(f"price book {version!r} was {what} by {by} already")
+        super().__init__(f"price book {version!r} was already {what} by {by}")
 
 
 class NameTaken(AdvisorError):
@@ -104,7 +100,7 @@ class NameTaken(AdvisorError):
 
     def __init__(self, version: str) -> None:
         self.version = version
-        super().__init__(f"there is a price book {version!r} already, and a version is never changed: name it anew")
+        super().__init__(f"price book {version!r} already exists, and versions are immutable: choose another name")
 
 
 class UnreadableDraft(AdvisorError):
@@ -112,15 +108,15 @@ class UnreadableDraft(AdvisorError):
 
     def __init__(self, what: str, reason: str) -> None:
         self.what, self.reason = what, reason
-        super().__init__(f"this is no {what} that can be read: {reason}; was it written by a newer Cohabit?")
+        super().__init__(f"{what} cannot be read: {reason}; upgrade Cohabit if a newer version wrote it")
 
 
 class NoBills(AdvisorError):
-    """This server keeps no bills."""
+    """This server has no bills."""
 
     def __init__(self) -> None:
         super().__init__(
-            "no bills are kept here: `cohabit admin database migrate` makes their tables; then start the server anew"
+            "this server has no bills: create their tables with `cohabit admin database migrate`, then restart it"
         )
 
 
@@ -131,30 +127,30 @@ class NoStatement(AdvisorError):
         self.period, self.account = period, account
         of = f" of {account[:80]!r}" if account else ""
         why = (
-            "nothing was billed to it" if account else "a month has some once it is being closed, for teams once closed"
+            "it has no charge records" if account else "statements exist once a month is closing, for teams once closed"
         )
-        super().__init__(f"there is no statement{of} for {period}: {why}")
+        super().__init__(f"no statement{of} for {period}: {why}")
 
 
 class OtherTeam(AdvisorError):
-    """A team asks for what another one owes."""
+    """A team requests the charges of another team."""
 
     def __init__(self, team: str | None) -> None:
         self.team = team
         own = (
-            "is for no team: `cohabit admin token create NAME --role team --team TEAM` makes one that is"
+            "has no team: create one with `cohabit admin token create NAME --role team --team TEAM`"
             if team is None
-            else (f"is for team {team[:80]!r} alone")
+            else (f"is for team {team[:80]!r} only")
         )
-        super().__init__(f"this cannot be seen: role team sees what its own team owes, and this token {own}")
+        super().__init__(f"access denied: role team reads the charges of its own team only, and this token {own}")
 
 
 class BadBudget(AdvisorError):
-    """No budget can be set so; the message says what is wrong and what to give instead."""
+    """An invalid value of a budget; the message names it and the valid values."""
 
     def __init__(self, what: str, text: str, instead: str) -> None:
         self.what, self.text, self.instead = what, text, instead
-        super().__init__(f"{text[:40]!r} is no {what} of a budget: {instead}")
+        super().__init__(f"invalid {what} of a budget {text[:40]!r}: {instead}")
 
 
 class NoCurrency(AdvisorError):
@@ -163,6 +159,6 @@ class NoCurrency(AdvisorError):
     def __init__(self, period: str) -> None:
         self.period = period
         super().__init__(
-            f"no price book is in force in {period}, so a budget for it has no currency: `cohabit bill books` lists "
-            "them, `cohabit bill propose-book` and `approve-book` make one"
+            f"no price book is in force in {period}, so its budget has no currency: see `cohabit bill books`, and "
+            "create a version with `cohabit bill propose-book` and `approve-book`"
         )

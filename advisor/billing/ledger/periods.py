@@ -48,7 +48,7 @@ def begun(of: Period, draft: Draft, at_us: int, by: str) -> Period:
         PeriodState: it is not open.
         NotReady, Unbalanced: it cannot be closed with that.
     """
-    _must_be(of, "open", "begun to be closed")
+    _must_be(of, "open", "set to closing")
     refuse_wrong(draft)
     return Period(of.cluster, of.period, "closing", of.version + 1, at_us, by, draft)
 

@@ -52,24 +52,24 @@ def compared(before: PriceBook | None, after: PriceBook) -> tuple[Compared, ...]
 def _said(book: PriceBook) -> Iterator[tuple[str, str]]:
     policy = book.policy
     yield "begins", utc(book.start_us)
-    yield "ends", "when another one begins" if book.end_us is None else utc(book.end_us)
+    yield "ends", "when the next version begins" if book.end_us is None else utc(book.end_us)
     yield "currency", book.currency
     for price in book.prices:
-        yield f"price of {price.resource}", f"{_number(price.weight_micros)} for a {price.unit} and hour"
+        yield f"price of {price.resource}", f"{_number(price.weight_micros)} per {price.unit} and hour"
     for tier in book.tiers:
         yield f"class {tier.name} counts", _number(tier.ppm)
-    yield "request below use counts (kappa)", f"{policy.rule.kappa:g}"
-    yield "use beyond the request counts (beta)", f"{policy.rule.beta:g}"
-    yield "what nobody took", "paid by whoever is billed" if policy.recovery == "full" else "told as idle, by cause"
+    yield "weight of unused request (kappa)", f"{policy.rule.kappa:g}"
+    yield "weight of use above the request (beta)", f"{policy.rule.beta:g}"
+    yield "idle cost", "charged to all billed accounts" if policy.recovery == "full" else "charged as idle, by cause"
     for cause in ("headroom", "stranded", "lead_time", "failure"):
-        yield f"who pays for idle: {cause.replace('_', ' ')}", getattr(policy.idle, cause)
-    yield "interference", "shown, and nobody pays" if policy.shadow else "charged"
-    yield "share of what was lost that is given back", _number(policy.theta_ppm)
-    yield "slowdown that is everybody's own risk", _number(policy.delta_ppm)
-    yield "windows of an hour that must be slower", f"{policy.at_least} of {policy.windows}"
-    yield "surcharge at most, of a team's base charge", _number(policy.cap_ppm)
-    yield "what the platform adds to rebates at most", _number(policy.platform_cap_micros)
-    yield "how strongly scarcity moves prices (gamma)", _number(policy.gamma_ppm)
+        yield f"payer of idle cost: {cause.replace('_', ' ')}", getattr(policy.idle, cause)
+    yield "interference", "shown, not charged" if policy.shadow else "charged"
+    yield "rebate as a share of the loss (theta)", _number(policy.theta_ppm)
+    yield "slowdown without a rebate (delta)", _number(policy.delta_ppm)
+    yield "slow windows an hour for a rebate", f"{policy.at_least} of {policy.windows}"
+    yield "maximum surcharge, share of a team's base charge", _number(policy.cap_ppm)
+    yield "maximum addition of the platform to rebates", _number(policy.platform_cap_micros)
+    yield "effect of scarcity on prices (gamma)", _number(policy.gamma_ppm)
 
 
 def _number(millionths: int) -> str:

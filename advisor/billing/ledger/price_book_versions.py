@@ -84,10 +84,10 @@ def refuse_far(book: PriceBook) -> None:
     """
     first_us, last_us = (round(at.timestamp() * 1e6) for at in (bounds("2000-01")[0], bounds("2099-12")[1]))
     if not all(first_us <= at <= last_us for at in (book.start_us, book.end_us) if at is not None):
-        raise BadPriceBook(book.version, ["it begins or ends in no month from 2000-01 to 2099-12: look at its year"])
+        raise BadPriceBook(book.version, ["its start or end is outside 2000-01 to 2099-12: check its year"])
 
 
 def summary(book: PriceBook) -> str:
     """From when until when it applies, in words."""
-    until = "until another one begins" if book.end_us is None else f"until {utc(book.end_us)}"
+    until = "until the next version begins" if book.end_us is None else f"until {utc(book.end_us)}"
     return f"from {utc(book.start_us)} {until}"

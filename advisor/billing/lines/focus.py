@@ -93,7 +93,7 @@ class Invoice:
     """What rows of one file of lines share.
 
     Args:
-        cluster: whose.
+        cluster: cluster of the month.
         period: month that they are billed in: its bounds, and how it is written.
         about: month that they are about; another one where they are corrections.
         currency: ISO 4217.

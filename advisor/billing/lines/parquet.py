@@ -56,7 +56,7 @@ def write_lines(table: pa.Table, shared: Mapping[str, str], folder: Path) -> Lin
         BadLineFile: `shared` has other keys.
     """
     if set(shared) != set(SHARED):
-        raise BadLineFile(str(folder), f"lines share {', '.join(SHARED)}, and {', '.join(sorted(shared))} were given")
+        raise BadLineFile(str(folder), f"its charge records share {', '.join(sorted(shared))}, not {', '.join(SHARED)}")
     facts = {f"cohabit.{key}": shared[key] for key in SHARED}
     rows = in_line_order(table.select(SCHEMA.names).cast(SCHEMA)).replace_schema_metadata(facts)
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _refuse_changed(path: Path) -> None:
     try:
         digest = _digest(path)
     except FileNotFoundError as error:
-        raise BadLineFile(str(path), "it is not there") from error
+        raise BadLineFile(str(path), "it does not exist") from error
     except OSError as error:
         raise BadLineFile(str(path), f"it cannot be read ({error.strerror})") from error
     if digest != path.stem:

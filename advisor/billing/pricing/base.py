@@ -1,4 +1,4 @@
-"""Base: what a pool's hours cost everybody, line by line: the columns of charges as lines. Kernel."""
+"""Base: charge records of a pool's hours, from the columns of charges. Kernel."""
 
 import pyarrow as pa
 

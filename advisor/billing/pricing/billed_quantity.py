@@ -65,7 +65,7 @@ def best_quantile(rule: Rule) -> float:
     Source: as `rule_for`.
     """
     if rule.beta < 1 or not 0 < rule.kappa <= 1:
-        raise BadQuantities(f"kappa {rule.kappa:g} and beta {rule.beta:g} give nobody a reason for a request")
+        raise BadQuantities(f"kappa {rule.kappa:g} and beta {rule.beta:g} make a request never cheaper")
     return (rule.beta - 1) / (rule.beta - 1 + rule.kappa)
 
 
@@ -93,10 +93,10 @@ def billed_quantity(requested: Ints, within: Ints, beyond: Ints, rule: Rule) -> 
     kappa, beta = round(rule.kappa * MICROS), round(rule.beta * MICROS)
     terms = ((kappa, requested), (MICROS - kappa, within), (beta, beyond))
     if len(requested) and min(int(sums.min()) for _, sums in terms) < 0:
-        raise BadQuantities("a sum is below 0: look at what was metered")
+        raise BadQuantities("a sum is below 0: check the metered rows")
     most = sum(factor * (int(sums.max(initial=0)) // MICROS + 1) for factor, sums in terms)
     if max(most, beta * MICROS) > LARGEST:
-        raise BadQuantities(f"more than {LARGEST:g} micro-unit-minutes in an hour: look at what was metered")
+        raise BadQuantities(f"more than {LARGEST:g} micro-unit-minutes in an hour: check the metered rows")
     whole = sum((factor * (sums // MICROS) for factor, sums in terms), np.zeros(len(requested), np.int64))
     parts = sum((factor * (sums % MICROS) for factor, sums in terms), np.zeros(len(requested), np.int64))
     return whole + (parts + MICROS // 2) // MICROS

@@ -191,7 +191,7 @@ def _rows(metered: pa.Table, book: PriceBook, weights: _Weights) -> _Rows:
     tiers = pc.coalesce(metered["qos"], pa.scalar(UNTOLD_TIER))
     if strange := sorted({*pc.unique(tiers).to_pylist()} - {*weights.tiers}):
         raise BadQuantities(
-            f"class of service {', '.join(strange[:5])} is no tier of price book {book.version!r}: name it there"
+            f"class of service {', '.join(strange[:5])} is not a tier of price book {book.version!r}: name it there"
         )
     resource = pc.index_in(metered["resource"], pa.array(weights.resources, pa.string()))
     source = metered.append_column("tier", pc.index_in(tiers, pa.array(weights.tiers, pa.string())))

@@ -72,7 +72,7 @@ class Policy:
         rule: what is billed of request and use.
         recovery: who pays for idle cost.
         theta_ppm: share of what a victim lost that it gets back.
-        delta_ppm: slowdown - 1 that is everybody's own risk.
+        delta_ppm: slowdown - 1 without a rebate.
         windows: in so many windows of an hour ...
         at_least: ... a victim was surely slower than that in as many at least, or gets nothing back.
         cap_ppm: a surcharge is this share of a team's base charge on the node at most.
@@ -191,7 +191,7 @@ def gaps(books: Sequence[PriceBook]) -> tuple[str, ...]:
     """The times between versions that none covers, in words."""
     by_time = sorted(books, key=lambda one: one.start_us)
     return tuple(
-        f"there is no price from {utc(one.end_us)} until {utc(other.start_us)}: let {other.version!r} begin earlier"
+        f"no price from {utc(one.end_us)} until {utc(other.start_us)}: give {other.version!r} an earlier start"
         for one, other in pairwise(by_time)
         if one.end_us is not None and one.end_us < other.start_us
     )
@@ -235,12 +235,12 @@ def _refuse_unsigned(book: PriceBook) -> None:
 
 def _wrong_times(book: PriceBook) -> list[str]:
     reasons = [
-        f"it {verb} at {utc(at)}, within an hour: take a full hour"
+        f"it {verb} at {utc(at)}, within an hour: use a full hour"
         for verb, at in (("begins", book.start_us), ("ends", book.end_us))
         if at is not None and at % HOUR_US
     ]
     if book.end_us is not None and book.end_us <= book.start_us:
-        reasons.append(f"it ends at {utc(book.end_us)}, before it begins: leave the end out, or take a later one")
+        reasons.append(f"it ends at {utc(book.end_us)}, before it begins: omit the end, or use a later one")
     return reasons
 
 
@@ -251,27 +251,27 @@ def _wrong_prices(book: PriceBook) -> list[str]:
     except UnknownCurrency as error:
         reasons.append(str(error))
     if not any(price.weight_micros > 0 for price in book.prices):
-        reasons.append("no resource has a price above 0: give one")
+        reasons.append("no resource has a price above 0: give at least one")
     if any(price.weight_micros < 0 for price in book.prices) or any(tier.ppm < 0 for tier in book.tiers):
-        reasons.append("a price or tier is below 0: what is free is 0")
+        reasons.append("a price or tier is below 0: use 0 for free resources")
     for what, all_names in (
         ("resources", [price.resource for price in book.prices]),
         ("tiers", [tier.name for tier in book.tiers]),
     ):
         if not all_names or len(set(all_names)) < len(all_names):
-            reasons.append(f"{what} are none, or one is named twice: name each once")
+            reasons.append(f"{what} are missing or repeated: name each once")
     return reasons
 
 
 def _wrong_policy(policy: Policy) -> list[str]:
     shares = (("theta", policy.theta_ppm), ("delta", policy.delta_ppm), ("cap", policy.cap_ppm))
-    reasons = [f"{name} is {ppm} millionths: take 0 to {MICROS}" for name, ppm in shares if not 0 <= ppm <= MICROS]
+    reasons = [f"{name} is {ppm} millionths: use 0 to {MICROS}" for name, ppm in shares if not 0 <= ppm <= MICROS]
     if not 0 <= policy.rule.kappa <= 1 or policy.rule.beta < 0:
         reasons.append(f"kappa {policy.rule.kappa:g} must be in 0 to 1, beta {policy.rule.beta:g} not below 0")
     if not 1 <= policy.at_least <= policy.windows:
-        reasons.append(f"{policy.at_least} of {policy.windows} windows cannot be: take 1 to {policy.windows}")
+        reasons.append(f"{policy.at_least} of {policy.windows} windows are invalid: use 1 to {policy.windows}")
     if policy.platform_cap_micros < 0 or policy.gamma_ppm < 0:
         reasons.append("the platform's cap or gamma is below 0: 0 turns them off")
     keys = (("headroom", policy.idle.headroom), ("lead_time", policy.idle.lead_time), ("failure", policy.idle.failure))
-    reasons += [f"idle: nobody causes {cause}: let the platform or teams pay" for cause, k in keys if k == "causers"]
+    reasons += [f"idle: {cause} has no causers: charge the platform or teams" for cause, k in keys if k == "causers"]
     return reasons

@@ -16,36 +16,36 @@ EXAMPLE = """
 version = "2026-12"
 currency = "EUR"
 start = 2026-12-01T00:00:00Z   # ends where the next version begins
-recovery = "remainder"         # or full: whoever is billed pays all of a pool's cost
+recovery = "remainder"         # or full: billed accounts pay all of a pool's cost
 
 [rule]
-quantile = 0.8                 # of its own use, which it is cheapest for a container to request
-kappa = 0.5                    # of use below the request, by how much the request counts
+quantile = 0.8                 # of a container's use: its cheapest request
+kappa = 0.5                    # weight of the unused part of a request
 # instead: kind = "larger", "request" or "usage"
 
-[prices]                       # for an hour; what matters is how they stand to each other
+[prices]                       # per hour; only their ratios matter
 cpu = { unit = "core", price = "0.04" }
 memory = { unit = "GiB", price = "0.005" }
 
-[tiers]                        # class of service, and what a quantity of it counts
+[tiers]                        # quality of service class and its weight
 LS = 1.0
 BE = 0.25
 SYSTEM = 0.0
 
-[interference]                 # all may be left out
-shadow = true                  # shown, and nobody pays
-theta = 1.0                    # share of what was lost that is given back
+[interference]                 # optional
+shadow = true                  # shown, not charged
+theta = 1.0                    # rebate as a share of the loss
 cap = 0.2                      # of a team's base charge on the node
-platform_cap = "0"             # what the platform adds to a team's rebates in a month at most
+platform_cap = "0"             # maximum addition of the platform to a team's rebates a month
 
-[idle]                         # who pays for what nobody took: platform, or teams by what they are charged
+[idle]                         # payer of idle cost: platform, or teams in proportion to their charges
 headroom = "platform"
 stranded = "platform"          # or causers
 lead_time = "platform"         # of nodes that wait for their first container
 failure = "platform"
 
-[scarcity]                     # of hours that `cohabit bill publish` told of
-gamma = 0.0                    # how strongly it moves prices; 0 is not at all
+[scarcity]                     # of hours published by `cohabit bill publish`
+gamma = 0.0                    # effect on prices; 0 disables it
 """
 
 
@@ -56,7 +56,7 @@ def _decimal(value: object) -> object:
     except InvalidOperation as error:
         raise ValueError("give a number, such as 0.04") from error
     if found.is_finite() and found.copy_abs() < BEYOND and found != round(found, DIGITS):
-        raise ValueError(f"give {DIGITS} digits behind the point at most: what is finer would be lost")
+        raise ValueError(f"give {DIGITS} decimals at most")
     return found
 
 
@@ -87,7 +87,7 @@ class _Rule(_Part):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if self.kind != "quantile" and self.model_fields_set & {"quantile", "kappa"}:
-            raise ValueError("give a kind, or a quantile and kappa")
+            raise ValueError("set kind, or quantile and kappa")
         return self
 
     def rule(self) -> Rule:
@@ -143,7 +143,7 @@ def price_book_from(text: str, proposed_by: str) -> PriceBook:
     try:
         read = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadBookText(f"it is no TOML: {error}") from error
+        raise BadBookText(f"invalid TOML: {error}") from error
     try:
         parsed = _Book.model_validate(read)
     except ValidationError as error:

@@ -32,7 +32,7 @@ MAX_HOURS = 8784
 """A leap year."""
 MAX_UNITS = 1e6
 """Of a resource, that a container may be asked for."""
-NO_NODE = "name a node: what neighbours do is told of a node alone"
+NO_NODE = "name a node: interference is estimated per node"
 BEST_EFFORT = "BE"
 """Class of service of containers that get nothing back: their tier is cheaper instead."""
 NOWHERE = ""
@@ -233,15 +233,15 @@ def refuse_senseless(asked: Asked, book: PriceBook) -> None:
     if asked.tier not in {tier.name for tier in book.tiers}:
         raise UnknownTier(asked.tier, book.version, [tier.name for tier in book.tiers])
     if not names or len(set(names)) < len(names):
-        raise BadAsk("name at least one resource, each of them once")
+        raise BadAsk("name at least one resource, each once")
     if not 1 <= asked.hours <= MAX_HOURS:
-        raise BadAsk(f"{asked.hours} hours: take 1 to {MAX_HOURS}")
+        raise BadAsk(f"{asked.hours} hours: use 1 to {MAX_HOURS}")
     for need in asked.needs:
         amounts = [amount for amount in (need.request, need.use) if amount is not None]
         if not amounts:
-            raise BadAsk(f"say what is requested or used of {need.resource}")
+            raise BadAsk(f"give the request or use of {need.resource}")
         if not all(0 <= amount <= MAX_UNITS for amount in amounts):
-            raise BadAsk(f"an amount of {need.resource} is not within 0 to {MAX_UNITS:,.0f} units")
+            raise BadAsk(f"an amount of {need.resource} is outside 0 to {MAX_UNITS:,.0f} units")
 
 
 def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Residents:

@@ -37,7 +37,7 @@ def no_hour() -> Newest:
     Raises:
         NoLakeToQuote: always.
     """
-    raise NoLakeToQuote("this server reads no lake; name one in COHABIT_LAKE and start it anew")
+    raise NoLakeToQuote("this server has no lake; set COHABIT_LAKE and restart it")
 
 
 @dataclass(frozen=True)

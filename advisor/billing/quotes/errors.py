@@ -1,4 +1,4 @@
-"""Errors of quotes, one class per action a caller can take."""
+"""Errors of cost estimates, one class per action a caller can take."""
 
 from collections.abc import Collection
 
@@ -14,26 +14,26 @@ class NothingMetered(AdvisorError):
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         super().__init__(
-            f"no hour of cluster {cluster!r} was metered yet, so that nothing tells what its pools cost: run "
+            f"no hour of cluster {cluster!r} is metered yet, so the cost of its pools is unknown: run "
             "`cohabit bill meter`"
         )
 
 
 class NoLakeToQuote(AdvisorError):
-    """What was metered cannot be read here."""
+    """Metered usage cannot be read here."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"nothing can be quoted here: {reason}")
+        super().__init__(f"cost estimates are not available: {reason}")
 
 
 class UnknownPool(AdvisorError):
-    """A pool that nothing was metered of in the newest hour."""
+    """A pool without metered rows in the newest hour."""
 
     def __init__(self, pool: str, pools: Collection[str]) -> None:
         self.pool, self.pools = pool, tuple(pools)
-        what = f"pool {pool[:350]!r} is none of the newest metered hour" if pool else "name a node or a pool"
-        super().__init__(f"{what}: there are pools {_some(pools)}")
+        what = f"pool {pool[:350]!r} is not in the newest metered hour" if pool else "name a node or a pool"
+        super().__init__(f"{what}: known pools are {_some(pools)}")
 
 
 class UnknownPlace(AdvisorError):
@@ -42,19 +42,19 @@ class UnknownPlace(AdvisorError):
     def __init__(self, node: str) -> None:
         self.node = node
         super().__init__(
-            f"no pool is known of node {node[:253]!r}: has it sent a message on topic nodes before the newest metered "
-            "hour ended?"
+            f"the pool of node {node[:253]!r} is unknown: check its messages on topic nodes before the end of the "
+            "newest metered hour"
         )
 
 
 class UnknownContainer(AdvisorError):
-    """A container that was not metered in the newest hour, or of which nothing is known in it."""
+    """A container that was not metered in the newest hour, or without request and use in it."""
 
     def __init__(self, container: str, hour: str, what: str = "was not metered") -> None:
         self.container, self.hour, self.what = container, hour, what
         super().__init__(
-            f"container {container[:253]!r} {what} in the hour from {hour}: name one that runs, or quote a "
-            "new one by team and resources"
+            f"container {container[:253]!r} {what} in the hour from {hour}: name a running container, or estimate "
+            "a new one by team and resources"
         )
 
 
@@ -63,7 +63,7 @@ class UnknownTier(AdvisorError):
 
     def __init__(self, tier: str, book: str, tiers: Collection[str]) -> None:
         self.tier, self.book, self.tiers = tier, book, tuple(tiers)
-        super().__init__(f"tier {tier[:80]!r} is none of price book {book!r}: there are {_some(tiers)}")
+        super().__init__(f"tier {tier[:80]!r} is not in price book {book!r}: choose one of {_some(tiers)}")
 
 
 class UnknownMetered(AdvisorError):
@@ -71,15 +71,15 @@ class UnknownMetered(AdvisorError):
 
     def __init__(self, resource: str, resources: Collection[str]) -> None:
         self.resource, self.resources = resource, tuple(resources)
-        super().__init__(f"resource {resource[:80]!r} is not metered: there are {_some(resources)}")
+        super().__init__(f"resource {resource[:80]!r} is not metered: choose one of {_some(resources)}")
 
 
 class BadAsk(AdvisorError):
-    """A question that does not say what is to be quoted."""
+    """A request from which no cost can be estimated."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"this cannot be quoted: {reason}")
+        super().__init__(f"invalid cost estimate request: {reason}")
 
 
 def _some(names: Collection[str]) -> str:

@@ -71,7 +71,7 @@ class Newest:
         here = [row for row in rows if row["node"] == node]
         needs = tuple(_need(row) for row in here if row["minutes"])
         if not needs:
-            raise UnknownContainer(container, utc(self.hour_us), "told neither request nor use")
+            raise UnknownContainer(container, utc(self.hour_us), "has neither request nor use")
         one = here[0]
         return Asked(container, one["app"], one["team"] or UNATTRIBUTED, one["qos"] or untold_tier, needs, hours), node
 

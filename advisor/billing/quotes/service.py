@@ -40,12 +40,12 @@ SHARED_AS = {
 """Of what is metered its row in the catalogue, and units of it in one of the catalogue's."""
 UNREQUESTED = {of.name for of in RESOURCES if of.request is None}
 WHY_NOT = {
-    "no_bundle": "no model is promoted: `cohabit model train` makes one",
-    "no_snapshot": "there is no snapshot of who is where: run `cohabit refresh`",
-    "not_loaded": "the model is not loaded yet: ask again in a second",
-    "stale": "the newest snapshot of who is where is too old: look whether `cohabit refresh` still runs",
+    "no_bundle": "no model is promoted: run `cohabit model train`",
+    "no_snapshot": "there is no snapshot: run `cohabit refresh`",
+    "not_loaded": "the model is not loaded yet: retry in a second",
+    "stale": "the newest snapshot is too old: check that `cohabit refresh` runs",
     "ahead": "the newest snapshot is dated later than this machine's clock",
-    "fallen_back": "the model is not believed any more: `cohabit model drift` says why",
+    "fallen_back": "the model failed its drift check: see `cohabit model drift`",
 }
 
 
@@ -164,7 +164,7 @@ def _new(ask: Ask, of: Grounds, own: str | None) -> Quote:
     if own is not None and team != own:
         raise OtherTeam(own)
     if team is None:
-        raise BadAsk("name the team that would pay, or a container that runs")
+        raise BadAsk("name the team that would pay, or a running container")
     pool = ask.pool or ""
     if ask.node is not None:
         pool = of.newest.pool_at(ask.node)
@@ -212,11 +212,11 @@ def _foreseen(asked: Asked, of: Grounds, node: str) -> tuple[Colocation | None, 
     snapshot, used = _left(of.scorer.snapshot, asked.container)
     [row] = snapshot.indices([node])
     if row < 0:
-        return None, f"nobody knows who is on node {node!r} now: the newest snapshot does not tell"
+        return None, f"the containers on node {node!r} are unknown: the newest snapshot lacks them"
     pending_pod = PendingPod(asked.app or "", asked.team, asked.tier == BEST_EFFORT)
     incoming = IncomingPod(pending_pod, _expected(asked.needs, used))
     found = colocation(replace(of.scorer, snapshot=snapshot), incoming, int(row))
-    return found, "" if found is not None else f"the model does not say what happens on node {node!r}"
+    return found, "" if found is not None else f"the model has no prediction for node {node!r}"
 
 
 def _left(snapshot: Snapshot, container: str) -> tuple[Snapshot, Floats]:

@@ -50,7 +50,7 @@ def refined(problem: Problem, place: Ints, rng: np.random.Generator, over: Calla
 
     Args:
         problem: one that is linear.
-        place: (k,) a legal assignment of everybody.
+        place: (k,) a feasible assignment of all containers.
         rng: draws nodes.
         over: whether to end; gets the number of divisions tried.
 
@@ -92,7 +92,7 @@ def divided(problem: Problem, place: Ints, nodes: Ints) -> Divided:
 
     Args:
         problem: one that is linear; the most moved app is not counted.
-        place: (k,) a legal assignment of everybody.
+        place: (k,) a feasible assignment of all containers.
         nodes: (m,) ascending.
 
     Returns:

@@ -85,7 +85,7 @@ def foresee(problem: Problem, scorer: ModelScorer, worth: float, run: Run) -> Fo
     def exact(place: Ints) -> float:
         degradation = float(slowdown_costs(scorer, place).sum())
         if not np.isfinite(degradation):
-            raise UnusableProblem("the model does not say what every resident suffers")
+            raise UnusableProblem("the model has no slowdown for some residents")
         return cost(problem, place).total + worth * degradation
 
     at_home = homes(scorer.snapshot)

@@ -104,12 +104,12 @@ def begun(problem: Problem, place: Ints) -> State:
 
 
 def mended(problem: Problem) -> Ints:
-    """The start with everybody elsewhere who breaks a rule there, and placed who is nowhere, if they fit somewhere."""
+    """The start with containers that break a rule moved, and those without a node placed, if they fit."""
     return housed(problem, _placed(problem, problem.start, leavers(problem, problem.start)))
 
 
 def housed(problem: Problem, place: Ints) -> Ints:
-    """The assignment with everybody placed who is nowhere and fits somewhere, the largest first."""
+    """The assignment with containers without a node placed where they fit, largest first."""
     return _placed(problem, place, np.flatnonzero(place == NOWHERE))
 
 

@@ -32,7 +32,7 @@ KNEE, FIXED, EACH, USED, MAX_OF_APP, HOMELESS = range(6)
 
 @dataclass(frozen=True)
 class State:
-    """Where everybody is, what follows from it, and what is asked for.
+    """The assignment, its derived sums, and the constraints.
 
     Args:
         at: where what is.

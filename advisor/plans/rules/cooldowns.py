@@ -20,7 +20,7 @@ class Past:
         state: of its proposal.
         decision: on it.
         at_us: when it was decided on last, or proposed.
-        exported: whether its plan was exported: its steps may have been executed, whatever was measured.
+        exported: whether its plan was exported: its steps may have been executed, even without a measured outcome.
     """
 
     step: Step
@@ -32,7 +32,7 @@ class Past:
     @property
     def counts(self) -> bool:
         """Whether something was done or may still be; also who was held back is let alone until it is compared."""
-        if self.decision == "held back":
+        if self.decision == "holdout":
             return True
         if self.decision == "approved" and self.exported:
             return True
@@ -60,9 +60,9 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
         return left_alone[who]
     own = [one for one in past if _is_of(step, one)]
     if any(cools_down(one, rules, at_us) for one in own):
-        return "something was done to it, or proposed, a short while ago"
+        return "it is within the cooldown after a recent step or proposal"
     if step.kind in MOVES and any(_takes_back(step, one, at_us) for one in own):
-        return "it would be moved back, and nothing says that moving it was wrong"
+        return "it would be moved back, and its last move was not refuted"
     budgets = [one for one in past if one.step.who.budget and one.step.who.budget == step.who.budget]
     same = [one for one in budgets if one.step.who.namespace == step.who.namespace and one.step.kind in MOVES]
     if step.kind in MOVES and any(one.counts and one.at_us > at_us - HOUR_US for one in same):

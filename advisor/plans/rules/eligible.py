@@ -122,11 +122,11 @@ def _identity(uid: str, row: Mapping[str, object]) -> Identity:
 def _why(row: Mapping[str, object]) -> str:
     """Why a container is not moved; empty where nothing speaks against it."""
     if row["event"] is None:
-        return "nobody described it"
+        return "it has no description on topic placements"
     if row["qos"] == "SYSTEM":
-        return "it is a part of the system"
+        return "it is a system container"
     if row["pinned"]:
         return "it is pinned"
     if row["local_storage"]:
-        return "it holds data on its node"
-    return "it is placed together with others of its gang" if row["gang"] else ""
+        return "it has data on its node"
+    return "it belongs to a gang that is scheduled as a whole" if row["gang"] else ""

@@ -11,8 +11,8 @@ class UnreadablePlan(AdvisorError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"this is no plan that can be read: {reason}; was it written by a newer Cohabit? Otherwise bring the "
-            "store back from a backup: nothing new is proposed while what was done is not known"
+            f"a saved plan cannot be read: {reason}; upgrade Cohabit if a newer version wrote it, else restore the "
+            "database from a backup: no plan is drafted while past steps are unknown"
         )
 
 
@@ -21,11 +21,11 @@ class NoSuchProposal(AdvisorError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"there is no proposal {name[:80]!r}: `cohabit plan list` lists them")
+        super().__init__(f"no proposal {name[:80]!r}: `cohabit plan list` lists all proposals")
 
 
 class WrongState(AdvisorError):
-    """What is asked cannot be done to a proposal in its state."""
+    """The state of a proposal does not allow the action."""
 
     def __init__(self, name: str, state: str, wanted: str) -> None:
         self.name, self.state, self.wanted = name, state, wanted
@@ -38,9 +38,7 @@ class ChangedMeanwhile(AdvisorError):
 
     def __init__(self, name: str, seen: int) -> None:
         self.name, self.seen = name, seen
-        super().__init__(
-            f"somebody has changed proposal {name} since you read version {seen}: read it again and decide"
-        )
+        super().__init__(f"proposal {name} changed since version {seen}: reload it and decide again")
 
 
 class DraftedMeanwhile(AdvisorError):
@@ -48,7 +46,7 @@ class DraftedMeanwhile(AdvisorError):
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        super().__init__(f"another plan for cluster {cluster} was drafted just now: look at it, and draft again")
+        super().__init__(f"another plan for cluster {cluster} was just drafted: review it, then draft again")
 
 
 class ExportedOtherwise(AdvisorError):
@@ -57,8 +55,8 @@ class ExportedOtherwise(AdvisorError):
     def __init__(self, name: str, kept: str, wanted: str) -> None:
         self.name, self.kept, self.wanted = name, kept, wanted
         super().__init__(
-            f"proposal {name} was given out as {kept}, and cannot be as {wanted} too: it would be carried out twice. "
-            f"Ask for it as {kept}"
+            f"proposal {name} was exported as {kept}; a second export as {wanted} could be carried out twice: "
+            f"export it as {kept}"
         )
 
 
@@ -68,7 +66,7 @@ class NoSuchStep(AdvisorError):
     def __init__(self, name: str, steps: Sequence[int], there: Sequence[int]) -> None:
         self.name, self.steps, self.there = name, tuple(steps), tuple(there)
         super().__init__(
-            f"proposal {name} has no steps {', '.join(map(str, steps))} to decide on: there are "
+            f"proposal {name} has no steps {', '.join(map(str, steps))} to decide on: choose from "
             f"{', '.join(map(str, there)) or 'none'}"
         )
 
@@ -77,23 +75,23 @@ class ReasonMissing(AdvisorError):
     """A rejection without a reason."""
 
     def __init__(self) -> None:
-        super().__init__("say why: a reason of 3 to 500 characters, which the next plan is judged by")
+        super().__init__("the reason is missing: give 3 to 500 characters; the next plan takes it into account")
 
 
 class NothingHolds(AdvisorError):
-    """Of the steps that were to be approved none holds any more."""
+    """None of the steps to approve is valid any more."""
 
     def __init__(self, name: str, reasons: Sequence[str]) -> None:
         self.name, self.reasons = name, tuple(reasons)
-        super().__init__(f"nothing of proposal {name} holds any more: {'; '.join(reasons[:5])}; it has expired")
+        super().__init__(f"no step of proposal {name} is valid any more: {'; '.join(reasons[:5])}; it has expired")
 
 
 class Halted(AdvisorError):
-    """Everything that changes the cluster is frozen."""
+    """A change freeze is active."""
 
     def __init__(self, who: str, reason: str) -> None:
         self.who, self.reason = who, reason
-        super().__init__(f"{who} has frozen all changes ({reason}): `cohabit plan unfreeze` goes on")
+        super().__init__(f"{who} froze all changes ({reason}): end the freeze with `cohabit plan unfreeze`")
 
 
 class NotNow(AdvisorError):
@@ -110,19 +108,18 @@ class NotNamed(AdvisorError):
     def __init__(self, step: int, container: str) -> None:
         self.step, self.container = step, container
         super().__init__(
-            f"step {step} cannot be told to Kubernetes: nobody told namespace and name of {container}. Send them on "
-            "topic placements, or export the plan as plain"
+            f"step {step} cannot be exported for Kubernetes: namespace and name of container {container} are unknown. "
+            "Send them on topic placements, or export the plan as plain"
         )
 
 
 class NoOffice(AdvisorError):
-    """Here no proposals are kept."""
+    """This server has no proposals."""
 
     def __init__(self) -> None:
         super().__init__(
-            "no proposals are kept here: they need a store (`cohabit admin database migrate`) and a lake "
-            "(COHABIT_LAKE), both "
-            "there before `cohabit serve` starts"
+            "this server has no proposals: they need a database (`cohabit admin database migrate`) and a lake "
+            "(COHABIT_LAKE); create both, then restart `cohabit serve`"
         )
 
 
@@ -130,12 +127,12 @@ class NothingChosen(AdvisorError):
     """Steps are to be approved, and none was ticked."""
 
     def __init__(self) -> None:
-        super().__init__("no step is chosen: tick those to approve, approve all, or reject the proposal")
+        super().__init__("no step is selected: select the steps to approve, approve all, or reject the proposal")
 
 
 class CannotTry(AdvisorError):
-    """What is to be approved cannot be tried in the cluster as it is now; nothing was decided."""
+    """The steps to approve cannot be validated against the current cluster; nothing was decided."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"the steps cannot be tried again, so that nothing was decided: {reason}")
+        super().__init__(f"the steps cannot be validated again, so nothing was decided: {reason}")

@@ -15,7 +15,7 @@ from advisor.remediation.action import Field, Kind
 State = Literal["drafted", "approved", "partly", "rejected", "exported", "confirmed", "refuted", "expired"]
 STATES: tuple[State, ...] = get_args(State)
 ENDED: tuple[State, ...] = ("rejected", "confirmed", "refuted", "expired")
-Decision = Literal["open", "approved", "rejected", "stale", "held back"]
+Decision = Literal["open", "approved", "rejected", "stale", "holdout"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 FORMAT = 2
 COMMON_ERROR = 0.3

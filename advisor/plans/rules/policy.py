@@ -61,7 +61,7 @@ class Rules:
             if freeze.start_us <= at_us < freeze.end_us:
                 return f"changes are frozen until {_utc(freeze.end_us)} (COHABIT_PLANS__CHANGE_FREEZES)"
         if self.windows and not any(_within(window, at_us) for window in self.windows):
-            return "no window for changes is open (COHABIT_PLANS__CHANGE_WINDOWS)"
+            return "no change window is open (COHABIT_PLANS__CHANGE_WINDOWS)"
         return ""
 
 

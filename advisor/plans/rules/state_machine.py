@@ -26,12 +26,12 @@ WAITING: tuple[State, ...] = ("drafted", "approved", "partly")
 UNSEEN = {"Cc", "Cf", "Cs"}
 """Control characters, what turns text round or cannot be seen, and halves of characters."""
 LEAST_REASON, MAX_REASON = 3, 500
-ALL_HELD_BACK = "all of its steps are held back, to tell what the others achieve"
+ALL_HELD_BACK = "all of its steps are in the holdout"
 
 
 def drafted(plan: Plan) -> Proposal:
     """A plan put before people; one of which every step is held back has nothing to decide."""
-    decided = tuple(Decided(step.number, "held back" if step.number in plan.holdout else "open") for step in plan.steps)
+    decided = tuple(Decided(step.number, "holdout" if step.number in plan.holdout else "open") for step in plan.steps)
     if not plan.open_steps:
         return Proposal(plan, "expired", 1, decided, ALL_HELD_BACK, plan.created_us)
     return Proposal(plan, "drafted", 1, decided, "", plan.created_us)
@@ -66,7 +66,7 @@ def approved(of: Proposal, steps: Collection[int], stale: Mapping[int, str], at_
             return one
         if one.number in steps:
             return Decided(one.number, "stale", stale[one.number]) if one.number in stale else _yes(one)
-        return Decided(one.number, "rejected", "left out at approval")
+        return Decided(one.number, "rejected", "not selected at approval")
 
     decided = tuple(decision(one) for one in of.decided)
     whole = all(one.decision == "approved" for one in decided if one.number in there)
@@ -136,7 +136,7 @@ def expired(of: Proposal, at_us: int) -> Proposal:
     """The proposal, expired if it was not exported in time; else unchanged."""
     if of.state not in WAITING or at_us < of.plan.expires_us:
         return of
-    return _changed(of, "expired", at_us, reason="nobody exported it in time")
+    return _changed(of, "expired", at_us, reason="it was not exported in time")
 
 
 def _may(of: Proposal, wanted: State, at_us: int) -> None:

@@ -128,7 +128,7 @@ class PageGate:
             answer = await self._refused(asked, refused)
         except UnreadableForm as error:
             answer = self.problem_page(
-                scope, Problem(error.status, "The form is too long, too slow, or cannot be read.")
+                scope, Problem(error.status, "The form is too large, too slow, or cannot be parsed.")
             )
         await answer(scope, receive, with_headers(send))
 
@@ -144,7 +144,7 @@ class PageGate:
     async def _answer(self, asked: _Asked, receive: Receive) -> ASGIApp:
         """What answers: the pages, or the way to log in."""
         if not self.entrance.answers_to(asked.headers.get("host", "")):
-            raise _Refused(Refusal(403, "another site's name"), "This server answers to names of this machine alone.")
+            raise _Refused(Refusal(403, "another site's name"), "This server accepts only host names of this machine.")
         found = await self.entrance.visitor(asked.visit.cookie)
         if not isinstance(found, Refusal):
             asked.visit.visitor = found
@@ -158,10 +158,10 @@ class PageGate:
     def _may(self, visitor: Visitor, asked: _Asked) -> None:
         rates = self.entrance.rates
         if rates is not None and (wait_s := rates.wait_s(visitor.caller.name, self.entrance.now_us())):
-            raise _Refused(Refusal(429, "too often", visitor.caller, wait_s), "Too many pages in too short a time.")
+            raise _Refused(Refusal(429, "too often", visitor.caller, wait_s), "Too many page requests in a short time.")
         for door in asked.matching:
             if ANYONE not in door.roles and (refusal := forbidden(visitor.caller, door.roles)):
-                raise _Refused(refusal, f"Your role may not see this; it is for {_listed(door.roles)}.")
+                raise _Refused(refusal, f"Your role has no access; allowed roles are {_listed(door.roles)}.")
 
     async def _with_form(self, asked: _Asked, receive: Receive) -> ASGIApp:
         """The pages, with a form that one of them gave out."""
@@ -169,7 +169,7 @@ class PageGate:
         asked.visit.form = fields(asked.headers, body)
         if not is_ours(asked.headers) or not brings(asked.headers, asked.visit.form, asked.csrf):
             caller = asked.visit.visitor.caller if asked.visit.visitor else None
-            said = "This form is too old, or not one of ours: load its page again."
+            said = "This form is outdated or not from this server: reload its page."
             raise _Refused(Refusal(403, "no form of ours", caller), said)
         return _replaying(self.app, body)
 
@@ -177,9 +177,9 @@ class PageGate:
         """To the page where one logs in, and from there back; who sent a form has to send it again."""
         scope, headers = asked.scope, asked.headers
         if refusal.status != 401:
-            raise _Refused(refusal, "Nobody can be recognised for now: try again soon.")
+            raise _Refused(refusal, "Login is temporarily unavailable: retry soon.")
         if not asked.safe:
-            return self.problem_page(scope, Problem(401, "Your session has ended: log in, then do this again."))
+            return self.problem_page(scope, Problem(401, "Your session has ended: log in, then retry."))
         if "hx-request" in headers:
             return Response(status_code=401, headers={"HX-Redirect": LOGIN})
         query = scope.get("query_string", b"").decode("latin-1")

@@ -27,7 +27,7 @@ def look(serving: Serving) -> Seen:
     """What is newest."""
     snapshot, report, lacking = serving.snapshot, None, list[str]()
     if snapshot is None:
-        lacking.append(serving.refused.get("no_snapshot", "no snapshot has been read yet"))
+        lacking.append(serving.refused.get("no_snapshot", "no snapshot is loaded yet"))
     try:
         report = serving.diagnoses.report()
     except (NothingDiagnosed, UnreadableDiagnoses) as error:

@@ -1,4 +1,4 @@
-"""Forms: read whole and bounded before anything else sees them, and believed where pages of ours sent them. An edge."""
+"""Forms: read whole within limits before any other code, and accepted from our own pages only. An edge."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class UnreadableForm(Exception):
 
     def __init__(self, status: int) -> None:
         self.status = status
-        super().__init__(f"a form cannot be read: {status}")
+        super().__init__(f"a form cannot be parsed: {status}")
 
 
 async def whole_body(receive: Receive) -> bytes:

@@ -16,9 +16,9 @@ HOME = "/ui/"
 MAX_NEXT = 2000
 _LOCAL = re.compile(r"/ui(?:/[\w.~%!$&'()*+,;=:@-]+)*/?(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?", re.ASCII)
 SAID = {
-    401: "This token opens nothing: it is wrong, has expired or was revoked.",
-    429: "Too many tries: wait a minute.",
-    503: "Tokens cannot be checked for now: try again soon.",
+    401: "This token is invalid, expired or revoked.",
+    429: "Too many attempts: wait a minute.",
+    503: "Tokens cannot be verified at the moment: retry soon.",
 }
 
 

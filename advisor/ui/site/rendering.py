@@ -17,21 +17,22 @@ from starlette.types import Scope
 from advisor.billing.lines.money import MICROS, exponent_of, in_coins, written
 from advisor.ui.site.assets import Asset, address_in
 from advisor.ui.site.auth_middleware import Problem, Visit
+from advisor.ui.site.glossary import term
 
 TITLES = {
-    400: "This cannot be read",
-    401: "Log in again",
-    403: "This is not open to you",
-    404: "Nothing is here",
-    405: "Nothing is here",
-    408: "That took too long",
-    409: "It is not as you saw it",
-    413: "That is too much",
-    422: "This does not fit",
-    423: "Nothing may be changed now",
+    400: "Invalid request",
+    401: "Login required",
+    403: "Access denied",
+    404: "Page not found",
+    405: "Page not found",
+    408: "Request timed out",
+    409: "Changed meanwhile",
+    413: "Request too large",
+    422: "Invalid value",
+    423: "Changes are frozen",
     429: "Too many requests",
-    500: "Something went wrong here",
-    503: "Not for now",
+    500: "Internal error",
+    503: "Temporarily unavailable",
 }
 
 
@@ -48,14 +49,14 @@ RESOURCES = {
     "pcie": "PCIe",
     "rdma": "RDMA",
 }
-"""Resources as people call them."""
+"""Display names of resources."""
 MEANINGS = {
     "antagonist": "A neighbour adds most of its slowdown",
-    "self-inflicted": "Its own CPU limit holds it back",
+    "self-inflicted": "Its own CPU limit throttles it",
     "host": "Most others on the node are slow too, beyond what neighbours explain",
-    "downstream": "Its answers alone are late, and those of its replicas elsewhere too",
-    "no offender": "No neighbour adds enough, or it is not sure which one adds most",
-    "not enough data": "Too few of its last windows could be compared with its normal",
+    "downstream": "Only its latency is high, as is that of its replicas on other nodes",
+    "no offender": "No neighbour adds enough slowdown, or the strongest one is uncertain",
+    "not enough data": "Too few of its last windows could be compared with its baseline",
 }
 """Of verdicts, in a sentence."""
 
@@ -73,34 +74,34 @@ class Place:
 PLACES = (
     Place("/ui/cluster", "Cluster", "c"),
     Place("/ui/victims", "Victims", "v"),
-    Place("/ui/plans", "Proposals", "p"),
+    Place("/ui/plans", "Plans", "p"),
     Place("/ui/bills", "Bills", "b"),
     Place("/ui/prices", "Prices", "m"),
-    Place("/ui/quotes", "Quotes", "q"),
+    Place("/ui/quotes", "Cost estimates", "q"),
 )
 DECIDED = {
-    "open": "Nobody has decided yet",
+    "open": "Not decided yet",
     "approved": "To be carried out",
     "rejected": "Not to be carried out",
-    "stale": "It does not hold any more",
-    "held back": "Held back by chance, to tell what the others achieve",
+    "stale": "No longer valid",
+    "holdout": "In the randomised holdout, as control group of the others",
 }
 """What a decision on a step means, in a sentence."""
 
 
 class ChangeFreezes(Protocol):
-    """Whether everything is frozen."""
+    """Whether a change freeze is active."""
 
     @property
     def office(self) -> object | None:
-        """None where nothing can be frozen."""
+        """None where no change freeze is possible."""
 
     @property
     def last(self) -> object | None:
         """The freeze that held at the last request."""
 
     def now(self) -> object | None:
-        """The freeze that holds; may ask the store."""
+        """The active change freeze; may query the database."""
 
 
 @dataclass
@@ -110,7 +111,7 @@ class Pages:
     Args:
         known: files that pages refer to.
         now_us: the clock.
-        change_freezes: whether everything is frozen.
+        change_freezes: whether a change freeze is active.
         doors: who may use each route, as in "GET /ui/cluster".
     """
 
@@ -124,6 +125,7 @@ class Pages:
         made = Environment(
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
+        made.globals["term"] = term
         made.globals["static"] = partial(address_in, self.known)
         made.filters |= {
             "ratio": ratio,

@@ -61,8 +61,8 @@ class SessionEntrance:
             try:
                 session = await to_thread.run_sync(find_session, self.store, id_sha256, now_us, limiter=self._threads)
             except StoreUnavailable as error:
-                log.warning("sessions cannot be looked for", error=str(error))
-                return Refusal(503, "store does not answer", retry_s=RETRY_S)
+                log.warning("cannot look up sessions", error=str(error))
+                return Refusal(503, "database does not respond", retry_s=RETRY_S)
             if session is not None:
                 self._found.put(id_sha256, session, now_us)
         if session is None or session.expires_us <= now_us:
@@ -90,8 +90,8 @@ class SessionEntrance:
                 return Refusal(401, f"{verdict.state} token", caller)
             return await self._begun(verdict.token, now_us)
         except StoreUnavailable as error:
-            log.warning("nobody can log in", error=str(error))
-            return Refusal(503, "store does not answer", retry_s=RETRY_S)
+            log.warning("log-ins are unavailable", error=str(error))
+            return Refusal(503, "database does not respond", retry_s=RETRY_S)
 
     async def _begun(self, token: Token, now_us: int) -> Opened:
         cookie = self.new_id()

@@ -82,7 +82,7 @@
     const used = columns.filter((column) => column.kind === "used");
     const colours = [0, 1, 2, 3, 4].map((i) => style(`--series-${i}`));
     const high = Math.max(limit, ...slow[0].values.map((v) => v ?? 0));
-    plot(`Slowdown, 1.0 is its own normal; it suffers above ${limit}`, slow, [style("--bad")], () => [Math.min(0.9, ...slow[0].values.map((v) => v ?? 1)), high * 1.08], (v) => v.toFixed(1), { draw: [atLimit] });
+    plot(`Slowdown, 1.0 is its baseline; a victim above ${limit}`, slow, [style("--bad")], () => [Math.min(0.9, ...slow[0].values.map((v) => v ?? 1)), high * 1.08], (v) => v.toFixed(1), { draw: [atLimit] });
     if (used.length) {
       const most = Math.max(0.05, ...used.flatMap((column) => column.values.map((v) => v ?? 0)));
       plot("Used by its neighbours: share of the node, of CPU a share of its own cores", used, colours, () => [0, most * 1.1], (v) => `${Math.round(v * 100)}%`, {});

@@ -11,7 +11,7 @@
   const colour = document.getElementById("colour");
   const STEPS = 7;
   const HIGHEST = 460;
-  let told = null;
+  let data = null;
   let shown = [];
   let at = -1;
   let grid = { columns: 1, size: 10, gap: 1 };
@@ -20,16 +20,16 @@
   const slug = (verdict) => verdict.replaceAll(" ", "-");
 
   function palette() {
-    const verdicts = told.verdicts.map((verdict) => style(`--map-${slug(verdict)}`));
+    const verdicts = data.verdicts.map((verdict) => style(`--map-${slug(verdict)}`));
     const heat = Array.from({ length: STEPS }, (_, step) => style(`--heat-${step}`));
     return { verdicts, heat, unknown: style("--heat-unknown"), calm: style("--map-calm"), text: style("--text") };
   }
 
-  const values = () => (colour.value === "most" ? told.most : told.used[told.resources.indexOf(colour.value)]);
+  const values = () => (colour.value === "most" ? data.most : data.used[data.resources.indexOf(colour.value)]);
   const stepOf = (percent) => Math.min(STEPS - 1, Math.floor((Math.max(percent, 0) * STEPS) / 100));
 
   function fill(node, colours) {
-    if (colour.value === "verdict") return colours.verdicts[told.verdict[node]] ?? colours.calm;
+    if (colour.value === "verdict") return colours.verdicts[data.verdict[node]] ?? colours.calm;
     const percent = values()[node];
     return percent === null ? colours.unknown : colours.heat[stepOf(percent)];
   }
@@ -52,7 +52,7 @@
   const corner = (place) => [(place % grid.columns) * grid.size, Math.floor(place / grid.columns) * grid.size];
 
   function draw() {
-    if (!told) return;
+    if (!data) return;
     arrange();
     const colours = palette();
     const side = grid.size - grid.gap;
@@ -60,7 +60,7 @@
       const [x, y] = corner(place);
       brush.fillStyle = fill(node, colours);
       brush.fillRect(x, y, side, side);
-      if (colour.value !== "verdict" && told.victims[node]) mark(x, y, side, colours.verdicts[told.verdict[node]]);
+      if (colour.value !== "verdict" && data.victims[node]) mark(x, y, side, colours.verdicts[data.verdict[node]]);
     });
     if (at >= 0 && at < shown.length) frame(...corner(at), side, colours.text);
     canvas.dataset.drawn = shown.length;
@@ -81,13 +81,13 @@
   }
 
   function describe(node) {
-    const verdict = told.verdicts[told.verdict[node]];
-    const parts = [told.nodes[node]];
-    if (told.platform[node] >= 0) parts.push(told.platforms[told.platform[node]]);
-    parts.push(`${told.residents[node]} containers`);
-    const by = told.labels[told.by[node]];
-    parts.push(by ? `${by} ${told.most[node]}%` : "use not known");
-    parts.push(verdict ? `${told.victims[node]} suffer, worst: ${verdict}` : "nobody suffers");
+    const verdict = data.verdicts[data.verdict[node]];
+    const parts = [data.nodes[node]];
+    if (data.platform[node] >= 0) parts.push(data.platforms[data.platform[node]]);
+    parts.push(`${data.residents[node]} containers`);
+    const by = data.labels[data.by[node]];
+    parts.push(by ? `${by} ${data.most[node]}%` : "use unknown");
+    parts.push(verdict ? `${data.victims[node]} victims, worst: ${verdict}` : "no victims");
     return parts.join(" · ");
   }
 
@@ -98,16 +98,16 @@
     draw();
   }
 
-  const open = (place) => location.assign(`/ui/nodes/${encodeURIComponent(told.nodes[shown[place]])}`);
+  const open = (place) => location.assign(`/ui/nodes/${encodeURIComponent(data.nodes[shown[place]])}`);
 
   function sift() {
     const words = filter.value.trim().toLowerCase();
     const fits = (node) =>
-      told.nodes[node].toLowerCase().includes(words) ||
-      (told.platforms[told.platform[node]] ?? "").toLowerCase().includes(words);
-    shown = told.nodes.map((_, node) => node).filter(fits);
+      data.nodes[node].toLowerCase().includes(words) ||
+      (data.platforms[data.platform[node]] ?? "").toLowerCase().includes(words);
+    shown = data.nodes.map((_, node) => node).filter(fits);
     at = -1;
-    said.textContent = words ? `${shown.length} of ${told.nodes.length} nodes` : "";
+    said.textContent = words ? `${shown.length} of ${data.nodes.length} nodes` : "";
     draw();
   }
 
@@ -129,10 +129,10 @@
       colours.heat.forEach((of) => legend.append(swatch(of, "")));
       legend.append("100%", swatch(colours.unknown, "not known"));
     } else {
-      legend.append(swatch(colours.calm, "nobody suffers"));
+      legend.append(swatch(colours.calm, "no victims"));
     }
-    const there = new Set(told.verdict);
-    told.verdicts.forEach((verdict, i) => there.has(i) && legend.append(swatch(colours.verdicts[i], verdict)));
+    const there = new Set(data.verdict);
+    data.verdicts.forEach((verdict, i) => there.has(i) && legend.append(swatch(colours.verdicts[i], verdict)));
   }
 
   function again() {
@@ -147,12 +147,12 @@
     return column < grid.columns && place < shown.length ? place : -1;
   };
 
-  canvas.addEventListener("mousemove", (event) => told && placeOf(event) >= 0 && placeOf(event) !== at && choose(placeOf(event)));
-  canvas.addEventListener("click", (event) => told && placeOf(event) >= 0 && open(placeOf(event)));
-  box.addEventListener("focus", () => told && at < 0 && box.matches(":focus-visible") && choose(0));
+  canvas.addEventListener("mousemove", (event) => data && placeOf(event) >= 0 && placeOf(event) !== at && choose(placeOf(event)));
+  canvas.addEventListener("click", (event) => data && placeOf(event) >= 0 && open(placeOf(event)));
+  box.addEventListener("focus", () => data && at < 0 && box.matches(":focus-visible") && choose(0));
   box.addEventListener("keydown", (event) => {
     const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: grid.columns, ArrowUp: -grid.columns };
-    if (!told) return;
+    if (!data) return;
     if (event.key in steps) choose(at < 0 ? 0 : at + steps[event.key]);
     else if (event.key === "Home") choose(0);
     else if (event.key === "End") choose(shown.length - 1);
@@ -160,16 +160,16 @@
     else return;
     event.preventDefault();
   });
-  filter.addEventListener("input", () => told && sift());
+  filter.addEventListener("input", () => data && sift());
   colour.addEventListener("change", again);
-  document.addEventListener("cohabit:theme", () => told && again());
+  document.addEventListener("cohabit:theme", () => data && again());
   new ResizeObserver(draw).observe(box);
 
   fetch(box.dataset.from)
     .then((reply) => reply.json())
     .then((found) => {
-      told = found;
-      told.resources.forEach((name, i) => colour.add(new Option(told.labels[i], name)));
+      data = found;
+      data.resources.forEach((name, i) => colour.add(new Option(data.labels[i], name)));
       sift();
       explain();
     });

@@ -29,10 +29,10 @@ def admin() -> None:
 def audit(
     since: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="A day or moment, UTC; all rows when left out."),
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Day or time, UTC; default: all rows."),
     ] = None,
 ) -> None:
-    """List who did what, when, in the order it happened: tokens made and taken back, and requests that were refused.
+    """List the audit log in order of time: tokens created and revoked, decisions, and rejected requests.
 
     Fields are separated by tabs: time, who, role, action, subject, outcome, request id.
     """

@@ -29,22 +29,22 @@ BackupFolder = Annotated[Path, typer.Argument(help="Of the backup.")]
 
 @backup_app.callback()
 def backup() -> None:
-    """Lake, models, plans, bills and store as one folder that can be checked, and back."""
+    """Back up lake, models, plans, bills and database to one folder, verify it, and restore it."""
 
 
 @backup_app.command("make")
 @reports_errors
 def make_command(
-    folder: Annotated[Path, typer.Argument(help="Gets the backup; empty, or not there.")],
+    folder: Annotated[Path, typer.Argument(help="Output folder; empty or new.")],
     once: Annotated[
-        bool, typer.Option("--once", help="For running it again: a backup that is there stays, half of one does not.")
+        bool, typer.Option("--once", help="For reruns: keep a complete backup, replace a partial one.")
     ] = False,
 ) -> None:
-    """Copy everything while everything goes on: lake, registry, plans, lines of bills, and the store.
+    """Copy lake, registry, plans, charge files and database, without downtime.
 
-    The store is written as Parquet, so that it can be restored into SQLite or PostgreSQL alike. Who is logged in with
-    a browser is left out, and so are snapshots, which `cohabit refresh` makes anew. Keep the folder as you keep the
-    store: it holds digests of tokens.
+    The database is written as Parquet, so that it can be restored to SQLite or PostgreSQL. Browser sessions are left
+    out, and so are snapshots, which `cohabit refresh` creates again. Protect the folder like the database: it contains
+    digests of tokens.
     """
     from cohabit.backup.archive import back_up, back_up_once
 
@@ -56,7 +56,7 @@ def make_command(
 @backup_app.command("verify")
 @reports_errors
 def verify_command(folder: BackupFolder) -> None:
-    """Read all of a backup and compare it with what was written."""
+    """Read a whole backup and compare checksums."""
     from cohabit.backup.archive import verify
 
     with _shown("checking") as progress:
@@ -65,9 +65,9 @@ def verify_command(folder: BackupFolder) -> None:
 
 @reports_errors
 def restore_command(folder: BackupFolder) -> None:
-    """Put a backup into the places that settings name, none of which may hold anything.
+    """Restore a backup to the locations in the settings, all of which must be empty.
 
-    It is checked first, then the store is brought to the version of this Cohabit. Afterwards: `cohabit refresh`.
+    It verifies the backup first, and migrates the database to this version at the end. Then run `cohabit refresh`.
     """
     from cohabit.backup.archive import restore
 

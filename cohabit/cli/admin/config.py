@@ -15,13 +15,13 @@ config_app = typer.Typer(no_args_is_help=True, help="What is set, whether it wor
 
 @config_app.callback()
 def config() -> None:
-    """What is set, whether it works, and what can be set."""
+    """Show, check and document settings."""
 
 
 @config_app.command("show")
 @reports_errors
 def show_command() -> None:
-    """Every setting in force, and whether the environment or the default says so; passwords are left out."""
+    """List every setting in force and its source, environment or default; passwords are hidden."""
     from cohabit.config.describe import sections
 
     table = Table(title="settings", title_justify="left")
@@ -37,9 +37,9 @@ def show_command() -> None:
 @config_app.command("check")
 @reports_errors
 def check_command() -> None:
-    """Look whether what settings name is there and can be used: folders, store, model, brokers; exit 1 if not.
+    """Check that folders, database, model and brokers of the settings work. Exits 1 if not.
 
-    Nothing is written. In production (COHABIT_ENVIRONMENT) every command refuses defaults that are unsafe.
+    It writes nothing. In production (COHABIT_ENVIRONMENT) every command rejects unsafe defaults.
     """
     from cohabit.doctor.finding import show_findings
     from cohabit.doctor.settings_checks import findings
@@ -52,7 +52,7 @@ def check_command() -> None:
 def reference_command(
     context: typer.Context,
     into: Annotated[
-        Path | None, typer.Option("--into", metavar="DIR", help="Write all reference pages into this folder instead.")
+        Path | None, typer.Option("--into", metavar="DIR", help="Write all reference pages to this folder instead.")
     ] = None,
 ) -> None:
     """Every setting with its default and meaning, as Markdown: docs/settings.md.

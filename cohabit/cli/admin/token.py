@@ -21,26 +21,26 @@ DAY_US = 24 * 3600 * 10**6
 MAX_DAYS = 3650
 
 token_app = typer.Typer(no_args_is_help=True, help="Who may ask the listener for people and tools.")
-Name = Annotated[str, typer.Argument(help="Who holds it: letters, digits and ._@-")]
+Name = Annotated[str, typer.Argument(help="Name of its holder: letters, digits and ._@-")]
 
 
 @token_app.callback()
 def token() -> None:
-    """Who may ask the listener for people and tools."""
+    """Create, list and revoke tokens of the management API."""
 
 
 @token_app.command("create")
 @reports_errors
 def create_command(
     name: Name,
-    role: Annotated[str, typer.Option(help="scheduler, sre, finance, planner, team, or admin, who may do everything.")],
-    team: Annotated[str | None, typer.Option(help="Of role team: whose bills its holder may see.")] = None,
-    days: Annotated[int, typer.Option(min=1, max=MAX_DAYS, help="How long it is good for.")] = 90,
+    role: Annotated[str, typer.Option(help="scheduler, sre, finance, planner, team, or admin, which has all rights.")],
+    team: Annotated[str | None, typer.Option(help="Role team only: the team whose bills it can read.")] = None,
+    days: Annotated[int, typer.Option(min=1, max=MAX_DAYS, help="Validity in days.")] = 90,
 ) -> None:
-    """Make a token and print it: the only time that anybody can see it.
+    """Create a token and print it; it cannot be shown again.
 
-    It goes into the header of each request, `Authorization: Bearer TOKEN`. Only a hash of it is kept. It counts where
-    `cohabit serve` runs with COHABIT_ADVISOR__AUTH=token on the same store.
+    Send it in the header of each request, `Authorization: Bearer TOKEN`. Only its hash is saved. It is valid for
+    `cohabit serve` with COHABIT_ADVISOR__AUTH=token on the same database.
     """
     from advisor.auth.api_tokens import checked_role
     from advisor.auth.token_store import create_token
@@ -56,7 +56,7 @@ def create_command(
 @token_app.command("list")
 @reports_errors
 def list_command() -> None:
-    """List all tokens there ever were, by name; the tokens themselves are nowhere."""
+    """List all tokens ever created, by name; the secrets are not stored."""
     from advisor.auth.token_store import all_tokens
 
     now_us = _now_us()
@@ -79,7 +79,7 @@ def list_command() -> None:
 @token_app.command("revoke")
 @reports_errors
 def revoke_command(name: Name) -> None:
-    """Take a token back; servers that run refuse it within seconds."""
+    """Revoke a token; running servers reject it within seconds."""
     from advisor.auth.token_store import revoke_token
 
     with checked(settings()) as engine:

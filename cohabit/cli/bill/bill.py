@@ -35,26 +35,24 @@ HOUR_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ
 def meter_command(
     start: Annotated[
         datetime | None,
-        typer.Option("--from", formats=HOUR_FORMATS, help="First hour, UTC; the first one not metered when left out."),
+        typer.Option("--from", formats=HOUR_FORMATS, help="First hour, UTC; default: the first one not metered."),
     ] = None,
     end: Annotated[
         datetime | None,
-        typer.Option("--to", formats=HOUR_FORMATS, help="Not this hour any more, nor any that is not over."),
+        typer.Option("--to", formats=HOUR_FORMATS, help="End, exclusive; hours that have not ended are skipped."),
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Meter nothing, and exit 1, while some hour before --to is not over.")
+        bool, typer.Option("--whole", help="Meter nothing and exit 1 while an hour before --to has not ended.")
     ] = False,
     lake: LakeOption = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="With Spark; the tables are the same to the last bit.")
-    ] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Use Spark; the tables are bit-identical.")] = False,
 ) -> None:
-    """Add up minute by minute what each container requested and used, and what there was of each pool.
+    """Meter requests and use of each container, and capacity and cost of each pool, by the hour.
 
-    Writes tables metered and pool_hours, which know no prices. Hours that are metered again are replaced, so late
-    usage and bills count once --from names their hours. A container without usage is metered by its request, one
-    without a request by its use; minutes with neither are reported as gaps. A pool costs what cost_micros_per_hour of
-    its nodes say, or what a bill says that was imported.
+    Writes tables metered and pool_hours, without prices. Metering an hour again replaces its rows; use --from to
+    include late usage and bills. A container without usage is metered by its request, one without a request by its
+    use; minutes with neither are reported as gaps. The cost of a pool is cost_micros_per_hour of its nodes, or an
+    imported bill.
     """
     from cohabit.billing.metering import hours_to_meter, meter_hours, refuse_part
     from cohabit.terminal.locations import existing_lake
@@ -76,19 +74,19 @@ def meter_command(
 def judge_command(
     start: Annotated[
         datetime | None,
-        typer.Option("--from", formats=DAY_FORMATS, help="First day, UTC; the first one not judged when left out."),
+        typer.Option("--from", formats=DAY_FORMATS, help="First day, UTC; default: the first one not judged."),
     ] = None,
     end: Annotated[
         datetime | None,
-        typer.Option("--to", formats=DAY_FORMATS, help="Not this day any more, nor any that is not over."),
+        typer.Option("--to", formats=DAY_FORMATS, help="End, exclusive; days that have not ended are skipped."),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Find slowed containers and their antagonists for each hour of past days, as input of rebates.
 
-    Writes table slowed, which knows no prices, from what `cohabit features` labelled, with the rules of
-    `cohabit victims`: a second signal has to agree, a container throttled by its own limit is no victim, and neighbours
-    have to explain nearly all of it. Days that are judged again are replaced.
+    Writes table slowed, without prices, from the labels of `cohabit features`, with the rules of `cohabit victims`: a
+    second signal must confirm, a container throttled by its own limit is not a victim, and neighbours must explain
+    nearly all of the slowdown. Judging a day again replaces its rows.
     """
     from cohabit.billing.slowed_days import days_to_judge, judge_days
     from cohabit.terminal.console import bar
@@ -120,14 +118,14 @@ def judge_command(
 @bill_app.command("publish")
 @reports_errors
 def publish_command(
-    month: Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, before it begins.")],
+    month: Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Month; it must not have begun.")],
     lake: LakeOption = None,
 ) -> None:
-    """Say how scarce each hour of a month to come will be, once and for good; then show what was said.
+    """Publish the scarcity of each hour of a future month, once and immutably, and show it.
 
-    Forecast from how full each pool was at the same hours of the last four weeks. Where the price book's section
-    scarcity has a gamma above 0, base charges of crowded hours then cost more and of empty ones less, as published, and
-    each day's sum stays what it was. A month of which nothing was published is billed without.
+    The forecast uses the utilisation of each pool at the same hours of the last four weeks. If section scarcity of the
+    price book has a gamma above 0, base charges rise in full hours and fall in empty ones, as published; the sum of
+    each day is unchanged. A month without published scarcity is billed without it.
     """
     from cohabit.billing.quotes.publish_scarcity import by_hour, publish
     from cohabit.cli.operate.victims import bars
@@ -146,7 +144,7 @@ def publish_command(
 def import_command(
     file: Annotated[Path, typer.Argument(help="CSV with a header.", exists=True, dir_okay=False)],
     name: Annotated[
-        str, typer.Option("--name", help="Name of the bill, such as aws-2026-11; stands on each of its costs.")
+        str, typer.Option("--name", help="Name of the bill, such as aws-2026-11; recorded with each of its costs.")
     ],
     form: Annotated[
         str,
@@ -154,15 +152,15 @@ def import_command(
     ] = "csv",
     pool_column: Annotated[
         str | None,
-        typer.Option(help="Column that names the pool; of focus ResourceName, else tag x_pool, when left out."),
+        typer.Option(help="Column of the pool; default for focus: ResourceName, else tag x_pool."),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Take a pool's cost from a bill: each of its rows is spread over its hours, nothing is lost to rounding.
+    """Import the cost of pools from a bill: each row is spread over its hours, exact to the micro-unit.
 
-    Pools are called class@site: node pool, else SKU, else CPU model, then the zone; `unknown` where that is missing.
-    Times are whole hours, UTC. Importing the same bill again changes nothing; another one needs another name. Then
-    meter the hours again.
+    Pool names are class@site: node pool, else SKU, else CPU model, then the zone; `unknown` if missing. Times are whole
+    hours, UTC. Importing the same bill again changes nothing; another bill needs another name. Then meter the hours
+    again.
     """
     from cohabit.billing.metering import import_bill, pools_described
     from cohabit.terminal.locations import existing_lake

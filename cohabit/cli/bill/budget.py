@@ -19,17 +19,17 @@ budget_app = typer.Typer()
 @budget_app.command("budget")
 @reports_errors
 def budget_command(
-    team: Annotated[str, typer.Option("--team", help="Whose: a team, or platform or unattributed.")],
+    team: Annotated[str, typer.Option("--team", help="Account: a team, platform or unattributed.")],
     amount: Annotated[
-        str, typer.Option("--amount", help="For a month, in the currency it is billed in; 0 takes a budget away.")
+        str, typer.Option("--amount", help="Amount a month, in the billing currency; 0 removes the budget.")
     ],
-    warn: Annotated[str, typer.Option("--warn", help="Share of it from which on it counts as warned.")] = "0.8",
+    warn: Annotated[str, typer.Option("--warn", help="Share of the budget at which a warning is sent.")] = "0.8",
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="YYYY-MM", help="First month that it is for; this one when left out."),
+        typer.Option("--since", metavar="YYYY-MM", help="First month; default: the current one."),
     ] = None,
 ) -> None:
-    """Set what a team means to spend in a month, from a month on until another budget of it begins.
+    """Set a team's monthly budget, from a month on until its next budget begins.
 
     Budgets are not enforced: `cohabit bill budgets` shows their status, and --alert sends it to a webhook. Of several
     that begin in the same month the newest counts, and none is ever changed.
@@ -56,18 +56,18 @@ def budget_command(
 @reports_errors
 def budgets_command(
     month: Annotated[
-        str | None, typer.Option("--month", metavar="YYYY-MM", help="Which month; this one when left out.")
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="Month; default: the current one.")
     ] = None,
     alert: Annotated[
         bool, typer.Option("--alert", help="Send new alerts to COHABIT_BUDGETS__WEBHOOK; print without.")
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Show how teams stand to their budgets: what they owe so far, and what the month will come to.
+    """Show the status of budgets: charges so far, and a forecast of the month.
 
-    A month that is closed, or being closed, counts as it is; of another one all hours that were metered are billed,
-    and nothing is kept. Run it every day with --alert: an alert is sent when what a team owes, or will owe, reaches the
-    share to warn at, and when it owes more than its budget, each once a month.
+    A closed or closing month counts as it is; for an open month all metered hours are priced, and nothing is saved.
+    Run it daily with --alert: it sends an alert when charges or forecast reach the warning share, and when charges
+    exceed the budget, each once a month.
     """
     from cohabit.budgets.tables import show_standings
 

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 ledger_app = typer.Typer()
 NOT_CLOSED = 3
 """Exit code of a month that is not closed, unlike 1, which means that its state is unknown."""
-Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Which month, as in 2026-11.")]
+Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Month, as in 2026-11.")]
 Correct = Annotated[
     list[str] | None,
-    typer.Option(
-        "--correct", metavar="YYYY-MM", help="Also bill what a closed month comes to otherwise by now; repeatable."
-    ),
+    typer.Option("--correct", metavar="YYYY-MM", help="Also bill corrections of this closed month; repeatable."),
 ]
 Version = Annotated[str, typer.Argument(help="Version of the price book, as `cohabit bill books` lists them.")]
 
@@ -55,7 +53,7 @@ class Till:
 
 @contextmanager
 def till() -> Iterator[Till]:
-    """Where the settings say that bills are kept."""
+    """Open the ledger of the settings."""
     from advisor.billing.ledger.closing import Closing
     from advisor.plans.approvals import Actor
 
@@ -79,19 +77,19 @@ def books_command() -> None:
 @ledger_app.command("propose-book")
 @reports_errors
 def propose_book_command(
-    file: Annotated[Path | None, typer.Argument(help="TOML; left out, a whole example is printed.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="TOML file; default: print an example.")] = None,
     month: Annotated[
         str | None,
-        typer.Option("--preview", metavar="YYYY-MM", help="Only show what a month would have come to by it."),
+        typer.Option("--preview", metavar="YYYY-MM", help="Only show a month's charges by it."),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Propose a version of the price book; it takes effect after a second person approves it.
 
-    It applies from a full hour on that has not begun, until the next version begins, and is never changed; the very
-    first one may begin in the past. Without a file a whole example is printed: cohabit bill propose-book > book.toml
-    With --preview nothing is proposed: that month is billed again from the lake, by the versions in force and by this
-    one as if it had begun with the month, and what accounts owe by either is shown; nothing is kept.
+    It applies from a future full hour until the next version begins, and is immutable; the very first version may
+    begin in the past. Without a file it prints an example: cohabit bill propose-book > book.toml
+    With --preview it proposes nothing: it prices that month from the lake, by the versions in force and by this one as
+    if it had begun with the month, and shows the charges of accounts by either; nothing is saved.
     """
     from advisor.billing.ledger import price_book_store as book_store
     from advisor.billing.ledger.price_book_versions import summary
@@ -126,7 +124,7 @@ def approve_book_command(version: Version) -> None:
 @ledger_app.command("withdraw-book")
 @reports_errors
 def withdraw_book_command(version: Version) -> None:
-    """Take back a version of the price book that has not begun."""
+    """Withdraw a version of the price book that has not begun."""
     from advisor.billing.ledger import price_book_store as book_store
 
     with till() as of:
@@ -150,7 +148,7 @@ def months_command() -> None:
 @ledger_app.command("draft")
 @reports_errors
 def draft_command(month: Month, correct: Correct = None, lake: LakeOption = None) -> None:
-    """Show what a month comes to by what was metered so far; nothing is billed by that, and it can be done any time."""
+    """Show a month's charges by the hours metered so far. Bills nothing."""
     from cohabit.billing.statements.tables import show_draft
 
     with till() as of:
@@ -168,20 +166,18 @@ def close_command(
     month: Month,
     correct: Correct = None,
     confirm: Annotated[
-        str | None, typer.Option(metavar="DRAFT", help="Bill it with this draft, for good: its name as it was printed.")
+        str | None, typer.Option(metavar="DRAFT", help="Close the month with this draft, by its printed name; final.")
     ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Replace a draft that is not confirmed; see below.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Replace an unconfirmed draft; see below.")] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Begin to close a month, look at what it is to be billed with, and then close it for good.
+    """Draft the closing of a month, and close it with --confirm.
 
-    The first time a draft is made of what was metered, late data included, and printed with its name: look at it. With
-    --confirm and that name the month is billed, all of it in one transaction, and never changed again. What was wrong
-    in a closed month, since data came late or a bill changed, is corrected in a later one: meter it again, and name
-    it with --correct.
+    The first run makes a draft of all metered hours, late data included, and prints its name: review it. With --confirm
+    and that name the month is billed in one transaction and immutable from then on. Correct errors of a closed month,
+    such as late data or a changed bill, in a later month: meter it again, and name it with --correct.
 
-    With --renew it can be run again: a draft that comes to the same stays as it is, another one takes its place, and a
-    month that is closed stays closed.
+    With --renew it can be rerun: an equal draft stays, a different one replaces it, and a closed month stays closed.
     """
     from advisor.billing.ledger import price_book_store as book_store
     from advisor.billing.ledger.breakdown_reader import Drilling
@@ -227,7 +223,7 @@ def closed_command(month: Month) -> None:
 @ledger_app.command("reopen")
 @reports_errors
 def reopen_command(month: Month) -> None:
-    """Forget what a month was to be closed with; a closed one stays closed."""
+    """Discard the draft of a month; a closed month stays closed."""
     with till() as of:
         of.closing.reopen(month, of.closing.one(month).version, of.actor)
     console.print(f"{month} is open")
@@ -236,9 +232,9 @@ def reopen_command(month: Month) -> None:
 @ledger_app.command("explain")
 @reports_errors
 def explain_command(
-    line: Annotated[str, typer.Argument(help="A line as statements call it, such as 3f9c2a1e8b07-1234.")],
+    line: Annotated[str, typer.Argument(help="Charge record, by its name in statements, such as 3f9c2a1e8b07-1234.")],
 ) -> None:
-    """Work a line that was billed out again from what was recorded, step by step."""
+    """Recompute a billed charge record from its saved inputs, step by step."""
     from cohabit.billing.statements.explain import explain
     from cohabit.billing.statements.tables import show_explained
 
@@ -253,10 +249,10 @@ def explain_command(
 @reports_errors
 def statement_command(
     month: Month,
-    team: Annotated[str, typer.Option("--team", help="Whose: a team, platform or unattributed.")],
-    out: Annotated[Path, typer.Option("--out", help=".html to print; .csv or .parquet with every line.")],
+    team: Annotated[str, typer.Option("--team", help="Account: a team, platform or unattributed.")],
+    out: Annotated[Path, typer.Option("--out", help=".html to print; .csv or .parquet with every charge record.")],
 ) -> None:
-    """Write what a team owes for a closed month: to print, or line by line, each with the name that explains it."""
+    """Write the statement of an account for a closed month: to print, or as charge records with their names."""
     from cohabit.billing.statements.statements import write_statement
 
     with till() as of, console.status(f"adding up {month} of {team}"):
@@ -269,12 +265,12 @@ def statement_command(
 def focus_command(
     month: Month,
     out: Annotated[Path, typer.Option("--out", help="CSV file to write.")],
-    hourly: Annotated[bool, typer.Option("--hourly", help="A row an hour instead of a row a day.")] = False,
+    hourly: Annotated[bool, typer.Option("--hourly", help="One row per hour instead of per day.")] = False,
 ) -> None:
     """Write a closed month as FOCUS 1.2 cost and usage, for any tool that reads cloud bills.
 
-    A row is what an account owes for one container, node, resource and kind on one day. BilledCost of each InvoiceId
-    sums to what that account pays, and all of it to what the pools cost.
+    A row is the charge of one account, container, node, resource and charge type on one day. BilledCost of each
+    InvoiceId sums to the payment of that account, and all rows to the cost of the pools.
     """
     from cohabit.billing.statements.focus_export import export_focus
 

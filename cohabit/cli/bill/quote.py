@@ -25,7 +25,7 @@ quote_app = typer.Typer()
 @reports_errors
 def quote_command(
     container: Annotated[
-        str | None, typer.Option("--container", help="Uid of one that runs; left out, a new one is quoted.")
+        str | None, typer.Option("--container", help="Uid of a running container; default: estimate a new one.")
     ] = None,
     request: Annotated[
         list[str] | None,
@@ -33,19 +33,21 @@ def quote_command(
     ] = None,
     use: Annotated[
         list[str] | None,
-        typer.Option("--use", metavar="RESOURCE=UNITS", help="Expected on average; all of the request when left out."),
+        typer.Option("--use", metavar="RESOURCE=UNITS", help="Expected average use; default: the request."),
     ] = None,
-    team: Annotated[str | None, typer.Option("--team", help="Who would pay for a new one.")] = None,
-    app: Annotated[str | None, typer.Option("--app", help="Of a new one: what it does to neighbours.")] = None,
-    tier: Annotated[str | None, typer.Option("--tier", help="Of a new one, as the price book names it.")] = None,
-    node: Annotated[str | None, typer.Option("--node", help="Where a new one would be.")] = None,
-    pool: Annotated[str | None, typer.Option("--pool", help="The same without a node, and without neighbours.")] = None,
-    move_to: Annotated[str | None, typer.Option("--move-to", help="Node that a running one would go to.")] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Team of a new container.")] = None,
+    app: Annotated[str | None, typer.Option("--app", help="App of a new container, for its interference.")] = None,
+    tier: Annotated[str | None, typer.Option("--tier", help="Tier of a new container, as in the price book.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Node of a new container.")] = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="Pool of a new container, instead of a node; without interference.")
+    ] = None,
+    move_to: Annotated[str | None, typer.Option("--move-to", help="Target node of a running container.")] = None,
     hours: Annotated[int, typer.Option("--hours", help="That it runs.")] = 1,
     lake: LakeOption = None,
     snapshots: Annotated[Path | None, typer.Option(help="Folder of snapshots [COHABIT_SNAPSHOTS].")] = None,
 ) -> None:
-    """Estimate what a container would cost: by its request and use, and by its neighbours.
+    """Estimate the cost of a container: base charge by request and use, adjustments by interference.
 
     A new one:         cohabit bill quote --team shop --app web --node n1 --request cpu=4 --use cpu=3 --hours 720
 
@@ -53,9 +55,9 @@ def quote_command(
 
     Another node:      cohabit bill quote --container UID --move-to n2
 
-    The base charge is what the newest metered hour would bill, the container counted in. What it would get back for
-    being slowed down, and pay for slowing down others, is what the promoted model expects on that node, with an
-    interval; it is not charged while the price book is in shadow mode.
+    The base charge is that of the newest metered hour, with the container included. Rebate and surcharge for
+    interference are predicted by the promoted model on that node, with an interval; they are not charged while the
+    price book is in shadow mode.
     """
     from advisor.billing.quotes.service import Ask
     from cohabit.billing.quotes.quote_tables import show_answer
@@ -87,9 +89,11 @@ def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
 def _refuse_mixed(container: str | None, move_to: str | None, new: "Sequence[str]") -> None:
     """Refuse options of new containers together with a running one, and the reverse."""
     if container is None and move_to is not None:
-        raise BadOption("--move-to needs --container: only one that runs can move; a new one goes to --node")
+        raise BadOption(
+            "--move-to needs --container: only a running container can move; name the node of a new one with --node"
+        )
     if container is not None and new:
-        raise BadOption(f"{', '.join(new)}: of a container that runs these are known; leave them out")
+        raise BadOption(f"{', '.join(new)}: omit these for a running container, they are known")
 
 
 def _needs(request: "Sequence[str]", use: "Sequence[str]") -> "tuple[Need, ...]":

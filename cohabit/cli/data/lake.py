@@ -23,13 +23,15 @@ KEPT = ("nodes", "placements")
 MAX_DAMAGE = 50
 MAX_HOURS, MAX_DAYS = 24 * 366 * 10, 366 * 50
 
-lake_app = typer.Typer(no_args_is_help=True, help="Look after the lake: check it, make its files few, let old rows go.")
+lake_app = typer.Typer(no_args_is_help=True, help="Maintain the lake: check it, compact its files, expire old rows.")
 
 Grace = Annotated[
     float,
-    typer.Option("--grace", min=0, max=MAX_HOURS, help="Hours for which replaced files stay; readers may hold them."),
+    typer.Option(
+        "--grace", min=0, max=MAX_HOURS, help="Grace period of replaced files, in hours; readers may use them."
+    ),
 ]
-TableOption = Annotated[list[str] | None, typer.Option("--table", help="Only this one; may be repeated.")]
+TableOption = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeatable.")]
 
 
 @lake_app.command("check")
@@ -39,7 +41,7 @@ def check_command(
     rows: Annotated[bool, typer.Option("--rows", help="Read every row too, not only footers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Look at every chain, manifest and file that counts; exit 1 when something is damaged."""
+    """Check every commit log, manifest and live file. Exits 1 if any is damaged."""
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.check import check
 
@@ -60,16 +62,16 @@ def compact_command(
     table: TableOption = None,
     older_than: Annotated[
         float,
-        typer.Option("--older-than", min=0, max=MAX_HOURS, help="Hours; where something was written since stays."),
+        typer.Option("--older-than", min=0, max=MAX_HOURS, help="Minimum age of the newest write, in hours."),
     ] = 2.0,
     grace: Grace = 1.0,
 ) -> None:
-    """Put few files in the place of many; rows stay the same, readers notice nothing but speed.
+    """Merge small files. Rows and running readers are not affected.
 
-    It also writes down what all that was landed comes to, so that the next to open the lake need not follow it all.
+    It also writes a checkpoint of the commit log, so that opening the lake need not replay all commits.
 
-    Replaced files are deleted by a run after the grace period. It must be longer than `cohabit features --follow` is
-    ever behind: that reads the files themselves.
+    A later run deletes replaced files after the grace period, which must exceed the lag of `cohabit features --follow`:
+    that reads the files themselves.
     """
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.checkpoint_writer import checkpoint
@@ -81,7 +83,7 @@ def compact_command(
         with bar(f"compacting {name}") as shown:
             done = compact(opened, name, when, shown.reach)
         freed = _sweep(opened, name, now, grace)
-        result = f"{done.into:,}" if done.won else "another was quicker"
+        result = f"{done.into:,}" if done.won else "another process was faster"
         if done.files or freed.files:
             lines.append((name, f"{done.files:,}", result, f"{done.rows:,}", f"{freed.files:,}", _size(freed)))
     checkpoint(opened, now)
@@ -94,29 +96,29 @@ def compact_command(
 @lake_app.command("expire")
 @reports_errors
 def expire_command(
-    before: Annotated[datetime, typer.Option("--before", formats=["%Y-%m-%d"], help="A day, UTC; older rows go.")],
+    before: Annotated[
+        datetime, typer.Option("--before", formats=["%Y-%m-%d"], help="Day, UTC; older rows are deleted.")
+    ],
     *,
-    keep_days: Annotated[
-        int | None, typer.Option(min=30, max=MAX_DAYS, help="Keep so many days before that day too.")
-    ] = None,
+    keep_days: Annotated[int | None, typer.Option(min=30, max=MAX_DAYS, help="Days before that day to keep.")] = None,
     lake: LakeOption = None,
     table: TableOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only list.")] = False,
     grace: Grace = 1.0,
 ) -> None:
-    """Let rows older than a day go; without --yes only says what would.
+    """Delete rows older than a day. Without --yes it only lists them.
 
-    Chains keep their ends: nothing is landed again. Rows are gone at once, files after the grace period, by the next
-    compact or expire. Nodes and placements go only when named: their oldest rows may still be true.
+    Committed offsets stay, so no record is ingested again. Rows disappear at once, files after the grace period, by the
+    next compact or expire. Nodes and placements are deleted only if named: their oldest rows may still be valid.
 
-    A timer names its own day and what is to be kept: --before 2026-11-24 --keep-days 800.
+    A scheduled job gives its own day and the days to keep: --before 2026-11-24 --keep-days 800.
     """
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.retention import expire, expiring
 
     now = datetime.now(UTC)
     if before.replace(tzinfo=UTC) > now:
-        raise BadOption(f"--before {before:%Y-%m-%d} lies in the future: name a day that is over")
+        raise BadOption(f"--before {before:%Y-%m-%d} is in the future: name a past day")
     before -= timedelta(days=keep_days or 0)
     moment = before.replace(tzinfo=UTC)
     opened = existing_lake(settings(), lake)
@@ -133,7 +135,7 @@ def expire_command(
         return
     title = f"{'gone' if yes else 'would go'}: rows before {before:%Y-%m-%d}"
     show_table(title, ("table", "rows", "files", "bytes", "freed now"), lines)
-    console.print("files go after the grace period, with the next run" if yes else "nothing was changed; add --yes")
+    console.print("the next run deletes files after the grace period" if yes else "nothing was changed; add --yes")
 
 
 def _tables(lake: "Lake", named: Sequence[str] | None, but: Sequence[str]) -> list[str]:
@@ -155,10 +157,10 @@ def _size(freed: "Freed") -> str:
 def _show_report(lake: "Lake", report: "Report") -> None:
     lines = [
         ("links", f"{report.links:,}", ""),
-        ("gaps the broker left (offsets)", f"{report.gaps:,}", f"{report.gap_offsets:,}"),
-        ("files that count (rows)", f"{report.files:,}", f"{report.rows:,}"),
-        ("waiting to be deleted (bytes)", f"{report.waiting.files:,}", f"{report.waiting.size_bytes:,}"),
-        ("orphans, harmless (bytes)", f"{report.orphans.files:,}", f"{report.orphans.size_bytes:,}"),
+        ("offsets deleted by the broker before ingestion", f"{report.gaps:,}", f"{report.gap_offsets:,}"),
+        ("live files (rows)", f"{report.files:,}", f"{report.rows:,}"),
+        ("files in the grace period (bytes)", f"{report.waiting.files:,}", f"{report.waiting.size_bytes:,}"),
+        ("orphan files, harmless (bytes)", f"{report.orphans.files:,}", f"{report.orphans.size_bytes:,}"),
     ]
     show_table(f"lake {lake.root}", ("what", "number", "of"), lines)
     for damage in report.damage[:MAX_DAMAGE]:
@@ -171,9 +173,11 @@ def _show_report(lake: "Lake", report: "Report") -> None:
 @lake_app.command()
 @reports_errors
 def metrics(
-    mapping: Annotated[Path | None, typer.Option("--mapping", help="Your own metrics too [COHABIT_MAPPING].")] = None,
+    mapping: Annotated[
+        Path | None, typer.Option("--mapping", help="Include your own mapping [COHABIT_MAPPING].")
+    ] = None,
 ) -> None:
-    """List the metrics of other exporters that are known, and what each becomes; the same for every format.
+    """List the third-party metrics Cohabit recognises and the column each maps to.
 
     Add your own with a file: [[metric]] with name, target, kind, and scale, where, series as docs/ingest.md shows.
     """

@@ -56,7 +56,7 @@ def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
     wanted = [replace(topic, partitions=spread.get(topic.name, 1)) for topic in OURS.values()]
     made = create_topics(bootstrap, wanted)
     console.print(
-        f"topics on {bootstrap}: {', '.join(made) if made else 'none'} made, {len(wanted) - len(made)} were there"
+        f"topics on {bootstrap}: {', '.join(made) if made else 'none'} created, {len(wanted) - len(made)} existed"
     )
 
 
@@ -158,7 +158,7 @@ def _ingest_files(
 def show_lake(lake: Lake) -> None:
     """Print what the lake holds so far, why records were rejected, and unknown fields."""
     show_table(
-        "in the lake so far", ("table", "rows", "duplicates"), [_counts(lake, t) for t in (*TOPICS, "dead_letters")]
+        "ingested so far", ("table", "rows", "duplicates"), [_counts(lake, t) for t in (*TOPICS, "dead_letters")]
     )
     letters = lake.read("dead_letters", columns=["reason", "detail"])
     reasons = letters["reason"].value_counts().to_pylist()
@@ -166,7 +166,7 @@ def show_lake(lake: Lake) -> None:
         example = dict(zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True))
         ordered = sorted(reasons, key=lambda r: -r["counts"])
         rows = [(r["values"], f"{r['counts']:,}", str(example[r["values"]])[:MAX_DETAIL]) for r in ordered]
-        show_table("set aside, in table dead_letters", ("reason", "items", "one of them"), rows)
+        show_table("rejected, in table dead_letters", ("reason", "items", "one of them"), rows)
     unknown = lake.unknown_fields()
     if unknown:
         most = unknown.most_common(MAX_UNKNOWN)

@@ -20,12 +20,12 @@ def dev() -> None:
 @dev_app.command()
 @reports_errors
 def broker(
-    folder: Annotated[Path, typer.Option(help="Where the broker keeps its records.")] = Path("cohabit-data/broker"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 takes a free one.")] = 9092,
+    folder: Annotated[Path, typer.Option(help="Folder of the broker's records.")] = Path("cohabit-data/broker"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 chooses a free one.")] = 9092,
 ) -> None:
     """Run a real single-node Kafka on loopback until Ctrl-C, with Cohabit's topics.
 
-    Jars are fetched once, each checked against its digest; Java is found, or comes with the environment.
+    Jars are downloaded once and checked against their digests; Java is found, or comes with the environment.
     """
     from cohabit.cli.data.stream import run_broker
 
@@ -37,13 +37,13 @@ def broker(
 def topics(
     bootstrap: Bootstrap = None,
     partitions: Annotated[
-        int | None, typer.Option(min=2, max=10_000, help="Of each topic that has several; 4 when left out.")
+        int | None, typer.Option(min=2, max=10_000, help="Partitions of each partitioned topic; default 4.")
     ] = None,
 ) -> None:
-    """Make the topics of ours that your Kafka lacks; those that are there stay as they are.
+    """Create missing Cohabit topics in Kafka. Existing topics are not changed.
 
-    Their replication factor is the broker's default. As many `cohabit ingest` share the work as there are
-    partitions, and a topic cannot get more later without mixing up the order of its records.
+    The replication factor is the broker's default. At most one `cohabit ingest` works per partition. Adding partitions
+    later breaks the order of records per key.
     """
     from cohabit.cli.data.stream import run_topics
 
@@ -53,13 +53,13 @@ def topics(
 @dev_app.command()
 @reports_errors
 def simulate(
-    folder: Annotated[Path, typer.Argument(help="Gets <topic>.log files; must not hold any yet.")],
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes, three platforms in turn.")] = 24,
-    apps: Annotated[int, typer.Option(min=3, help="Apps, every third best effort.")] = 24,
+    folder: Annotated[Path, typer.Argument(help="Output folder for <topic>.log files; must contain none.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes, of three platforms in turn.")] = 24,
+    apps: Annotated[int, typer.Option(min=3, help="Number of apps, every third best effort.")] = 24,
     hours: Annotated[
         float, typer.Option(min=0.1, max=8784, help="Hours of metrics, one record per container every 30 s.")
     ] = 6.0,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same stream.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same stream.")] = 1,
     law: Annotated[
         str,
         typer.Option(
@@ -67,9 +67,9 @@ def simulate(
             "multiply) or threshold (nothing up to a knee, then the worst resource)."
         ),
     ] = "saturating",
-    truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; keep from training.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; not for training.")] = None,
 ) -> None:
-    """Write the metrics of a cluster that does not exist, with late, doubled, skewed and broken records."""
+    """Write the metrics of a simulated cluster, with late, duplicate, skewed and malformed records."""
     from cohabit.cli.data.stream import run_simulate
 
     run_simulate(folder, nodes=nodes, apps=apps, hours=hours, seed=seed, law=law, truth=truth)
@@ -80,7 +80,9 @@ def simulate(
 def replay(
     folder: Folder,
     bootstrap: Bootstrap = None,
-    speed: Annotated[float, typer.Option(min=0, help="1 is as it happened, 60 an hour a minute, 0 at once.")] = 0.0,
+    speed: Annotated[
+        float, typer.Option(min=0, help="Replay speed: 1 real time, 60 an hour per minute, 0 unlimited.")
+    ] = 0.0,
 ) -> None:
     """Send stream files to Kafka, with the times and keys they carry.
 
@@ -99,15 +101,15 @@ def import_(
     source: Annotated[Path, typer.Argument(help="The trace's folder, or one of its files; .csv or .csv.gz.")],
     out: Annotated[Path | None, typer.Option(help="Write <topic>.log files into this folder.")] = None,
     bootstrap: Annotated[str | None, typer.Option(help="Send to this Kafka instead, host:port.")] = None,
-    epoch: Annotated[str, typer.Option(help="What the trace's second 0 is, in UTC.")] = "2018-01-01T00:00:00Z",
-    cluster: Annotated[str | None, typer.Option(help="Its name in every record; else the format's.")] = None,
+    epoch: Annotated[str, typer.Option(help="Time of the trace's second 0, UTC.")] = "2018-01-01T00:00:00Z",
+    cluster: Annotated[str | None, typer.Option(help="Cluster name in every record; default: the format's.")] = None,
 ) -> None:
-    """Turn a public trace into our topics, in our units; docs/traces.md says where to get each.
+    """Convert a public trace to Cohabit topics and units; docs/traces.md has the download of each.
 
     cohabit dev import gentd26 cluster-trace-v2026-GenAI --out stream && cohabit ingest stream
 
-    Nothing is dropped: a row that cannot be used becomes a dead letter with its reason when it is ingested. Messages
-    arrive at their records' own time, so a replay behaves as the cluster did.
+    No row is dropped: an unusable row becomes a dead letter with its reason at ingestion. Messages carry the time of
+    their records, so a replay behaves like the cluster.
     """
     from cohabit.cli.data.sources import run_import
 
@@ -123,7 +125,7 @@ def backtest(
         typer.Option(
             metavar="NAME|FILE.csv",
             help="How neighbours slow each other down: queueing, threshold, saturating, or a CSV of measured pairs "
-            "(victim, aggressor, slowdown); repeatable. queueing and threshold when left out.",
+            "(victim, aggressor, slowdown); repeatable. Default: queueing and threshold.",
         ),
     ] = None,
     compose: Annotated[
@@ -131,29 +133,31 @@ def backtest(
         typer.Option(
             metavar="WAY",
             help="How the harm of several neighbours of a CSV adds up: additive, max, saturating or threshold; "
-            "repeatable, all of them when left out.",
+            "repeatable. Default: all.",
         ),
     ] = None,
     alone: Annotated[
-        Path | None, typer.Option(help="CSV of workload and numbers measured alone, for what counters show.")
+        Path | None, typer.Option(help="CSV of workload and use measured alone, for the counters.")
     ] = None,
     nodes: Annotated[int, typer.Option(min=4, max=20000, help="Nodes of the largest cluster.")] = 100,
-    hours: Annotated[float, typer.Option(min=2.0, max=2000.0, help="Simulated hours; the first one fills it.")] = 48.0,
-    seeds: Annotated[int, typer.Option(min=1, max=100, help="How often, each with its own apps and history.")] = 5,
-    history_nodes: Annotated[int, typer.Option(min=4, max=1000, help="Nodes of the cluster that is learnt from.")] = 24,
-    history_hours: Annotated[float, typer.Option(min=2.0, max=240.0, help="Hours that are learnt from.")] = 24.0,
+    hours: Annotated[
+        float, typer.Option(min=2.0, max=2000.0, help="Simulated hours; the first one fills the cluster.")
+    ] = 48.0,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Number of runs, each with its own apps and history.")] = 5,
+    history_nodes: Annotated[int, typer.Option(min=4, max=1000, help="Nodes of the training cluster.")] = 24,
+    history_hours: Annotated[float, typer.Option(min=2.0, max=240.0, help="Hours of training history.")] = 24.0,
     cells: Annotated[
-        int, typer.Option(min=0, max=101, help="How often to try on how few nodes the same containers live no worse.")
+        int, typer.Option(min=0, max=101, help="Cell-compaction runs: the fewest nodes without more violations.")
     ] = 11,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Processes at once.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Parallel processes.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a figure of each law.")] = None,
 ) -> None:
     """Compare placement policies on a simulated cluster whose interference law is hidden from all of them.
 
-    A history under kube-scheduler's defaults is landed, learnt from and served as in production; then every policy
-    places two days of arrivals, deploys and node failures on clusters of three sizes. What counts are minutes in which
-    latency-sensitive containers are slower than 1.25 times their baseline, next to tuned heuristics and an oracle that
-    knows the law. Half an hour or more a law with 2 slow cores; --hours 6 --seeds 1 for a look.
+    It ingests a history under kube-scheduler's defaults, trains on it and serves it as in production. Then every
+    policy places two days of arrivals, deploys and node failures on clusters of three sizes. The metric is
+    SLO-violation minutes, compared with tuned heuristics and an oracle that knows the law. It takes half an hour or
+    more per law on 2 slow cores; use --hours 6 --seeds 1 for a quick run.
     """
     from cohabit.backtest.history import Past
     from cohabit.backtest.run_backtest import drivers_of, run_backtest

@@ -10,15 +10,13 @@ from cohabit.cli.models.models import RegistryOption, model_app
 from cohabit.terminal.options import MAX_ROWS, LakeOption, reports_errors, settings
 
 __all__ = ["model_app"]
-MostRows = Annotated[
-    int, typer.Option(min=1, help="Learn from a sample of so many training rows where there are more.")
-]
-SparkSample = Annotated[bool, typer.Option("--spark", help="Let Spark draw the sample, where one is drawn.")]
+MostRows = Annotated[int, typer.Option(min=1, help="Maximum training rows; more are sampled.")]
+SparkSample = Annotated[bool, typer.Option("--spark", help="Draw the sample with Spark.")]
 Until = Annotated[
     datetime | None,
     typer.Option(
         formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"],
-        help="Learn only from windows that ended by then, UTC.",
+        help="Train only on windows that ended by then, UTC.",
     ),
 ]
 Snapshots = Annotated[Path | None, typer.Option("--snapshots", help="Folder of snapshots [COHABIT_SNAPSHOTS].")]
@@ -33,24 +31,21 @@ def train(
     spark: SparkSample = False,
     until: Until = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the bundle; the time when left out. One that is there is left as it is.")
+        str | None, typer.Option(help="Name of the bundle; default: the time. An existing bundle is kept.")
     ] = None,
     promote: Annotated[
         bool | None,
-        typer.Option(
-            "--promote/--no-promote", help="Make it current; when left out, only where nothing is current yet."
-        ),
+        typer.Option("--promote/--no-promote", help="Promote it; default: only if no bundle is promoted yet."),
     ] = None,
 ) -> None:
     """Evaluate and train the placement and the diagnosis model, and export them to ONNX.
 
-    The first bundle becomes current. A later one is a challenger: `cohabit model gate` judges it on labels that it has
-    not learnt from, which --until leaves, and `cohabit model promote` makes it current.
+    The first bundle is promoted. A later one is a challenger: `cohabit model gate` compares it with the champion on
+    labels newer than its training data (see --until), and `cohabit model promote` promotes it.
 
-    Where the lake has more than --max-rows training rows, a sample of so many is drawn before any model reads them:
-    by app, band of slowdown and band of pressure, at least one row of each, otherwise the same share of all; weights
-    make up for the rows left out. How many of how many were kept is printed and stands in the model card. The same rows
-    are drawn every time, also with Spark (--spark or COHABIT_SPARK__MASTER); a larger sample holds the smaller one.
+    If the lake has more than --max-rows training rows, training uses a weighted sample, stratified by app, slowdown
+    and pressure, with at least one row per stratum. The output and the model card state its size. Sampling is
+    deterministic, also with Spark (--spark or COHABIT_SPARK__MASTER); a larger sample contains the smaller one.
     """
     from cohabit.cli.models.train import Training, run_train
 
@@ -63,18 +58,18 @@ def train(
 def tune(
     lake: LakeOption = None,
     candidates: Annotated[int, typer.Option(min=1, help="Random settings to try, in addition to the default.")] = 15,
-    outer: Annotated[int, typer.Option(min=2, help="Folds of apps that judge.")] = 4,
-    inner: Annotated[int, typer.Option(min=2, help="Folds of the other apps that choose.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw; the same seed tries the same settings.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write all of it here, as JSON.")] = None,
+    outer: Annotated[int, typer.Option(min=2, help="Outer folds of apps, for evaluation.")] = 4,
+    inner: Annotated[int, typer.Option(min=2, help="Inner folds of the other apps, for selection.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random settings.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results here, as JSON.")] = None,
 ) -> None:
     """Search hyperparameters on a lake's rows and compare the best with the default on unseen apps.
 
-    The error by which settings are chosen is biased low for the chosen ones. So outer folds of apps judge, and inside
-    each the settings are chosen anew on inner folds of the other apps: all on one inner fold, the better third on all.
-    The last line compares the default with choosing, on the same rows, with a paired 95 % interval over apps; only an
-    interval above zero says that the default loses. Nothing is changed: settings are in models/training/fit.py and
-    cohabit/training/train_model.py. 13,000 rows take some ten minutes of one core with the values given here.
+    Nested cross-validation: inside each outer fold of apps, settings are selected on inner folds of the other apps,
+    first all on one inner fold, then the better third on all. The last line compares the default with the selected
+    settings on the same rows, with a paired 95 % interval over apps; the default loses only if the interval is above
+    zero. Changes nothing: settings are in models/training/fit.py and cohabit/training/train_model.py. 13,000 rows
+    take some ten minutes of one core with the defaults.
     """
     from cohabit.cli.models.train import run_search
 
@@ -89,18 +84,22 @@ def evaluate(
         Path | None, typer.Option(metavar="DIR", help="Also write report.md with tables and figures here.")
     ] = None,
     challengers: Annotated[
-        bool, typer.Option("--challengers", help="Also forests, boosting, tables and variants of ours; minutes more.")
+        bool,
+        typer.Option(
+            "--challengers", help="Also evaluate forests, boosting, tables and variants of ours; takes minutes more."
+        ),
     ] = False,
     max_rows: MostRows = MAX_ROWS,
     spark: SparkSample = False,
 ) -> None:
     """Evaluate the model against baselines, a noise floor and a leakage alarm; see docs/evaluation.md.
 
-    Tomorrow, unseen apps, apps that never ran, unseen nodes, hardware and mixes, denser packing, random choices; what
-    the data do not allow is named with the reason. 13,000 training rows, such as the demo's, take a minute or two, and
-    some minutes more with --challengers: eleven other learners on the same rows and folds, for four of the questions.
+    Protocols: next day, unseen apps, cold-start apps, unseen nodes, hardware and neighbour mixes, denser packing,
+    random choices. The report names each protocol that the data do not allow, with the reason. 13,000 training rows,
+    such as the demo's, take a minute or two, and some minutes more with --challengers: eleven other learners on the
+    same rows and folds, for four of the protocols.
 
-    Of more than --max-rows training rows a sample is judged, as `cohabit model train` draws it; the report says so.
+    More than --max-rows training rows are sampled as in `cohabit model train`; the report states it.
     """
     from cohabit.cli.models.train import run_evaluate
 
@@ -113,17 +112,16 @@ def drift(
     lake: LakeOption = None,
     registry: RegistryOption = None,
     hours: Annotated[
-        float | None, typer.Option(min=0.1, max=8760, help="Look at labels of so long [COHABIT_DRIFT__WINDOW_HOURS].")
+        float | None, typer.Option(min=0.1, max=8760, help="Hours of labels to check [COHABIT_DRIFT__WINDOW_HOURS].")
     ] = None,
 ) -> None:
-    """Look whether labels still bear the current model out, and say how far it is served from now on; exit 1 if less.
+    """Check the current model for drift and set the serving mode. Exits 1 if the mode was lowered.
 
-    Watched are the share of labels below their bounds, how far labels lie off on the whole and since when, whether the
-    model still chooses better nodes than the load would, how features have moved since training, the model's age, and
-    what `cohabit model check-skew` found last. Where labels are missed, `cohabit serve` widens margins by what would
-    have been needed; where later labels miss even those, it compares nodes by load instead, until another model is
-    promoted or labels agree three times in a row. Run it hourly, after `cohabit features`. docs/drift.md says what to
-    do.
+    It checks coverage of the prediction bounds, bias of the predictions, node choice compared with load, shift of
+    the features since training, the age of the model, and the last result of `cohabit model check-skew`. If labels
+    exceed the bounds, `cohabit serve` widens the conformal margins. If later labels exceed the wider bounds, it uses
+    the load-aware fallback until another model is promoted or three checks in a row pass. Run it hourly, after
+    `cohabit features`. docs/drift.md lists remedies.
     """
     from cohabit.cli.models.models import run_drift
 
@@ -133,14 +131,14 @@ def drift(
 @model_app.command()
 @reports_errors
 def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> None:
-    """Let the current bundle's bounds follow the labels that came since it was trained; its models stay as they are.
+    """Recalibrate the current model's prediction bounds on newer labels. The model itself is unchanged.
 
-    A bound that labels miss too often is stretched, one that holds too often shrinks, by platform and by how well apps
-    are known. Labels are those of containers where your scheduler put them, so bounds come to hold on chosen nodes.
+    Conformal margins are adjusted per platform and for seen and unseen apps until coverage is as promised. The labels
+    are those of real placements, so coverage holds on chosen nodes.
 
-    Run it hourly, after `cohabit features`; `cohabit model train`, daily or weekly, begins anew. The new bundle is
-    current at once and `cohabit serve` takes it up; the registry keeps three of them. Without newer labels nothing
-    happens.
+    Run it hourly, after `cohabit features`, and `cohabit model train` daily or weekly. The recalibrated bundle is
+    promoted at once and `cohabit serve` reloads it; the registry keeps the last three. Without newer labels it
+    changes nothing.
     """
     from cohabit.cli.models.train import run_recalibrate
 
@@ -152,15 +150,15 @@ def recalibrate(lake: LakeOption = None, registry: RegistryOption = None) -> Non
 def check_skew(
     lake: LakeOption = None,
     snapshots: Snapshots = None,
-    newest: Annotated[int, typer.Option(min=1, help="Look at so many vectors, the newest ones.")] = 1000,
+    newest: Annotated[int, typer.Option(min=1, help="Number of newest vectors to compare.")] = 1000,
 ) -> None:
-    """Compute features that scores were made of again from the lake, and compare them bit by bit.
+    """Check training-serving skew: recompute served features from the lake and compare them bit by bit.
 
-    `serve` logs the features of one request in a hundred next to the snapshots (COHABIT_ADVISOR__FEATURE_LOG_SHARE).
-    Exit 1
-    when fewer than 99.9 % of the values are equal: then what is served is not what models are trained on. Exit 0, with
-    a word of it, while nothing was served. Run it before `cohabit features`, not after: that rebuilds the newest
-    profiles, and what was served with the ones before cannot be compared any more.
+    `serve` writes one request in a hundred to the feature log next to the snapshots
+    (COHABIT_ADVISOR__FEATURE_LOG_SHARE).
+    Exits 1 if fewer than 99.9 % of the values are equal, and 0, with a note, if the feature log is empty. Run it
+    before `cohabit features`: that rebuilds the newest profiles, and vectors served with earlier profiles can no
+    longer be compared.
     """
     from cohabit.cli.operate.serve import run_skew
 
@@ -173,23 +171,25 @@ def impact(
     lake: LakeOption = None,
     log: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Decision log of `serve`; next to the snapshots if left out."),
+        typer.Option(metavar="DIR", help="Decision log of `serve`; default: next to the snapshots."),
     ] = None,
-    horizon: Annotated[float, typer.Option(min=5, max=1440, help="Minutes after a pod's start that count.")] = 60.0,
-    limit: Annotated[float, typer.Option(min=1.0, help="Slowdown above which a minute is one of violation.")] = 1.25,
+    horizon: Annotated[
+        float, typer.Option(min=5, max=1440, help="Minutes after a pod's start that are counted.")
+    ] = 60.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Slowdown above which a minute counts as a violation.")] = 1.25,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures here.")] = None,
 ) -> None:
     """Estimate SLO-violation minutes avoided by the advice, from a randomised holdout of pods.
 
-    With COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 `cohabit serve` gives no advice for one pod in twenty, and
-    writes down who. Nothing but chance sets those pods apart, so whatever else differs was caused by the advice: no
-    model of ours is believed for it. A violation-minute is a minute in which a latency-sensitive container ran slower
-    than --limit times its own normal, as `cohabit features` measured it. Of each pod its own minutes count, and by how
-    much those of the residents of its node rose, within --horizon.
+    With COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 `cohabit serve` gives no advice for one pod in twenty, drawn at random,
+    and logs them. The two arms differ by chance only, so the estimate needs no model. An SLO-violation minute is a
+    minute in which a latency-sensitive container was slower than --limit times its baseline, as `cohabit features`
+    measured it. A pod counts with its own minutes and the increase of those of its node's residents, within
+    --horizon.
 
-    Two effects, with 90 % intervals: of being advised, which is what the advice is worth to the cluster, and of having
-    gone where it said because it was given. A last sentence says whether the data suffice, and how many more pods
-    it would take. docs/impact.md explains all of it.
+    Reports two effects with 90 % intervals: per advised pod, the impact on the cluster, and per pod that the advice
+    moved. The last sentence says whether the data suffice, else how many more pods are needed. docs/worth.md has
+    the method.
     """
     from cohabit.impact.impact_report import run_worth
 

@@ -18,22 +18,21 @@ if TYPE_CHECKING:
 
 model_app = typer.Typer(no_args_is_help=True, help="Train, evaluate, promote and watch models.")
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
-Name = Annotated[str, typer.Argument(help="Of a bundle; `cohabit model list` has all.")]
+Name = Annotated[str, typer.Argument(help="Name of a bundle, as in `cohabit model list`.")]
 SHOWN = 20
-"""Of what became of bundles, the newest."""
+"""Newest events of the registry."""
 STATES = {
     "fine": "fine: served as it is",
-    "widened": "widened: margins are {widening:g} times as wide; `cohabit model recalibrate` follows labels, and a "
-    "model "
-    "that learns from them is trained by `cohabit model train --until`",
-    "fallen_back": "fallen back: nodes are compared by load, no plans, no quotes of slowdown; train another model and "
-    "promote it, or `cohabit model rollback`",
+    "widened": "widened: conformal margins are {widening:g} times as wide; run `cohabit model recalibrate`, or train a "
+    "challenger on newer labels with `cohabit model train --until`",
+    "fallen_back": "fallen back: load-aware fallback, no plans, no slowdown estimates; promote a new model, or "
+    "run `cohabit model rollback`",
 }
 MEANINGS = {
     "tomorrow": "error of log slowdown",
-    "slowed": "the same where slowed by 10 % or more",
-    "unseen": "the same as if the app were new",
-    "regret": "what its choice of node costs",
+    "slowed": "the same for slowdown of 10 % or more",
+    "unseen": "the same for apps held out of training",
+    "regret": "regret of its node ranking",
     "bound": "pinball loss of the bound",
     "coverage": "share below the bound",
     "nothing": "error; under current, of saying nothing",
@@ -48,7 +47,7 @@ def model() -> None:
 @model_app.command("list")
 @reports_errors
 def list_command(registry: RegistryOption = None) -> None:
-    """Every bundle: until when it learnt, from how much, its verdict, which one is current, and how it became so."""
+    """List bundles with the end and size of their training data, gate result, state and history."""
     from cohabit.terminal.locations import registry_of
     from models.errors import ModelsError
     from models.registry.registry import trained_name
@@ -60,11 +59,11 @@ def list_command(registry: RegistryOption = None) -> None:
     complaints = list[str]()
     for name in shelf.names():
         state = "current" if promoted[-1:] == [name] else "was current" if name in promoted else "challenger"
-        state += ", margins followed labels" if trained_name(name) != name else ""
+        state += ", recalibrated" if trained_name(name) != name else ""
         try:
             manifest, verdict = shelf.bundle(name).manifest, shelf.verdict(name)
         except ModelsError as error:
-            rows.append((name, "–", "–", "–", f"{state}, cannot be used"))
+            rows.append((name, "–", "–", "–", f"{state}, unusable"))
             complaints.append(str(error))
             continue
         learnt = "–" if manifest.provenance is None else f"{manifest.provenance.rows:,}"
@@ -77,18 +76,18 @@ def list_command(registry: RegistryOption = None) -> None:
         for one in events(shelf)[-SHOWN:]
     ]
     if listed:
-        show_names("what became of them", ("when, UTC", "what", "bundle", "before", "by", "why"), listed)
+        show_names("history", ("when, UTC", "what", "bundle", "before", "by", "why"), listed)
 
 
 @model_app.command("gate")
 @reports_errors
 def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption = None) -> None:
-    """Compare a challenger with the champion on labels that neither was trained on; exit 1 if it is refused.
+    """Compare a challenger with the champion on labels unseen by both. Exits 1 if it is rejected.
 
-    It has to be no worse at tomorrow, at slowed containers, at apps as if they were new, at choosing nodes that
-    containers were really on, at its bound, and better than saying nothing; worse means beyond luck, or by more than a
-    tenth. Both also score the newest snapshot, if there is one; these scores are not served. Train with --until, so
-    that there are labels that it has not learnt from. The verdict is kept for `cohabit model promote`.
+    The challenger must not be significantly worse (95 % interval) nor more than 10 % worse than the champion on:
+    next-day rows, slowed containers, held-out apps, node ranking and bound coverage, and must beat the naive
+    baseline. Both also score the newest snapshot, if there is one; these scores are not served. Train with --until to
+    leave unseen labels. `cohabit model promote` requires the saved gate result.
     """
     from cohabit.lifecycle.promotion import judge
     from cohabit.terminal.locations import existing_lake, registry_of
@@ -117,11 +116,11 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
     with console.status("scoring by both"):
         found = shadow(snapshot, shelf, current, challenger)
     rows = [
-        ("apps asked for, of nodes", f"{found.classes:,} of {found.nodes:,}"),
-        ("apps sent to a node that is not among the best of what is current", f"{found.other_winner:.1%}"),
-        ("points (0 to 10) are other by", f"{found.moved:.2f}"),
-        ("nodes with 0 points: current, challenger", f"{found.zeros[0]:.1%}, {found.zeros[1]:.1%}"),
-        ("apps without any other node: current, challenger", f"{found.silent[0]:.1%}, {found.silent[1]:.1%}"),
+        ("apps scored, on nodes", f"{found.classes:,} of {found.nodes:,}"),
+        ("apps whose best node is not among the champion's best", f"{found.other_winner:.1%}"),
+        ("mean difference of points (0 to 10)", f"{found.moved:.2f}"),
+        ("nodes with 0 points: champion, challenger", f"{found.zeros[0]:.1%}, {found.zeros[1]:.1%}"),
+        ("apps with 0 points on all nodes: champion, challenger", f"{found.silent[0]:.1%}, {found.silent[1]:.1%}"),
     ]
     show_table(f"{name} compared with {current.name}", ("over the newest snapshot", ""), rows)
 
@@ -131,14 +130,15 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
 def promote_command(
     name: Name,
     force: Annotated[
-        str | None, typer.Option("--force", metavar="REASON", help="Promote whatever the verdict, and say why.")
+        str | None,
+        typer.Option("--force", metavar="REASON", help="Promote regardless of the gate result, with this reason."),
     ] = None,
     registry: RegistryOption = None,
 ) -> None:
-    """Make a challenger current that `cohabit model gate` passed; `cohabit serve` takes it up within seconds.
+    """Promote a challenger that passed `cohabit model gate`. `cohabit serve` reloads it within seconds.
 
-    The verdict has to be on the very bundle that is current now. Doing it again changes nothing. Where margins followed
-    labels (NAME-until-…), NAME puts those back that it was trained with, without a gate.
+    The gate result must be against the current champion. Promoting it again changes nothing. After a recalibration
+    (NAME-until-…), NAME restores the margins from training, without a gate.
     """
     from cohabit.lifecycle.promotion import promote
     from cohabit.terminal.locations import registry_of
@@ -150,7 +150,7 @@ def promote_command(
 @model_app.command("rollback")
 @reports_errors
 def rollback_command(registry: RegistryOption = None) -> None:
-    """Go back to the models before; the present ones are refused from now on, unless they are judged again."""
+    """Restore the previous champion. The current one needs a new gate result to be promoted again."""
     from cohabit.lifecycle.promotion import roll_back
     from cohabit.terminal.locations import registry_of
 
@@ -160,7 +160,9 @@ def rollback_command(registry: RegistryOption = None) -> None:
 
 @model_app.command("keys")
 @reports_errors
-def keys_command(folder: Annotated[Path, typer.Argument(help="Gets the pair; it must hold none yet.")]) -> None:
+def keys_command(
+    folder: Annotated[Path, typer.Argument(help="Output folder; it must not contain a key pair.")],
+) -> None:
     """Create a key pair: training signs bundles with one, serving verifies them with the other.
 
     Set COHABIT_SIGNING__KEY to the private one where `cohabit model train` and `cohabit model recalibrate` run, and
@@ -179,7 +181,7 @@ def run_drift(settings: "Settings", *, lake: str | None, registry: Path | None, 
 
     own = settings.drift
     how = Watch(timedelta(hours=hours or own.window_hours), timedelta(days=own.max_age_days))
-    with console.status("looking at labels"):
+    with console.status("checking labels"):
         status = check_drift(existing_lake(settings, lake), registry_of(settings, registry), how, datetime.now(UTC))
     _show_signals(status)
     console.print(STATES[status.state].format(widening=status.widening, calm=status.calm))

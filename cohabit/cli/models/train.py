@@ -138,7 +138,7 @@ def _publish_state(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     foreign = foreign_in(formats)
     begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name, *foreign), PUBLISH_SINCE_MS)
     broker = stream.Broker(bootstrap, formats, foreign, begin)
-    how = stream.Follow(lake.root / "checkpoints" / "tell")
+    how = stream.Follow(lake.root / "checkpoints" / "publish")
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
         query = stream.publish(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)
         console.print(f"with Spark on {master}: minutes as they grow, from {bootstrap} to topic node_state")

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from cohabit.doctor.scheduler import Wish
     from cohabit.doctor.scheduler_config import Configured
 
-doctor_app = typer.Typer(no_args_is_help=True, help="Look whether what runs does what it should; exit 1 if not.")
+doctor_app = typer.Typer(no_args_is_help=True, help="Check a running deployment. Exits 1 on any failed check.")
 
 
 @doctor_app.callback()
 def doctor() -> None:
-    """Look whether what runs does what it should; exit 1 if not."""
+    """Check a running deployment. Exits 1 on any failed check."""
 
 
 @doctor_app.command("scheduler")
@@ -28,28 +28,30 @@ def doctor() -> None:
 def scheduler_command(
     *,
     url: Annotated[
-        str | None, typer.Option(help="Listener for schedulers; else --config's urlPrefix, else loopback.")
+        str | None, typer.Option(help="URL of the extender API; default: --config's urlPrefix, else loopback.")
     ] = None,
     people_url: Annotated[
-        str | None, typer.Option(help="URL of the management API, which gives reasons; else loopback.")
+        str | None, typer.Option(help="URL of the management API, which has reasons; default: loopback.")
     ] = None,
-    nodes: Annotated[str | None, typer.Option(help="Node names to offer, by commas; else the advisor's own.")] = None,
-    app: Annotated[str | None, typer.Option(help="App of the pod that asks; else one that never ran.")] = None,
-    requests: Annotated[int, typer.Option(min=1, max=100_000, help="Requests to time, one after the other.")] = 200,
+    nodes: Annotated[
+        str | None, typer.Option(help="Candidate node names, comma-separated; default: the advisor's own.")
+    ] = None,
+    app: Annotated[str | None, typer.Option(help="App of the pending pod; default: an unseen app.")] = None,
+    requests: Annotated[int, typer.Option(min=1, max=100_000, help="Number of sequential requests to time.")] = 200,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also judge this KubeSchedulerConfiguration (YAML).")
+        Path | None, typer.Option(metavar="FILE", help="Also check this KubeSchedulerConfiguration (YAML).")
     ] = None,
 ) -> None:
-    """Play kube-scheduler against a running advisor, and say in one line each what is well and what to do.
+    """Check a running advisor as kube-scheduler uses it; one line per check, with its remedy.
 
-    kube-scheduler drops a late or unreadable score in silence, so its log never says that advice is lost. This sends
-    the requests that it sends, offers up to 500 of the advisor's own nodes, and looks at status, keys, integers, order,
-    snapshot age, whether scores differ between nodes, what a new node and a new app get, who answered, and how long 200
-    answers take against httpTimeout (100ms without --config). Nothing is booked: the pod has no uid.
+    kube-scheduler silently drops late or malformed scores, so its log does not show lost advice. This command sends the
+    same requests with up to 500 of the advisor's nodes. It checks status, keys, integers, order, snapshot age,
+    differences between nodes, scores of a new node and a new app, the source of scores, and the duration of 200
+    requests against httpTimeout (100ms without --config). The pod has no uid, so no pod is assumed.
 
     [dim]cohabit doctor scheduler --config /etc/kubernetes/scheduler.yaml --app web[/]
 
-    Lines begin with ok, warning or problem; exit 1 when there is a problem. docs/scheduler.md explains the rest.
+    Lines begin with ok, warning or problem. Exits 1 on a problem. docs/scheduler.md explains each check.
     """
     raise typer.Exit(
         not run_doctor_scheduler(url, people_url, nodes=nodes, app=app, requests=requests, config_path=config)
@@ -103,5 +105,5 @@ def _all(wish: "Wish", found: "Configured | None") -> "Iterator[Finding]":
     if found is not None:
         yield from found.findings
     if found is not None and found.url not in {None, wish.url}:
-        yield warning("configuration", f"it asks {found.url}, and not what is examined here")
+        yield warning("configuration", f"it uses {found.url}, which is not the checked URL")
     yield from examine(wish)

@@ -24,7 +24,7 @@ plan_app = typer.Typer(no_args_is_help=True, help="Draft, review, approve and ex
 FORMS = ("evictions", "migration-jobs", "plain")
 Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit plan list` lists them.")]
 Seen = Annotated[
-    int | None, typer.Option(help="Version that you read; the newest if left out. Refused if the plan changed since.")
+    int | None, typer.Option(help="Version that you read; default: the newest. Rejected if the plan changed since.")
 ]
 
 
@@ -43,7 +43,7 @@ class Opened:
 
 @contextmanager
 def opened() -> Iterator[Opened]:
-    """Where the settings say that plans are decided on; no lake is needed for that, least of all to freeze."""
+    """Open the plans of the settings' database; no lake is needed, least of all for a change freeze."""
     from advisor.plans.approvals import Actor, Desk
 
     own = settings()
@@ -53,7 +53,7 @@ def opened() -> Iterator[Opened]:
 
 
 def sources(lake: str | None) -> "Sources":
-    """What the settings say that plans are made from, and tried again by."""
+    """Inputs from which plans are drafted and validated, by the settings."""
     from cohabit.plans.create import PLANS, Sources
     from cohabit.terminal.locations import existing_lake, registry_of
 
@@ -71,20 +71,20 @@ def create_command(
     """Draft a remediation plan for slowed containers and queue it for review. Changes nothing in the cluster.
 
     Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
-    COHABIT_PLANS__*: share of containers a day, cool-down, freezes, windows; some steps are held back at random,
-    as a control group. First it reports the outcome of plans exported an hour ago and
-    more. `cohabit refresh` does the same every COHABIT_PLANS__INTERVAL_S.
+    COHABIT_PROPOSALS__*: share of containers a day, cooldown, freezes, windows; some steps are drawn at random as
+    holdout. First it reports the outcome of plans exported at least an hour ago. `cohabit refresh` does the same every
+    COHABIT_PLANS__INTERVAL_S.
     """
     from cohabit.plans.create import propose
     from cohabit.plans.outcomes import conclude
     from cohabit.plans.tables import show_each, show_skipped
 
     made_from = sources(lake)
-    with opened() as of, console.status("finding slowed containers and remedies"):
+    with opened() as of, console.status("diagnosing slowed containers"):
         show_each(conclude(made_from.lake, of.desk, of.actor))
         found = propose(made_from, of.desk, of.actor)
     if found.plan is None:
-        console.print(f"nothing is proposed; {len(found.skipped)} are slowed")
+        console.print(f"no plan was drafted; {len(found.skipped)} containers are slowed")
     else:
         _show(of.desk, found.plan.plan)
     show_skipped(found.skipped, everything=show_all)
@@ -102,7 +102,7 @@ def outcomes_command(lake: LakeOption = None) -> None:
     from cohabit.terminal.locations import existing_lake
 
     found = existing_lake(settings(), lake)
-    with opened() as of, console.status("looking what came of plans"):
+    with opened() as of, console.status("measuring outcomes of plans"):
         done = conclude(found, of.desk, of.actor)
     show_each(done)
     console.print(f"{len(done):,} plans concluded")
@@ -153,7 +153,7 @@ def approve_command(
 @plan_app.command("reject")
 @reports_errors
 def reject_command(
-    plan: Name, reason: Annotated[str, typer.Argument(help="Why, for the audit log.")], seen: Seen = None
+    plan: Name, reason: Annotated[str, typer.Argument(help="Reason, for the audit log.")], seen: Seen = None
 ) -> None:
     """Reject a whole plan."""
     with opened() as of:
@@ -169,21 +169,20 @@ def export_command(
     form: Annotated[
         str, typer.Option("--as", metavar="FORM", help="evictions, migration-jobs (Koordinator) or plain.")
     ] = "plain",
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it here; else it is printed.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file; default: print it.")] = None,
     seen: Seen = None,
     dry_run: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask this API server what it would say to evictions; nothing goes."),
+        typer.Option(metavar="URL", help="Send evictions to this API server as a dry run."),
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="Bearer token for --dry-run.")] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="PEM of who signed the API server's certificate.")] = None,
+    ca_file: Annotated[Path | None, typer.Option(help="PEM of the CA of the API server's certificate.")] = None,
 ) -> None:
     """Export an approved plan as JSON. Cohabit does not carry it out.
 
-    evictions: bodies of policy/v1 Eviction, each good for one pod's uid alone, and reservations by which `cohabit
-    serve` sends the replacement pods to their nodes for an hour (docs/scheduler.md). migration-jobs: PodMigrationJobs
-    of Koordinator, which reserve room first. plain: the steps as they are. A plan that was given out is given out
-    again, the same to the byte.
+    evictions: bodies of policy/v1 Eviction, each valid for one pod's uid only, and reservations that pin replacement
+    pods to their nodes for an hour (docs/scheduler.md). migration-jobs: PodMigrationJobs of Koordinator, which
+    reserve capacity first. plain: the steps as JSON. Another export of the same plan returns the same bytes.
     """
     from advisor.plans.export import evictions
     from advisor.plans.issue import approved_moves, given_as, must_be
@@ -199,7 +198,9 @@ def export_command(
             server = ApiServer(dry_run, token_file, ca_file)
             steps, _ = evictions(approved_moves(of.desk.one(plan, seen)), of.desk.cluster, 0)
             if not steps:
-                console.print("no moves of it are approved: nothing to ask; `cohabit plan list` approves")
+                console.print(
+                    "no moves of it are approved, so there is no eviction to test; see `cohabit plan approve`"
+                )
                 return
             with console.status(f"asking {dry_run}"):
                 show_answers(ask(server, steps))
@@ -215,11 +216,13 @@ def export_command(
 
 @plan_app.command("freeze")
 @reports_errors
-def freeze_command(reason: Annotated[str, typer.Argument(help="Why, for the others and the audit.")]) -> None:
+def freeze_command(
+    reason: Annotated[str, typer.Argument(help="Reason, shown to others and kept in the audit log.")],
+) -> None:
     """Freeze all plan activity for this cluster until `cohabit plan unfreeze`."""
     with opened() as of:
         of.desk.freeze(reason, of.actor)
-    console.print(f"cluster {of.desk.cluster} is frozen; `cohabit plan unfreeze` goes on")
+    console.print(f"changes of cluster {of.desk.cluster} are frozen; `cohabit plan unfreeze` ends the freeze")
 
 
 @plan_app.command("unfreeze")
@@ -228,7 +231,7 @@ def unfreeze_command() -> None:
     """Resume plan activity for this cluster after `cohabit plan freeze`."""
     with opened() as of:
         lifted = of.desk.unfreeze(of.actor)
-    console.print(f"{lifted} freezes lifted" if lifted else f"nothing was frozen in cluster {of.desk.cluster}")
+    console.print(f"{lifted} freezes lifted" if lifted else f"no change freeze in cluster {of.desk.cluster}")
 
 
 @plan_app.command("reproduce")
@@ -252,7 +255,7 @@ def reproduce_command(
         _show(of.desk, plan)
     show_skipped(again.skipped, everything=True)
     same = again.plan is not None and plan_json(again.plan) == plan_json(proposal.plan)
-    console.print("made again, the same to the byte" if same else "made again, and it is NOT the same")
+    console.print("reproduced, the same to the byte" if same else "reproduced: NOT the same")
     if out is not None:
         out.write_bytes(plan_json(proposal.plan) + b"\n")
     raise typer.Exit(not same)
@@ -272,4 +275,4 @@ def _steps(text: str) -> frozenset[int] | None:
     try:
         return frozenset(int(part) for part in text.split(","))
     except ValueError as error:
-        raise typer.BadParameter(f"--steps {text}: give all, or numbers of steps by commas, as in 1,3") from error
+        raise typer.BadParameter(f"--steps {text}: give `all`, or step numbers, comma-separated, as in 1,3") from error

@@ -188,7 +188,7 @@ def run_serve(
         gc.collect()
         gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
         if problem := serving.problem():
-            console.print(f"answers are neutral for now: {problem}{_why(serving) if problem == 'stale' else ''}")
+            console.print(f"all scores are 0 for now: {problem}{_why(serving) if problem == 'stale' else ''}")
         return True
 
     meant = {"registry": source.registry.root, "snapshots": source.snapshots, "store": source.store}

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 MAX_SHOWN = 40
 """Rows for people; files have all."""
 BARS = "▁▂▃▄▅▆▇█"
-NOBODY = "no victims: no latency-sensitive container was slower than 1.25 times its baseline in three of five windows"
+NO_VICTIMS = (
+    "no victims: no latency-sensitive container was slower than 1.25 times its baseline in three of five windows"
+)
 
 
 def run_victims(
@@ -57,10 +59,10 @@ def show_ladder(folder: Path, container: str) -> None:
 
     found = kept_ladder(folder, container)
     if found is None:
-        console.print("what can be done: `cohabit plan create` looks")
+        console.print("remedies: run `cohabit plan create`")
         return
     if found.rest:
-        console.print(f"what can be done: {found.rest}")
+        console.print(f"remedies: {found.rest}")
     for one in found.remedies:
         where = f" to {one.target}" if one.target else ""
         enough = "unknown" if one.sufficient is None else f"{one.sufficient:.0%}"
@@ -80,13 +82,13 @@ def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: da
     here = tuple(one for one in found if one.cluster == cluster)
     path = write_report(folder, DiagnosisReport(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
     others = ", ".join(sorted({one.cluster for one in found} - {cluster}))
-    left_out = f"; others, which are not published there: {others} (COHABIT_CLUSTER says which)" if others else ""
+    left_out = f"; other clusters, not published: {others} (set COHABIT_CLUSTER)" if others else ""
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
 
 
 def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
     if not found:
-        console.print(NOBODY)
+        console.print(NO_VICTIMS)
         return
     rows = [victim_row(one) for one in found[:MAX_SHOWN]]
     columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
@@ -94,7 +96,7 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
     counts = Counter(one.verdict for one in found)
     console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
     if len(found) > MAX_SHOWN:
-        console.print(f"{len(found) - MAX_SHOWN} more, less slow; --json FILE has all")
+        console.print(f"{len(found) - MAX_SHOWN} more with less slowdown; --json FILE has all")
     console.print("it adds: of slowdown, with a 90 % interval; --container NAME explains one, with all suspects")
 
 
@@ -112,7 +114,7 @@ def _added(suspect: "Suspect") -> str:
 
 def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
     if not found:
-        console.print(f"{container} is no victim by its last five windows")
+        console.print(f"{container} is not a victim in its last five windows")
     for one in found:
         console.print(printable(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}"))
         rows = [

@@ -137,7 +137,7 @@ NODE_EXPORTER = (
         "node_infiniband_port_data_transmitted_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="write"
     ),
 )
-"""Mode `guest` is within user time. Memory in use is a difference of two of its metrics, which no single one says."""
+"""User time includes the time of virtual CPUs. Memory in use is a difference of two of its metrics."""
 
 KOORDLET_WINDOW_S = 10.0
 """Seconds over which koordlet counts cycles and instructions by default; their ratio, CPI, does not depend on it."""

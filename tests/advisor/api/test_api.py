@@ -82,7 +82,7 @@ def test_an_unknown_node_is_named(client: TestClient, nodes: list[str]) -> None:
     reply = client.post("/v1/scores", json={"app": "web", "nodes": nodes})
 
     assert reply.status_code == 404
-    assert reply.json() == {"error": "node 'elsewhere' is not in the snapshot: has it sent a message on topic nodes?"}
+    assert reply.json() == {"error": "node 'elsewhere' is not in the snapshot: check its messages on topic nodes"}
 
 
 def test_nothing_honest_to_say_is_said_with_the_reason(process: Process) -> None:

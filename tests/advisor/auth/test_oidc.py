@@ -141,7 +141,7 @@ def test_without_an_issuer_no_such_token_counts(store: Engine, process: Process,
     shown = token(claims(issuer.url), rsa_key(), kid="one")
 
     assert client.post("/v1/scores", headers={"Authorization": f"Bearer {shown}"}).status_code == 401
-    assert [row.outcome for row in entries(store)] == ["401 no issuer is believed"]
+    assert [row.outcome for row in entries(store)] == ["401 no issuer is trusted"]
 
 
 THEIRS = rsa_key(number=1)
@@ -439,17 +439,23 @@ UNUSABLE: dict[str, tuple[Callable[[LittleIssuer], None], str]] = {
     "no document": (lambda issuer: issuer.pages.clear(), "404"),
     "an error": (lambda issuer: issuer.say(DISCOVERY, b"", 500), "500"),
     "elsewhere": (lambda issuer: issuer.say(DISCOVERY, b"", 302, Location="http://127.0.0.1:1/x"), "302"),
-    "another name": (lambda issuer: issuer.publish(issuer="https://other"), "calls itself 'https://other'"),
-    "its name with a slash": (lambda issuer: issuer.publish(issuer=f"{issuer.url}/"), "calls itself"),
-    "no JSON": (lambda issuer: issuer.say(DISCOVERY, b"<html>"), "no JSON"),
-    "no text": (lambda issuer: issuer.say(DISCOVERY, b"\xff"), "no JSON"),
-    "no object": (lambda issuer: issuer.say(DISCOVERY, []), "no JSON object"),
-    "depth": (lambda issuer: issuer.say(DISCOVERY, b"[" * 100_000), "no JSON"),
+    "another name": (
+        lambda issuer: issuer.publish(issuer="https://other"),
+        "discovery document names issuer 'https://other'",
+    ),
+    "its name with a slash": (
+        lambda issuer: issuer.publish(issuer=f"{issuer.url}/"),
+        "discovery document names issuer",
+    ),
+    "no JSON": (lambda issuer: issuer.say(DISCOVERY, b"<html>"), "not JSON"),
+    "no text": (lambda issuer: issuer.say(DISCOVERY, b"\xff"), "not JSON"),
+    "no object": (lambda issuer: issuer.say(DISCOVERY, []), "not a JSON object"),
+    "depth": (lambda issuer: issuer.say(DISCOVERY, b"[" * 100_000), "not JSON"),
     "size": (lambda issuer: issuer.say("/keys", b" " * (MAX_BYTES + 1)), "longer than"),
     "half an answer": (lambda issuer: issuer.say("/keys", b"{", length="9"), "/keys"),
-    "keys nowhere": (lambda issuer: issuer.publish(jwks_uri=None), "no address to trust"),
-    "keys in a file": (lambda issuer: issuer.publish(jwks_uri="file:///etc/passwd"), "no address to trust"),
-    "keys in the clear": (lambda issuer: issuer.publish(jwks_uri="http://192.0.2.1/keys"), "no address to trust"),
+    "keys nowhere": (lambda issuer: issuer.publish(jwks_uri=None), "is not an accepted URL"),
+    "keys in a file": (lambda issuer: issuer.publish(jwks_uri="file:///etc/passwd"), "is not an accepted URL"),
+    "keys in the clear": (lambda issuer: issuer.publish(jwks_uri="http://192.0.2.1/keys"), "is not an accepted URL"),
     "no keys": (lambda issuer: issuer.publish(), "no key for RS256"),
     "keys that are no list": (lambda issuer: issuer.say("/keys", {"keys": {}}), "no key for RS256"),
     "a secret": (lambda issuer: issuer.publish({"kty": "oct", "k": "AAAA", "kid": "one"}), "no key for RS256"),

@@ -133,7 +133,7 @@ def test_a_full_disk_costs_the_words_that_had_no_room_and_no_others(room: int, p
     before = list(other.heard())
     one.publish(coming(10))
 
-    assert [entry["event"] for entry in logs] == ["other workers are not told"]
+    assert [entry["event"] for entry in logs] == ["cannot send to other workers"]
     assert before == [coming(number) for number in range(len(before))]
     assert 0 < len(before) < 10
     assert list(other.heard()) == [coming(10)]

@@ -77,7 +77,7 @@ def test_fields_of_a_later_cohabit_are_passed_over(tmp_path: Path) -> None:
 def test_what_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / FILE).open("wb") as file:
         file.truncate(MAX_BYTES + 1)
-    with pytest.raises(UnreadableDiagnoses, match=f"longer than {MAX_BYTES} bytes"):
+    with pytest.raises(UnreadableDiagnoses, match=f"exceeds {MAX_BYTES} bytes"):
         read_report(tmp_path)
 
     monkeypatch.setattr(module, "MAX_BYTES", 1000)

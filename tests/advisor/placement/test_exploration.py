@@ -321,7 +321,7 @@ def test_whatever_goes_wrong_the_answer_is_the_usual_one(site: NewSite) -> None:
     with capture_logs() as logs:
         assert one.ask() == usual
 
-    assert [each["event"] for each in logs] == ["a decision was not explored"]
+    assert [each["event"] for each in logs] == ["exploration of a decision failed"]
     assert one.counted("cohabit_decision_log_dropped_total", reason="error") == 1
 
 

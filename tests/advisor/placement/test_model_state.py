@@ -306,4 +306,4 @@ def test_vectors_that_cannot_be_kept_cost_no_answer(process: Process) -> None:
     with capture_logs() as logs:
         for _ in range(3):
             assert ask(process).reason == ""
-    assert [entry["event"] for entry in logs] == ["vectors that were scored with cannot be kept"]
+    assert [entry["event"] for entry in logs] == ["cannot write to the feature log"]

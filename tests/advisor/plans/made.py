@@ -36,7 +36,7 @@ def step(
         kept=1.0,
         victims=("victim",),
         verdict="it adds 87% of the slowdown",
-        why="with it goes what it adds",
+        why="its contribution moves with it",
         gain=1.5,
         low=0.8,
         high=2.2,

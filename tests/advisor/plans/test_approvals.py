@@ -160,14 +160,14 @@ def test_nobody_decides_on_a_version_that_they_did_not_see(desk: Desk) -> None:
         lambda: desk.approve("p1", 1, None, OTHER, nothing_stale),
         lambda: desk.export("p1", 1, given, OTHER),
     ):
-        with pytest.raises(ChangedMeanwhile, match="since you read version 1"):
+        with pytest.raises(ChangedMeanwhile, match="changed since version 1"):
             attempt()
 
 
 def test_what_does_not_hold_any_more_is_left_out_and_a_plan_of_which_nothing_holds_expires(desk: Desk) -> None:
     desk.put(drafted(plan(name="p2")), SRE)
 
-    part = desk.approve("p1", 1, None, SRE, lambda _of, _steps: {2: "n1 has no room for it any more"})
+    part = desk.approve("p1", 1, None, SRE, lambda _of, _steps: {2: "n1 no longer has room for it"})
     with pytest.raises(NothingHolds, match="gone"):
         desk.approve("p2", 1, {1}, SRE, lambda _of, steps: dict.fromkeys(steps, "gone"))
 
@@ -186,7 +186,7 @@ def test_a_freeze_stops_drafts_approvals_and_exports_at_once(desk: Desk) -> None
         lambda: desk.export("p1", 2, given, SRE),
         desk.must_not_be_frozen,
     ):
-        with pytest.raises(Halted, match=r"bob has frozen all changes \(incident 17\)"):
+        with pytest.raises(Halted, match=r"bob froze all changes \(incident 17\)"):
             attempt()
     desk.reject("p2", 1, "not while that is going on", SRE)
     assert desk.unfreeze(OTHER) == 1

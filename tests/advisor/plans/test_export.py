@@ -87,7 +87,7 @@ def test_a_path_has_the_two_names_in_their_places_or_there_is_none(namespace: st
 
 
 def test_a_step_that_is_there_twice_is_refused() -> None:
-    with pytest.raises(BadMove, match="there twice"):
+    with pytest.raises(BadMove, match="is repeated"):
         evictions([MOVE, replace(MOVE, name="web-2")], "prod", 9)
 
 

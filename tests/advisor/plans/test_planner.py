@@ -227,7 +227,7 @@ def test_a_freeze_and_the_day_s_budget_keep_plans_away_and_say_so(scorer_of: Sco
     assert "frozen" in proposed(scorer_of, frozen)[1].skipped[0].why
     used_up = draft(replace(of, past=others), replace(RULES, max_daily_share=1e-9))
     assert used_up.plan is None
-    assert "are allowed in a plan or a day" in used_up.skipped[0].why
+    assert "limit of steps a plan or of containers a day" in used_up.skipped[0].why
 
 
 def test_nothing_is_done_twice_within_the_cool_down(scorer_of: ScorerOf) -> None:
@@ -350,11 +350,11 @@ def test_what_changed_since_makes_steps_stale_with_the_reason(scorer_of: ScorerO
         assert found.plan is not None
         return stale_steps(found.plan, {1}, scene, roster, diagnoses)[1]
 
-    assert "does not run any more" in why(gone, of.roster)
-    assert f"is on {step.target} by now" in why(moved(of.scene, step.who.container, step.target), of.roster)
-    assert "has no room" in why(full, of.roster)
+    assert "is no longer running" in why(gone, of.roster)
+    assert f"now on {step.target}" in why(moved(of.scene, step.who.container, step.target), of.roster)
+    assert "no longer has room" in why(full, of.roster)
     assert why(of.scene, pinned) == "it is pinned"
-    assert "does not suffer any more" in why(of.scene, of.roster, ())
+    assert "is no longer a victim" in why(of.scene, of.roster, ())
 
 
 def test_what_steps_save_together_has_a_wider_interval_than_its_parts_alone_would(scorer_of: ScorerOf) -> None:

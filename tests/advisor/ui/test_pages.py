@@ -55,7 +55,7 @@ def test_a_wrong_token_is_told_and_not_shown(visit: Visit) -> None:
     visit.page.fill("#token", "chb_wrong")
     visit.page.click("main button[type=submit]")
 
-    expect(visit.page.get_by_role("alert")).to_contain_text("This token opens nothing")
+    expect(visit.page.get_by_role("alert")).to_contain_text("This token is invalid, expired or revoked")
     assert visit.page.input_value("#token") == ""
     assert not visit.page.evaluate("document.cookie")
 
@@ -75,7 +75,7 @@ def test_another_role_is_told_in_words(browser: Browser, large: Site) -> None:
     with visiting(browser, large) as visit:
         visit.log_in("scheduler")
 
-        expect(visit.page.locator("main")).to_contain_text("This is not open to you")
+        expect(visit.page.locator("main")).to_contain_text("Access denied")
         assert visit.page.locator("header nav").count() == 0
         visit.page.click("text=Log out")
         visit.page.wait_for_url("**/ui/login")
@@ -89,7 +89,7 @@ def test_a_link_of_another_site_leads_to_the_page_it_names(visit: Visit, large: 
 
     visit.page.wait_for_url(f"{large.main}/ui/victims?verdict=host")
 
-    expect(visit.page.locator("h1")).to_have_text("Who suffers")
+    expect(visit.page.locator("h1")).to_have_text("Victims")
     visit.wrong = [url for url in visit.wrong if not url.startswith(elsewhere)]
 
 
@@ -189,7 +189,7 @@ def test_the_map_shows_a_resource_or_the_verdicts(visit: Visit) -> None:
         pictures.add(page.evaluate(drawn))
 
     assert len(pictures) == 3
-    expect(page.locator("#legend")).to_contain_text("nobody suffers")
+    expect(page.locator("#legend")).to_contain_text("no victims")
 
 
 def test_a_node_tells_who_lives_there_and_who_slows_whom(visit: Visit, victim: Diagnosis) -> None:

@@ -120,5 +120,5 @@ def _suspects(
 
 
 def calm(told: DiagnosisReport) -> DiagnosisReport:
-    """The same look at the same cluster, in which nobody suffers."""
+    """The same look at the same cluster, in which no victims."""
     return replace(told, diagnoses=())

@@ -214,15 +214,15 @@ def test_two_laws_of_one_name_are_refused_before_any_work(tmp_path: Path) -> Non
     told = CliRunner().invoke(app, ["dev", "backtest", *laws, "--compose", "max"])
 
     assert told.exit_code == 1
-    assert "pairs-max is driven by twice" in told.output
+    assert "pairs-max is repeated" in told.output
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--law", "nothing.csv"], "no file, and no law"),
+        (["--law", "nothing.csv"], "neither a file nor one of"),
         (["--compose", "sideways"], "choose from additive"),
-        (["--alone", "nothing.csv"], "there is no such file"),
+        (["--alone", "nothing.csv"], "the file does not exist"),
     ],
 )
 def test_what_cannot_be_driven_is_refused_before_any_work(options: list[str], why: str) -> None:

@@ -55,17 +55,17 @@ def test_columns_measured_alone_are_known_by_their_words(tmp_path: Path) -> None
     [
         ("victim,aggressor\na,b\n", "no column 'slowdown'"),
         (HEAD, "no rows"),
-        (HEAD + "a,b,fast\n", "no number"),
-        (HEAD + "a,b,1.0\nb,a,-1\n", "line 3: slowdown is no number above 0"),
-        (HEAD + "a,b,1e300\n", "line 2: slowdown is no number above 0"),
+        (HEAD + "a,b,fast\n", "not a number"),
+        (HEAD + "a,b,1.0\nb,a,-1\n", "line 3: slowdown is not a number above 0"),
+        (HEAD + "a,b,1e300\n", "line 2: slowdown is not a number above 0"),
         (HEAD + "a,b,nan\n", "line 2"),
-        (HEAD + "a,b,1.0\na,b,1.1\n", "line 3: this pair is told twice"),
+        (HEAD + "a,b,1.0\na,b,1.1\n", "line 3: this pair is repeated"),
         (HEAD + "a,,1.0\n", "line 2: aggressor is empty"),
         ("\x00\x01\x02\n", "no column"),
-        ("", "no CSV"),
+        ("", "invalid CSV"),
         ("victim,aggressor,slowdown,slowdown\na,b,1,2\n", "column 'slowdown' twice"),
-        (HEAD + "a,b,2020-01-01\n", "no number"),
-        (HEAD + "a,b,true\n", "no number"),
+        (HEAD + "a,b,2020-01-01\n", "not a number"),
+        (HEAD + "a,b,true\n", "not a number"),
         ("victim,aggressor,slowdown,platform\n" + "".join(f"a,b,1.1,p{i}\n" for i in range(51)), "51 platforms"),
     ],
 )
@@ -78,11 +78,11 @@ def test_names_of_another_encoding_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "latin.csv"
     path.write_bytes(HEAD.encode() + b"caf\xe9,b,1.2\n")
 
-    with pytest.raises(UnusableLaw, match="no UTF-8"):
+    with pytest.raises(UnusableLaw, match="not UTF-8"):
         read_pairs(path)
 
     path.write_bytes(b"caf\xe9," + HEAD.encode() + b"1,a,b,1.2\n")
-    with pytest.raises(UnusableLaw, match="no CSV"):
+    with pytest.raises(UnusableLaw, match="invalid CSV"):
         read_pairs(path)
 
 
@@ -91,9 +91,9 @@ def test_names_of_another_encoding_are_refused(tmp_path: Path) -> None:
     [
         ("name,bandwidth\nweb,1\n", "no column 'workload'"),
         ("workload,bandwidth\nnobody,1\n", "none of the workloads"),
-        ("workload,bandwidth\nweb,1\nweb,2\n", "line 3: this workload is described twice"),
-        ("workload,power\nweb,1\n", "no column tells a use"),
-        ("workload,bandwidth\nweb,much\n", "no number"),
+        ("workload,bandwidth\nweb,1\nweb,2\n", "line 3: this workload is repeated"),
+        ("workload,power\nweb,1\n", "no column has the use of a shared resource"),
+        ("workload,bandwidth\nweb,much\n", "not a number"),
     ],
 )
 def test_numbers_measured_alone_that_say_nothing_are_refused(tmp_path: Path, text: str, why: str) -> None:

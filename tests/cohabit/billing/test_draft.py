@@ -147,7 +147,7 @@ def test_what_is_no_line_or_was_changed_is_told(store: Engine, lake: Lake, tmp_p
 def test_hours_without_price_and_months_without_hours_cannot_be_billed(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(NoPrice, match="`cohabit bill propose-book`"):
         drafted(lake, tmp_path, [price_book(start_us=round(END.timestamp() * 1e6))])
-    with pytest.raises(NotReady, match="nothing was metered"):
+    with pytest.raises(NotReady, match="no metered hours"):
         draft_of(lake, "other", PERIOD, books=[price_book()], folder=tmp_path, progress=lambda *_: None)
     with pytest.raises(BadPeriod):
         draft_of(lake, "c", "2026-11-01", books=[price_book()], folder=tmp_path, progress=lambda *_: None)
@@ -163,9 +163,7 @@ def test_a_bill_in_another_currency_is_not_shared_out_as_if_it_were_the_price_bo
     if fine:
         assert drafted(lake, tmp_path).batches
     else:
-        with pytest.raises(
-            OtherCurrencyOfBill, match=r"bill 'aws' is in USD, and price book '2026-11' shares it out in EUR"
-        ):
+        with pytest.raises(OtherCurrencyOfBill, match=r"bill 'aws' is in USD, but price book '2026-11' is in EUR"):
             drafted(lake, tmp_path)
 
 
@@ -252,7 +250,7 @@ def test_two_months_do_not_correct_the_same_twice(lake: Lake, tmp_path: Path, cl
     again = corrections(drafted(lake, tmp_path / "l").batches, standing)
     closed(closing, draft(*again, period="2026-12"))
 
-    with pytest.raises(TakenBack, match="open this one again"):
+    with pytest.raises(TakenBack, match="reopen this month"):
         closed(closing, draft(*again, period="2027-01"))
     assert closing.one("2027-01").state == "closing"
     assert ledger_store.batches(closing.engine, "c", "2027-01") == []
@@ -268,7 +266,7 @@ def test_two_months_do_not_bill_twice_what_came_late(closing: Closing) -> None:
     digests = [closing.begin(one, 0, ANN).digest for one in drafts]
     closing.close("2026-12", digests[0], BOB)
 
-    with pytest.raises(TakenBack, match="late@a in 2026-11 was corrected by another month"):
+    with pytest.raises(TakenBack, match="another month has corrected the charges of pool late@a in 2026-11"):
         closing.close("2027-01", digests[1], BOB)
     assert ledger_store.batches(closing.engine, "c", "2027-01") == []
     assert [one.batch.pool for one in ledger_store.standing(closing.engine, "c", PERIOD)] == ["std@a", "late@a"]

@@ -81,7 +81,7 @@ def test_the_first_version_of_all_is_previewed_alone(lake: Lake) -> None:
 def test_what_cannot_be_previewed_is_told(lake: Lake) -> None:
     with pytest.raises(OtherCurrency, match="is billed in EUR"):
         previewed(lake, replace(OTHER, currency="USD"))
-    with pytest.raises(NotReady, match="nothing was metered"):
+    with pytest.raises(NotReady, match="no metered hours"):
         previewed(lake, OTHER, "2026-10")
     with pytest.raises(BadPeriod):
         previewed(lake, OTHER, "2026-13")

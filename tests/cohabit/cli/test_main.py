@@ -67,16 +67,16 @@ def write_line(path: str, line: bytes) -> None:
     [
         (["model", "train"], "run `cohabit ingest` and `cohabit features` first"),
         (["model", "evaluate"], "run `cohabit ingest` and `cohabit features` first"),
-        (["features"], "holds no usage: run `cohabit ingest` first"),
-        (["features", "--kafka"], "holds no usage: run `cohabit ingest` first"),
-        (["ingest", "nowhere"], "make a stream with `cohabit dev simulate nowhere`"),
-        (["refresh", "nowhere"], "make a stream with `cohabit dev simulate nowhere`"),
-        (["dev", "replay", "nowhere"], "make a stream with `cohabit dev simulate nowhere`"),
+        (["features"], "has no usage: run `cohabit ingest` first"),
+        (["features", "--kafka"], "has no usage: run `cohabit ingest` first"),
+        (["ingest", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
+        (["refresh", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
+        (["dev", "replay", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
         (["ingest", "broken"], "broken/usage.log line 1 is not 'CreateTime:"),
         (["ingest", "broken", "--lake", "s3://bucket/lake"], "s3://bucket/lake"),
         (["ingest", "broken", "--processes", "2"], "are for Kafka, not for files in broken"),
         (["model", "train", "--lake", "hdfs://lake"], "use a folder on a file system that can hard-link files"),
-        (["dev", "simulate", "broken", *SMALL], "already holds usage.log"),
+        (["dev", "simulate", "broken", *SMALL], "already contains usage.log"),
         (["dev", "simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_second_simulation_is_not_appended_to_the_first(cohabit: Command) -> N
     code, _, errors = cohabit("dev", "simulate", "stream", *SMALL)
 
     assert code == 1
-    assert "stream already holds nodes.log, placements.log, usage.log" in errors
+    assert "stream already contains nodes.log, placements.log, usage.log" in errors
     assert {path.name: path.read_bytes() for path in Path("stream").iterdir()} == before
 
 
@@ -205,7 +205,7 @@ def made_topics(broker: Broker, *options: str) -> str:
     """What `cohabit dev topics` says it made, in alphabetical order."""
     told = CliRunner().invoke(app, ["dev", "topics", "--bootstrap", broker.bootstrap, *options], env={"COLUMNS": "200"})
     assert told.exit_code == 0, told.output
-    [made] = re.findall(r": (.*) made", " ".join(told.output.split()))
+    [made] = re.findall(r": (.*) created", " ".join(told.output.split()))
     return ", ".join(sorted(made.split(", ")))
 
 
@@ -365,7 +365,7 @@ def test_the_future_does_not_expire(cohabit: Command) -> None:
     code, _, errors = cohabit("lake", "expire", "--lake", "lake", "--before", "2999-01-01")
 
     assert code == 1
-    assert "lies in the future" in errors
+    assert "is in the future" in errors
 
 
 def test_several_processes_land_together_and_tell_prometheus(sent: Broker, tmp_path: Path) -> None:
@@ -389,6 +389,6 @@ def test_several_processes_land_together_and_tell_prometheus(sent: Broker, tmp_p
         code, output = ended(process)
 
     assert code == 0
-    assert "in the lake so far" in output
+    assert "ingested so far" in output
     assert [metric for metric in metrics if metric not in told] == []
     assert {1.0, 2.0} <= set(lake.read("usage")["cpu_cores"].to_pylist())  # other tests send more

@@ -45,7 +45,7 @@ def test_an_unknown_name_is_an_error_that_names_it_and_those_there_are(name: str
     with pytest.raises(BadSettings) as raised:
         read_settings({name: "x"})
 
-    assert str(raised.value).startswith(f"{name} is no setting")
+    assert str(raised.value).startswith(f"unknown setting {name}")
     assert there_is in str(raised.value)
 
 
@@ -83,9 +83,9 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_variable_and_value(nam
         ({"PROTOCOL": "SASL_SSL", "USER": "u"}, "set all"),
         ({"USER": "u", "PASSWORD_FILE": "p"}, "set all"),
         ({"PROTOCOL": "SSL", "CERTIFICATE": "c"}, "go together: set both"),
-        ({"CA": "c"}, "count with COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL"),
+        ({"CA": "c"}, "require COHABIT_KAFKA__PROTOCOL=SSL or SASL_SSL"),
         ({"PROTOCOL": "TLS"}, "'SASL_SSL'"),
-        ({"PASSWORD": "hunter2"}, "is no setting"),
+        ({"PASSWORD": "hunter2"}, "unknown setting"),
     ],
 )
 def test_how_kafka_is_reached_is_said_wholly(given: dict[str, str], says: str) -> None:
@@ -118,7 +118,7 @@ def test_a_name_that_is_both_a_value_and_a_branch_is_an_error(order: int) -> Non
 
 
 def test_everything_wrong_is_told_at_once() -> None:
-    with pytest.raises(BadSettings, match=r"COHABIT_X is no setting.*COHABIT_ADVISOR__PORT='a'|COHABIT_ADVISOR.*_X"):
+    with pytest.raises(BadSettings, match=r"unknown setting COHABIT_X.*COHABIT_ADVISOR__PORT='a'|COHABIT_ADVISOR.*_X"):
         read_settings({"COHABIT_X": "1", "COHABIT_ADVISOR__PORT": "a"})
 
 
@@ -142,9 +142,9 @@ def test_roles_by_value_of_a_claim_are_json() -> None:
     [
         ("ROLES", "sre", "give JSON"),
         pytest.param("ROLES", "[" * 100_000, "give JSON", id="deep"),
-        ("ROLES", "[]", "values of the claim and their roles"),
-        ("ROLES", '{"a": 1}', "values of the claim and their roles"),
-        ("ROLES", '{"a": "boss"}', "'boss' is no role: there are scheduler, sre"),
+        ("ROLES", "[]", "a role for each value of the claim"),
+        ("ROLES", '{"a": 1}', "a role for each value of the claim"),
+        ("ROLES", '{"a": "boss"}', "unknown role 'boss': choose one of scheduler, sre"),
         ("ROLES", "{}", "set all three"),
         ("AUDIENCE", "", "set all three"),
         ("ISSUER", "", "set all three"),

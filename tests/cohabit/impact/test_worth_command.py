@@ -202,7 +202,7 @@ def test_a_line_that_is_no_decision_is_named_with_its_folder(tmp_path: Path, lin
     ("spoil", "error", "said"),
     [
         (lambda lines: [], NothingAdvised, "COHABIT_ADVISOR__HOLDOUT_SHARE above 0"),
-        (lambda lines: [line for line in lines if not line.held_out], NoHoldout, "nothing to compare with"),
+        (lambda lines: [line for line in lines if not line.held_out], NoHoldout, "no holdout to compare with"),
         (lambda lines: lines[:10], NotComparable, "let more pods come"),
     ],
     ids=["empty", "none held out", "few"],
@@ -227,11 +227,11 @@ def test_a_log_that_cannot_tell_says_what_to_do(
 
 
 def test_without_lake_labels_or_readable_lines_it_says_what_to_do(lake: Lake, log: Path, tmp_path: Path) -> None:
-    assert "there is no lake in" in run("--lake", str(tmp_path / "nowhere"), "--log", str(log))[2]
+    assert "no lake in" in run("--lake", str(tmp_path / "nowhere"), "--log", str(log))[2]
     with pytest.raises(NothingLabelled, match="cohabit features"):
         ledger(log, Lake.open(tmp_path / "lake", TABLES), RULES)
     (log / "2.jsonl").write_bytes(b'{"at_us": NaN}\n')
-    with pytest.raises(UnreadableAdvised, match="remove the file"):
+    with pytest.raises(UnreadableAdvised, match="remove its file"):
         ledger(log, lake, RULES)
 
 

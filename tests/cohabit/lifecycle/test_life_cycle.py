@@ -371,7 +371,7 @@ def test_the_command_tells_how_far_the_model_is_served(lake: Lake, registry: Reg
     registry.promote("inverted")
     alarmed = run(lake, registry, "model", "drift", "--hours", "2")
     assert alarmed.exit_code == 1
-    assert "widened: margins are" in alarmed.output
+    assert "widened: conformal margins are" in alarmed.output
     assert status_now(registry).state == "widened"
     shadow = run(lake, registry, "model", "shadow", "old")
     assert shadow.exit_code == 1

@@ -131,7 +131,7 @@ def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(NothingServed, match="SERVED_SHARE"):
         read_served(tmp_path)
     (tmp_path / "1.jsonl").write_text('{"cluster": "c"}\n')
-    with pytest.raises(UnreadableServed, match="not a log of served features"):
+    with pytest.raises(UnreadableServed, match="is not a feature log"):
         read_served(tmp_path)
 
 

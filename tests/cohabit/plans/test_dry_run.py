@@ -180,7 +180,7 @@ def test_a_server_is_known_by_its_certificate(tmp_path: Path) -> None:
     ],
 )
 def test_no_token_goes_to_an_address_that_is_none_to_trust(url: str) -> None:
-    with pytest.raises(UnusableApiServer, match="cannot be asked") as raised:
+    with pytest.raises(UnusableApiServer, match="cannot query") as raised:
         dry_run(ApiServer(url), steps())
 
     assert "secret" not in str(raised.value)

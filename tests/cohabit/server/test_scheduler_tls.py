@@ -144,7 +144,7 @@ def test_certificates_go_together(lacking: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::"])  # noqa: S104
 def test_beyond_loopback_nobody_is_answered_without_certificates(host: str) -> None:
-    with pytest.raises(BadSettings, match=r"^COHABIT_ADVISOR__SCHEDULER_HOST=.* needs certificates"):
+    with pytest.raises(BadSettings, match=r"^COHABIT_ADVISOR__SCHEDULER_HOST=.* requires certificates"):
         read_settings({"COHABIT_ADVISOR__SCHEDULER_HOST": host})
     read_settings({"COHABIT_ADVISOR__SCHEDULER_HOST": "::1"})
 

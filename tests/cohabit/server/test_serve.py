@@ -68,7 +68,7 @@ def test_when_the_whole_range_is_busy_the_error_names_it() -> None:
         for _ in range(PORTS_TRIED):
             stack.enter_context(free_socket(first))
 
-        with pytest.raises(NoFreePort, match=f"no port from {first} to {first + PORTS_TRIED - 1}.*give 0 for any"):
+        with pytest.raises(NoFreePort, match=f"no port from {first} to {first + PORTS_TRIED - 1}.*use 0 for any"):
             free_socket(first)
 
 

@@ -254,8 +254,10 @@ def test_all_processes_of_a_server_log_in_one_form_to_standard_error(tmp_path: P
         server.process.terminate()
         told, _ = server.process.communicate(timeout=10)
 
-    assert told.splitlines() == ["answers are neutral for now: no_bundle"]
-    assert {json.loads(line)["event"] for line in log.read_text().splitlines()} == {"kept what was loaded"}
+    assert told.splitlines() == ["all scores are 0 for now: no_bundle"]
+    assert {json.loads(line)["event"] for line in log.read_text().splitlines()} == {
+        "reload failed; the loaded version stays"
+    }
 
 
 @pytest.mark.parametrize("peers", ["localhost", "ftp://h:1", "http://h", "http://h:1/path", "https://h:8081"])

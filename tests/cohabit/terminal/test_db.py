@@ -39,7 +39,7 @@ def test_a_store_that_cannot_be_had_is_told_in_a_line() -> None:
     code, _, complaint = cohabit("admin", "database", "migrate", database="mysql://me:secret@db/x")
 
     assert code == 1
-    assert "COHABIT_DATABASE is no address of a store" in complaint
+    assert "COHABIT_DATABASE is not a database URL" in complaint
     assert "secret" not in complaint
 
 
@@ -82,8 +82,8 @@ def test_the_audit_is_listed_from_a_day_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create", "ci", "--role", "root"), "'root' is no role: there are scheduler"),
-        (("create", "a b", "--role", "sre"), "cannot name a token"),
+        (("create", "ci", "--role", "root"), "unknown role 'root': choose one of scheduler"),
+        (("create", "a b", "--role", "sre"), "invalid token name"),
         (("revoke", "nobody"), "cohabit admin token list"),
     ],
 )

@@ -51,7 +51,7 @@ def test_topics_come_from_the_settings_too_and_an_option_wins(tmp_path: Path) ->
 
 @pytest.mark.parametrize("told", ["telegraf", "=auto", "telegraf="])
 def test_a_topic_without_format_is_refused_with_the_formats(told: str) -> None:
-    with pytest.raises(BadTopic, match="NAME=FORMAT, as in telegraf=telegraf-json; formats are auto"):
+    with pytest.raises(BadTopic, match="NAME=FORMAT, as in telegraf=telegraf-json; formats: auto"):
         foreign_topics(Settings(), [told], None)
 
 

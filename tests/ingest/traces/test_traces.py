@@ -269,7 +269,7 @@ def test_the_command_writes_a_stream_or_says_what_it_needs(slices: Path, tmp_pat
 
     assert (code, line[:32]) == (0, "CreateTime:1577836800000\tali/c_1")
     assert "next: cohabit ingest" in said
-    assert "already holds" in run("alibaba2018", source, "--out", out)[1]
+    assert "already contains" in run("alibaba2018", source, "--out", out)[1]
     assert "name either --out FOLDER or --bootstrap" in run("alibaba2018", source)[1]
     assert "there are alibaba2018, gentd26, gpu2023" in run("azure", source, "--out", out)[1]
     assert "not a time like" in run("gpu2023", str(slices / "gpu2023"), "--out", out, "--epoch", "soon")[1]

@@ -30,7 +30,7 @@ from advisor.ui.site.rendering import Pages
 ROWS = 100
 MAX_DRAWN = 20
 """Accounts in the chart."""
-NO_CONTAINER = "about no container"
+NO_CONTAINER = "without a container"
 Account_ = Annotated[str, Query(min_length=1, max_length=200)]
 Container = Annotated[str | None, Query(min_length=1, max_length=253)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
@@ -51,7 +51,7 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @router.get("/ui/bills")
     @allowed(*BILLED)
     def months(request: Request) -> Response:
-        """Months that are closed or being closed."""
+        """Closed and closing months."""
         found, team = list[Period](), own_team(caller_of(request))
         if bills is not None:
             every = ledger_store.periods(bills.closing.engine, bills.closing.cluster)
@@ -83,7 +83,7 @@ def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @router.get("/ui/bills/{period}/team")
     @allowed(*BILLED)
     def of_team(request: Request, period: str, team: Account_, page: Number = 1) -> Response:
-        """What one account owes, by container."""
+        """Charges of one account, by container."""
         at = opened_bills(bills)
         found, account = at.account(period, team, caller_of(request))
         draft = _draft(found)
@@ -114,7 +114,7 @@ def _container_routes(pages: Pages, bills: BillOffice | None) -> APIRouter:
     def of_container(
         request: Request, period: str, team: Account_, container: Container = None, page: Number = 1
     ) -> Response:
-        """What one container owes, hour by hour; without one, what is about no container, such as surcharges."""
+        """What one container owes, hour by hour; without one, records of no container, such as surcharges."""
         at = opened_bills(bills)
         found, _ = at.account(period, team, caller_of(request))
         draft = _draft(found)
@@ -138,7 +138,7 @@ def _container_routes(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @router.get("/ui/bills/{period}/lines.csv")
     @allowed(*BILLED)
     def lines(request: Request, period: str, team: Account_) -> Response:
-        """All lines of an account, as a file; sent while it is read."""
+        """All charge records of an account, as a file; streamed."""
         at = opened_bills(bills)
         found, _ = at.account(period, team, caller_of(request))
         name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{period}-{team}")

@@ -17,7 +17,7 @@ def closing_pages(bills: BillOffice | None) -> APIRouter:
     @router.post("/ui/bills/{period}/close")
     @allowed(*KEEPERS)
     def close(request: Request, period: str) -> Response:
-        """Bill a month with the draft that was looked at, for good."""
+        """Close a month with the reviewed draft; final."""
         visit: Visit = request.state.visit
         at = opened_bills(bills)
         seen = at.closing.one(period)
@@ -29,7 +29,7 @@ def closing_pages(bills: BillOffice | None) -> APIRouter:
     @router.post("/ui/bills/{period}/reopen")
     @allowed(*KEEPERS)
     def reopen(request: Request, period: str) -> Response:
-        """Forget what a month was to be closed with."""
+        """Discard the draft of a month."""
         visit: Visit = request.state.visit
         at = opened_bills(bills)
         at.closing.reopen(period, seen(visit.form), at.actor(caller_of(request)))

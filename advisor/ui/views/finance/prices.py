@@ -35,11 +35,11 @@ def price_pages(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @router.post("/ui/prices/preview")
     @allowed(*KEEPERS)
     def preview(request: Request) -> Response:
-        """What a version would change; nothing is kept of it."""
+        """Changes of a proposed version; it is not saved."""
         visit: Visit = request.state.visit
         text = visit.form.get("text", "")
         try:
-            book = _book(text, "nobody yet")
+            book = _book(text, "not proposed yet")
         except (BadBookText, BadPriceBook) as error:
             return _listed(pages, bills, request, text=text, said=str(error))
         before = _before(book_store.books(opened_bills(bills).closing.engine), book.start_us)
@@ -57,7 +57,7 @@ def _decision_routes(bills: BillOffice | None) -> APIRouter:
     @router.post("/ui/prices/propose")
     @allowed(*KEEPERS)
     def propose(request: Request) -> Response:
-        """Put a version before a second person."""
+        """Propose a version to a second person."""
         visit: Visit = request.state.visit
         at = opened_bills(bills)
         actor = at.actor(caller_of(request))
@@ -79,7 +79,7 @@ def _decision_routes(bills: BillOffice | None) -> APIRouter:
     @router.post("/ui/prices/{version}/withdraw")
     @allowed(*KEEPERS)
     def withdraw(request: Request, version: Version) -> Response:
-        """Take back what has not begun."""
+        """Withdraw a version that has not begun."""
         at = opened_bills(bills)
         actor = at.actor(caller_of(request))
         entry = at.entry(actor, "withdraw price book", version)

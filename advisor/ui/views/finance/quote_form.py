@@ -27,7 +27,7 @@ def ask_of(form: Mapping[str, str], own: str | None) -> Ask:
     if form.get("kind") == "running":
         container = _name(form, "container")
         if container is None:
-            raise BadAsk("name the container that runs")
+            raise BadAsk("name a running container")
         return Ask(container, needs, move_to=_name(form, "move_to"), hours=hours)
     named = {name: _name(form, name) for name in ("app", "tier", "node", "pool")}
     return Ask(needs=needs, team=own or _name(form, "team"), hours=hours, **named)
@@ -36,7 +36,7 @@ def ask_of(form: Mapping[str, str], own: str | None) -> Ask:
 def _name(form: Mapping[str, str], field: str) -> str | None:
     text = form.get(field, "").strip()
     if len(text) > LONGEST:
-        raise BadAsk(f"field {field} has {len(text)} characters: {LONGEST} at most")
+        raise BadAsk(f"field {field} has {len(text)} characters (limit {LONGEST})")
     return text or None
 
 

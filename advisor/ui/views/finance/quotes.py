@@ -1,4 +1,4 @@
-"""The page of quotes: what a container would cost before it comes, changes or moves. Nothing is kept of a question."""
+"""The page of cost estimates: cost of a container before it is created, resized or moved. Requests are not saved."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -62,13 +62,13 @@ def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> API
     @router.get(PLACE)
     @allowed(*BILLED)
     def quotes(request: Request) -> Response:
-        """Forms to ask with."""
+        """Forms of cost estimates."""
         return shown(request)
 
     @router.post(PLACE)
     @allowed(*BILLED)
     async def quoted(request: Request) -> Response:
-        """The answer, above the forms."""
+        """The estimate, above the forms."""
         return await limit.run(request, lambda: _answered(request))
 
     def _answered(request: Request) -> Response:

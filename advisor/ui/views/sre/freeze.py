@@ -1,4 +1,4 @@
-"""Freezing: one click stops all changes, and every page says so while it holds."""
+"""Change freeze: one click stops all changes, and every page shows it while it is active."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from advisor.ui.site.login import local
 
 log = structlog.get_logger(__name__)
 BELIEVED_US = 10**6
-"""How long it is not asked again whether everything is frozen: another server may know a second earlier."""
+"""How long a read change freeze is cached: another server may see it a second earlier."""
 
 
 @dataclass
 class Freezing:
-    """What pages say of freezes. Nothing is said while the store does not answer.
+    """The change freeze as pages show it; none is shown while the database does not respond.
 
     Args:
         office: None where no proposals are kept.
@@ -35,7 +35,7 @@ class Freezing:
     _asked_us: int | None = field(default=None, init=False)
 
     def now(self) -> ChangeFreeze | None:
-        """The freeze that holds; may ask the store."""
+        """The active change freeze; may query the database."""
         now_us = self.now_us()
         if self.office is not None and (self._asked_us is None or not 0 <= now_us - self._asked_us < BELIEVED_US):
             self._asked_us = now_us
@@ -43,7 +43,7 @@ class Freezing:
         return self.last
 
     def forget(self) -> None:
-        """Ask anew the next time."""
+        """Read the database again at the next call."""
         self._asked_us = None
 
 
@@ -51,18 +51,18 @@ def _found(office: Office) -> ChangeFreeze | None:
     try:
         return office.desk.frozen()
     except StoreUnavailable as error:
-        log.warning("nobody knows whether changes are frozen", error=str(error))
+        log.warning("cannot read whether a change freeze is active", error=str(error))
         return None
 
 
 def freeze_routes(freezing: Freezing) -> APIRouter:
-    """Routes to freeze and to go on; both lead back to where one was."""
+    """Routes to freeze and unfreeze changes; both redirect to the page before."""
     router = APIRouter()
 
     @router.post("/ui/freeze")
     @allowed(*DECIDERS)
     def freeze(request: Request) -> Response:
-        """Stop at once."""
+        """Freeze changes at once."""
         visit: Visit = request.state.visit
         office = opened(freezing.office)
         office.desk.freeze(visit.form.get("reason", ""), actor_of(office, visit))
@@ -71,7 +71,7 @@ def freeze_routes(freezing: Freezing) -> APIRouter:
     @router.post("/ui/unfreeze")
     @allowed(*DECIDERS)
     def unfreeze(request: Request) -> Response:
-        """Go on."""
+        """End the change freeze."""
         visit: Visit = request.state.visit
         office = opened(freezing.office)
         office.desk.unfreeze(actor_of(office, visit))

@@ -57,7 +57,7 @@ class Overview:
     drawn: bytes
 
     def called(self, words: str) -> list[NodeRow]:
-        """Nodes of whose name or platform the words are a part."""
+        """Nodes whose name or platform contains the words."""
         wanted = words.strip().lower()
         return [row for row in self.rows if wanted in row.name.lower() or wanted in row.platform.lower()]
 

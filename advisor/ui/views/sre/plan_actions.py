@@ -1,4 +1,4 @@
-"""Deciding on proposals: forms that name the version which was read, and lead back to the proposal."""
+"""Decisions on proposals: forms that name the version that was read, and redirect to the proposal."""
 
 from collections.abc import Mapping
 from typing import cast, get_args
@@ -28,7 +28,7 @@ def deciding_pages(office: Office | None) -> APIRouter:
     @router.post("/ui/plans/{plan}/approve")
     @allowed(*DECIDERS)
     def approve(request: Request, plan: Name) -> Response:
-        """Approve what was ticked, or all."""
+        """Approve the selected steps, or all."""
         visit: Visit = request.state.visit
         at = opened(office)
         steps = None if visit.form.get("which") == "all" else chosen(visit.form)
@@ -38,7 +38,7 @@ def deciding_pages(office: Office | None) -> APIRouter:
     @router.post("/ui/plans/{plan}/reject")
     @allowed(*DECIDERS)
     def reject(request: Request, plan: Name) -> Response:
-        """Reject all of it."""
+        """Reject the whole proposal."""
         visit: Visit = request.state.visit
         at = opened(office)
         at.desk.reject(plan, seen(visit.form), visit.form.get("reason", ""), actor_of(at, visit))
@@ -47,7 +47,7 @@ def deciding_pages(office: Office | None) -> APIRouter:
     @router.post("/ui/plans/{plan}/export")
     @allowed(*DECIDERS)
     def export(request: Request, plan: Name) -> Response:
-        """Give it out; its page then has the file."""
+        """Export the proposal; its page then has the file."""
         visit: Visit = request.state.visit
         at, form = opened(office), _form(visit.form.get("form"))
         document = at.desk.export(plan, seen(visit.form), given_as(form), actor_of(at, visit))

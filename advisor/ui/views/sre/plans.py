@@ -21,16 +21,16 @@ ROWS = 50
 Text = Annotated[str, Query(max_length=253)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 COMING = {
-    "drafted": "Somebody of role sre approves steps of it or rejects it, until {until} UTC.",
-    "approved": "Somebody of role sre exports it, until {until} UTC. Until then it can still be rejected.",
-    "partly": "Somebody of role sre exports what was approved, until {until} UTC. Until then it can still be rejected.",
-    "exported": "Whoever has the export carries it out; Cohabit moves nothing by itself.",
-    "confirmed": "Nothing: it did what was expected of it.",
-    "refuted": "Nothing: it did not do what was expected of it, and the next plans count with that.",
-    "rejected": "Nothing: the next plan is judged by the reason.",
-    "expired": "Nothing: for who still suffers a new plan is drafted.",
+    "drafted": "Role sre approves steps or rejects the plan, until {until} UTC.",
+    "approved": "Role sre exports it or rejects it, until {until} UTC.",
+    "partly": "Role sre exports the approved steps or rejects the plan, until {until} UTC.",
+    "exported": "The exported steps are carried out outside Cohabit, which never moves containers itself.",
+    "confirmed": "Nothing: the outcome confirmed the prediction.",
+    "refuted": "Nothing: the outcome refuted the prediction; later plans take that into account.",
+    "rejected": "Nothing: the next plan takes the reason into account.",
+    "expired": "Nothing: a new plan is drafted for remaining victims.",
 }
-"""What comes next, and by whom, by state."""
+"""Next action and its role, by state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
     @router.get("/ui/plans")
     @allowed(*READERS)
     def proposals(request: Request, state: Text = "", page: Number = 1) -> Response:
-        """What was proposed."""
+        """All proposals."""
         wanted = [known for known in STATES if known == state]
         found = [] if office is None else all_shown(office.desk, wanted)
         shown = sheet(found, page, ROWS)
@@ -86,7 +86,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
     @router.get("/ui/plans/{plan}")
     @allowed(*READERS)
     def proposal(request: Request, plan: Name) -> Response:
-        """One of them."""
+        """One proposal."""
         desk = opened(office).desk
         one = one_shown(desk, plan)
         rows = step_rows(one)

@@ -61,7 +61,7 @@ def victim_pages(pages: Pages, serving: Serving, office: Office | None = None) -
             "suspects": drawn(one),
             "limit": LIMIT_SLOWDOWN,
             "ladder": kept_ladder(serving.snapshots, container),
-            "proposals": _helping(office, container),
+            "plans": _helping(office, container),
         }
         return pages.page(request, "victim.html", facts)
 

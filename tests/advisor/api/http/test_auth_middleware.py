@@ -362,7 +362,7 @@ def test_all_refusals_are_counted_and_a_minute_has_so_many_rows(client: TestClie
     ask(client, SCORES)
 
     assert len(rows) == WRITTEN_A_MINUTE + 2
-    assert [row.outcome for row in rows[-2:]] == ["7 refusals before have no row of their own", "403 another role"]
+    assert [row.outcome for row in rows[-2:]] == ["7 earlier refusals have no row of their own", "403 another role"]
     assert [row.outcome for row in guarding.refused()[len(rows) :]] == ["401 no token"]
     counted = {
         s: guarding.metrics.get_sample_value("cohabit_requests_rejected_total", {"status": s}) for s in ("401", "403")
@@ -402,4 +402,7 @@ def test_while_the_store_is_silent_nobody_new_is_let_in_and_it_is_not_pestered(
     assert {(reply.status_code, reply.headers["retry-after"]) for reply in replies} == {(503, "5")}
     assert replies[0].json() == {"error": SAID[503]}
     assert is_let_in(afterwards)
-    assert [row.outcome for row in guarding.refused()] == ["4 refusals before have no row of their own", "401 no token"]
+    assert [row.outcome for row in guarding.refused()] == [
+        "4 earlier refusals have no row of their own",
+        "401 no token",
+    ]

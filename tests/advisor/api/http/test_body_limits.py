@@ -121,7 +121,7 @@ def test_who_asks_too_often_is_told_when_to_come_again_and_counted(store: Engine
     now[0] += S
     assert client.post("/v1/scores").status_code == 401
     told = [row.outcome for row in entries(store) if row.action == "request"]
-    assert told == ["2 refusals before have no row of their own", "401 no token"]
+    assert told == ["2 earlier refusals have no row of their own", "401 no token"]
 
 
 def request(*, gone: bool = False) -> Request:

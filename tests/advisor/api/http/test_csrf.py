@@ -33,7 +33,7 @@ def test_whoever_names_this_machine_otherwise_reads_and_decides_nothing(client: 
     decided = client.post("/v1/plans/p1/approve", json={"version": 1}, headers={"Host": host})
 
     assert [read.status_code, decided.status_code] == [403, 403]
-    assert "ask localhost or 127.0.0.1" in read.json()["error"]
+    assert "use localhost or 127.0.0.1" in read.json()["error"]
     assert client.get("/v1/plans/p1").json()["state"] == "drafted"
 
 

@@ -184,7 +184,7 @@ def test_a_body_without_length_is_read_no_further_than_the_limit(narrow: TestCli
     asyncio.run(post())
 
     assert replies[0]["status"] == 413
-    assert json.loads(replies[1]["body"])["error"].startswith("the request body is longer than 1000 bytes")
+    assert json.loads(replies[1]["body"])["error"].startswith("the request body exceeds the limit of 1000 bytes")
     assert len(sent) == 11
 
 

@@ -124,7 +124,7 @@ def test_one_node_can_be_asked_for_and_one_of_which_nothing_is_known_is_not_foun
 
     assert go_decodes(client.get("/watcher", params={"host": node}).content) == {node: every[node]}
     missing = client.get("/watcher", params={"host": "elsewhere"})
-    assert (missing.status_code, missing.json()["error"]) == (404, "nothing is known of node 'elsewhere'")
+    assert (missing.status_code, missing.json()["error"]) == (404, "node 'elsewhere' is unknown")
     process.now_us += 10**12
     assert client.get("/watcher", params={"host": node}).status_code == 404
 

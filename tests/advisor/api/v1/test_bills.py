@@ -105,7 +105,7 @@ def test_a_team_sees_its_own_closed_months_and_nothing_else(
     for other in ("search", "platform", "nobody"):
         refused = shop.get(f"{STATEMENT}/team?team={other}")
         assert refused.status_code == 403
-        assert "is for team 'shop' alone" in refused.json()["error"]
+        assert "is for team 'shop' only" in refused.json()["error"]
     assert shop.get("/v1/prices").status_code == 403
 
 
@@ -118,7 +118,7 @@ def test_a_token_that_is_for_no_team_sees_no_bill(office: BillOffice, process: P
 
     for path in ("/v1/statements", STATEMENT, f"{STATEMENT}/team?team=shop", "/v1/budgets"):
         refused = as_role(client, guarding, "team").get(path)
-        assert (refused.status_code, "is for no team" in refused.json()["error"]) == (403, True)
+        assert (refused.status_code, "has no team" in refused.json()["error"]) == (403, True)
 
 
 def set_budget(office: BillOffice, team: str, micros: int) -> None:

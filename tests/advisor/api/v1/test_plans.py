@@ -94,7 +94,7 @@ def test_one_is_told_step_by_step(client: TestClient) -> None:
         (3, "move antagonist", "n3", "n1"),
     ]
     assert steps[1]["fields"] == [{"where": "cgroup", "name": "cpu.max", "value": "50000 100000"}]
-    assert [one["decision"] for one in reply["decided"]] == ["open", "open", "held back"]
+    assert [one["decision"] for one in reply["decided"]] == ["open", "open", "holdout"]
 
 
 def test_a_proposal_is_approved_in_part_and_given_out_the_same_to_the_byte(client: TestClient, bureau: Bureau) -> None:
@@ -103,10 +103,10 @@ def test_a_proposal_is_approved_in_part_and_given_out_the_same_to_the_byte(clien
     again = export(client, 2, "evictions")
     otherwise = export(client, 2)
 
-    assert (otherwise.status_code, "was given out as evictions" in otherwise.json()["error"]) == (409, True)
+    assert (otherwise.status_code, "was exported as evictions" in otherwise.json()["error"]) == (409, True)
     assert approved.status_code == 200
     assert (approved.json()["state"], approved.json()["version"]) == ("partly", 2)
-    assert [one["decision"] for one in approved.json()["decided"]] == ["approved", "rejected", "held back"]
+    assert [one["decision"] for one in approved.json()["decided"]] == ["approved", "rejected", "holdout"]
     assert first.content == again.content == bureau.desk.exported("p1")
     assert first.headers["content-type"] == "application/json"
     assert first.json()["format"] == "cohabit.export/1"
@@ -154,7 +154,7 @@ def test_who_decides_on_an_older_version_is_told_and_changes_nothing(client: Tes
 
     for late in (approve(client), export(client, 1)):
         assert late.status_code == 409
-        assert "since you read version 1" in late.json()["error"]
+        assert "changed since version 1" in late.json()["error"]
     assert bureau.desk.one("p1").version == 2
 
 
@@ -232,7 +232,7 @@ def test_while_everything_is_frozen_nothing_is_approved_or_given_out(client: Tes
         frozen.json() == told == {"frozen": True, "by": {"who": "local:me", "reason": "incident 17", "at_us": NOW_US}}
     )
     assert [reply.status_code for reply in refused] == [423, 423]
-    assert "local:me has frozen all changes (incident 17)" in refused[0].json()["error"]
+    assert "local:me froze all changes (incident 17)" in refused[0].json()["error"]
     assert lifted == {"ended": 1}
     assert approve(client).status_code == 200
 

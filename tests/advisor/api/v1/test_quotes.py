@@ -126,7 +126,7 @@ def test_a_team_is_quoted_for_itself_alone(guarding: Guarded, office: BillOffice
     assert asked(shop, NEW)["quote"]["team"] == "shop"
     assert asked(shop, {"container": "web-1"})["quote"]["team"] == "shop"
     for ask in ({**NEW, "team": "search"}, {"container": "crawl-1"}, {"container": "nobody-1"}):
-        assert "is for team 'shop' alone" in asked(shop, ask, 403)["error"]
+        assert "is for team 'shop' only" in asked(shop, ask, 403)["error"]
 
 
 def test_a_team_reads_the_names_of_its_own_neighbours_alone(
@@ -155,13 +155,17 @@ def test_who_pays_or_keeps_prices_may_ask(
 @pytest.mark.parametrize(
     ("ask", "status", "says"),
     [
-        ({**NEW, "node": "n9"}, 404, "no pool is known of node 'n9'"),
-        ({**NEW, "node": None, "pool": "gpu@a"}, 404, "there are pools std@a"),
-        ({**NEW, "node": None}, 404, "name a node or a pool: there are pools std@a"),
-        ({**NEW, "pool": "gpu@a"}, 404, "there are pools std@a"),
-        ({**NEW, "tier": "gold"}, 404, "there are BE, LS, SYSTEM"),
-        ({"container": "gone-1"}, 404, "was not metered in the hour from 2026-11-30 23:00 UTC: name one that runs"),
-        ({"container": "web-1", "move_to": "n9"}, 404, "no pool is known of node 'n9'"),
+        ({**NEW, "node": "n9"}, 404, "the pool of node 'n9' is unknown"),
+        ({**NEW, "node": None, "pool": "gpu@a"}, 404, "known pools are std@a"),
+        ({**NEW, "node": None}, 404, "name a node or a pool: known pools are std@a"),
+        ({**NEW, "pool": "gpu@a"}, 404, "known pools are std@a"),
+        ({**NEW, "tier": "gold"}, 404, "choose one of BE, LS, SYSTEM"),
+        (
+            {"container": "gone-1"},
+            404,
+            "was not metered in the hour from 2026-11-30 23:00 UTC: name a running container",
+        ),
+        ({"container": "web-1", "move_to": "n9"}, 404, "the pool of node 'n9' is unknown"),
         ({**NEW, "resources": {"gold": {"request": 1}}}, 422, "Input should be 'cpu', 'memory', 'gpu', 'network'"),
         ({**NEW, "resources": {}}, 422, "at least 1 item"),
         ({**NEW, "resources": {"cpu": {"request": -1}}}, 422, "greater than or equal to 0"),
@@ -182,10 +186,10 @@ def test_a_body_that_is_not_called_json_is_told_what_to_be_sent_with(finance: Te
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        ("no model", "no model is promoted: `cohabit model train`"),
-        ("stale", "the newest snapshot of who is where is too old"),
-        ("fallen back", "the model is not believed any more: `cohabit model drift` says why"),
-        ("other node", "nobody knows who is on node 'n2' now"),
+        ("no model", "no model is promoted: run `cohabit model train`"),
+        ("stale", "the newest snapshot is too old"),
+        ("fallen back", "the model failed its drift check: see `cohabit model drift`"),
+        ("other node", "the containers on node 'n2' are unknown"),
         ("pool alone", "name a node"),
     ],
 )

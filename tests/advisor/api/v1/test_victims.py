@@ -84,7 +84,7 @@ def test_who_does_not_suffer_is_named(client: TestClient) -> None:
     reply = client.get("/v1/victims/web-9")
 
     assert reply.status_code == 404
-    assert reply.json()["error"].startswith("container 'web-9' does not suffer")
+    assert reply.json()["error"].startswith("container 'web-9' is not a victim")
 
 
 @pytest.mark.parametrize("path", ["/v1/victims", "/v1/victims/web-1"])

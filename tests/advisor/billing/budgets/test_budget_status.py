@@ -230,13 +230,13 @@ def test_amounts_are_read_to_the_micro_unit(told: str, currency: str, micros: in
 @pytest.mark.parametrize(
     ("told", "currency", "says"),
     [
-        ("-1", "EUR", "from 0"),
+        ("-1", "EUR", "give 0 to"),
         ("NaN", "EUR", "as in 1234.56"),
         ("Infinity", "EUR", "as in 1234.56"),
         ("1e999999", "EUR", "to 1,000,000,000,000"),
         ("1,234", "EUR", "as in 1234.56"),
-        ("0.001", "EUR", "EUR is paid with 2 digits behind the point"),
-        ("0.5", "JPY", "JPY is paid with 0 digits"),
+        ("0.001", "EUR", "EUR has 2 decimals"),
+        ("0.5", "JPY", "JPY has 0 decimals"),
         ("lots", "JPY", "as in 123456;"),
     ],
 )
@@ -247,7 +247,7 @@ def test_what_is_no_amount_is_refused_and_it_is_said_what_to_give(told: str, cur
 
 @pytest.mark.parametrize("told", ["0", "1.01", "-0.1", "nan", "80%", "0.0000001"])
 def test_what_is_no_share_to_warn_at_is_refused(told: str) -> None:
-    with pytest.raises(BadBudget, match=r"0\.8 to be warned at 80 %"):
+    with pytest.raises(BadBudget, match=r"0\.8 for a warning at 80 %"):
         warn_of(told)
 
 

@@ -101,7 +101,7 @@ def test_a_file_that_is_gone_or_changed_is_told(lake: Lake, tmp_path: Path) -> N
     path.unlink()
 
     assert drilling.missing(batches) == 1
-    with pytest.raises(BadLineFile, match="not there"):
+    with pytest.raises(BadLineFile, match="it does not exist"):
         drilling.hours(batches, "shop", "web-1")
     path.mkdir()
     with pytest.raises(BadLineFile, match=r"cannot be read \(Is a directory\)"):

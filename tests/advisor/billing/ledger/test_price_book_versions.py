@@ -87,7 +87,7 @@ def test_what_was_withdrawn_does_not_count_and_is_not_approved(store: Engine) ->
 def test_names_are_taken_once_and_two_do_not_begin_at_once(store: Engine) -> None:
     put(store, proposed("v1"))
     sign(store, "v1")
-    with pytest.raises(NameTaken, match="name it anew"):
+    with pytest.raises(NameTaken, match="choose another name"):
         put(store, proposed("v1", START_US + HOUR_US))
     put(store, proposed("v2"))
     with pytest.raises(Overlap):
@@ -106,7 +106,7 @@ def test_what_cannot_be_billed_by_is_not_even_proposed(store: Engine) -> None:
 def test_what_lies_in_no_month_is_not_proposed(store: Engine, start: str) -> None:
     of = price_book_from(EXAMPLE.replace("2026-12-01T00:00:00Z", start), "ann")
 
-    with pytest.raises(BadPriceBook, match="from 2000-01 to 2099-12"):
+    with pytest.raises(BadPriceBook, match="outside 2000-01 to 2099-12"):
         put(store, of)
     assert book_store.kept_books(store) == []
 

@@ -51,7 +51,7 @@ def test_a_line_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("content", [b"{}", b"not json", b"\xff", b'{"x":' + b"[" * 5000])
 def test_what_is_no_line_is_refused(content: bytes) -> None:
-    with pytest.raises(UnreadableLine, match="newer Cohabit"):
+    with pytest.raises(UnreadableLine, match="upgrade Cohabit"):
         line_from(content)
 
 

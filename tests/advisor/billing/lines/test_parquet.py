@@ -58,7 +58,7 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> Non
     content[len(content) // 2] ^= 1
     written.path.write_bytes(content)
 
-    with pytest.raises(BadLineFile, match="take it from a backup"):
+    with pytest.raises(BadLineFile, match="restore it from a backup"):
         read_lines(written.path)
 
 

@@ -215,7 +215,7 @@ def test_the_causes_of_idle_are_all_of_it(amount: int, weights: list[int]) -> No
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (("ads", "c", "gold", "cpu", 1), "class of service gold is no tier"),
+        (("ads", "c", "gold", "cpu", 1), "class of service gold is not a tier"),
         (("ads", "c", "prod", "cpu", -1), "below 0"),
     ],
 )

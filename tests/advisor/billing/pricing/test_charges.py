@@ -214,15 +214,15 @@ def test_a_class_without_a_tier_an_hour_without_a_cost_and_two_pools_are_refused
     pools = Pool(7, {}).hours(START_US)
     of = book(tiers=(Tier("LS", MICROS),))
 
-    with pytest.raises(BadQuantities, match="class of service BE is no tier of price book '2026-11'"):
+    with pytest.raises(BadQuantities, match="class of service BE is not a tier of price book '2026-11'"):
         bill_pool_hours(taken(("ads", "c", "BE", "cpu", HOUR)), pools, of)
-    with pytest.raises(NoCost, match="2026-11-01 01:00 UTC: tell cost_micros_per_hour"):
+    with pytest.raises(NoCost, match="2026-11-01 01:00 UTC: send cost_micros_per_hour"):
         bill_pool_hours(taken(("ads", "c", "LS", "cpu", HOUR), hour_us=START_US + HOUR_US), pools, of)
     unknown = pools.set_column(pools.schema.get_field_index("cost_micros"), "cost_micros", pa.nulls(1, pa.int64()))
     with pytest.raises(NoCost, match="2026-11-01 00:00 UTC: tell"):
         bill_pool_hours(rows, unknown, of)
     other = pools.set_column(pools.schema.get_field_index("pool"), "pool", pa.array(["other@b"]))
-    with pytest.raises(SeveralPools, match="bill each pool on its own"):
+    with pytest.raises(SeveralPools, match="bill each pool separately"):
         bill_pool_hours(rows, other, of)
 
 

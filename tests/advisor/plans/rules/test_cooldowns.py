@@ -39,7 +39,7 @@ def test_who_is_left_alone_is_not_moved_but_may_be_held_back() -> None:
         (past(state="rejected", decision="rejected"), False),
         (past(state="expired", decision="open"), False),
         (past(state="partly", decision="stale"), False),
-        (past(state="expired", decision="held back"), True),
+        (past(state="expired", decision="holdout"), True),
     ],
 )
 def test_after_a_step_a_container_is_let_alone_for_a_while(of: Past, *, cools: bool) -> None:
@@ -50,7 +50,7 @@ def test_who_was_moved_is_known_by_its_app_where_it_went() -> None:
     moved = past(step(of=who("old"), source="n0", target="n1"))
     again = step(of=who("new"), source="n1", target="n2")
 
-    assert "a short while ago" in refused(again, NOBODY, (moved,), RULES, NOW_US)
+    assert "within the cooldown" in refused(again, NOBODY, (moved,), RULES, NOW_US)
     assert refused(replace(again, source="n3"), NOBODY, (moved,), RULES, NOW_US) == ""
     assert refused(replace(again, who=who("new", app="db")), NOBODY, (moved,), RULES, NOW_US) == ""
 

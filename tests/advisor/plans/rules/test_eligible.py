@@ -50,7 +50,7 @@ def test_of_whom_nobody_told_nothing_is_known_and_it_is_left_alone() -> None:
 
     assert LAST not in found.began_us
     assert found.identity[LAST].app is None
-    assert found.left_alone[LAST] == "nobody described it"
+    assert found.left_alone[LAST] == "it has no description on topic placements"
     assert FIRST not in found.left_alone
 
 
@@ -58,9 +58,9 @@ def test_of_whom_nobody_told_nothing_is_known_and_it_is_left_alone() -> None:
     ("told", "why"),
     [
         ({"pinned": True}, "it is pinned"),
-        ({"local_storage": True}, "it holds data on its node"),
-        ({"qos": "SYSTEM"}, "it is a part of the system"),
-        ({"gang": "g"}, "it is placed together with others of its gang"),
+        ({"local_storage": True}, "it has data on its node"),
+        ({"qos": "SYSTEM"}, "it is a system container"),
+        ({"gang": "g"}, "it belongs to a gang that is scheduled as a whole"),
     ],
 )
 def test_whoever_may_not_go_is_left_alone_with_the_reason(told: dict[str, object], why: str) -> None:

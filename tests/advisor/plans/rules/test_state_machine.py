@@ -20,7 +20,7 @@ def test_a_plan_is_put_before_people_with_every_step_open_but_those_held_back() 
     found = drafted(plan(3, holdout=(2,)))
 
     assert (found.state, found.version) == ("drafted", 1)
-    assert [one.decision for one in found.decided] == ["open", "held back", "open"]
+    assert [one.decision for one in found.decided] == ["open", "holdout", "open"]
 
 
 def test_a_plan_of_which_all_is_held_back_has_nothing_to_decide() -> None:
@@ -33,14 +33,14 @@ def test_all_open_steps_make_it_approved_and_some_partly() -> None:
     assert approved(of, {1, 3}, {}, LATER_US).state == "approved"
     part = approved(of, {3}, {}, LATER_US)
     assert (part.state, [step.number for step in part.approved]) == ("partly", [3])
-    assert [one.decision for one in part.decided] == ["rejected", "held back", "approved"]
+    assert [one.decision for one in part.decided] == ["rejected", "holdout", "approved"]
 
 
 def test_what_does_not_hold_any_more_is_left_out_with_its_reason() -> None:
-    part = approved(drafted(plan()), {1, 2, 3}, {2: "n1 has no room for it any more"}, LATER_US)
+    part = approved(drafted(plan()), {1, 2, 3}, {2: "n1 no longer has room for it"}, LATER_US)
 
     assert part.state == "partly"
-    assert (part.decided[1].decision, part.decided[1].reason) == ("stale", "n1 has no room for it any more")
+    assert (part.decided[1].decision, part.decided[1].reason) == ("stale", "n1 no longer has room for it")
 
 
 def test_nothing_is_approved_where_nothing_holds() -> None:
@@ -50,7 +50,7 @@ def test_nothing_is_approved_where_nothing_holds() -> None:
 
 @pytest.mark.parametrize("steps", [set(), {4}, {1, 2}])
 def test_only_open_steps_can_be_approved(steps: set[int]) -> None:
-    with pytest.raises(NoSuchStep, match="there are 1, 3"):
+    with pytest.raises(NoSuchStep, match="choose from 1, 3"):
         approved(drafted(plan(3, holdout=(2,))), steps, {}, LATER_US)
 
 
@@ -83,7 +83,7 @@ def test_what_was_exported_does_not_expire_by_time_but_is_judged() -> None:
     assert expired(done, NOW_US + 10 * LASTS_US) is done
     assert concluded(done, confirmed=True, reason="1.2 of 1.5").state == "confirmed"
     assert concluded(done, confirmed=False, reason="-0.1 of 1.5").state == "refuted"
-    assert concluded(done, confirmed=None, reason="nothing was measured").state == "expired"
+    assert concluded(done, confirmed=None, reason="no outcome was measured").state == "expired"
     with pytest.raises(WrongState):
         concluded(whole(), confirmed=True, reason="")
 

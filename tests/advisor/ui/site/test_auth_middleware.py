@@ -83,7 +83,7 @@ def test_each_page_is_seen_by_its_roles_and_admin_and_nobody_else(house: House, 
         else:
             assert reply.status_code == 403, role
             assert reply.headers["content-type"].startswith("text/html")
-            assert "Your role may not see this" in reply.text
+            assert "Your role has no access" in reply.text
             assert guarding.refused()[-1].subject == name
             assert guarding.refused()[-1].request_id == reply.headers["x-request-id"]
 
@@ -159,7 +159,7 @@ def test_logging_in_and_out_is_in_the_audit_and_so_is_who_could_not(house: House
     assert (out.status_code, out.headers["location"]) == (303, "/ui/login")
     assert visitor.get("/ui/victims").status_code == 303
     assert (wrong.status_code, revoked.status_code) == (401, 401)
-    assert "This token opens nothing" in wrong.text
+    assert "This token is invalid, expired or revoked" in wrong.text
     assert "chb_nonsense" not in wrong.text
     done = [(e.who, e.role, e.action) for e in guarding.entries() if e.action in {"log in", "log out"}]
     assert done == [("sre", "sre", "log in"), ("sre", "sre", "log out")]
@@ -234,7 +234,7 @@ def test_a_form_that_is_none_of_ours_changes_nothing(
     reply = visitor.post("/ui/logout" if role else "/ui/login", data=form, headers=headers)
 
     assert reply.status_code == 403
-    assert "not one of ours" in reply.text
+    assert "not from this server" in reply.text
     assert guarding.refused()[-1].outcome == "403 no form of ours"
     assert not role or visitor.get("/ui/victims").status_code == 200
     assert role or SESSION_COOKIE not in visitor.cookies
@@ -322,7 +322,7 @@ def test_one_address_may_try_so_often(house: House, guarding: Guarded) -> None:
     guarding.now_us += int(refused.headers["retry-after"]) * 10**6
 
     assert tried == [401] * LOGINS_AT_ONCE + [429]
-    assert "Too many tries" in refused.text
+    assert "Too many attempts" in refused.text
     assert log_in(visitor, guarding.token("sre")).status_code == 303
 
 

@@ -28,7 +28,7 @@ def test_a_version_ends_where_the_next_one_in_force_begins(monkeypatch: pytest.M
 
     told = [cells(got.get(), name)[0] for name in ("2026-11", "2026-12", "other")]
     assert told[0].endswith("until 2026-12-01 00:00 UTC")
-    assert all(one == "from 2026-12-01 00:00 UTC until another one begins" for one in told[1:])
+    assert all(one == "from 2026-12-01 00:00 UTC until the next version begins" for one in told[1:])
 
 
 def test_what_accounts_pay_by_a_draft_sums_to_its_last_row() -> None:

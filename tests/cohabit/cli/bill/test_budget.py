@@ -163,12 +163,12 @@ def test_a_budget_applies_until_the_next_one_begins(bill: Run, store: Engine) ->
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--amount", "-5"), "give one from 0"),
+        (("--amount", "-5"), "give 0 to"),
         (("--amount", "nan"), "give EUR as in 1234.56"),
         (("--amount", "1e30"), "to 1,000,000,000,000"),
-        (("--amount", "0.001"), "EUR is paid with 2 digits behind the point: round it to these"),
+        (("--amount", "0.001"), "EUR has 2 decimals: round it"),
         (("--amount", "5", "--warn", "80"), "such as 0.8"),
-        (("--amount", "5", "--since", "2026-13"), "is no month: write one as 2026-11"),
+        (("--amount", "5", "--since", "2026-13"), "is not a month: write it as 2026-11"),
         (("--amount", "5", "--since", "2020-01"), "cohabit bill books"),
         (("--amount", "5", "--team", "pool:x"), "COHABIT_MAPPING"),
     ],

@@ -115,23 +115,23 @@ def test_without_a_model_the_base_charge_is_told_alone(priced: Path, quote: Run)
     code, told = quote(*NEW)
 
     assert (code, "base charge of 1 hour: 1.14" in told) == (0, True), told
-    assert "what interference would move is not known: no model is promoted: `cohabit model train`" in told
-    assert "kept what was loaded" not in told
+    assert "what interference would move is not known: no model is promoted: run `cohabit model train`" in told
+    assert "reload failed; the loaded version stays" not in told
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--container", "web-1", "--team", "shop"), "--team: of a container that runs these are known"),
+        (("--container", "web-1", "--team", "shop"), "--team: omit these for a running container"),
         (("--team", "shop", "--move-to", "n1"), "--move-to needs --container"),
         (("--team", "shop", "--node", "n1", "--request", "cpu"), "write RESOURCE=UNITS such as cpu=4"),
         (("--team", "shop", "--node", "n1", "--request", "gold=1"), "there are cpu, memory, gpu, network, disk"),
         (("--team", "shop", "--node", "n1", "--request", "cpu=nan"), "write RESOURCE=UNITS"),
         (("--team", "shop", "--node", "n1"), "name at least one resource"),
         (("--node", "n1", "--request", "cpu=1"), "name the team that would pay"),
-        (("--team", "shop", "--request", "cpu=1"), "name a node or a pool: there are pools std@a"),
-        ((*NEW, "--hours", "0"), "take 1 to 8784"),
-        ((*NEW, "--lake", "nowhere"), "nothing can be quoted here"),
+        (("--team", "shop", "--request", "cpu=1"), "name a node or a pool: known pools are std@a"),
+        ((*NEW, "--hours", "0"), "use 1 to 8784"),
+        ((*NEW, "--lake", "nowhere"), "cost estimates are not available"),
     ],
 )
 def test_errors_say_what_to_do(priced: Path, quote: Run, words: tuple[str, ...], says: str) -> None:

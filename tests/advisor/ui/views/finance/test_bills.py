@@ -40,7 +40,7 @@ def test_one_goes_from_a_month_down_to_a_line_of_an_hour(visit: Visit, bench_: B
     assert visit.path() == "/ui/bills"
     page.click(f"text={PERIOD}")
     total = Decimal(sum(COST + n for n in range(len(HOURS)))) / 10**6
-    expect(page.locator("main")).to_contain_text(f"Together {total:,.6f} EUR")
+    expect(page.locator("main")).to_contain_text(f"Total {total:,.6f} EUR")
     expect(page.locator("#bars[data-drawn] canvas")).to_be_visible()
     expect(page.locator("#idle tbody th")).to_have_text(["failure", "headroom", "stranded"])
     expect(page.locator("#idle .meter")).to_have_count(3)
@@ -117,7 +117,7 @@ def test_transfers_are_shown_with_what_they_were_worked_out_from(visit: Visit) -
     visit.go(f"{MONTH}/team?team=search")
     page.locator("#containers tr", has_text="surcharge").locator("a").click()
 
-    expect(page.locator("h1")).to_have_text("about no container")
+    expect(page.locator("h1")).to_have_text("without a container")
     expect(page.locator("#hours tbody tr")).to_have_count(3)
     expect(page.locator("#hours tbody tr").first).to_contain_text("cap ppm 200000")
 
@@ -144,7 +144,7 @@ def test_a_month_that_somebody_opened_again_meanwhile_is_not_closed(visit: Visit
         other.log_in("admin")
         visit.go(MONTH)
         other.go(MONTH)
-        other.page.click("text=Open it again")
+        other.page.click("text=Reopen")
         expect(other.page.locator("#months tbody")).to_contain_text("open")
 
     visit.page.click(f"text=Close {PERIOD}")
@@ -159,7 +159,7 @@ def test_prices_are_previewed_proposed_by_one_and_approved_by_another(visit: Vis
     visit.go("/ui/prices")
     page.fill("#text", TEXT.replace("[prices]", "[price]"))
     page.click("text=Preview")
-    expect(page.get_by_role("alert")).to_contain_text("This is no price book")
+    expect(page.get_by_role("alert")).to_contain_text("The price book cannot be parsed")
     page.fill("#text", TEXT)
     page.click("text=Preview")
     expect(page.locator("#compared thead")).to_contain_text("2026-11")
@@ -200,9 +200,9 @@ def test_a_team_sees_its_own_statement_once_it_is_closed(visit: Visit, bench_: B
     expect(visit.page.locator("#containers tbody tr")).to_have_count(3)
     for path in ("team?team=search", "container?team=search&container=crawl-1", "lines.csv?team=platform"):
         visit.go(f"{MONTH}/{path}")
-        expect(visit.page.locator("main")).to_contain_text("is for team 'shop' alone")
+        expect(visit.page.locator("main")).to_contain_text("is for team 'shop' only")
     visit.go("/ui/prices")
-    expect(visit.page.locator("main")).to_contain_text("This is not open to you")
+    expect(visit.page.locator("main")).to_contain_text("Access denied")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

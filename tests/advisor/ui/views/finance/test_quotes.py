@@ -54,7 +54,7 @@ def test_a_new_container_is_quoted_by_keyboard_with_its_neighbours(visit: Visit,
     visit.log_in("finance")
     page.keyboard.press("g")
     page.keyboard.press("q")
-    expect(page.locator("h1")).to_have_text("Quotes")
+    expect(page.locator("h1")).to_have_text("Cost estimates")
     page.focus("#new-team")
     for told in ("shop", "web", "", "n1", "", "2", "1"):
         page.keyboard.type(told)
@@ -79,11 +79,11 @@ def test_a_move_and_another_request_are_shown_beside_what_is(visit: Visit) -> No
     page.fill("#running-container", "crawl-1")
     page.fill("#running-move_to", "n2")
     page.fill("#running-request-cpu", "3")
-    page.click("text=Quote the change")
+    page.click("text=Estimate the change")
 
     head = page.locator("#change thead")
-    expect(head).to_contain_text("As it is, n1")
-    expect(head).to_contain_text("Quoted, n2")
+    expect(head).to_contain_text("Now, n1")
+    expect(head).to_contain_text("Estimate, n2")
     expect(page.locator("#change tbody tr")).to_have_count(5)
     expect(page.locator("#charges tbody tr").first).to_contain_text("3.000")
 
@@ -93,14 +93,14 @@ def test_what_cannot_be_quoted_is_said_and_the_form_keeps_what_was_filled_in(vis
     visit.log_in("admin")
     visit.go(PLACE)
     for node, request, says in (
-        ("n9", "2", "No pool is known of node 'n9'"),
+        ("n9", "2", "The pool of node 'n9' is unknown"),
         ("n1", "two", "request of cpu is 'two': write a number"),
-        ("", "2", "Name a node or a pool: there are pools std@a"),
+        ("", "2", "Name a node or a pool: known pools are std@a"),
     ):
         page.fill("#new-team", "shop")
         page.fill("#new-node", node)
         page.fill("#new-request-cpu", request)
-        page.click("text=Quote it")
+        page.click("text=Estimate cost")
         expect(page.get_by_role("alert").first).to_contain_text(says)
         expect(page.locator("#new-request-cpu")).to_have_value(request)
 
@@ -111,12 +111,12 @@ def test_a_team_is_quoted_for_itself_alone(visit: Visit) -> None:
     visit.go(PLACE)
     expect(page.locator("#new")).to_contain_text("Team shop")
     page.fill("#running-container", "web-1")
-    page.click("text=Quote the change")
+    page.click("text=Estimate the change")
     expect(page.locator("#quote")).to_contain_text("shop, tier LS, on n1")
     page.fill("#running-container", "crawl-1")
-    page.click("text=Quote the change")
+    page.click("text=Estimate the change")
 
-    expect(page.locator("main")).to_contain_text("is for team 'shop' alone")
+    expect(page.locator("main")).to_contain_text("is for team 'shop' only")
     csrf = page.locator("input[name=csrf]").first.input_value()
     forged = page.request.post(
         f"{visit.site.main}{PLACE}", form={"csrf": csrf, "kind": "new", "team": "search", "node": "n1", "use-cpu": "1"}
@@ -131,7 +131,7 @@ def test_without_a_model_the_base_charge_is_shown_and_why_there_is_no_more(brows
         visit.go(PLACE)
         visit.page.fill("#running-container", "web-1")
         visit.page.fill("#running-use-cpu", "2")
-        visit.page.click("text=Quote the change")
+        visit.page.click("text=Estimate the change")
 
         expect(visit.page.locator("#charges tbody tr")).to_have_count(2)
         expect(visit.page.get_by_role("note")).to_contain_text("Not known: no model is promoted")
@@ -147,10 +147,10 @@ def test_axe_finds_nothing_to_say_about_quotes(browser: Browser, bench_: Bench, 
         found["forms"] = visit.violations()
         visit.page.fill("#running-container", "web-1")
         visit.page.fill("#running-move_to", "n0")
-        visit.page.click("text=Quote the change")
+        visit.page.click("text=Estimate the change")
         found["quoted"] = visit.violations()
         visit.page.fill("#running-move_to", "n9")
-        visit.page.click("text=Quote the change")
+        visit.page.click("text=Estimate the change")
         found["refused"] = visit.violations()
 
     assert found == {name: [] for name in found}

@@ -44,12 +44,10 @@ def test_a_proposal_is_read_step_by_step(visit: Visit, bench_: Bench) -> None:
     name = opened(visit, bench_)
     plan, page = bench_.bureau.desk.one(name).plan, visit.page
 
-    expect(page.locator("h1")).to_have_text(f"Proposal {name}")
+    expect(page.locator("h1")).to_have_text(f"Plan {name}")
     expect(page.locator(".head")).to_contain_text("drafted")
     expect(page.locator(".head")).to_contain_text("version 1")
-    expect(page.locator(".verdict")).to_contain_text(
-        "Somebody of role sre approves steps of it or rejects it, until 20"
-    )
+    expect(page.locator(".verdict")).to_contain_text("Role sre approves steps or rejects the plan, until 20")
     rows = page.locator("table.steps tbody")
     expect(rows).to_have_count(3)
     for number, step in enumerate(plan.open_steps):
@@ -65,7 +63,7 @@ def test_a_proposal_is_read_step_by_step(visit: Visit, bench_: Bench) -> None:
     expect(rows.nth(2).locator("td.num").last).to_have_text("–")
     expect(rows.nth(1).locator("code")).to_have_text("cpu.max = 480000 100000")
     held = page.locator("section", has=page.locator("#held-title"))
-    expect(held).to_contain_text("Held back by chance, to tell what the others achieve")
+    expect(held).to_contain_text("Randomised control group: do not carry out this step")
     expect(held.locator("tbody tr")).to_have_count(1)
 
 
@@ -123,7 +121,7 @@ def test_some_steps_are_approved_and_the_others_are_not(visit: Visit, bench_: Be
     expect(visit.page.locator(".head")).to_contain_text("partly")
     assert visit.path() == f"/ui/plans/{name}"
     decided = [one.decision for one in bench_.bureau.desk.one(name).decided]
-    assert decided == ["approved", "rejected", "approved", "held back"]
+    assert decided == ["approved", "rejected", "approved", "holdout"]
     newest = list(entries(bench_.bureau.store))[-1]
     assert (newest.action, newest.subject, newest.role) == ("approve", name, "sre")
     assert newest.who.startswith("sre-")
@@ -143,8 +141,8 @@ def test_who_ticks_nothing_is_told_what_to_do(visit: Visit, bench_: Bench) -> No
     name = opened(visit, bench_)
     visit.page.click("text=Approve selected")
 
-    expect(visit.page.locator("main")).to_contain_text("tick those to approve")
-    visit.page.click("a:text-is('Read it again')")
+    expect(visit.page.locator("main")).to_contain_text("select the steps to approve")
+    visit.page.click("a:text-is('Reload')")
     assert visit.path() == f"/ui/plans/{name}"
     assert state(bench_, name) == ("drafted", 1)
 
@@ -156,8 +154,8 @@ def test_who_comes_second_is_told_and_led_back(visit: Visit, bench_: Bench) -> N
     visit.page.click("text=Approve all 3")
 
     expect(visit.page.locator("main")).to_contain_text("409")
-    expect(visit.page.locator("main")).to_contain_text("since you read version 1")
-    visit.page.click("a:text-is('Read it again')")
+    expect(visit.page.locator("main")).to_contain_text("changed since version 1")
+    visit.page.click("a:text-is('Reload')")
     expect(visit.page.locator(".verdict")).to_contain_text("bob was faster")
     expect(visit.page.locator("#decide-title")).to_have_count(0)
     assert state(bench_, name) == ("rejected", 2)
@@ -165,7 +163,7 @@ def test_who_comes_second_is_told_and_led_back(visit: Visit, bench_: Bench) -> N
 
 def test_a_proposal_is_rejected_with_a_reason(visit: Visit, bench_: Bench) -> None:
     name = opened(visit, bench_)
-    visit.page.click("text=Reject all of it")
+    visit.page.click("text=Reject all steps")
     assert visit.page.evaluate("!document.querySelector('#reason').validity.valid")
 
     visit.page.fill("#reason", "release today <b>")
@@ -195,20 +193,20 @@ def test_an_approved_proposal_is_given_out_as_a_file_that_stays_the_same(visit: 
 
 def test_one_click_freezes_everything_and_another_goes_on(visit: Visit, bench_: Bench) -> None:
     name = opened(visit, bench_)
-    visit.page.click("summary:text-is('ChangeFreeze')")
+    visit.page.click("summary:text-is('Freeze')")
     visit.page.fill("#freeze-reason", "incident 17")
-    visit.page.click("text=ChangeFreeze all changes")
+    visit.page.click("text=Freeze all changes")
 
     expect(visit.page.get_by_role("alert")).to_contain_text("All changes are frozen by sre-")
     assert visit.path() == f"/ui/plans/{name}"
     visit.page.click("text=Approve all 3")
-    expect(visit.page.locator("main")).to_contain_text("has frozen all changes (incident 17)")
+    expect(visit.page.locator("main")).to_contain_text("froze all changes (incident 17)")
     for path in ("/ui/cluster", "/ui/victims", "/ui/plans", "/ui/nowhere"):
         visit.go(path)
         expect(visit.page.get_by_role("alert")).to_contain_text("incident 17")
     assert state(bench_, name) == ("drafted", 1)
     visit.go("/ui/victims")
-    visit.page.click("text=Resume")
+    visit.page.click("text=Unfreeze")
     expect(visit.page.get_by_role("alert")).to_have_count(0)
     assert visit.path() == "/ui/victims"
     assert bench_.bureau.desk.frozen() is None
@@ -222,7 +220,7 @@ def test_a_victim_leads_to_what_would_help_it(visit: Visit, bench_: Bench) -> No
     expect(visit.page.locator("#proposals-title")).to_have_count(0)
     visit.go(f"/ui/victims/{helped}")
 
-    visit.page.click(f"text=Proposal {made.plan}")
+    visit.page.click(f"text=Plan {made.plan}")
 
     visit.page.wait_for_url(f"**/ui/plans/{made.plan}")
 
@@ -231,7 +229,7 @@ def test_everything_is_done_with_the_keyboard(visit: Visit, bench_: Bench) -> No
     name = opened(visit, bench_)
     keys, focused = visit.page.keyboard, "document.activeElement.name || document.activeElement.id"
     keys.press("?")
-    expect(visit.page.get_by_role("dialog")).to_contain_text("To the button that approves")
+    expect(visit.page.get_by_role("dialog")).to_contain_text("Focus the approve button")
     keys.press("Escape")
     keys.press("r")
     assert visit.page.evaluate(focused) == "reason"
@@ -251,14 +249,14 @@ def test_a_planner_reads_and_decides_nothing(visit: Visit, bench_: Bench) -> Non
     opened(visit, bench_, "planner")
 
     expect(visit.page.locator("table.steps tbody")).to_have_count(3)
-    expect(visit.page.locator("main form, main input, summary:text-is('ChangeFreeze')")).to_have_count(0)
+    expect(visit.page.locator("main form, main input, summary:text-is('Freeze')")).to_have_count(0)
 
 
 @pytest.mark.parametrize("role", ["finance", "team"])
 def test_other_roles_see_no_proposals(visit: Visit, bench_: Bench, role: TokenRole) -> None:
     opened(visit, bench_, role)
 
-    expect(visit.page.locator("main")).to_contain_text("This is not open to you")
+    expect(visit.page.locator("main")).to_contain_text("Access denied")
     expect(visit.page.locator("header nav a[href='/ui/plans']")).to_have_count(0)
 
 
@@ -269,13 +267,13 @@ def test_axe_finds_nothing_to_say(browser: Browser, bench_: Bench, scheme: str) 
     found = {}
     with visiting(browser, bench_.site, scheme) as visit:
         name = opened(visit, bench_)
-        visit.page.click("summary:text-is('ChangeFreeze')")
+        visit.page.click("summary:text-is('Freeze')")
         found["drafted"] = visit.violations()
         for path in ("/ui/plans", "/ui/plans?state=refuted", f"/ui/plans/{done}"):
             visit.go(path)
             found[path] = visit.violations()
         visit.go(f"/ui/plans/{name}")
-        visit.page.click("summary:text-is('ChangeFreeze')")
+        visit.page.click("summary:text-is('Freeze')")
         visit.page.fill("#freeze-reason", "for axe to see")
         visit.page.keyboard.press("Enter")
         expect(visit.page.get_by_role("alert")).to_be_visible()

@@ -32,7 +32,7 @@ def test_on_an_open_server_the_user_of_the_machine_decides(tmp_path: Path) -> No
 
     assert listed.status_code == 200
     assert tried.status_code == 503, tried.text
-    assert "cannot be tried again, so that nothing was decided" in tried.json()["error"]
+    assert "cannot be validated again, so nothing was decided" in tried.json()["error"]
     assert frozen.json()["frozen"]
     assert [lifted.status_code, read.status_code] == [403, 403]
     assert "All changes are frozen" in shown.text
