@@ -22,7 +22,7 @@ from advisor.billing.pricing.price_book import Policy, PriceBook, Tier, UnitPric
 from benchmarks.billing_site import DAY_HOURS, START_US, Site, bills, described, placed, used
 from benchmarks.runner import OURS, Benchmark, Result
 from features.contention.node_state import Facts
-from features.metering.idle_capacity import idle_hours
+from features.metering.idle_causes import idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import HOUR_US, Hours
 from features.metering.usage_hours import metered

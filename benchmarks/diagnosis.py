@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.diagnosis.analyse import Evidence, diagnose
-from advisor.diagnosis.slow_windows import LOOKED
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
+from advisor.diagnosis.slowdown_outliers import LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played, truly_added
 from benchmarks.diagnosis_measured import measured

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from advisor.diagnosis.analyse import Evidence, Scene, attributed, scene_of, sensitivities
-from advisor.diagnosis.slow_windows import ENOUGH
-from advisor.diagnosis.verdicts import Circumstances, verdict_of
+from advisor.diagnosis.slowdown_causes import Circumstances, verdict_of
+from advisor.diagnosis.slowdown_outliers import ENOUGH
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from benchmarks.antagonists import landed
 from features.columnar.arrow_columns import micros

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
-from advisor.cluster.assumed_pod import Booked, crowded
+from advisor.cluster.assumed_pod_load import Booked, crowded
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.placement.encoded_scores import Replies, spell

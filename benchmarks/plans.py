@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from advisor.database.engine import migrate, open_store
 from advisor.plans import store as proposal_store
-from advisor.plans.approvals import Actor, Desk
+from advisor.plans.plan_service import Actor, Desk
 from advisor.plans.planner import Draft
 from advisor.plans.rules.plan_record import Step, expected
 from advisor.plans.rules.policy import Rules

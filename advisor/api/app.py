@@ -75,7 +75,7 @@ from advisor.errors import (
 )
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
-from advisor.plans.approvals import Office
+from advisor.plans.plan_service import Office
 from advisor.plans.rules.errors import (
     CannotTry,
     ChangedMeanwhile,

@@ -159,7 +159,7 @@ PRICE_BOOKS = Table(
     Column("withdrawn_by", String(200)),
     Column("withdrawn_us", BigInteger),
 )
-"""Versions of the price book as JSON, see price_book_versions; triggers refuse to change what was proposed."""
+"""Versions of the price book as JSON, see price_book_records; triggers refuse to change what was proposed."""
 
 PERIODS = Table(
     "periods",

@@ -12,8 +12,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.diagnosis.attribution import Attribution, attribute
-from advisor.diagnosis.slow_windows import ENOUGH, LOOKED, Signs, Windows, signs
-from advisor.diagnosis.verdicts import MAX_SUSPECTS, MOST, TWO_SIDED_90, Circumstances, Diagnosis, Suspect, verdict_of
+from advisor.diagnosis.slowdown_causes import (
+    MAX_SUSPECTS,
+    MOST,
+    TWO_SIDED_90,
+    Circumstances,
+    Diagnosis,
+    Suspect,
+    verdict_of,
+)
+from advisor.diagnosis.slowdown_outliers import ENOUGH, LOOKED, Signs, Windows, signs
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.asof_join import key_codes, row_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
+from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from advisor.errors import ReportTooLarge, UnreadableDiagnoses
 from ingest.schema.atomic_file import replace_atomically
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.diagnosis.analyse import ATTRIBUTION_WINDOWS, PER_WINDOW, Evidence, Scene, Weighed, scene_of, weighed
 from advisor.diagnosis.attribution import LEVEL, NOISE, UNKNOWN
-from advisor.diagnosis.slow_windows import Signs, Windows
+from advisor.diagnosis.slowdown_outliers import Signs, Windows
 from features.columnar.windows import LABEL_US, WINDOW_US
 from features.contention.node_state import is_best_effort
 from features.schema.catalog import NAMES

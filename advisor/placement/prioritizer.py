@@ -18,13 +18,13 @@ import structlog
 from numpy.typing import NDArray
 from prometheus_client import Counter, Gauge, Histogram
 
-from advisor.cluster.assumed_pod import Booked, singled_out
+from advisor.cluster.assumed_pod_load import Booked, singled_out
 from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.pod_groups import packed, spread
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.worker_bus import Journal
 from advisor.errors import Contained, NoTable
-from advisor.placement.assumed_pods import AssumedPods, no_peers
+from advisor.placement.assumed_pod_sync import AssumedPods, no_peers
 from advisor.placement.decision_log import Decision
 from advisor.placement.encoded_scores import Ints, Replies, spell, spelled_reply
 from advisor.placement.model_state import Answer, Serving

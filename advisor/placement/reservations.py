@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.placement.reservation_match import (
     LAPSED,
     Pod,

@@ -5,8 +5,8 @@ import json
 from sqlalchemy import Connection
 
 from advisor.placement.reservation_store import add_reservations
-from advisor.plans.approvals import Given
 from advisor.plans.export import ApprovedMove, As, Step, document, evictions, migration_jobs
+from advisor.plans.plan_service import Given
 from advisor.plans.rules.errors import ExportedOtherwise, NotNamed
 from advisor.plans.rules.plan_record import Proposal
 from advisor.plans.rules.plan_record import Step as Planned

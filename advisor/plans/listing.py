@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from advisor.plans.approvals import Desk
-from advisor.plans.rules import state_machine as states
+from advisor.plans.plan_service import Desk
+from advisor.plans.rules import approval_states as states
 from advisor.plans.rules.plan_record import Plan, Proposal, State
 
 

@@ -7,10 +7,13 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.optimizer.assignment_cost import homes
-from advisor.plans.rules.cooldowns import Past, cools_down, left, refused, shares_budget
-from advisor.plans.rules.eligible import Roster
+from advisor.plans.rules.cooldowns import cools_down, refused
+from advisor.plans.rules.disruption_budgets import shares_budget
+from advisor.plans.rules.evictable import Roster
+from advisor.plans.rules.move_limit import steps_left
+from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import FORMAT, Identity, Plan, Step, named
 from advisor.plans.rules.policy import Rules
 from advisor.remediation.action import MOVES, Remedy
@@ -118,7 +121,7 @@ class _Found:
 
     def __init__(self, of: Situation, rules: Rules) -> None:
         self.of, self.rules, self.scene = of, rules, of.scene
-        self.left = left(rules, len(of.scene.snapshot.containers), of.past, of.scene.now_us)
+        self.left = steps_left(rules, len(of.scene.snapshot.containers), of.past, of.scene.now_us)
         self.steps, self.skipped, self.ladders = list[Step](), list[Skipped](), list[Ladder]()
 
     @property

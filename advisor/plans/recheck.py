@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.diagnosis.verdicts import Diagnosis
-from advisor.plans.rules.eligible import Roster
+from advisor.diagnosis.slowdown_causes import Diagnosis
+from advisor.plans.rules.evictable import Roster
 from advisor.plans.rules.plan_record import Plan, Step
 from advisor.remediation.action import MOVES
 from advisor.remediation.migration_options import Scene, elsewhere, moved

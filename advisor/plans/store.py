@@ -10,8 +10,9 @@ from sqlalchemy.engine import Row
 from advisor.auth import audit_log as audit
 from advisor.auth.audit_log import Entry
 from advisor.database.engine import CHANGE_FREEZES, PLAN_STEPS, PLANS_TABLE, reading, writing
-from advisor.plans.rules.cooldowns import REMEMBERED_US, Past
+from advisor.plans.rules.cooldowns import REMEMBERED_US
 from advisor.plans.rules.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
+from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import (
     DECISIONS,
     STATES,

@@ -10,7 +10,7 @@ from math import erfc, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.diagnosis.verdicts import TWO_SIDED_90
+from advisor.diagnosis.slowdown_causes import TWO_SIDED_90
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN, LS_WEIGHT, VIOLATION_WEIGHT, violation
 
 Floats = NDArray[np.float64]

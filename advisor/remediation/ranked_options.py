@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.diagnosis.slow_windows import LOOKED
-from advisor.diagnosis.verdicts import TWO_SIDED_90, Diagnosis, Suspect
+from advisor.diagnosis.slowdown_causes import TWO_SIDED_90, Diagnosis, Suspect
+from advisor.diagnosis.slowdown_outliers import LOOKED
 from advisor.remediation.action import Field, Remedy, remedy_of
 from advisor.remediation.action_costs import Prices
 from advisor.remediation.benefit import NOTHING, Hurt

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.cluster.assumed_pod import Booked, crowded
+from advisor.cluster.assumed_pod_load import Booked, crowded
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot_diff import rows_before, same_apps, same_nodes, same_prior
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points

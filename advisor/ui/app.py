@@ -15,7 +15,7 @@ from advisor.auth.api_tokens import ROLES
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.errors import AdvisorError
 from advisor.placement.model_state import Serving
-from advisor.plans.approvals import Office
+from advisor.plans.plan_service import Office
 from advisor.ui.site.assets import asset_routes, assets
 from advisor.ui.site.auth_middleware import PageGate, Problem, Visit
 from advisor.ui.site.identity import Entrance

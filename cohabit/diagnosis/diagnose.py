@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
-from advisor.diagnosis.slow_windows import LOOKED
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
+from advisor.diagnosis.slowdown_outliers import LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from cohabit.config.errors import MinutesGone, NothingMeasured, NothingThen
 from features.columnar.arrow_columns import floats

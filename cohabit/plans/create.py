@@ -9,15 +9,15 @@ from pathlib import Path
 
 from advisor.cluster.snapshot import Snapshot, load_current
 from advisor.diagnosis.report_file import DiagnosisReport
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.errors import NoBundle, NotBelieved
 from advisor.plans import store as proposal_store
-from advisor.plans.approvals import Actor, Desk, Stale
+from advisor.plans.plan_service import Actor, Desk, Stale
 from advisor.plans.planner import Draft, Search, Situation, draft, under_way
 from advisor.plans.recheck import stale_steps
-from advisor.plans.rules import state_machine as states
+from advisor.plans.rules import approval_states as states
 from advisor.plans.rules.did_estimate import factor_of
-from advisor.plans.rules.eligible import roster_of
+from advisor.plans.rules.evictable import roster_of
 from advisor.plans.rules.plan_record import Proposal
 from advisor.plans.rules.policy import HOUR_US, Rules
 from advisor.remediation.migration_options import Scene

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.plans.approvals import Actor, Desk
+from advisor.plans.plan_service import Actor, Desk
 from advisor.plans.rules.cooldowns import REMEMBERED_US
 from advisor.plans.rules.did_estimate import AFTER_US, BEFORE_US, Seen, Trial, outcome
 from advisor.plans.rules.plan_record import Proposal, State, Step

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from advisor.cluster.snapshot import Snapshot, load_current, publish
-from advisor.diagnosis.verdicts import Diagnosis
-from advisor.plans.rules.cooldowns import Past
+from advisor.diagnosis.slowdown_causes import Diagnosis
+from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.policy import Rules
 from cohabit.config.errors import NothingKept
 

@@ -9,7 +9,7 @@ import structlog
 
 from advisor.diagnosis.report_file import write_report
 from advisor.errors import AdvisorError, Contained
-from advisor.plans.approvals import Actor, Desk
+from advisor.plans.plan_service import Actor, Desk
 from advisor.plans.planner import Draft
 from advisor.plans.rules.plan_record import Plan, expected
 from cohabit.budgets.webhook import post

@@ -14,7 +14,7 @@ from advisor.auth.principal import Caller
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
-from advisor.plans.approvals import Desk, Office, Stale
+from advisor.plans.plan_service import Desk, Office, Stale
 from advisor.plans.rules.errors import CannotTry
 from advisor.plans.rules.plan_record import Proposal
 from cohabit.billing.quotes.last_hour import NewestHour

@@ -17,7 +17,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from advisor.api.scheduler.peers import MAX_AT_ONCE, booking_message
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 
 log = structlog.get_logger()
 

@@ -30,12 +30,12 @@ from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.config.logs import set_up_logs
 from cohabit.config.malloc_trim import hold_few_heaps
+from cohabit.server.metrics_sum import Leaving
 from cohabit.server.peer_discovery import Peers
 from cohabit.server.reload import keep_fresh
 from cohabit.server.reservation_poller import ReservationPoller
 from cohabit.server.score_table_process import CONTEXT, Asking
 from cohabit.server.sockets import DRAIN_S, Certificates, listen, secured_by, shown_by
-from cohabit.server.worker_metrics import Leaving
 from models.registry.registry import Registry
 
 log = structlog.get_logger(__name__)

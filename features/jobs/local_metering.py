@@ -14,7 +14,7 @@ from features.columnar.windows import WINDOW_US
 from features.contention.node_state import Facts
 from features.contention.usage_rates import LOOK_BACK_US, rates
 from features.jobs.job_plan import Progress
-from features.metering.idle_capacity import TAKEN, TOUCHED, idle_hours
+from features.metering.idle_causes import TAKEN, TOUCHED, idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import COLUMNS, HOUR_US, Hours
 from features.metering.usage_hours import metered, nodes_in, standing_in

@@ -281,7 +281,7 @@ IDLE = Table(
             "cause",
             pa.string(),
             "",
-            "failure, lead_time or stranded, see features.metering.idle_capacity",
+            "failure, lead_time or stranded, see features.metering.idle_causes",
             required=True,
         ),
         Column("resource", pa.string(), "", "as in metered", required=True),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, micros
 from features.columnar.group_means import group_codes
-from features.columnar.windows import STALE_US, WINDOW_US
+from features.contention.expired_node_metrics import known_nodes
 from features.contention.node_state import Facts, capacities, known_at, node_state
 from features.training.model_input import node_matrix
 from features.training.residents import Sources, resident_use, residents
@@ -72,7 +72,7 @@ def live_view(now_us: int, state: pa.Table, facts: Facts, profiles: pa.Table) ->
         capacity=capacities(newest),
         facts=node_matrix(newest),
         seen_us=seen_us,
-        known=(now_us - seen_us <= STALE_US + WINDOW_US) | bool(facts.placements.num_rows),
+        known=known_nodes(seen_us, now_us, placements=bool(facts.placements.num_rows)),
         residents=found,
         use=use,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.diagnosis.report_file import DiagnosisReport
-from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
+from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 
 WINDOW_US = 300 * 10**6
 WINDOWS = 24

@@ -21,7 +21,7 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import FORMAT, Draft, draft_from, draft_json, refuse_wrong
 from advisor.billing.ledger.errors import NotReady, Unbalanced, UnreadableDraft
-from advisor.billing.ledger.price_book_versions import book_from, book_json
+from advisor.billing.ledger.price_book_records import book_from, book_json
 from advisor.billing.lines.errors import BadLineFile, UnreadableLine
 from advisor.billing.lines.line import line_from, line_json
 from advisor.billing.lines.parquet import read_lines
@@ -98,7 +98,7 @@ def _records() -> Iterator[Target]:
     yield Target("line", "advisor.billing.lines.line", tuple(map(line_json, lines())), line_from, (UnreadableLine,))
     yield Target(
         "kept price book",
-        "advisor.billing.ledger.price_book_versions",
+        "advisor.billing.ledger.price_book_records",
         (book_json(book),),
         book_from,
         (UnreadableDraft,),

@@ -51,7 +51,7 @@ READERS = {
         "advisor.billing.lines.line",
         "advisor.billing.lines.parquet",
     ),
-    *("advisor.billing.ledger.price_book_versions", "advisor.billing.ledger.drafts", "advisor.plans.rules.plan_record"),
+    *("advisor.billing.ledger.price_book_records", "advisor.billing.ledger.drafts", "advisor.plans.rules.plan_record"),
     *(
         "cohabit.config.settings",
         "cohabit.config.change_windows",

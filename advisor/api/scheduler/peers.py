@@ -9,9 +9,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.api.scheduler.raw_http import decoded, whole_body
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
-from advisor.placement.assumed_pods import LONGEST_GROUP, LONGEST_UID
+from advisor.placement.assumed_pod_sync import LONGEST_GROUP, LONGEST_UID
 from advisor.placement.prioritizer import Prioritizer
 
 MAX_AT_ONCE = 1000

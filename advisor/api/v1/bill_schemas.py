@@ -6,7 +6,7 @@ from typing import Literal
 from advisor.api.http.base_schema import Body
 from advisor.billing.ledger.breakdown import Account
 from advisor.billing.ledger.periods import Period, State
-from advisor.billing.ledger.price_book_versions import Kept
+from advisor.billing.ledger.price_book_records import Kept
 
 
 class PriceRow(Body):

@@ -20,7 +20,7 @@ from advisor.api.v1.budgets import budget_routes
 from advisor.auth.principal import Caller
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
-from advisor.billing.ledger.price_book_versions import in_force
+from advisor.billing.ledger.price_book_records import in_force
 from advisor.billing.quotes.dependencies import BILLED, KEEPERS, BillOffice, opened_bills, own_team
 
 MOST = 1000

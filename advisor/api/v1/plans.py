@@ -21,9 +21,9 @@ from advisor.api.v1.plan_schemas import (
     reply_of,
     row_of,
 )
-from advisor.plans.approvals import DECIDERS, READERS, Actor, Office, opened
 from advisor.plans.issue import given_as, must_be
 from advisor.plans.listing import all_shown, one_shown
+from advisor.plans.plan_service import DECIDERS, READERS, Actor, Office, opened
 from advisor.plans.rules.plan_record import State
 
 MOST = 1000

@@ -12,7 +12,7 @@ from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.report_reader import NewestReport
-from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
+from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from advisor.errors import NoVictim
 from advisor.remediation.action import Remedy
 from advisor.remediation.options_file import kept_ladder

@@ -14,7 +14,7 @@ from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.postings import Payables
 from advisor.database.engine import reading, writing
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Row
 from advisor.auth import audit_log as audit
 from advisor.auth.audit_log import Entry
 from advisor.billing.ledger.errors import NameTaken, NoSuchPriceBook
-from advisor.billing.ledger.price_book_versions import Kept, book_from, book_json, in_force, refuse_decided, refuse_far
+from advisor.billing.ledger.price_book_records import Kept, book_from, book_json, in_force, refuse_decided, refuse_far
 from advisor.billing.pricing.price_book import PriceBook, added, approved, refuse_wrong, without
 from advisor.database.engine import PRICE_BOOKS, reading, writing
 

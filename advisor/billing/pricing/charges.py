@@ -20,7 +20,7 @@ from advisor.billing.lines.line import KINDS, UNATTRIBUTED, Kind
 from advisor.billing.lines.money import MICROS, exact_total, in_order, in_order_64
 from advisor.billing.lines.schema import SCHEMA
 from advisor.billing.pricing.billed_quantity import HOUR, billed_quantity, gap_quantity
-from advisor.billing.pricing.idle_charges import causes_by_hour, causes_of, idle_shares
+from advisor.billing.pricing.idle_cost import causes_by_hour, causes_of, idle_shares, idle_worth
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook
 from features.columnar.arrow_columns import micros
 from features.columnar.composite_keys import joint, ranks
@@ -234,7 +234,7 @@ def _share_out(
     kind = np.concatenate([rows.kind[hour], rows.kind[gaps]])
     shares, sold = _shares(quantity, kind, weights.of)
     worth = sum(weight * capacity.get(name, 0) for name, weight in weights.by_resource().items())
-    rest = 0 if recovery == "full" and sold else max(0, worth - sold)
+    rest = 0 if recovery == "full" and sold else idle_worth(worth, sold)
     if not sold + rest:
         return None
     if isinstance(shares, np.ndarray) and rest < CANNOT:

@@ -19,7 +19,7 @@ from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.postings import owed
 from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.billing.quotes.hourly_inputs import Newest
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 
 KEEPERS: tuple[TokenRole, ...] = ("finance", "admin")
 """Who sees all bills, closes months and edits prices."""

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from advisor.diagnosis.verdicts import TWO_SIDED_90
+from advisor.diagnosis.slowdown_causes import TWO_SIDED_90
 from advisor.plans.rules.errors import UnreadablePlan
 from advisor.remediation.action import Field, Kind
 

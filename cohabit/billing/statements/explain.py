@@ -14,7 +14,7 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.store import Posted
 from advisor.billing.lines.parquet import read_lines
-from advisor.billing.pricing.idle_charges import CAUSES
+from advisor.billing.pricing.idle_cost import CAUSES
 from advisor.billing.pricing.price_book import PriceBook
 from cohabit.billing.inputs import read_inputs
 from cohabit.config.errors import NoSuchLine

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from advisor.billing.ledger.drafts import Draft
     from advisor.billing.ledger.periods import Period
     from advisor.billing.pricing.price_book import PriceBook
-    from advisor.plans.approvals import Actor
+    from advisor.plans.plan_service import Actor
 
 ledger_app = typer.Typer()
 NOT_CLOSED = 3
@@ -55,7 +55,7 @@ class Till:
 def till() -> Iterator[Till]:
     """Open the ledger of the settings."""
     from advisor.billing.ledger.closing import Closing
-    from advisor.plans.approvals import Actor
+    from advisor.plans.plan_service import Actor
 
     own = settings()
     with checked(own) as engine:
@@ -92,7 +92,7 @@ def propose_book_command(
     if it had begun with the month, and shows the charges of accounts by either; nothing is saved.
     """
     from advisor.billing.ledger import price_book_store as book_store
-    from advisor.billing.ledger.price_book_versions import summary
+    from advisor.billing.ledger.price_book_records import summary
     from advisor.billing.pricing.price_book_toml import EXAMPLE
     from cohabit.billing.price_book_file import read_price_book
 
@@ -113,7 +113,7 @@ def propose_book_command(
 def approve_book_command(version: Version) -> None:
     """Approve a version of the price book that another person proposed. It must begin in a future hour."""
     from advisor.billing.ledger import price_book_store as book_store
-    from advisor.billing.ledger.price_book_versions import summary
+    from advisor.billing.ledger.price_book_records import summary
 
     with till() as of:
         entry = of.entry("approve price book", version)
@@ -302,7 +302,7 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
     from advisor.billing.ledger import price_book_store as book_store
     from advisor.billing.ledger import store as ledger_store
     from cohabit.billing.draft import draft_of
-    from cohabit.billing.expired_months import refuse_forgotten
+    from cohabit.billing.unmetered_months import refuse_forgotten
     from cohabit.terminal.locations import existing_lake
 
     engine, cluster, found = of.closing.engine, of.closing.cluster, existing_lake(settings(), lake)

@@ -16,8 +16,8 @@ from cohabit.terminal.db import checked
 from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
-    from advisor.plans.approvals import Actor, Desk
     from advisor.plans.export import As
+    from advisor.plans.plan_service import Actor, Desk
     from cohabit.plans.create import Sources
 
 plan_app = typer.Typer(no_args_is_help=True, help="Draft, review, approve and export remediation plans.")
@@ -44,7 +44,7 @@ class Opened:
 @contextmanager
 def opened() -> Iterator[Opened]:
     """Open the plans of the settings' database; no lake is needed, least of all for a change freeze."""
-    from advisor.plans.approvals import Actor, Desk
+    from advisor.plans.plan_service import Actor, Desk
 
     own = settings()
     with checked(own) as engine:

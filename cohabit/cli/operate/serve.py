@@ -87,7 +87,7 @@ def _drafting(settings: Settings, lake: "Lake", snapshots: Path, cluster: str, s
     if not own.interval_s:
         yield
         return
-    from advisor.plans.approvals import Desk
+    from advisor.plans.plan_service import Desk
     from cohabit.plans.create import PLANS, Sources
     from cohabit.refresh.plan_loop import Drafting
     from cohabit.terminal.db import checked

@@ -15,7 +15,7 @@ from cohabit.terminal.console import console, printable, show_table
 from cohabit.terminal.locations import existing_lake
 
 if TYPE_CHECKING:
-    from advisor.diagnosis.verdicts import Diagnosis, Suspect
+    from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect
 
 MAX_SHOWN = 40
 """Rows for people; files have all."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from advisor.billing.ledger.drafts import FORMAT, Batch, Draft
 from advisor.billing.ledger.postings import postings_of
 from advisor.billing.lines.schema import SCHEMA
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 
 ANN, BOB = Actor("ann", "finance", "r1"), Actor("bob", "finance", "r2")
 NOW_US = 1_796_083_200_000_000  # 2026-12-01 00:00 UTC

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from advisor.billing.interference.claims import hour_bound, victims_of
 from advisor.diagnosis.analyse import Evidence
-from advisor.diagnosis.slow_windows import Signs, Windows
+from advisor.diagnosis.slowdown_outliers import Signs, Windows
 from advisor.diagnosis.slowed_hours import HOUR_US, METHOD, added_by, lower_bounds, slowed_hours
 from benchmarks.antagonists import START_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import tables_of

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.api.scheduler.volcano import reply_to
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.placement.encoded_scores import Replies, spell, spelled_reply
 from advisor.scoring.score_table import ScoreTable

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from advisor.cluster.assumed_pod import singled_out
+from advisor.cluster.assumed_pod_load import singled_out
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement import prioritizer as prioritizing
 from advisor.placement.model_state import Answer

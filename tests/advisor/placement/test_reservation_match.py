@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.placement.reservation_match import LAPSED, Pod, Reservation, ReservedNode, by_workload, reserved_node
 from advisor.placement.reservations import MAX_HELD, Reservations

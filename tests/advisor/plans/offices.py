@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Engine
 
 from advisor.auth.principal import Caller
-from advisor.plans.approvals import Actor, Desk, Office
+from advisor.plans.plan_service import Actor, Desk, Office
+from advisor.plans.rules.approval_states import drafted
 from advisor.plans.rules.plan_record import Plan, Proposal
 from advisor.plans.rules.policy import Rules
-from advisor.plans.rules.state_machine import drafted
 from tests.advisor.plans.made import NOW_US, plan, step, who
 
 DRAFTER = Actor("local:cron", "admin", "r0")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.plans.listing import OnNode, on_nodes
-from advisor.plans.rules.state_machine import approved, drafted
+from advisor.plans.rules.approval_states import approved, drafted
 from advisor.ui.site.intervals import WIDTH, intervals
 from tests.advisor.plans.made import plan, step
 

@@ -11,8 +11,8 @@ from advisor.cluster.snapshot import Snapshot
 from advisor.plans.optimizer_moves import better_elsewhere
 from advisor.plans.planner import Situation, draft
 from advisor.plans.recheck import stale_steps
-from advisor.plans.rules.cooldowns import Past
-from advisor.plans.rules.eligible import Roster
+from advisor.plans.rules.evictable import Roster
+from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import Plan, plan_json
 from advisor.remediation.migration_options import Scene
 from advisor.scoring.scorer import ModelScorer

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.plans.planner import Draft, Situation, draft, holdout, under_way
 from advisor.plans.recheck import stale_steps
-from advisor.plans.rules.cooldowns import Past
-from advisor.plans.rules.eligible import Roster
+from advisor.plans.rules.evictable import Roster
+from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import Identity, expected, plan_json
 from advisor.plans.rules.policy import DAY_US, Freeze, Rules
 from advisor.remediation.action import MOVES

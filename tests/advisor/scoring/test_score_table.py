@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.cluster.assumed_pod import KEPT_US, MOST, Booked, Bookings, crowded
+from advisor.cluster.assumed_pod_load import KEPT_US, MOST, Booked, Bookings, crowded
 from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.snapshot import Snapshot, nothing_expected
 from advisor.cluster.snapshot_diff import same_apps, same_nodes, same_prior

@@ -21,7 +21,7 @@ from advisor.billing.quotes.dependencies import BillOffice
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.database.engine import migrate, open_store
 from advisor.diagnosis.report_file import DiagnosisReport, write_report
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.placement.model_state import Serving
 from advisor.plans.rules.plan_record import Plan, Step
 from advisor.remediation.action import Field, Kind

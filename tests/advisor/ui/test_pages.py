@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from advisor.diagnosis.report_file import DiagnosisReport, read_report
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from tests.advisor.ui.page_site import Site
 from tests.advisor.ui.visits import Visit, visiting
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.diagnosis.report_file import DiagnosisReport
-from advisor.diagnosis.verdicts import Diagnosis, Suspect, Verdict
+from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from features.schema.catalog import NAMES
 from features.training.model_input import PROFILE_COLUMNS
 from tests.advisor.clusters import CAPACITY, FACTS, PLATFORMS

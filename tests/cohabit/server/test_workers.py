@@ -19,7 +19,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from advisor.api.scheduler.peers import LONGEST_US, booking_message
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.database.engine import migrate, open_store, writing
 from advisor.placement.reservation_store import add_reservations

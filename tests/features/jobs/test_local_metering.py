@@ -17,7 +17,7 @@ from features.contention.node_state import Facts
 from features.contention.usage_rates import rates
 from features.jobs.local_metering import run_local
 from features.jobs.spark.spark_metering import run_spark
-from features.metering.idle_capacity import idle_hours
+from features.metering.idle_causes import idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import COLUMNS, Hours
 from features.metering.usage_hours import metered, nodes_in

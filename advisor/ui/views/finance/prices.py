@@ -9,7 +9,7 @@ from advisor.api.http.roles import allowed
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.errors import NoBills
 from advisor.billing.ledger.price_book_diff import compared
-from advisor.billing.ledger.price_book_versions import in_force, refuse_far, summary
+from advisor.billing.ledger.price_book_records import in_force, refuse_far, summary
 from advisor.billing.lines.errors import BadBookText, BadPriceBook
 from advisor.billing.pricing.price_book import PriceBook, refuse_wrong
 from advisor.billing.pricing.price_book_toml import EXAMPLE, price_book_from

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse
 
 from advisor.api.http.roles import allowed
 from advisor.errors import StoreUnavailable
-from advisor.plans.approvals import DECIDERS, Actor, Office, opened
+from advisor.plans.plan_service import DECIDERS, Actor, Office, opened
 from advisor.plans.rules.plan_record import ChangeFreeze
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.site.login import local

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.utilisation import utilisation_percent
 from advisor.diagnosis.report_file import DiagnosisReport
-from advisor.diagnosis.verdicts import Verdict
+from advisor.diagnosis.slowdown_causes import Verdict
 from features.schema.catalog import NAMES
 
 Floats = NDArray[np.float64]

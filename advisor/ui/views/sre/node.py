@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.api.http.roles import allowed
 from advisor.api.v1.victims import WHO
 from advisor.cluster.snapshot import Snapshot
-from advisor.diagnosis.verdicts import Diagnosis
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.errors import UnknownNode
 from advisor.placement.model_state import Serving
 from advisor.ui.site.data_source import Seen, look

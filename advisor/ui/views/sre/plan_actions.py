@@ -9,9 +9,9 @@ from starlette.responses import RedirectResponse
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.plans import Name
-from advisor.plans.approvals import DECIDERS, Office, opened
 from advisor.plans.export import As
 from advisor.plans.issue import given_as, must_be
+from advisor.plans.plan_service import DECIDERS, Office, opened
 from advisor.plans.rules.errors import NothingChosen
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.views.sre.freeze import actor_of

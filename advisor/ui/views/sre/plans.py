@@ -9,8 +9,8 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.plans import Name
-from advisor.plans.approvals import DECIDERS, READERS, Office, opened
 from advisor.plans.listing import OnNode, all_shown, on_nodes, one_shown
+from advisor.plans.plan_service import DECIDERS, READERS, Office, opened
 from advisor.plans.rules.errors import NoOffice
 from advisor.plans.rules.plan_record import ENDED, STATES, Decided, Proposal, Step, expected
 from advisor.ui.site.intervals import WIDTH, Interval, intervals

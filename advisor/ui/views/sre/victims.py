@@ -7,11 +7,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.victims import WHO, Wanted
-from advisor.diagnosis.verdicts import Diagnosis, Suspect
+from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect
 from advisor.errors import NoVictim, StoreUnavailable
 from advisor.placement.model_state import Serving
-from advisor.plans.approvals import Office
 from advisor.plans.listing import helping
+from advisor.plans.plan_service import Office
 from advisor.plans.rules.plan_record import Proposal
 from advisor.remediation.options_file import kept_ladder
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.peers import booking_message
-from advisor.cluster.assumed_pod import KEPT_US, Booked
+from advisor.cluster.assumed_pod_load import KEPT_US, Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.worker_bus import Journal
 from advisor.placement.encoded_scores import Replies, spell

@@ -7,7 +7,7 @@ import sys
 
 from advisor.billing.ledger.closing import Closing
 from advisor.database.engine import open_store
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 
 with open_store(sys.argv[1]) as engine:
     closing = Closing(engine, "c", lambda: 1_796_083_200_000_000)

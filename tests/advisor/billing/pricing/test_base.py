@@ -13,7 +13,7 @@ from advisor.billing.lines.errors import BadQuantities
 from advisor.billing.lines.line import PLATFORM, UNATTRIBUTED, line_json
 from advisor.billing.lines.money import MICROS
 from advisor.billing.pricing.billed_quantity import HOUR
-from advisor.billing.pricing.idle_charges import Idle, idle_shares
+from advisor.billing.pricing.idle_cost import Idle, idle_shares
 from advisor.billing.pricing.price_book import IdleKeys, PriceBook, UnitPrice
 from tests.advisor.billing.billed import (
     BOOKS,

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.plans.rules.cooldowns import REMEMBERED_US, Past, left, refused, shares_budget
+from advisor.plans.rules.cooldowns import REMEMBERED_US, refused
+from advisor.plans.rules.disruption_budgets import shares_budget
+from advisor.plans.rules.move_limit import steps_left
+from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import State
 from advisor.plans.rules.policy import DAY_US, HOUR_US, Freeze, Rules
 from cohabit.config.change_windows import freezes_of, windows_of
@@ -104,7 +107,7 @@ def test_half_a_percent_of_the_containers_a_day_is_the_most(containers: int, don
     earlier = [past(step(of=who(f"u{n}"))) for n in range(done)]
     older = [past(step(of=who(f"v{n}")), ago_us=DAY_US) for n in range(5)]
 
-    assert left(RULES, containers, [*earlier, *older], NOW_US) == expected
+    assert steps_left(RULES, containers, [*earlier, *older], NOW_US) == expected
 
 
 def test_nothing_is_changed_in_a_freeze() -> None:

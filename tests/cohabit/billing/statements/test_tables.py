@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from advisor.billing.ledger.postings import payables
-from advisor.billing.ledger.price_book_versions import Kept
+from advisor.billing.ledger.price_book_records import Kept
 from cohabit.billing.statements.tables import show_books, show_draft, show_payables
 from cohabit.terminal.console import console
 from tests.advisor.billing.metered_month import price_book

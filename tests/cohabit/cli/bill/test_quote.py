@@ -17,7 +17,7 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.cluster.snapshot import publish
 from advisor.database.engine import migrate, open_store
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 from cohabit.billing.quotes.last_hour import newest_hour
 from cohabit.cli.main import app
 from features.schema.tables import TABLES

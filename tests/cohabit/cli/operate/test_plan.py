@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from advisor.database.engine import migrate, open_store, writing
 from advisor.diagnosis.report_file import read_report
-from advisor.plans.approvals import Actor, Desk
+from advisor.plans.plan_service import Actor, Desk
 from advisor.plans.rules.did_estimate import Outcome
 from advisor.plans.rules.policy import Rules
 from cohabit.cli.main import app

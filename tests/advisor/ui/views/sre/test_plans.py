@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from advisor.auth.api_tokens import TokenRole
 from advisor.auth.audit_log import entries
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 from tests.advisor.ui.bench import Bench, bench
 from tests.advisor.ui.visits import Visit, visiting
 

@@ -7,9 +7,9 @@ from httpx2 import Client
 
 from advisor.auth.audit_log import entries
 from advisor.database.engine import open_store
-from advisor.plans.approvals import Desk
+from advisor.plans.plan_service import Desk
+from advisor.plans.rules.approval_states import drafted
 from advisor.plans.rules.policy import Rules
-from advisor.plans.rules.state_machine import drafted
 from tests.advisor.plans.offices import DRAFTER, mixed
 from tests.advisor.ui.page_site import site
 from tests.advisor.ui.town import town

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.contention.node_state import Facts
-from features.metering.idle_capacity import DAY_US, LEAD_TIME_US, idle_hours
+from features.metering.idle_causes import DAY_US, LEAD_TIME_US, idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import HOUR_US, MICROS, Hours
 from features.schema.tables import BILLS, IDLE, METERED

@@ -11,10 +11,10 @@ from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
-from advisor.cluster.assumed_pod import Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Journal
-from advisor.placement.assumed_pods import no_peers
+from advisor.placement.assumed_pod_sync import no_peers
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Offer, Prioritizer
 from cohabit.server.score_table_process import Tabling

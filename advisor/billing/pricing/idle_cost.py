@@ -1,4 +1,4 @@
-"""Idle: unused cost of a pool, by its cause, and who pays for each. Kernel."""
+"""Idle cost: what of a pool's cost is not allocated, by its cause, and who pays for each. Kernel."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -48,6 +48,16 @@ class CauseTotal:
 
     worth: int = 0
     by_team: dict[str, int] = field(default_factory=dict)
+
+
+def idle_worth(worth: int, allocated: int) -> int:
+    """Worth of capacity that is not allocated; never negative, also where more is allocated than there is.
+
+    Args:
+        worth: of all capacity of the pool by the book's prices.
+        allocated: of what containers are billed for, on the same scale.
+    """
+    return max(0, worth - allocated)
 
 
 def causes_by_hour(idle: pa.Table, weights: Mapping[str, int]) -> Mapping[int, Mapping[Kind, CauseTotal]]:

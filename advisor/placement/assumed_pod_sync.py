@@ -13,7 +13,7 @@ from functools import partial
 
 import structlog
 
-from advisor.cluster.assumed_pod import Booked, Bookings
+from advisor.cluster.assumed_pod_load import Booked, Bookings
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.pod_groups import Groups
 from advisor.cluster.worker_bus import Coming, Counted, Journal

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from advisor.diagnosis.attribution import Attribution
-from advisor.diagnosis.verdicts import Circumstances, Verdict, verdict_of
+from advisor.diagnosis.slowdown_causes import Circumstances, Verdict, verdict_of
 
 ENOUGH = 3
 NOTHING = float("nan")

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, text
 from advisor.auth.audit_log import entries
 from advisor.database.engine import migrate, open_store, writing
 from advisor.plans import store as proposal_store
-from advisor.plans.approvals import Actor, Desk
+from advisor.plans.plan_service import Actor, Desk
+from advisor.plans.rules.approval_states import NEXT, drafted
 from advisor.plans.rules.did_estimate import Outcome
 from advisor.plans.rules.errors import (
     ChangedMeanwhile,
@@ -28,7 +29,6 @@ from advisor.plans.rules.errors import (
 )
 from advisor.plans.rules.plan_record import Proposal, State
 from advisor.plans.rules.policy import Freeze, Rules
-from advisor.plans.rules.state_machine import NEXT, drafted
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan
 from tests.advisor.postgres_server import NewDatabase
 

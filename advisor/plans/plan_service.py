@@ -12,7 +12,7 @@ from advisor.auth.audit_log import Entry
 from advisor.auth.principal import Caller
 from advisor.database.engine import reading, writing
 from advisor.plans import store as proposal_store
-from advisor.plans.rules import state_machine as states
+from advisor.plans.rules import approval_states as states
 from advisor.plans.rules.did_estimate import Outcome
 from advisor.plans.rules.errors import ChangedMeanwhile, NoOffice, NothingHolds, NotNow
 from advisor.plans.rules.plan_record import ChangeFreeze, Proposal, State, expected

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.plans.rules.eligible import USED, Roster, roster_of
+from advisor.plans.rules.evictable import USED, Roster, roster_of
 from advisor.plans.rules.policy import HOUR_US
 from features.contention.node_state import Facts
 from ingest.schema.tables import LANDED

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter
 
-from cohabit.server.worker_metrics import Leaving, Together
+from cohabit.server.metrics_sum import Leaving, Together
 
 
 def counting(times: int) -> CollectorRegistry:

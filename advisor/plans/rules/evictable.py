@@ -1,4 +1,4 @@
-"""Roster: who the residents of a snapshot are, who of them is left alone, and what they were promised. Kernel."""
+"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, gangs), and why. Kernel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

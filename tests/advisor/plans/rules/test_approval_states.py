@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
+from advisor.plans.rules.approval_states import NEXT, approved, concluded, drafted, expired, exported, lapsed, rejected
 from advisor.plans.rules.errors import NoSuchStep, NothingHolds, ReasonMissing, UnreadablePlan, WrongState
 from advisor.plans.rules.plan_record import ENDED, STATES, Proposal, plan_from, plan_json
-from advisor.plans.rules.state_machine import NEXT, approved, concluded, drafted, expired, exported, lapsed, rejected
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan
 
 LATER_US = NOW_US + 1

@@ -8,12 +8,12 @@ from sqlalchemy import Engine, text
 from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.errors import AlreadyDecided, NameTaken, NoSuchPriceBook, UnreadableDraft
-from advisor.billing.ledger.price_book_versions import book_from, book_json
+from advisor.billing.ledger.price_book_records import book_from, book_json
 from advisor.billing.lines.errors import AlreadyStarted, BadPriceBook, NotApproved, Overlap
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from advisor.billing.pricing.price_book_toml import EXAMPLE, price_book_from
 from advisor.database.engine import writing
-from advisor.plans.approvals import Actor
+from advisor.plans.plan_service import Actor
 from tests.advisor.billing.billed import START_US, book
 from tests.advisor.billing.months_drawn import ANN, BOB
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.diagnosis.slow_windows import LEAST_QUIET, QUIET, Windows, least, medians, signs
+from advisor.diagnosis.slowdown_outliers import LEAST_QUIET, QUIET, Windows, least, medians, signs
 
 LIMIT = 1.25
 COUNT = 40
