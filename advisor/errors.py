@@ -124,7 +124,7 @@ class StoreOutdated(AdvisorError):
 
     def __init__(self, store: str, found: str, wanted: str) -> None:
         self.store, self.found, self.wanted = store, found, wanted
-        at = f"is at version {found}" if found else "does not exist"
+        at = f"is at version {found}" if found else "has no tables"
         super().__init__(
             f"database {store} {at}, but version {wanted} is required: run `cohabit admin database migrate`, or set "
             "COHABIT_DATABASE to another database"

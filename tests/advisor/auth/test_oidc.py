@@ -451,7 +451,7 @@ UNUSABLE: dict[str, tuple[Callable[[LittleIssuer], None], str]] = {
     "no text": (lambda issuer: issuer.say(DISCOVERY, b"\xff"), "not JSON"),
     "no object": (lambda issuer: issuer.say(DISCOVERY, []), "not a JSON object"),
     "depth": (lambda issuer: issuer.say(DISCOVERY, b"[" * 100_000), "not JSON"),
-    "size": (lambda issuer: issuer.say("/keys", b" " * (MAX_BYTES + 1)), "longer than"),
+    "size": (lambda issuer: issuer.say("/keys", b" " * (MAX_BYTES + 1)), "exceeds"),
     "half an answer": (lambda issuer: issuer.say("/keys", b"{", length="9"), "/keys"),
     "keys nowhere": (lambda issuer: issuer.publish(jwks_uri=None), "is not an accepted URL"),
     "keys in a file": (lambda issuer: issuer.publish(jwks_uri="file:///etc/passwd"), "is not an accepted URL"),

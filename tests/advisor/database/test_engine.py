@@ -37,7 +37,7 @@ def store(empty: Engine) -> Engine:
 
 def test_a_store_that_was_not_made_is_refused_with_the_command_that_makes_it(empty: Engine) -> None:
     with pytest.raises(
-        StoreOutdated, match=f"has not been made, and version {newest_version()}.*cohabit admin database migrate"
+        StoreOutdated, match=f"has no tables, but version {newest_version()}.*cohabit admin database migrate"
     ):
         check(empty)
 

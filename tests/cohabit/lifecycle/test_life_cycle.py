@@ -340,7 +340,7 @@ def test_one_damaged_bundle_hides_no_other_and_a_name_outside_is_not_current(lak
     listed = run(lake, registry, "model", "list")
 
     assert listed.exit_code == 0
-    assert listed.output.count("cannot be used") == 3
+    assert listed.output.count("unusable") == 3
     assert [listed.output.count(f"bundle {registry.root / name}") for name in ("broken", "lost+found")] == [1, 1]
     for outside in ("../elsewhere", "/elsewhere", "..", ".", ""):
         (registry.root / "current").write_text(f"{outside}\n")

@@ -73,7 +73,10 @@ def test_when_the_whole_range_is_busy_the_error_names_it() -> None:
 
 
 def test_of_one_port_that_is_busy_the_error_says_so() -> None:
-    with free_socket(0) as bound, pytest.raises(NoFreePort, match=f"^port {port_of(bound)} is in use: end what"):
+    with (
+        free_socket(0) as bound,
+        pytest.raises(NoFreePort, match=f"^port {port_of(bound)} is in use: stop the process"),
+    ):
         free_socket(port_of(bound), tries=1)
 
 

@@ -187,7 +187,7 @@ def asked(main: str, body: dict[str, object]) -> int:
             return int(reply.status)
     except HTTPError as error:
         with error:
-            return error.code if error.headers["retry-after"] and "ask again" in json.load(error)["error"] else 0
+            return error.code if error.headers["retry-after"] and "retry in" in json.load(error)["error"] else 0
 
 
 def test_while_all_nodes_are_asked_for_over_and_over_schedulers_get_their_answers(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_a_class_without_a_tier_an_hour_without_a_cost_and_two_pools_are_refused
     with pytest.raises(NoCost, match="2026-11-01 01:00 UTC: send cost_micros_per_hour"):
         bill_pool_hours(taken(("ads", "c", "LS", "cpu", HOUR), hour_us=START_US + HOUR_US), pools, of)
     unknown = pools.set_column(pools.schema.get_field_index("cost_micros"), "cost_micros", pa.nulls(1, pa.int64()))
-    with pytest.raises(NoCost, match="2026-11-01 00:00 UTC: tell"):
+    with pytest.raises(NoCost, match="2026-11-01 00:00 UTC: send"):
         bill_pool_hours(rows, unknown, of)
     other = pools.set_column(pools.schema.get_field_index("pool"), "pool", pa.array(["other@b"]))
     with pytest.raises(SeveralPools, match="bill each pool separately"):
