@@ -35,13 +35,22 @@ def renames() -> list[Rename]:
     return [Rename(*line.split("\t")) for line in lines]
 
 
+def shown(one: Rename, every: set[str]) -> bool:
+    """Whether a row is on the page: of a metric its name in Prometheus, none of its series; no types of OpenAPI."""
+    return one.where != "OpenAPI" and (
+        one.scope != "metric"
+        or not (f"{one.old}_total" in every or one.old.endswith(("_seconds_bucket", "_seconds_count", "_seconds_sum")))
+    )
+
+
 def page() -> Iterator[str]:
     """Lines of the page: what outsiders type or read; identifiers and modules are left out."""
     yield "# Renamed"
     yield ""
     yield "Old names and those that replaced them. No old name is accepted. `scripts/renamed_page.py` writes this page."
+    every = {one.old for one in renames()}
     for scope, heading in SCOPES.items():
-        rows = sorted({(one.old, one.new, one.where) for one in renames() if one.scope == scope})
+        rows = sorted({(one.old, one.new, one.where) for one in renames() if one.scope == scope and shown(one, every)})
         if rows:
             yield from ("", f"## {heading}", "", "| old | new | where |", "| --- | --- | --- |")
             yield from (f"| `{old}` | `{new}` | {where} |" for old, new, where in rows)

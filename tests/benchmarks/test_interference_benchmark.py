@@ -208,7 +208,7 @@ def test_unusable_files_of_pairs_say_what_is_wrong(tmp_path: Path) -> None:
         read_pairs(asked(pairs_file(tmp_path), alone=twice))
     stranger = tmp_path / "stranger.csv"
     stranger.write_text("workload,cpu\nnobody,1\n")
-    with pytest.raises(UnusableFile, match="contains none of the workloads"):
+    with pytest.raises(UnusableFile, match="describes none of the workloads"):
         read_pairs(asked(pairs_file(tmp_path), alone=stranger))
     with pytest.raises(UnusableFile, match="line 2, column 'victim': nan is empty"):
         read_pairs(asked(pairs_file(tmp_path, victim=[None, *"v" * 35])))

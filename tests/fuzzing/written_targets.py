@@ -101,12 +101,12 @@ def written_targets(folder: Path) -> Iterator[Target]:
     """All of them."""
     settings = "cohabit.config.settings"
     yield Target("settings", settings, (SETTINGS.encode(),), of_text(_settings), (BadSettings,))
-    for name, told in (("freezes", FREEZES), ("windows", WINDOWS)):
+    for name, told in (("change_freezes", FREEZES), ("change_windows", WINDOWS)):
         yield Target(
             name,
             "cohabit.config.change_windows",
             (told,),
-            of_text(_setting(f"PROPOSALS__{name.upper()}")),
+            of_text(_setting(f"PLANS__{name.upper()}")),
             (BadSettings,),
         )
     yield Target(

@@ -71,7 +71,7 @@ def create_command(
     """Draft a remediation plan for slowed containers and queue it for review. Changes nothing in the cluster.
 
     Each step saves more than it costs by the lower end of its interval. Who, how much and when is bounded by
-    COHABIT_PROPOSALS__*: share of containers a day, cooldown, freezes, windows; some steps are drawn at random as
+    COHABIT_PLANS__*: share of containers a day, cooldown, freezes, windows; some steps are drawn at random as
     holdout. First it reports the outcome of plans exported at least an hour ago. `cohabit refresh` does the same every
     COHABIT_PLANS__INTERVAL_S.
     """

@@ -54,9 +54,9 @@ def test_where_nobody_looked_there_is_nothing(tmp_path: Path) -> None:
         (b"[]", "Expected `object`"),
         (b'{"x":' + b"[" * 5000, "recursion"),
         (b"{}", "missing required field `format`"),
-        (b'{"format": 2, "what": "ever"}', "its format is 2, and this Cohabit reads 1"),
-        (b'{"format": 1, "cluster": "c", "at_us": 1, "created_us": 1}', "missing required field `diagnoses`"),
-        (b'{"format": 1, "cluster": "c", "at_us": 1, "created_us": 1, "diagnoses": [{"node": 1}]}', r"diagnoses\[0\]"),
+        (b'{"format": 3, "what": "ever"}', "its format is 3, and this Cohabit reads 2"),
+        (b'{"format": 2, "cluster": "c", "at_us": 1, "created_us": 1}', "missing required field `diagnoses`"),
+        (b'{"format": 2, "cluster": "c", "at_us": 1, "created_us": 1, "diagnoses": [{"node": 1}]}', r"diagnoses\[0\]"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_to_do(tmp_path: Path, content: bytes, said: str) -> None:

@@ -210,7 +210,7 @@ def test_a_path_that_no_file_can_have_is_a_missing_file(site: Places, tmp_path: 
         verify(folder, quietly)
 
 
-@pytest.mark.parametrize("manifest", [None, "{", '{"format": 1}', '{"x":' + "[" * 5000, "newer"])
+@pytest.mark.parametrize("manifest", [None, "{", '{"format": 2}', '{"x":' + "[" * 5000, "newer"])
 def test_a_folder_without_a_whole_manifest_is_no_backup(site: Places, tmp_path: Path, manifest: str | None) -> None:
     folder = tmp_path / "backup"
     back_up(site, folder, quietly)
@@ -218,7 +218,7 @@ def test_a_folder_without_a_whole_manifest_is_no_backup(site: Places, tmp_path: 
     if manifest is None:
         (folder / MANIFEST).unlink()
     else:
-        (folder / MANIFEST).write_text(whole.replace('"format": 1', '"format": 2') if manifest == "newer" else manifest)
+        (folder / MANIFEST).write_text(whole.replace('"format": 2', '"format": 3') if manifest == "newer" else manifest)
 
     with pytest.raises(NoBackup, match="is not a complete backup"):
         verify(folder, quietly)

@@ -128,7 +128,7 @@ def test_only_the_drawn_share_is_kept_and_files_stay_small(
 
 
 def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(NothingServed, match="SERVED_SHARE"):
+    with pytest.raises(NothingServed, match="FEATURE_LOG_SHARE"):
         read_served(tmp_path)
     (tmp_path / "1.jsonl").write_text('{"cluster": "c"}\n')
     with pytest.raises(UnreadableServed, match="is not a feature log"):
@@ -140,7 +140,7 @@ def test_the_command_is_well_while_nothing_was_served(lake: Lake, tmp_path: Path
 
     assert ran.exit_code == 0, ran.output
     assert "nothing to compare" in ran.output
-    assert "SERVED_SHARE" in ran.output
+    assert "FEATURE_LOG_SHARE" in ran.output
 
 
 def test_what_was_served_with_profiles_that_were_rebuilt_since_is_no_skew(

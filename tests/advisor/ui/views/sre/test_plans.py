@@ -193,7 +193,7 @@ def test_an_approved_proposal_is_given_out_as_a_file_that_stays_the_same(visit: 
 
 def test_one_click_freezes_everything_and_another_goes_on(visit: Visit, bench_: Bench) -> None:
     name = opened(visit, bench_)
-    visit.page.click("summary:text-is('Freeze')")
+    visit.page.click("summary:has-text('Freeze')")
     visit.page.fill("#freeze-reason", "incident 17")
     visit.page.click("text=Freeze all changes")
 
@@ -267,13 +267,13 @@ def test_axe_finds_nothing_to_say(browser: Browser, bench_: Bench, scheme: str) 
     found = {}
     with visiting(browser, bench_.site, scheme) as visit:
         name = opened(visit, bench_)
-        visit.page.click("summary:text-is('Freeze')")
+        visit.page.click("summary:has-text('Freeze')")
         found["drafted"] = visit.violations()
         for path in ("/ui/plans", "/ui/plans?state=refuted", f"/ui/plans/{done}"):
             visit.go(path)
             found[path] = visit.violations()
         visit.go(f"/ui/plans/{name}")
-        visit.page.click("summary:text-is('Freeze')")
+        visit.page.click("summary:has-text('Freeze')")
         visit.page.fill("#freeze-reason", "for axe to see")
         visit.page.keyboard.press("Enter")
         expect(visit.page.get_by_role("alert")).to_be_visible()
