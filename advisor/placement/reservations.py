@@ -1,4 +1,4 @@
-"""Reservations: those that are open, and which pod holds which. An edge: it counts.
+"""Reservations: those that are open, and which pod holds which. An edge.
 
 Read by a thread, which replaces all of them at once; held and asked on the event loop. The holder is published to
 other workers and servers with its assumed pod.
@@ -6,11 +6,11 @@ other workers and servers with its assumed pod.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Gauge
 
 from advisor.cluster.assumed_pod_load import Booked
+from advisor.placement.evicted_pod_metrics import EvictedPodMetrics, remember
 from advisor.placement.reservation_match import (
     LAPSED,
     Pod,
@@ -21,13 +21,10 @@ from advisor.placement.reservation_match import (
     reserved_node,
 )
 
-T = TypeVar("T")
-
 MAX_OPEN = 10_000
 """Reservations that are read at once."""
-MAX_HELD, MAX_COUNTED = 2 * MAX_OPEN, 10_000
-"""Reservations of which it is remembered who holds them, and pods of which it is remembered that they were counted."""
-OUTCOMES = ("pinned", "target_not_offered", "scheduled", "elsewhere")
+MAX_HELD = 2 * MAX_OPEN
+"""Reservations of which it is remembered who holds them."""
 
 
 def _never() -> int:
@@ -48,16 +45,9 @@ class Reservations:
     holders: dict[str, str] = field(default_factory=dict, init=False)
     """As `reserved_node` has them, oldest first."""
     _of: Mapping[Workload, tuple[Reservation, ...]] = field(default_factory=dict, init=False)
-    _reserved: dict[str, None] = field(default_factory=dict, init=False)
-    """Pods that got a reserved node from this process, until they are observed."""
-    _missed: dict[str, None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._outcomes = Counter(
-            "cohabit_pinned_pods", "Pods with an open reservation, by outcome.", ["outcome"], registry=self.metrics
-        )
-        for outcome in OUTCOMES:
-            self._outcomes.labels(outcome)
+        self._pods = EvictedPodMetrics(self.metrics)
         open_ones = Gauge("cohabit_reservations_open", "Reservations that have not expired.", registry=self.metrics)
         open_ones.set_function(self.open)
 
@@ -80,13 +70,13 @@ class Reservations:
         """See `advisor.placement.reservation_match.reserved_node`; counted once for each pod."""
         found = reserved_node(self._of.get(pod.workload, ()), pod, names, self.holders, now_us=self.now_us())
         if found is not None and found.reservation is None:
-            self._count(pod.uid, self._missed, "target_not_offered")
+            self._pods.target_not_offered(pod.uid)
         elif (
             found is not None
             and found.reservation is not None
             and self.holders.get(found.reservation.reservation) != pod.uid
         ):
-            self._count(pod.uid, self._reserved, "pinned")  # counted by the first worker only
+            self._pods.pinned(pod.uid)  # counted by the first worker only
         return found
 
     def hold(self, booked: Booked) -> None:
@@ -94,7 +84,7 @@ class Reservations:
         if not booked.reservation:
             return
         self.holders.pop(booked.reservation, None)
-        _remember(self.holders, booked.reservation, booked.uid, MAX_HELD)
+        remember(self.holders, booked.reservation, booked.uid, MAX_HELD)
 
     def ended(self, booked: Booked, seen_on: str | None) -> None:
         """A pod is no longer assumed: on the reserved node it keeps the reservation, else it releases it.
@@ -108,18 +98,5 @@ class Reservations:
         landed = seen_on == booked.node
         if not landed and self.holders.get(booked.reservation) == booked.uid:
             self.holders[booked.reservation] = LAPSED
-        if seen_on is not None and booked.uid in self._reserved:
-            del self._reserved[booked.uid]
-            self._outcomes.labels("scheduled" if landed else "elsewhere").inc()
-
-    def _count(self, uid: str, counted: dict[str, None], outcome: str) -> None:
-        if uid not in counted:
-            self._outcomes.labels(outcome).inc()
-            _remember(counted, uid, None, MAX_COUNTED)
-
-
-def _remember(where: dict[str, T], key: str, value: T, most: int) -> None:
-    """Put it last, and forget the first where there are too many."""
-    where[key] = value
-    if len(where) > most:
-        del where[next(iter(where))]
+        if seen_on is not None:
+            self._pods.observed(booked.uid, scheduled=landed)

@@ -1,4 +1,7 @@
-"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, gangs), and why. Kernel."""
+"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, gangs), and why. Kernel.
+
+`ingest.kube.pods.is_pinned` marks DaemonSet-owned, static and bare pods as pinned, and `has_local_storage` the others.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
