@@ -87,7 +87,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
     named = count["right"] + count["wrong"]
     top = {
         "cases": count["cases"],
-        "antagonist_top1": count["right"] / max(named, 1),
+        "culprit_top1": count["right"] / max(named, 1),
         "right_of_all": count["right"] / max(count["cases"], 1),
         "abstained_frac": 1.0 - named / max(count["cases"], 1),
         "throttled": count["held"],

@@ -12,6 +12,7 @@ import sqlite3
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -28,7 +29,9 @@ PROSE = "prose: "
 """Begins the place of a text that may be written anew; its numbers are another place."""
 DRAWN = "where drawn: "
 """Begins the place of what chance picks in two threads at once: it is compared where both runs picked it."""
-SENTENCES = frozenset({"reason", "why", "detail", "error", "message", "msg", "description", "summary", "title", "text"})
+SENTENCES = frozenset(
+    {"reason", "why", "detail", "error", "message", "msg", "description", "summary", "title", "text", "rest"}
+)
 """Fields whose values are sentences."""
 UNSTABLE = re.compile(r"_table_|_seconds(_sum|_bucket)?$|_created$|^(process|python)_|_resident|_cpu_")
 """Metrics whose values are durations or tell of the process; their names and labels are compared."""
@@ -193,7 +196,7 @@ def prose_of(text: str, back: Back) -> Record:
 def html_of(text: str, back: Back) -> Record:
     """A page or figure: numbers of its text, and all of it."""
     shown = re.sub(r"<(script|style)\b.*?</\1>|<[^>]+>", " ", text, flags=re.DOTALL)
-    return prose_of(shown, back) | {f"{PROSE}text": masked(back.text(text))}
+    return prose_of(unescape(shown), back) | {f"{PROSE}text": masked(back.text(text))}
 
 
 def markdown_of(text: str, back: Back) -> Record:
@@ -206,8 +209,10 @@ def markdown_of(text: str, back: Back) -> Record:
 
 def help_of(text: str, back: Back) -> Record:
     """What --help tells: options with their types and defaults, in order, and all of it."""
-    options = re.findall(r"--[a-z][\w-]*|<[^>]+>|\[default: [^\]]*\]|\[required\]", back.text(text))
-    options = [re.sub(r"[\s│]+", " ", option) for option in options]
+    options = re.findall(
+        r"--[a-z][\w-]*|<[a-z][a-z ]*>|\d+(?:\.\d+)?<=?x|x<=?\d+|\[default: [^\]]*\]|\[required\]", back.text(text)
+    )
+    options = sorted({re.sub(r"[\s│]+", " ", option) for option in options})
     return {"options": "\n".join(options), f"{PROSE}text": masked(back.text(text))}
 
 
@@ -291,9 +296,12 @@ def store_of(path: Path, back: Back) -> Record:
 def _cell(value: object, back: Back) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if isinstance(text, str) and text.startswith(("{", "[")):
-        return json.dumps(tree_of(json.loads(text), back), sort_keys=True)
+        leaves = tree_of(json.loads(text), back)
+        return json.dumps({at: leaf for at, leaf in leaves.items() if not at.startswith(PROSE)}, sort_keys=True)
     if isinstance(value, bytes) and not value.isascii():
         return "<digest>"  # of a secret or of a document that is compared
+    if isinstance(text, str) and text.count(" ") > 3:
+        return " ".join(re.findall(r"\d+", masked(back.text(text))))
     return back.word(text) if isinstance(text, str) else repr(value)
 
 

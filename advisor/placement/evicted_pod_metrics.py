@@ -13,7 +13,7 @@ T = TypeVar("T")
 MAX_COUNTED = 10_000
 """Pods of which it is remembered that they were counted."""
 OUTCOMES = ("pinned", "target_not_offered", "scheduled", "elsewhere")
-"""Label `outcome`: sent to the reserved node, or not as the scheduler did not offer it; then observed there or elsewhere."""
+"""Label `outcome`: sent to the reserved node, or not offered by the scheduler; observed there, or elsewhere."""
 
 
 @dataclass

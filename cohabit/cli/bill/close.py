@@ -302,7 +302,7 @@ def _drafted(of: Till, month: str, corrected: list[str], lake: str | None) -> "D
     from advisor.billing.ledger import price_book_store as book_store
     from advisor.billing.ledger import store as ledger_store
     from cohabit.billing.draft import draft_of
-    from cohabit.billing.unmetered_months import refuse_forgotten
+    from cohabit.billing.expired_months import refuse_forgotten
     from cohabit.terminal.locations import existing_lake
 
     engine, cluster, found = of.closing.engine, of.closing.cluster, existing_lake(settings(), lake)

@@ -16,7 +16,7 @@ from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.errors import NotReady
 from advisor.billing.ledger.months import bounds
 from cohabit.billing.draft import draft_of
-from cohabit.billing.unmetered_months import refuse_forgotten
+from cohabit.billing.expired_months import refuse_forgotten
 from cohabit.cli.main import app
 from ingest.lake.retention import expire
 from ingest.lake.tables import Lake
