@@ -5,7 +5,7 @@ from markupsafe import Markup
 TERMS = {
     "adjustment": "Rebate or surcharge on a charge record; adjustments of a month sum to zero.",
     "antagonist": "Neighbour that causes most of a victim's slowdown.",
-    "charge record": "One priced amount of one account, container, resource and day.",
+    "charge record": "One priced amount of one account, container, resource and hour.",
     "change freeze": "State in which no plan is created, approved or exported.",
     "cost estimate": "What a container would cost before it runs.",
     "holdout": "Pods or plan steps that are drawn at random and get no advice, as control group.",

@@ -7,10 +7,7 @@ from time import time_ns
 from zlib import compress, crc32, decompress
 
 TESTS = Path(__file__).parents[2]
-sys.path[:0] = [
-    str(TESTS.parent),
-    *(str(TESTS / name) for name in ("pages", "advisor", "plans", "ledger", "pricing")),
-]
+sys.path.insert(0, str(TESTS.parent))
 
 from playwright.sync_api import Browser, Page, ViewportSize  # noqa: E402
 
@@ -32,7 +29,7 @@ MAX_BYTES = 170_000
 
 
 def main(folder: Path) -> None:
-    """Write cluster.png, victims.png, victim.png, proposals.png, proposal.png and bills.png."""
+    """Write cluster.png, victims.png, victim.png, plans.png, plan.png and bills.png."""
     snapshot = town(NODES, time_ns() // 1000)
     told = sick(snapshot, VICTIMS)
     antagonist = next(one for one in told.diagnoses if one.verdict == "antagonist")
@@ -52,12 +49,12 @@ def main(folder: Path) -> None:
         page.goto(f"{found.main}/ui/victims")
         taken(page, folder / "victims.png")
         with TemporaryDirectory() as other:
-            of_proposals(browser, Path(other), folder)
+            of_plans(browser, Path(other), folder)
             of_bills(browser, Path(other) / "bills", folder)
 
 
-def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
-    """Write proposals.png and proposal.png."""
+def of_plans(browser: Browser, kept: Path, folder: Path) -> None:
+    """Write plans.png and plan.png."""
     with bench(kept, NODES, VICTIMS) as found:
         desk, stale = found.bureau.desk, found.bureau.office.stale
         drawn = [found.put(after).plan for after in (7, 5, 4, 3, 1, 0)]
@@ -67,13 +64,13 @@ def of_proposals(browser: Browser, kept: Path, folder: Path) -> None:
         desk.approve(drawn[2], 1, {1, 2}, DRAFTER, stale)
         desk.approve(drawn[3], 1, None, DRAFTER, stale)
         page = entered(browser, found.site, "sre", "/ui/plans", WIDE)
-        page.wait_for_selector("#proposals tbody")
-        taken(page, folder / "proposals.png")
+        page.wait_for_selector("#plans tbody")
+        taken(page, folder / "plans.png")
         page.set_viewport_size(TALL)
         page.goto(f"{found.site.main}/ui/plans/{drawn[-1]}")
         page.check("input[name=step-1]")
         page.check("input[name=step-2]")
-        taken(page, folder / "proposal.png")
+        taken(page, folder / "plan.png")
 
 
 def of_bills(browser: Browser, kept: Path, folder: Path) -> None:
