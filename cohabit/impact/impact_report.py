@@ -1,4 +1,4 @@
-"""The command `worth`: a table, plain sentences, and the same figures as JSON."""
+"""The command `model impact`: a table, plain sentences, and the same figures as JSON."""
 
 import json
 from dataclasses import asdict

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -48,7 +48,7 @@ from ingest.lake.row_filter import (
     within,
 )
 from ingest.schema.atomic_file import create_exclusively
-from ingest.schema.errors import DamagedLake, RowsOutsideRange, UnknownTable, UnsupportedLake
+from ingest.schema.errors import DamagedLake, OlderTable, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.schema.provenance import BatchId, Link, checked_name
 from ingest.schema.tables import TIMESTAMP, Table
 
@@ -275,8 +275,15 @@ class Lake:
             raise DamagedLake(self.root, str(error)) from error
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
-        """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's."""
-        return [str(self.root / path) for part in self.parts(table, start, end) for path in part.paths]
+        """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's.
+
+        Raises:
+            OlderTable: a file has columns of other names.
+        """
+        kind, parts = self.table(table), list(self.parts(table, start, end))
+        for part in parts:
+            self._refuse_older(part, kind)
+        return [str(self.root / path) for part in parts for path in part.paths]
 
     def landed_folder(self, table: str) -> Path:
         """Folder below which landed rows of a table lie, for a stream to follow; orphans repeat rows, never add any."""
@@ -355,7 +362,14 @@ class Lake:
             raise DamagedLake(self.root, str(error)) from error
 
     def _dataset(self, part: Part, kind: Table) -> ds.Dataset:
+        self._refuse_older(part, kind)
         return ds.dataset([str(self.root / path) for path in part.paths], schema=kind.schema)
+
+    def _refuse_older(self, part: Part, kind: Table) -> None:
+        """Refuse a part of a computed table in whose files columns have other names: these would read as missing."""
+        known = frozenset(kind.schema.names)
+        if not kind.is_landed and part.paths and _older(str(self.root / part.paths[0]), known):
+            raise OlderTable(self.root, kind.name)
 
     def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
         kind = self.table(table)
@@ -412,6 +426,16 @@ class Lake:
         probe.unlink()
         if won != [True, False]:
             raise UnsupportedLake(uri, "creating a file twice succeeded twice")
+
+
+@lru_cache(maxsize=1 << 16)
+def _older(path: str, known: frozenset[str]) -> bool:
+    """Whether columns of a file were renamed since: it has some that are not known, and lacks some that are."""
+    try:
+        names = {*pq.read_schema(path).names}
+    except (pa.ArrowInvalid, OSError):
+        return False  # the reader says so
+    return bool(names - known and known - names)
 
 
 def _span(part: Part, kind: Table) -> ds.Expression:

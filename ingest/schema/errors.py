@@ -171,6 +171,19 @@ class BadCpuset(IngestError):
         super().__init__(f"cpuset {cpuset!r} does not read as cores, like 0-3,8")
 
 
+class OlderTable(IngestError):
+    """Files of a computed table were written by a version that named its columns otherwise."""
+
+    def __init__(self, root: Path, table: str) -> None:
+        self.root, self.table = root, table
+        again = "cohabit bill judge" if table == "slowed" else "cohabit features"
+        super().__init__(
+            f"table {table} of lake {root} was written by another version, with columns of other names: compute it "
+            f"again "
+            f"with `{again}`; remove hours whose raw records have expired with `cohabit lake expire`"
+        )
+
+
 class DamagedLake(IngestError):
     """A file that counts cannot be read."""
 

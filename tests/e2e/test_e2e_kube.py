@@ -188,7 +188,7 @@ cohabit_score_requests_total{reason="",source="table"} 5.0
 cohabit_score_requests_total{reason="new_class",source="nearest"} 2.0
 cohabit_prioritize_duration_seconds_count 7.0
 cohabit_prioritize_duration_seconds_sum 0.014
-""".replace("\ncohabit_answers_total", "\n# TYPE cohabit_score_requests counter\ncohabit_answers_total", 1)
+""".replace("\ncohabit_score_requests_total", "\n# TYPE cohabit_score_requests counter\ncohabit_answers_total", 1)
 
     counts = counts_in(text)
 

@@ -13,7 +13,7 @@ TERMS = {
     "neighbour": "Other container on the same node.",
     "plan": "Ordered, reviewed moves and limits for slowed containers.",
     "price book": "Dated, immutable unit prices and policy.",
-    "slowdown": "Ratio of performance to the app's baseline; 1.0 is the baseline.",
+    "slowdown": "Response time or CPI as a ratio to the app's baseline; 2.0 is twice as slow.",
     "victim": "Container that interference slows down.",
 }
 """By term its meaning."""

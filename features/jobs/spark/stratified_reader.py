@@ -44,6 +44,7 @@ def rows_of(spark: SparkSession, lake: Lake, table: Table, end: datetime = FOREV
     """All rows of a table of before a time that count, as `Lake.pieces` gives them."""
     schema, time_us = spark_schema(table.schema), F.unix_micros(table.time)
     since_us, end_us = lake.horizon_us(table.name), microseconds(end)
+    lake.files(table.name, EPOCH, end)  # refuses those of an older form
     parts = [
         spark.read.schema(schema)
         .parquet(*(str(lake.root / path) for path in part.paths))

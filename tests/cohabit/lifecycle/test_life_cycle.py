@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -22,7 +23,9 @@ from cohabit.lifecycle.recalibrate import recalibrate
 from cohabit.training.retrain import retrain
 from cohabit.training.train_model import Birth, Effort, train_bundle
 from features.schema.tables import TABLES
+from ingest.lake import tables
 from ingest.lake.tables import Lake
+from ingest.schema.errors import OlderTable
 from ingest.simulator.simulate import Plan
 from models.bundle.bundle import read_bundle, write_bundle
 from models.bundle.signing import make_keys
@@ -449,3 +452,22 @@ def test_commands_explain_and_reproduce_the_champion(lake: Lake, registry: Regis
     assert "other features" in explained.output
     assert reproduced.output.count("the same") >= 4
     assert "different" not in reproduced.output
+
+
+def test_derived_tables_with_columns_of_other_names_are_refused_until_they_are_computed_again(tmp_path: Path) -> None:
+    lake = derived_lake(tmp_path, Plan(nodes=2, apps=3, per_node=3, hours=0.5, seed=4))
+    files = lake.files("node_state")
+    for file in files:
+        old = pq.read_table(file)
+        names = [name.replace("memory_bandwidth", "membw") for name in old.column_names]
+        pq.write_table(old.rename_columns(names), f"{file}.old")
+        Path(f"{file}.old").rename(file)
+    tables._older.cache_clear()
+
+    with pytest.raises(OlderTable, match=r"table node_state of .* columns of other names: .*`cohabit features`"):
+        Lake.open(lake.root, TABLES).read("node_state")
+    ran = CliRunner().invoke(app, ["features", "--lake", str(lake.root)], env={"COLUMNS": "200"})
+
+    assert files
+    assert ran.exit_code == 0, ran.output
+    assert Lake.open(lake.root, TABLES).read("node_state", columns=["pressure_memory_bandwidth"]).num_rows

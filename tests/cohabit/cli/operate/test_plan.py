@@ -1,4 +1,4 @@
-"""`cohabit plan create`, `review`, `export`, `why`, `freeze`: from a lake and a snapshot to what is given out."""
+"""`cohabit plan create`, `show`, `export`, `reproduce`, `freeze`: from a lake and a snapshot to what is given out."""
 
 import json
 import os
