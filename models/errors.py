@@ -69,7 +69,8 @@ class BundleCorrupt(ModelsError):
     def __init__(self, directory: Path, file: str, problem: str) -> None:
         self.directory, self.file, self.problem = directory, file, problem
         super().__init__(
-            f"bundle {directory}: {file} {problem}; do not serve it: copy the bundle again, or roll the registry back"
+            f"bundle {directory}: {file} {problem}; do not serve it: copy it again, train another if another version "
+            "wrote it, or run `cohabit model rollback`"
         )
 
 

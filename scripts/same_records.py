@@ -221,7 +221,7 @@ def tree_of(value: Any, back: Back, at: str = "") -> Record:
     found: Record = {}
     for place, leaf in _leaves(value, back, at):
         key = re.sub(r"\[\d+\]$", "", place).rsplit(".", 1)[-1]
-        if key in SIZES and isinstance(leaf, int):
+        if key in SIZES and (isinstance(leaf, int) or str(leaf).startswith("cohabit.export/")):
             found[place] = "<size>"
         elif key == "operationId":
             found[place] = "<named by the route>"

@@ -17,7 +17,7 @@ from advisor.errors import BadMove
 from advisor.placement.reservation_match import Reservation
 from advisor.plans.rules import plan_record as planned
 
-FORMAT = "cohabit.export/1"
+FORMAT = "cohabit.export/2"
 As = Literal["evictions", "migration-jobs", "plain"]
 Body = Mapping[str, object]
 """An object of Kubernetes."""

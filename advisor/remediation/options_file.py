@@ -9,7 +9,7 @@ from advisor.remediation.ranked_options import Ladder
 from ingest.schema.atomic_file import replace_atomically
 
 FILE = "ladders.json"
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 16 << 20
 
 

@@ -536,7 +536,9 @@ class NoBackup(CohabitError):
     def __init__(self, folder: Path, reason: str) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} is not a complete backup ({reason}): name a folder that `cohabit admin backup make` wrote"
+            f"{folder} is not a complete backup ({reason}): name a folder that `cohabit admin backup make` of this "
+            f"version "
+            "wrote; restore others with the version that wrote them"
         )
 
 

@@ -21,7 +21,7 @@ from ingest.lake import manifests as journal
 from ingest.lake.arrow_dataset import ds
 from ingest.lake.layout import BatchRun, Compaction, DataFile, Merged, batch_files, finished_batches
 from ingest.lake.row_filter import microseconds
-from ingest.lake.tables import Lake
+from ingest.lake.tables import Lake, refuse_older
 from ingest.schema.errors import DamagedLake
 from ingest.schema.tables import Table
 
@@ -213,12 +213,17 @@ def _merge(lake: Lake, table: str, number: int, files: Sequence[DataFile], count
 
 
 def _join(lake: Lake, table: str, number: int, run: _Run, counter: _Counter) -> BatchRun:
-    """Newest batch first, so that of equal keys the newest stays the first, as it is for readers of batches."""
+    """Newest batch first, so that of equal keys the newest stays the first, as it is for readers of batches.
+
+    Raises:
+        OlderTable: a batch has columns of other names, whose values would be lost.
+    """
     kind = lake.table(table)
     target = lake.layout.compacted(kind, number)
     paths = [path for folder in reversed(run.folders) for path in batch_files(folder)]
     said = [(path, _metadata(path).num_rows) for path in paths]
     span = _Span(kind.time)
+    refuse_older(lake.root, kind, map(lake.layout.relative, paths))
     rows = _write(target, kind, map(span.seen, _read(said, kind, counter)))
     counter.done += len(run.folders) - len(paths)
     through, replaces = int(run.folders[-1].name), tuple(map(lake.layout.relative, paths))

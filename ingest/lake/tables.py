@@ -7,7 +7,7 @@ died, and is never read. Compaction puts one file in the place of many; a horizo
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -282,7 +282,7 @@ class Lake:
         """
         kind, parts = self.table(table), list(self.parts(table, start, end))
         for part in parts:
-            self._refuse_older(part, kind)
+            refuse_older(self.root, kind, part.paths[:1])
         return [str(self.root / path) for part in parts for path in part.paths]
 
     def landed_folder(self, table: str) -> Path:
@@ -362,14 +362,8 @@ class Lake:
             raise DamagedLake(self.root, str(error)) from error
 
     def _dataset(self, part: Part, kind: Table) -> ds.Dataset:
-        self._refuse_older(part, kind)
+        refuse_older(self.root, kind, part.paths[:1])  # a part is of one job
         return ds.dataset([str(self.root / path) for path in part.paths], schema=kind.schema)
-
-    def _refuse_older(self, part: Part, kind: Table) -> None:
-        """Refuse a part of a computed table in whose files columns have other names: these would read as missing."""
-        known = frozenset(kind.schema.names)
-        if not kind.is_landed and part.paths and _older(str(self.root / part.paths[0]), known):
-            raise OlderTable(self.root, kind.name)
 
     def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
         kind = self.table(table)
@@ -426,6 +420,22 @@ class Lake:
         probe.unlink()
         if won != [True, False]:
             raise UnsupportedLake(uri, "creating a file twice succeeded twice")
+
+
+def refuse_older(root: Path, kind: Table, paths: Iterable[str]) -> None:
+    """Refuse files of a computed table in which columns have other names: these would read as missing.
+
+    Args:
+        root: of the lake.
+        kind: the table as it is now.
+        paths: of its files, from the root.
+
+    Raises:
+        OlderTable: there is one; raw tables are never refused, since columns are only added to them.
+    """
+    known = frozenset(kind.schema.names)
+    if not kind.is_landed and any(_older(str(root / path), known) for path in paths):
+        raise OlderTable(root, kind.name)
 
 
 @lru_cache(maxsize=1 << 16)

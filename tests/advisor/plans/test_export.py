@@ -136,7 +136,7 @@ def test_a_document_says_what_it_is(form: As) -> None:
     }
     told = json.loads(document("p7", form, steps[form]))
 
-    assert (told["format"], told["plan"], told["as"]) == ("cohabit.export/1", "p7", form)
+    assert (told["format"], told["plan"], told["as"]) == ("cohabit.export/2", "p7", form)
     assert [one["number" if form == "plain" else "step"] for one in told["steps"]] == [1]
 
 

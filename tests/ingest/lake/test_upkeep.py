@@ -19,7 +19,7 @@ from ingest.lake.layout import DataFile
 from ingest.lake.retention import dead, expire, expiring, sweep
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
-from ingest.schema.errors import DamagedLake
+from ingest.schema.errors import DamagedLake, OlderTable
 from ingest.schema.provenance import BatchId, Link
 from ingest.schema.tables import LANDED, TIMESTAMP, USAGE, Column, Table
 
@@ -269,6 +269,22 @@ def test_a_stream_that_began_anew_is_not_hidden_by_what_was_compacted(lake: Lake
     lake.batch_path("state", "follow", 3).joinpath("_SUCCESS").unlink()
     assert lake.read("state")["cpu_cores"].to_pylist() == [2.0, 1.0, 1.0, 1.0]
     assert check(lake, silent).damage == []
+
+
+def test_a_batch_with_columns_of_other_names_is_neither_compacted_nor_read(lake: Lake) -> None:
+    for batch in range(4):
+        lake.append("state", states((f"n{batch}", 0, 1.0)), BatchId("follow", batch))
+    [old] = lake.batch_path("state", "follow", 1).glob("*.parquet")
+    names = [name.replace("cpu_cores", "cores") for name in STATE.schema.names]
+    pq.write_table(states(("n1", 0, 1.0)).rename_columns(names), old)
+
+    with pytest.raises(OlderTable, match=r"table state of .* columns of other names"):
+        compact(lake, "state", When(LATER), silent)
+    with pytest.raises(OlderTable):
+        lake.read("state")
+
+    assert pq.read_schema(old).names == names
+    assert lake.compacted_through("state", "follow") == -1
 
 
 def test_an_unfinished_batch_and_all_after_it_are_left_alone(lake: Lake) -> None:

@@ -109,7 +109,7 @@ def test_a_proposal_is_approved_in_part_and_given_out_the_same_to_the_byte(clien
     assert [one["decision"] for one in approved.json()["decided"]] == ["approved", "rejected", "holdout"]
     assert first.content == again.content == bureau.desk.exported("p1")
     assert first.headers["content-type"] == "application/json"
-    assert first.json()["format"] == "cohabit.export/1"
+    assert first.json()["format"] == "cohabit.export/2"
     assert client.get("/v1/plans/p1").json()["state"] == "exported"
 
 

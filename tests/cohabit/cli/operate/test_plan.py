@@ -97,7 +97,7 @@ def test_a_plan_is_drafted_read_approved_and_given_out(place: Place) -> None:
     assert ", version 2" in place.run("plan", "approve", plan)
     first = place.run("plan", "export", plan)
     told = json.loads(first)
-    assert (told["format"], told["plan"], told["as"]) == ("cohabit.export/1", plan, "plain")
+    assert (told["format"], told["plan"], told["as"]) == ("cohabit.export/2", plan, "plain")
     assert place.run("plan", "export", plan) == first
     assert ": exported" in place.run("plan", "show", plan)
 
