@@ -27,7 +27,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
+from ingest.simulator.messages import Faults, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulate import InFlight
 from ingest.simulator.simulated_cluster import Records, State, Truth
 from models.registry.registry import Registry
@@ -117,6 +117,7 @@ class _Sender:
             self._flying.send(describe_nodes(state, CLUSTER))
             self._begun = True
         every_s = self._past.interval_s
+        self._flying.send(describe_beats(state, every_s, CLUSTER))
         self._flying.send(describe_events(records, every_s, self._best_effort, CLUSTER))
         usage = describe_usage(
             records,

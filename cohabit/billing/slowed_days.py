@@ -10,7 +10,7 @@ from advisor.diagnosis.analyse import COLUMNS, Evidence
 from advisor.diagnosis.slowed_hours import BEFORE_US, slowed_hours
 from cohabit.config.errors import BadOption
 from cohabit.diagnosis.diagnose import newest_window, node_pieces
-from features.contention.node_state import Facts
+from features.jobs.lake_facts import facts_between
 from features.schema.tables import SLOWED
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
@@ -91,7 +91,7 @@ def _staged(lake: Lake, day: datetime) -> Path:
     folder = lake.stage(SLOWED.name, JOB)
     folder.mkdir(parents=True, exist_ok=True)
     start, end = day - BEFORE + TICK, day + DAY + TICK
-    profiles, facts = lake.read("profiles"), Facts(lake.read("nodes", EPOCH, end), lake.read("placements", EPOCH, end))
+    profiles, facts = lake.read("profiles"), facts_between(lake, start, end)
     pq.write_table(SLOWED.schema.empty_table(), folder / "none.parquet")
     for number, nodes in enumerate(node_pieces(lake, start, end, day + TICK)):
         state = lake.read("node_state", start, end, columns=COLUMNS, nodes=nodes)

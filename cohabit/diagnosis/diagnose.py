@@ -14,7 +14,8 @@ from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from cohabit.config.errors import MinutesGone, NothingMeasured, NothingThen
 from features.columnar.arrow_columns import floats
 from features.columnar.windows import LABEL_US
-from features.contention.node_state import Facts, is_best_effort
+from features.contention.node_state import is_best_effort
+from features.jobs.lake_facts import facts_between
 from features.labels.slowdown import NO_SIGNAL
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
@@ -71,7 +72,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         raise MinutesGone(lake.root, until)
     while past > LEAST and lake.count("node_state", until - past, end) > MAX_SCANNED:
         past /= 2
-    profiles, facts = lake.read("profiles"), Facts(lake.read("nodes"), lake.read("placements", EPOCH, end))
+    profiles, facts = lake.read("profiles"), facts_between(lake, until - past, end, ahead=False)
     found, at_us = list[Diagnosis](), round(until.timestamp() * 1e6)
     for nodes in node_pieces(lake, until - past, end, until - LOOKED * WINDOW):
         state = lake.read("node_state", until - past, end, columns=COLUMNS, nodes=nodes)

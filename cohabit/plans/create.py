@@ -29,7 +29,7 @@ from cohabit.config.errors import OldSnapshot, OtherCluster, SearchMissing, Snap
 from cohabit.diagnosis.diagnose import diagnosed, newest_window
 from cohabit.plans.plan_inputs import Inputs, digest_of, keep, kept
 from features.contention.node_state import Facts
-from ingest.lake.row_filter import EPOCH
+from features.jobs.lake_facts import facts_between
 from ingest.lake.tables import Lake
 from models.drift.drift_status import status_of
 from models.registry.registry import Registry
@@ -207,9 +207,9 @@ def _where(of: Sources, snapshot: Snapshot) -> Inputs:
 
 
 def facts_by(lake: Lake, snapshot: Snapshot) -> Facts:
-    """What nodes and placements said by the time of a snapshot."""
+    """What nodes and placements said by the time of a snapshot, and what had ended."""
     end = datetime.fromtimestamp((snapshot.as_of_us + 1) / 1e6, UTC)
-    return Facts(lake.read("nodes", EPOCH, end), lake.read("placements", EPOCH, end))
+    return facts_between(lake, end, end, ahead=False)
 
 
 def situation_of(inputs: Inputs, registry: Registry) -> Situation:

@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
 from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
-from features.contention.node_state import LANDED_IN, Facts
+from features.contention.lifetimes import HEARD, TIMES, heard_in, with_ends
+from features.contention.node_state import LANDED_IN, Facts, undeleted
 from features.contention.stream_state import minutes_published
 from features.contention.usage_rates import LOOK_BACK_US, rates
 from features.training.online_features import live_view, state_by
 from ingest.pipeline.transform import Landing
 from ingest.schema.provenance import Link
-from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP
+from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP, WHOLE_NODE
 
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""
@@ -27,6 +28,11 @@ BEGIN_US = KEEP_US + LOOK_BACK_US
 
 HELD = ("usage", "samples", "nodes", "placements", "live_state")
 """Tables that a snapshot is made from."""
+
+MEASURED, BEATS = ("usage", "samples", "live_state"), ("node_usage",)
+"""Tables that say of what exporters measured, and of nodes that are there, however idle."""
+FORGOTTEN_US = 24 * 3600 * 1_000_000
+"""What was last heard longer ago has ended long since, or never was."""
 
 AHEAD_US = 60 * 1_000_000
 """A producer's clock may be ahead of ours by so much."""
@@ -55,6 +61,10 @@ class LiveState:
         default_factory=lambda: {name: [table.schema.empty_table()] for name, table in LANDED.items() if name in HELD}
     )
     """Of each table what the last snapshot left, and what came since, each less than the one before."""
+    _heard: dict[str, pa.Table] = field(
+        default_factory=lambda: {"measured": HEARD.empty_table(), "beats": HEARD.empty_table()}
+    )
+    """When something was heard last of each container, and of each node."""
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -72,6 +82,9 @@ class LiveState:
             self.others |= set(pc.unique(landing.rows["cluster"]).to_pylist()) - {self.cluster}
             if landing.table in HELD:
                 add(self._pieces[landing.table], rows)
+            if landing.table in (*MEASURED, *BEATS):
+                kind = "measured" if landing.table in MEASURED else "beats"
+                self._heard[kind] = last_heard(pa.concat_tables([self._heard[kind], heard_in(_times(rows))]))
             heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
             newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
@@ -89,11 +102,12 @@ class LiveState:
     def snapshot(self, profiles: pa.Table, version: int) -> Snapshot:
         """Everything known by the newest message, packed for the scorer."""
         with self._lock:
-            tables, as_of_us = self._standing(), self.as_of_us
-        facts = Facts(tables["nodes"], tables["placements"])
+            tables, as_of_us, heard = self._standing(), self.as_of_us, dict(self._heard)
+        facts = Facts(undeleted(tables["nodes"]), tables["placements"])
         minutes = minutes_published(tables["live_state"])
         state = minutes if minutes.num_rows else self._own_state(as_of_us, tables, facts)
-        view = live_view(as_of_us, state, facts, profiles)
+        there = with_ends(Facts(tables["nodes"], tables["placements"]), heard["measured"], heard["beats"], as_of_us)
+        view = live_view(as_of_us, state, there, profiles)
         return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
 
     def _own_state(self, as_of_us: int, tables: Mapping[str, pa.Table], facts: Facts) -> pa.Table:
@@ -133,6 +147,23 @@ def add(pieces: list[pa.Table], rows: pa.Table) -> None:
     while pieces and pieces[-1].num_rows <= rows.num_rows:
         rows = pa.concat_tables([pieces.pop(), rows])
     pieces.append(rows.combine_chunks())
+
+
+def last_heard(heard: pa.Table) -> pa.Table:
+    """Of each container, or node, the row in which it was heard last; what was not for a day is left out."""
+    last = heard.group_by(HEARD.names[:3], use_threads=False).aggregate([("last", "max")])
+    newest = pc.max(last["last_max"])
+    ts = last["last_max"]
+    rows = pa.table([*(last[name] for name in HEARD.names[:3]), ts, ts], schema=HEARD)
+    kept = pc.greater_equal(ts.cast(pa.int64()), pc.subtract(newest.cast(pa.int64()), FORGOTTEN_US))
+    return rows.filter(kept) if rows.num_rows else rows
+
+
+def _times(rows: pa.Table) -> pa.Table:
+    if "container" in rows.column_names:
+        return rows.select(TIMES)
+    whole = pa.array([WHOLE_NODE] * rows.num_rows, pa.string())
+    return rows.append_column("container", whole).select(TIMES)
 
 
 def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar) -> pa.Table:

@@ -139,6 +139,16 @@ def known_by(left: pa.Table, left_us: Ints, right: pa.Table, keys: list[str]) ->
     return ordered.take(pa.array(rows, mask=rows < 0))
 
 
+def is_delete(events: pa.Table) -> NDArray[np.bool_]:
+    """(n,) which rows of `nodes` or `placements` are deletions; one without an event is none."""
+    return np.asarray(pc.fill_null(pc.equal(events["event"], "delete"), fill_value=False).to_numpy(), np.bool_)
+
+
+def undeleted(events: pa.Table) -> pa.Table:
+    """The rows of `nodes` or `placements` that are no deletions."""
+    return events.filter(pa.array(~is_delete(events)))
+
+
 def standing(events: pa.Table, keys: list[str]) -> tuple[pa.Table, Ints, Ints]:
     """Landed events in the order in which they happened, key by key, and from when until when each stood.
 

@@ -17,10 +17,20 @@ from features.columnar.arrow_columns import Floats, Ints, floats, micros, number
 from features.columnar.composite_keys import dense, joint, ranks, rising
 from features.columnar.group_means import group_means, group_starts
 from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
-from features.contention.node_state import Facts, known_at
+from features.contention.container_resolution import resolved
+from features.contention.node_state import Facts
 from ingest.lake.row_filter import microseconds
 from ingest.pipeline.plausibility import Capacities, without_impossible
-from ingest.schema.tables import INGREDIENTS, NODE_USAGE, SIGNALS, TIMESTAMP, USAGE, WHOLE_NODE, Table
+from ingest.schema.tables import (
+    EXPORTER_PREFERENCE,
+    INGREDIENTS,
+    NODE_USAGE,
+    SIGNALS,
+    TIMESTAMP,
+    USAGE,
+    WHOLE_NODE,
+    Table,
+)
 
 Bools = NDArray[np.bool_]
 MAX_GAP_US = 180 * 1_000_000
@@ -52,6 +62,8 @@ RATIOS = (
 )
 CLIPPED = tuple(c.name for c in SIGNALS if c.unit == "s/s" and c.high == 1)
 """Shares of time, that sums over threads and jitter push above 1."""
+RESET_RATIO = 0.5
+"""A counter that falls below this share of its value was reset; above, collectors whose clocks differ wrote it."""
 ORIGIN = ("topic", "partition", "offset")
 
 
@@ -91,15 +103,15 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) ->
 
     Args:
         samples: rows of `samples`, any order, duplicates allowed; LOOK_BACK_US before the first minute that matters.
-        facts: placements map pods that are called namespace/name to their uid, without one the name stays; capacities
-            of nodes show what is impossible.
+        facts: placements say which pod a name was and on which node, see `container_resolution`; capacities of nodes
+            show what is impossible.
         lateness_us: samples that arrived later than this after their time are left out.
 
     Returns:
         See Rated. The pod's own cgroup counts where it was sampled, else its containers: added up, or the largest, or
         weighted means. One container without a value makes the sum missing; one that was not sampled in a minute
-        counts with its minute before. A counter that fell gives no rate: it was reset, restarted or wrapped, and what
-        it counted in between is not known.
+        counts with its minute before. Of several reports of the same, by other exporters or replicas of a collector,
+        one is used, see `_reported`; of several runs of a container the newest, see `_running`.
 
     Source: ours, docs/decisions/0009-samples.md.
     """
@@ -107,8 +119,10 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) ->
     known = known.filter(pc.is_in(known["metric"], pa.array(METRICS)))
     if not known.num_rows:
         return Rated(USAGE.schema.empty_table(), NODE_USAGE.schema.empty_table(), np.zeros(0, np.int64))
-    sampled = _Sampled(_with_uids(known, facts.placements))
-    grid = _grid(sampled, _added_up(sampled, _held(sampled, _per_minute(sampled))))
+    sampled = _Sampled(resolved(known, facts).samples)
+    per_minute = _per_minute(sampled)
+    running = _running(sampled, per_minute, _held(sampled, per_minute))
+    grid = _grid(sampled, _added_up(sampled, _reported(sampled, running)))
     values, outside = within_range(with_ratios(pods(grid)))
     usage, node_usage = _rows(sampled, grid, values)
     possible, over_us = _within_capacity(usage, facts.nodes)
@@ -125,10 +139,14 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
         key: (n,) series; rows sorted by series, then time, each time once.
 
     Returns:
-        (n,) rate since the last reading of the series; NaN for its first, after more than MAX_GAP_US, and where it
-        fell. (n,) seconds each rate stands for, 1.0 where there is none.
+        (n,) rate since the last reading of the series; NaN for its first, after more than MAX_GAP_US, and where it was
+        reset: fell below RESET_RATIO of its value. (n,) seconds each rate stands for, 1.0 where there is none.
 
-    Source: ours; a fall is a reset, a restart or a wrap, and all three hide what was counted before.
+        A smaller fall is no reset: two writers whose clocks differ take turns. What the earlier reading counted too
+        much, the next one counted too little, so the largest value since the last reset stands, and the mean over time
+        is right whatever the clocks.
+
+    Source: ours; a reset, a restart and a wrap all hide what was counted before.
     """
     index = np.arange(len(value))
     read = np.isfinite(value)
@@ -137,27 +155,20 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
     usable = (before >= 0) & read
     usable[usable] = key[before[usable]] == key[usable]
     gap_us = np.where(usable, ts_us - ts_us[before], 0)
-    grown = np.where(usable, value - value[before], np.nan)
+    reset = usable & (value < RESET_RATIO * value[before])
+    level = _largest_since(value, read & (reset | ~usable)) if (usable & (value < value[before])).any() else value
+    grown = np.where(usable & ~reset, level - level[before], np.nan)
     good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (grown >= 0)
     seconds = np.where(good, gap_us / 1e6, 1.0)
     return np.where(good, grown / seconds, np.nan), seconds
 
 
-def _with_uids(samples: pa.Table, placements: pa.Table) -> pa.Table:
-    """The samples with namespace/name replaced by the uid of the pod that had that name then, where it is known."""
-    container = samples["container"]
-    by_name = np.asarray(pc.and_(pc.match_substring(container, "/"), pc.not_equal(container, WHOLE_NODE)))
-    named = placements.filter(pc.is_valid(placements["name"]))
-    if not by_name.any() or not named.num_rows:
-        return samples
-    rows = samples.filter(pa.array(by_name))
-    called = named.append_column("called", pc.binary_join_element_wise(named["namespace"], named["name"], "/"))
-    asked = pa.table({"cluster": rows["cluster"], "called": rows["container"]})
-    uid = known_at(asked, micros(rows["ts"]), called, ["cluster", "called"])["container"]
-    renamed = pc.replace_with_mask(
-        container.combine_chunks(), pa.array(by_name), pc.coalesce(uid, rows["container"]).combine_chunks()
-    )
-    return samples.set_column(samples.schema.get_field_index("container"), "container", renamed)
+def _largest_since(value: Floats, begins: Bools) -> Floats:
+    """(n,) largest value from the last row that begins anew until each row; NaN is skipped."""
+    kinds, rank = np.unique(np.nan_to_num(value, nan=-np.inf), return_inverse=True)
+    segment = np.cumsum(begins)
+    largest: Floats = kinds[np.maximum.accumulate(segment * len(kinds) + rank) % len(kinds)]
+    return largest
 
 
 @dataclass(frozen=True)
@@ -184,7 +195,20 @@ class _Sampled:
     @cached_property
     def series(self) -> Ints:
         """(n,) code of the series."""
-        return dense(joint([self.container, self.metric, ranks(self.rows["series"])]))
+        return dense(joint([self.run, self.metric, ranks(self.rows["series"])]))
+
+    @cached_property
+    def reporter(self) -> Ints:
+        """(n,) code of exporter and replica of the collector, the preferred one first."""
+        place = pc.index_in(self.rows["exporter"], pa.array(EXPORTER_PREFERENCE))
+        known = np.asarray(pc.fill_null(place, len(EXPORTER_PREFERENCE)).to_numpy(), np.int64)
+        rank = np.where(np.asarray(self.rows["exporter"].is_null()), 0, known + 1)
+        return joint([rank, ranks(self.rows["replica"])])
+
+    @cached_property
+    def run(self) -> Ints:
+        """(n,) code of a run of a container, from its start to its end, as one reporter sees it."""
+        return dense(joint([self.container, dense(self.reporter), ranks(self.rows["instance"])]))
 
     @cached_property
     def minute(self) -> Ints:
@@ -223,6 +247,59 @@ def _held(sampled: _Sampled, cells: _Cells) -> _Cells:
         np.append(cells.minute, cells.minute[held] + 1),
         np.append(cells.value, cells.value[held]),
     )
+
+
+def _running(sampled: _Sampled, seen: _Cells, cells: _Cells) -> _Cells:
+    """Of several runs of a container in a minute the cells of the one that changed last.
+
+    Exporters report a run that has ended for some minutes more; then its values stand still. A run's first value is a
+    change too; of two that changed last at once the one that came later is taken.
+    """
+    container = joint([sampled.container, dense(sampled.reporter)])
+    run = sampled.run[cells.row]
+    if len(np.unique(run)) == len(np.unique(container[cells.row])):
+        return cells
+    changed, first = _changes(sampled)
+    span = int(cells.minute.max()) + 1
+    known = np.full((int(run.max()) + 1, span), -1)
+    np.maximum.at(known, (sampled.run[seen.row], seen.minute), changed)
+    last = np.maximum.accumulate(known, axis=1)[run, cells.minute]
+    place = joint([container[cells.row], cells.minute])
+    order = rising(place, last, first[run], run)
+    ends = np.append(np.diff(place[order]) != 0, [True])
+    best = run[order][ends][np.cumsum(np.append([0], ends[:-1]))]
+    kept = np.sort(order[run[order] == best])
+    return _Cells(cells.row[kept], cells.minute[kept], cells.value[kept])
+
+
+def _changes(sampled: _Sampled) -> tuple[Ints, Ints]:
+    """When each cell of _per_minute changed last, and when each run came, in microseconds since the first minute."""
+    order = rising(sampled.series, micros(sampled.rows["ts"]))
+    ts = micros(sampled.rows["ts"])[order] - sampled.first_end + WINDOW_US
+    series, value = sampled.series[order], floats(sampled.rows["value"])[order]
+    same = np.append([False], (np.diff(series) == 0) & (np.diff(value) == 0))
+    cell = joint([series, sampled.minute[order]])
+    starts = group_starts(cell)
+    changed = np.maximum.reduceat(np.where(same, -1, ts), starts)
+    first = np.full(int(sampled.run.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, sampled.run[order], ts)
+    return changed, first
+
+
+def _reported(sampled: _Sampled, cells: _Cells) -> _Cells:
+    """Of each pod, metric and minute the cells of one reporter: the preferred one of those that know most."""
+    reporter = dense(sampled.reporter)[cells.row]
+    if not reporter.any():
+        return cells
+    place = joint([sampled.pod[cells.row], sampled.metric[cells.row], cells.minute])
+    group = dense(joint([place, reporter]))
+    known = np.bincount(group, np.isfinite(cells.value))
+    unknown = np.where(known == 0, 2, known < np.bincount(group)).astype(np.int64)
+    order = rising(place, unknown[group], reporter)
+    starts = group_starts(place[order])
+    best = np.repeat(reporter[order][starts], np.diff(np.append(starts, len(order))))
+    kept = np.sort(order[reporter[order] == best])
+    return _Cells(cells.row[kept], cells.minute[kept], cells.value[kept])
 
 
 def _added_up(sampled: _Sampled, cells: _Cells) -> _Cells:

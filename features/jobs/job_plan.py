@@ -11,6 +11,7 @@ from features.columnar.arrow_columns import Ints
 from features.columnar.windows import LABEL_US, LATENESS_US, window_end
 from features.contention.correlation import LOOK_BACK_US
 from features.contention.node_state import Facts
+from features.jobs.lake_facts import facts_between
 from ingest.lake.tables import Lake
 from ingest.schema.tables import TIMESTAMP
 
@@ -44,8 +45,8 @@ class Stretch:
 
 
 def facts_until(lake: Lake, stretch: Stretch) -> Facts:
-    """Nodes and placements as recorded until a stretch's end."""
-    return Facts(lake.read("nodes", end=stretch.end), lake.read("placements", end=stretch.end))
+    """Nodes and placements as recorded until a stretch's end, and as they ended."""
+    return facts_between(lake, stretch.start, stretch.end)
 
 
 def profile_times(stretch: Stretch) -> Ints:

@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 from features.columnar.asof_join import NEVER
 from features.columnar.thread_map import in_threads
 from features.columnar.windows import WINDOW_US
+from features.contention.container_resolution import OWN, moved_in
 from features.contention.node_state import Facts
 from features.contention.usage_rates import LOOK_BACK_US, rates
 from features.jobs.job_plan import Progress
+from features.jobs.lake_facts import facts_between
 from features.metering.idle_causes import TAKEN, TOUCHED, idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import COLUMNS, HOUR_US, Hours
@@ -62,9 +64,9 @@ def times(hours: Hours) -> tuple[datetime, datetime]:
 
 
 def facts_until(lake: Lake, hours: Hours) -> tuple[pa.Table, pa.Table]:
-    """Nodes as recorded until the hours end, and placements that stand in them."""
-    end = times(hours)[1]
-    return lake.read("nodes", end=end), standing_in(lake.read("placements", end=end), hours)
+    """Nodes as recorded until the hours end, and placements that stand in them, as they ended."""
+    facts = facts_between(lake, *times(hours))
+    return facts.nodes, standing_in(facts.placements, hours)
 
 
 def write_pools(lake: Lake, hours: Hours, nodes: pa.Table, progress: Progress) -> None:
@@ -92,18 +94,26 @@ def singly(hours: Hours) -> Iterator[Hours]:
     return (Hours(hours.start_us + number * HOUR_US, 1) for number in range(hours.count))
 
 
-_Part = tuple[Hours, Facts, pa.Table]
+_Part = tuple[Hours, Facts, pa.Table, pa.Table]
 
 
 def _parts(lake: Lake, day: Hours, nodes: pa.Table, placements: pa.Table, chunk_rows: int) -> Iterator[_Part]:
     """Hours, and nodes that have about so many rows of usage in them."""
     for hour in singly(day):
         standing = standing_in(placements, hour)
-        counted = _rows_of_nodes(lake, hour)
+        counted, moved = _rows_of_nodes(lake, hour), _moved(lake, hour, Facts(nodes, standing))
         where = nodes_in(counted, standing)
         chunks = max(1, -(-(pc.sum(counted["rows"]).as_py() or 0) // chunk_rows))
         for part in np.array_split(np.arange(where.num_rows), min(chunks, max(1, where.num_rows))):
-            yield hour, Facts(nodes, standing), where.take(pa.array(part))
+            yield hour, Facts(nodes, standing), where.take(pa.array(part)), moved
+
+
+def _moved(lake: Lake, hour: Hours, facts: Facts) -> pa.Table:
+    """Under which names exporters reported pods of other nodes in an hour."""
+    start, end = times(hour)
+    rows = lake.rows("samples", start, end + TICK, [*OWN, "ts"])
+    seen = rows.group_by(OWN, use_threads=False).aggregate([("ts", "max")])
+    return moved_in(seen.rename_columns({"ts_max": "ts"}), facts)
 
 
 def _rows_of_nodes(lake: Lake, hour: Hours) -> pa.Table:
@@ -117,11 +127,15 @@ def _rows_of_nodes(lake: Lake, hour: Hours) -> pa.Table:
     return counted.rename_columns({"count_all": "rows"})
 
 
-def _metered(lake: Lake, hour: Hours, facts: Facts, where: pa.Table) -> pa.Table:
+def _metered(lake: Lake, hour: Hours, facts: Facts, where: pa.Table, moved: pa.Table) -> pa.Table:
     start, end = times(hour)
-    names = pc.unique(where["node"]).to_pylist()
+    wanted = pc.unique(where["node"])
+    aliases = moved.filter(pc.is_in(moved["placed_on"], wanted))["node"].to_pylist()
+    names = sorted({*wanted.to_pylist(), *aliases})
     usage = lake.rows("usage", start + TICK, end + LONGEST + TICK, COLUMNS, nodes=names)
     before, after = timedelta(microseconds=LOOK_BACK_US), timedelta(microseconds=WINDOW_US)
     samples = lake.rows("samples", start - before, end + after, nodes=names)
     made = rates(samples, facts, lateness_us=NEVER).usage.select(COLUMNS)
+    if moved.num_rows:
+        made = made.filter(pc.is_in(made["node"], wanted))
     return metered(pa.concat_tables([usage, made]), facts, hour, where)

@@ -9,7 +9,7 @@ from features.columnar.asof_join import key_codes
 from features.columnar.composite_keys import ranks, rising
 from features.columnar.group_means import group_starts
 from features.columnar.windows import WINDOW_US
-from features.contention.node_state import LANDED_IN, known_at
+from features.contention.node_state import LANDED_IN, is_delete, known_at, undeleted
 from features.metering.minute_grid import Bools
 from ingest.schema.tables import TIMESTAMP
 
@@ -41,14 +41,14 @@ def pool_names(nodes: pa.Table) -> pa.ChunkedArray:
 
 
 def pools_of(rows: pa.Table, nodes: pa.Table) -> pa.ChunkedArray:
-    """Pool of each row's node, as it was described by the end of the row's hour.
+    """Pool of each row's node, as it was described last by the end of the row's hour, whether it still is there or not.
 
     Args:
         rows: columns cluster, node and hour.
         nodes: rows of `nodes`, any order.
     """
     ends = micros(rows["hour"]) + HOUR_US - 1
-    return pool_names(known_at(rows.select(["cluster", "node"]), ends, nodes, ["cluster", "node"]))
+    return pool_names(known_at(rows.select(["cluster", "node"]), ends, undeleted(nodes), ["cluster", "node"]))
 
 
 def node_hours(nodes: pa.Table, start_us: int, hours: int) -> pa.Table:
@@ -61,8 +61,9 @@ def node_hours(nodes: pa.Table, start_us: int, hours: int) -> pa.Table:
 
     Returns:
         Columns cluster, node, hour and pool, in the order of nodes and hours; minutes, at whose end the node had been
-        described; failed_minutes, in which it was tainted as FAILED; and sums over minutes: cost (micro-units times
-        minutes) and one column for each of CAPACITY (micro-unit-minutes), null where that of some minute is not known.
+        described and was not deleted; failed_minutes, in which it was tainted as FAILED; and sums over minutes: cost
+        (micro-units times minutes) and one column for each of CAPACITY (micro-unit-minutes), null where that of some
+        minute is not known.
 
     Source: ours, docs/decisions/0049-billing.md, 0052-idle.md.
     """
@@ -91,7 +92,8 @@ def _stretches(facts: pa.Table, codes: Ints, start_us: int, hours: int) -> tuple
     """(n,) of each description the minute, counted from the start, that it stands from and until."""
     since = np.clip((micros(facts["ts"]) - start_us) // WINDOW_US, 0, hours * MINUTES)
     same = np.append(np.diff(codes) == 0, [False])[: len(codes)]
-    return since, np.where(same, np.append(since[1:], [0])[: len(since)], hours * MINUTES)
+    until = np.where(same, np.append(since[1:], [0])[: len(since)], hours * MINUTES)
+    return since, np.where(is_delete(facts), since, until)
 
 
 def _by_hour(since: Ints, until: Ints) -> tuple[Ints, Ints, Ints]:

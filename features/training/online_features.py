@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.columnar.arrow_columns import Floats, Ints, micros
+from features.columnar.arrow_columns import Floats, Ints
 from features.columnar.group_means import group_codes
 from features.contention.expired_node_metrics import known_nodes
-from features.contention.node_state import Facts, capacities, known_at, node_state
+from features.contention.node_state import Facts, capacities, is_delete, known_at, node_state
 from features.training.model_input import node_matrix
 from features.training.residents import Sources, resident_use, residents
 from ingest.schema.tables import TIMESTAMP
@@ -54,15 +54,17 @@ def live_view(now_us: int, state: pa.Table, facts: Facts, profiles: pa.Table) ->
         profiles: newest profiles.
 
     Returns:
-        See LiveView; one entry for each node that was described.
+        See LiveView; one entry for each node that was described and has not ended.
 
     Source: ours; the rule for training rows, taken at the present.
     """
     known = facts.nodes.sort_by([(c, "ascending") for c in ("cluster", "node", "ts")]).combine_chunks()
     _, first = np.unique(group_codes(known, ["cluster", "node"]), return_index=True)
     names = known.take(pa.array(np.sort(first))).select(["cluster", "node"])
+    newest = known_at(names, np.full(names.num_rows, now_us), facts.nodes, ["cluster", "node"])
+    there = pa.array(~is_delete(newest))
+    names, newest = names.filter(there).combine_chunks(), newest.filter(there)
     at = names.append_column("time", pa.array(np.full(names.num_rows, now_us), TIMESTAMP))
-    newest = known_at(at, micros(at["time"]), facts.nodes, ["cluster", "node"])
     sources = Sources(state, facts.nodes, facts.placements, profiles)
     found = residents(at, sources).sort_by([("decision", "ascending"), ("container", "ascending")])
     use, _ = resident_use(found, at, sources)

@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 
 from ingest.decode.contract import BAD_TIMESTAMP, FUTURE_TIMESTAMP, NEGATIVE, OUT_OF_RANGE, WRONG_TYPE
 from ingest.schema.cpuset import is_cpuset
-from ingest.schema.tables import KIND_VALUES, PLACEMENT_EVENTS, QOS_VALUES, TIMESTAMP, Column
+from ingest.schema.tables import TIMESTAMP, Column
 
 Values = Sequence[object]
 Micros = NDArray[np.int64]
-
-CHOICES = {"qos": QOS_VALUES, "event": PLACEMENT_EVENTS, "kind": KIND_VALUES}
-"""Columns that hold one of a few words."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -149,16 +146,15 @@ def _check_integers(column: Column, values: Values) -> Checked:
 
 def _check_texts(column: Column, values: Values) -> Checked:
     typed, faults = _only(values, frozenset({str}), "text")
-    choices = CHOICES.get(column.name)
     if column.name == "cpuset":
         unreadable = [i for i, v in enumerate(typed) if isinstance(v, str) and not is_cpuset(v)]
         faults += [Fault(i, OUT_OF_RANGE, f"{short(typed[i])} does not read as cores, like 0-3,8") for i in unreadable]
         typed = [None if i in set(unreadable) else v for i, v in enumerate(typed)]
-    if choices is None:
+    if not column.choices:
         return Checked(pa.array(typed, pa.string()), faults)
-    known = {None, *choices}
+    known = {None, *column.choices}
     strange = [i for i, v in enumerate(typed) if v not in known]
-    faults += [Fault(i, OUT_OF_RANGE, f"{short(typed[i])} is none of {', '.join(choices)}") for i in strange]
+    faults += [Fault(i, OUT_OF_RANGE, f"{short(typed[i])} is none of {', '.join(column.choices)}") for i in strange]
     return Checked(pa.array([v if v in known else None for v in typed], pa.string()), faults)
 
 

@@ -3,9 +3,10 @@
 A message is one object, or a list of objects. Kernel.
 """
 
+import codecs
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from reprlib import repr as short
@@ -18,6 +19,8 @@ from ingest.decode.rejects import Reject
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 Record = dict[str, object]
+FRAME_BYTES = 5
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 MAX_RECORDS = 40_000
 """Of a message with more records only the first are read; the required fields alone fill a megabyte before that."""
 
@@ -119,5 +122,30 @@ def complaint(message: bytes | None, parsed: object) -> str:
     if len(message) > MAX_MESSAGE_BYTES:
         return f"{len(message)} bytes; the limit is {MAX_MESSAGE_BYTES}"
     if parsed is None:
-        return "not JSON in UTF-8"
+        return wrapping(message) or "not JSON in UTF-8"
     return "an empty list" if parsed == [] else f"{short(parsed)} is neither an object nor a list of objects"
+
+
+def wrapping(message: bytes) -> str:
+    """What a producer put around or before the record, and how to turn it off; empty where nothing is recognised.
+
+    Source: Confluent's wire format (a zero byte, then the schema's id in four); Unicode's byte-order marks.
+    """
+    if message[:1] == b"\0" and len(message) > FRAME_BYTES:
+        number = int.from_bytes(message[1:FRAME_BYTES])
+        return (
+            f"framed for a schema registry (a zero byte, then schema id {number}): have the producer or connector "
+            "write without Schema Registry, such as with JsonConverter and schemas.enable=false"
+        )
+    mark = next((name for mark, name in BYTE_ORDER_MARKS.items() if message.startswith(mark)), "")
+    return f"a byte-order mark of {mark} comes first: have the producer write UTF-8 without one" if mark else ""
+
+
+def envelope(record: Mapping[str, object]) -> str:
+    """Which envelope a record is in, and how to turn it off; empty where none is recognised.
+
+    Source: Kafka Connect's JsonConverter with schemas.enable=true.
+    """
+    if {"schema", "payload"} <= record.keys():
+        return "in Kafka Connect's envelope of schema and payload: set value.converter.schemas.enable=false"
+    return ""

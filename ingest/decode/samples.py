@@ -56,6 +56,7 @@ class Template(NamedTuple):
     place: Place
     metric: str
     series: str | None
+    exporter: str | None
     kind: str
     scale: float
     unknown: tuple[float, ...]
@@ -174,7 +175,8 @@ class Shapes:
 
 def _template(metric: ForeignMetric, place: Place, point: Point) -> Template:
     kind = GAUGE if point.delta else metric.kind
-    return Template(place, metric.target, metric.series_of(point.labels), kind, metric.scale, metric.unknown)
+    exporter = metric.exporter or None
+    return Template(place, metric.target, metric.series_of(point.labels), exporter, kind, metric.scale, metric.unknown)
 
 
 def _item(point: Point, template: Template) -> str:
@@ -205,7 +207,7 @@ class TemplateColumns(NamedTuple):
         """Columns of templates in the order of their numbers."""
         places = [t.place for t in templates]
         texts = {name: [p[i] for p in places] for i, name in enumerate(Place._fields)}
-        texts |= {name: [getattr(t, name) for t in templates] for name in ("metric", "series", "kind")}
+        texts |= {name: [getattr(t, name) for t in templates] for name in ("metric", "series", "exporter", "kind")}
         columns = [TARGETS[t.metric] for t in templates]
         counters = [t.kind == COUNTER for t in templates]
         return cls(

@@ -1,7 +1,8 @@
 """Clock: times as foreign formats write them -> microseconds since 1970. Kernel.
 
-Seconds, milliseconds, microseconds and nanoseconds of this century are numbers that do not overlap, so the size of a
-number shows its unit. Exporters send one time with many values: each distinct time is read once.
+Counts of seconds of this century and of any power of ten of a second below it are numbers that do not overlap, so the
+size of a number shows its unit; Telegraf truncates json_timestamp_units to a power of ten. Exporters send one time
+with many values: each distinct time is read once.
 """
 
 from ingest.decode.columns import CENTURY_S, text_as_micros
@@ -12,6 +13,9 @@ MAX_TIMES = 10_000
 MAX_LENGTH = 40
 """No time is longer as a text."""
 BAD = -1
+POWERS = 10
+"""Units of time that are read: a second and its tenths down to a nanosecond."""
+MICROS = 1_000_000
 _LOW_S, _HIGH_S = CENTURY_S
 
 
@@ -22,7 +26,7 @@ class Clock:
         self.read: dict[object, int] = {}
 
     def micros(self, raw: object) -> int:
-        """Microseconds since 1970 of a number in s, ms, us or ns, also as text, or of RFC 3339; else BAD."""
+        """Microseconds since 1970 of a number in any of these units, also as text, or of RFC 3339; else BAD."""
         if type(raw) is not int and type(raw) is not str and type(raw) is not float:
             return BAD
         found = self.read.get(raw)
@@ -55,10 +59,10 @@ def _parse(raw: int | float | str) -> int:
 
 
 def micros_of_number(number: int | float) -> int:
-    """Microseconds since 1970 of a number of s, ms, us or ns; BAD outside the century."""
-    for per_second in (1, 1_000, 1_000_000, 1_000_000_000):
+    """Microseconds since 1970 of a number of s, 100 ms, 10 ms, 1 ms and so on to 1 ns; BAD outside the century."""
+    for power in range(POWERS):
+        per_second: int = 10**power
         if _LOW_S * per_second <= number < _HIGH_S * per_second:
-            if per_second > 1_000_000:
-                return round(number // 1_000)
-            return round(number * (1_000_000 // per_second))
+            finer = per_second // MICROS
+            return round(number // finer) if finer else round(number * (MICROS // per_second))
     return BAD

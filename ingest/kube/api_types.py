@@ -183,10 +183,11 @@ class PodStatus(Foreign):
     start_time: AwareDatetime | None = None
     conditions: Listed[Condition] = []
     container_statuses: Listed[ContainerStatus] = []
+    init_container_statuses: Listed[ContainerStatus] = []
 
     def finished_at(self) -> Iterator[AwareDatetime | None]:
-        """When each container ended; None of one that runs or does not say."""
-        for status in self.container_statuses:
+        """When each container ended; None of one that runs or does not say. Of a pod that never ran its init ones."""
+        for status in self.container_statuses or self.init_container_statuses:
             ended = status.state.terminated if status.state else None
             yield ended.finished_at if ended else None
 

@@ -16,12 +16,14 @@ import orjson
 
 from ingest.kube.api_types import Node, Pod
 from ingest.kube.nodes import node_facts, reported_at
-from ingest.kube.pods import Record, changed_at, ended_at, placed_at, placement
+from ingest.kube.pods import ENDED, Record, changed_at, ended_at, placed_at, placement
+from ingest.schema.container_identity import container_id, is_static, uid_of_pod
 from ingest.schema.topics import NODES, PLACEMENTS, Topic
 
-ENDED = ("Succeeded", "Failed")
 IDENTITY = ("cluster", "node", "container", "namespace", "name", "owner", "app", "team", "qos")
 """What a delete still says of a container whose pod is gone."""
+BEAT_S = 300
+"""So often a watcher that hears of the cluster says of every node that it is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,12 @@ class Published:
     """What was published last of an object.
 
     Args:
-        event: add, change or delete; of a node add.
+        event: add, change or delete; of a node add or delete.
         ts_ms: time of that record, milliseconds since 1970.
         digest: of the record's content.
-        identity: what a delete must say; empty for a node.
+        identity: what a delete must say.
         due_ms: the time set for its deletion, if one is.
+        uid: of the API's object; a mirror pod is made anew under another one.
     """
 
     event: str
@@ -41,6 +44,7 @@ class Published:
     digest: str
     identity: Record
     due_ms: int | None = None
+    uid: str = ""
 
 
 class Heard(NamedTuple):
@@ -64,7 +68,8 @@ class Kind:
     Args:
         name: of the resource in the API.
         topic: where its records go.
-        key: what identifies an object, a field of its metadata.
+        identifier: field of an object's metadata that it must have.
+        key: what identifies an object.
         seen: what to publish of an object as it is now.
         listed: what to publish of one that stands in a list.
         gone: what to publish of one that was deleted, by its last state, or None where that was not heard.
@@ -72,20 +77,35 @@ class Kind:
 
     name: str
     topic: Topic
-    key: str
+    identifier: str
+    key: Callable[[object], str | None]
     seen: Callable[[Published | None, object, Heard], Answer]
     listed: Callable[[Published | None, object, Heard], Answer]
     gone: Callable[[Published | None, object, Heard], Answer]
+    beats: bool = False
+    """Whether each is said to be there again and again, on topic node_usage."""
 
-    def key_of(self, raw: object) -> str | None:
-        """The key of an object, be the rest of it as malformed as it likes; None where it has none."""
-        return metadata_text(raw, self.key)
+
+def pod_key(raw: object) -> str | None:
+    """Id of the container that a pod is, be the rest of it as malformed as it likes; None where it has none."""
+    uid, annotations = metadata_text(raw, "uid"), _mapping(_mapping(raw, "metadata"), "annotations")
+    texts = {name: value for name, value in annotations.items() if isinstance(value, str)}
+    return uid and container_id(uid_of_pod(uid, texts), str(_mapping(raw, "spec").get("nodeName") or ""))
+
+
+def node_key(raw: object) -> str | None:
+    """Name of a node; None where it has none."""
+    return metadata_text(raw, "name")
+
+
+def _mapping(raw: object, name: str) -> dict[str, object]:
+    found = raw.get(name) if isinstance(raw, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def metadata_text(raw: object, name: str) -> str | None:
     """A field of an object's metadata; None where there is no such text."""
-    meta = raw.get("metadata") if isinstance(raw, dict) else None
-    value = meta.get(name) if isinstance(meta, dict) else None
+    value = _mapping(raw, "metadata").get(name)
     return value if isinstance(value, str) and value else None
 
 
@@ -116,7 +136,8 @@ def pod_listed(published: Published | None, raw: object, heard: Heard) -> Answer
 
 
 def _publish_pod(published: Published | None, pod: Pod, heard: Heard) -> Answer:
-    if not pod.spec.node_name or (published is not None and published.event == "delete"):
+    ended = published is not None and published.event == "delete"
+    if not pod.spec.node_name or (ended and published is not None and published.uid in ("", pod.metadata.uid)):
         return Answer([], published)
     answer = _standing(published, pod, heard)
     due = _ms(pod.metadata.deletion_timestamp)
@@ -127,6 +148,8 @@ def _publish_pod(published: Published | None, pod: Pod, heard: Heard) -> Answer:
 def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Publish the end of a deleted pod, unless it was published already; then forget it.
 
+    The end of a static pod is remembered: its mirror pod may be made anew, which then is its next event.
+
     Raises:
         pydantic.ValidationError: it is no pod.
     """
@@ -136,7 +159,8 @@ def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
             None,
         )
     pod = Pod.model_validate(raw)
-    return Answer(_then_deleted(_publish_pod(published, pod, heard), pod, heard).records, None)
+    answer = _then_deleted(_publish_pod(published, pod, heard), pod, heard)
+    return answer if is_static(uid_of_pod(pod.metadata.uid, pod.metadata.annotations)) else Answer(answer.records, None)
 
 
 def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
@@ -148,10 +172,11 @@ def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     node = Node.model_validate(raw)
     facts = node_facts(node, heard.cluster)
     digest = digest_of(facts)
-    if published is not None and published.digest == digest:
+    if published is not None and published.event != "delete" and published.digest == digest:
         return Answer([], published)
     ts_ms = _after(published, _ms(reported_at(node.metadata)), heard)
-    return Answer([{**facts, "ts": ts_ms}], Published("add", ts_ms, digest, {}))
+    named: Record = {"cluster": heard.cluster, "node": node.metadata.name}
+    return Answer([{**facts, "event": "add", "ts": ts_ms}], Published("add", ts_ms, digest, named))
 
 
 def node_listed(published: Published | None, raw: object, heard: Heard) -> Answer:
@@ -164,12 +189,27 @@ def node_listed(published: Published | None, raw: object, heard: Heard) -> Answe
     if answer.records or answer.published is None:
         return answer
     facts = node_facts(Node.model_validate(raw), heard.cluster)
-    return Answer([{**facts, "ts": answer.published.ts_ms}], answer.published)
+    return Answer([{**facts, "event": "add", "ts": answer.published.ts_ms}], answer.published)
 
 
-def node_gone(_published: Published | None, _raw: object, _heard: Heard) -> Answer:
-    """Forget a node. Table `nodes` says what nodes are like, not that they are there; it has no record of their end."""
-    return Answer([], None)
+def node_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
+    """Publish the end of a deleted node, at the time when it was heard of: a node has no time of its own for it.
+
+    The end is remembered until the next list, so that a node made anew under the name comes after it.
+    """
+    name = published.identity.get("node") if published and published.identity else metadata_text(raw, "name")
+    if name is None or (published is not None and published.event == "delete"):
+        return Answer([], None)
+    named: Record = {"cluster": heard.cluster, "node": name}
+    ts_ms = _after(published, None, heard)
+    return Answer([{**named, "event": "delete", "ts": ts_ms}], Published("delete", ts_ms, "", named))
+
+
+def still_there(published: Published, heard: Heard) -> Record | None:
+    """A record of topic node_usage that says nothing but that a node is there; None of one that is not."""
+    if published.event == "delete" or not published.identity:
+        return None
+    return {**published.identity, "ts": heard.at_ms, "interval_s": BEAT_S}
 
 
 def digest_of(content: Record) -> str:
@@ -177,16 +217,18 @@ def digest_of(content: Record) -> str:
     return blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=12).hexdigest()
 
 
-PODS = Kind("pods", PLACEMENTS, "uid", pod_seen, pod_listed, pod_gone)
-CLUSTER_NODES = Kind("nodes", NODES, "name", node_seen, node_listed, node_gone)
+PODS = Kind("pods", PLACEMENTS, "uid", pod_key, pod_seen, pod_listed, pod_gone)
+CLUSTER_NODES = Kind("nodes", NODES, "name", node_key, node_seen, node_listed, node_gone, beats=True)
 
 
 def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
     content = placement(pod, heard.cluster)
     digest = digest_of(content)
-    if published is not None and published.digest == digest:
-        return Answer([], published)
+    if published is not None and published.event != "delete" and published.digest == digest:
+        return Answer([], replace(published, uid=pod.metadata.uid))
     changed = _ms(changed_at(pod.metadata))
+    if published is not None and published.event == "delete":
+        return _event("add", pod, content, _after(published, _ms(placed_at(pod)), heard))
     if published is not None:
         return _event("change", pod, content, _after(published, changed, heard))
     added = _event("add", pod, content, _after(None, _ms(placed_at(pod)), heard))
@@ -199,7 +241,7 @@ def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
 def _event(event: str, pod: Pod, content: Record, ts_ms: int) -> Answer:
     record = {**content, "event": event, "ts": ts_ms, "resource_version": pod.metadata.resource_version}
     identity = {name: content[name] for name in IDENTITY if name in content}
-    return Answer([record], Published(event, ts_ms, digest_of(content), identity))
+    return Answer([record], Published(event, ts_ms, digest_of(content), identity, uid=pod.metadata.uid))
 
 
 def _then_deleted(answer: Answer, pod: Pod, heard: Heard) -> Answer:

@@ -8,14 +8,13 @@ import orjson
 
 from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Toleration
 from ingest.kube.gpus import gpus_in
+from ingest.schema.container_identity import MIRROR, container_id, uid_of_pod
 from ingest.schema.cpuset import is_cpuset
 from ingest.schema.workload_identity import Owner, PodFacts, identify, top_owner
 
 Record = dict[str, object]
 Amounts = Mapping[str, Fraction]
 
-MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of the pod that stands in the API for a static pod of a node."""
 SYSTEM_NAMESPACE = "kube-system"
 NODE_CRITICAL = "system-node-critical"
 KOORDINATOR_CLASS = "koordinator.sh/qosClass"
@@ -36,6 +35,9 @@ STAY_MARKS = {
 """Labels or annotations with which people say that a pod may not be moved."""
 NODE_BOUND = ("DaemonSet", "Node")
 """Owners whose pods belong to their node."""
+ENDED = ("Succeeded", "Failed")
+ENDING = {("Ready", "False"), ("ContainersReady", "False"), ("DisruptionTarget", "True")}
+"""Conditions, and what they are once a pod has ended."""
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
@@ -52,7 +54,7 @@ def placement(pod: Pod, cluster: str) -> Record:
     record: Record = {
         "cluster": cluster,
         "node": spec.node_name,
-        "container": meta.uid,
+        "container": id_of(pod),
         "namespace": meta.namespace,
         "name": meta.name,
         "owner": f"{owner.kind}/{owner.name}" if owner else None,
@@ -70,6 +72,11 @@ def placement(pod: Pod, cluster: str) -> Record:
         "affinity": affinity_json(spec),
     }
     return {name: value for name, value in record.items() if value is not None}
+
+
+def id_of(pod: Pod) -> str:
+    """Id of the container that a placed pod is."""
+    return container_id(uid_of_pod(pod.metadata.uid, pod.metadata.annotations), pod.spec.node_name)
 
 
 def pod_facts(pod: Pod) -> PodFacts:
@@ -192,10 +199,18 @@ def changed_at(meta: Metadata) -> datetime | None:
 
 
 def ended_at(pod: Pod) -> datetime | None:
-    """When its last container ended, else the time set for its deletion; None where it says neither."""
+    """When its last container ended, else when it was no longer ready, else the time set for its deletion.
+
+    A pod that was evicted, or failed before its containers started, has no containers' ends; its conditions changed
+    when it ended. None where it says none of these.
+    """
     finished = list(pod.status.finished_at())
     ends = [time for time in finished if time is not None]
-    return max(ends) if ends and len(ends) == len(finished) else pod.metadata.deletion_timestamp
+    if ends and len(ends) == len(finished):
+        return max(ends)
+    changed = [c.last_transition_time for c in pod.status.conditions if (c.type, c.status) in ENDING]
+    over = max((time for time in changed if time), default=None) if pod.status.phase in ENDED else None
+    return over or pod.metadata.deletion_timestamp
 
 
 def _is_of_the_node(pod: Pod) -> bool:

@@ -22,11 +22,12 @@ from pydantic import ValidationError
 
 from ingest.kafka_io.sender import Outlet
 from ingest.kafka_io.stream_files import Message
-from ingest.kube.events import Answer, Heard, Kind, Published, metadata_text
+from ingest.kube.events import BEAT_S, Answer, Heard, Kind, Published, metadata_text, still_there
 from ingest.kube.list_watch import Feed
+from ingest.kube.pods import Record
 from ingest.schema.atomic_file import replace_atomically
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, PositionExpired
-from ingest.schema.topics import message_key
+from ingest.schema.topics import NODE_USAGE, Topic, message_key
 
 log = structlog.get_logger(__name__)
 
@@ -130,6 +131,7 @@ class Follower:
         self._kind, self._feed, self._state, self._around = kind, feed, state, around
         self._progress = Progress.load(state, around.cluster)
         self._saved_s = monotonic()
+        self._beat_s = float("-inf")
         self._answered = False
         self._failures = 0
 
@@ -201,11 +203,12 @@ class Follower:
             self._answered = True
             version = page.version
             for raw in page.items:
-                there.add(self._kind.key_of(raw) or "")
+                there.add(self._kind.key(raw) or "")
                 self._handle(raw, self._kind.listed)
         for key in self._progress.published.keys() - there:
             self._answer(key, self._kind.gone(self._progress.published[key], None, self._heard()))
         self._progress.version = version
+        self._beat()
         self._around.metrics.lists.labels(self._kind.name).inc()
 
     def _take(self, event: Mapping[str, object]) -> None:
@@ -217,12 +220,13 @@ class Follower:
             self._handle(raw, self._kind.gone)
         elif kind != "BOOKMARK":
             self._count(f"event type {kind!r:.40}", None)
+        self._beat()
         self._progress.version = metadata_text(raw, "resourceVersion") or self._progress.version
 
     def _handle(self, raw: object, how: Callable[[Published | None, object, Heard], Answer]) -> None:
-        key = self._kind.key_of(raw)
+        key = self._kind.key(raw)
         if key is None:
-            self._count(f"metadata.{self._kind.key}: missing", None)
+            self._count(f"metadata.{self._kind.identifier}: missing", None)
             return
         try:
             answer = how(self._progress.published.get(key), raw, self._heard())
@@ -233,13 +237,23 @@ class Follower:
             answer = how(self._progress.published.get(key), None, self._heard())
         self._answer(key, answer)
 
+    def _beat(self) -> None:
+        """Say of each node that it is still there, if that is due; called when the cluster was heard."""
+        if not self._kind.beats or monotonic() - self._beat_s < BEAT_S:
+            return
+        self._beat_s = monotonic()
+        for published in self._progress.published.values():
+            if (record := still_there(published, self._heard())) is not None:
+                self._send(NODE_USAGE, record)
+
+    def _send(self, topic: Topic, record: Record) -> None:
+        message = Message(self._around.now_ms(), message_key(topic, record), orjson.dumps(record))
+        self._around.outlet.send(topic.name, message)
+        self._around.metrics.records.labels(topic.name).inc()
+
     def _answer(self, key: str, answer: Answer) -> None:
-        topic = self._kind.topic
         for record in answer.records:
-            value = orjson.dumps(record)
-            message = Message(self._around.now_ms(), message_key(topic, record), value)
-            self._around.outlet.send(topic.name, message)
-            self._around.metrics.records.labels(topic.name).inc()
+            self._send(self._kind.topic, record)
         if answer.published is None:
             self._progress.published.pop(key, None)
         else:

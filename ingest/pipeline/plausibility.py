@@ -1,7 +1,9 @@
 """Capacity: reject what a node cannot possibly have done. Kernel; checked after rates, before landing."""
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -31,27 +33,39 @@ CAPACITY_OF = {
 """Usage column -> the node's column that bounds it, in the same unit."""
 BOUNDS = tuple(dict.fromkeys(CAPACITY_OF.values()))
 
+UNKNOWN = (float("nan"),) * len(BOUNDS)
+
 NodeKey = tuple[str, str]
 """(cluster, node)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """What each node can do, in the order of BOUNDS; NaN where not known. `ts_us` is when it was said."""
+    """What each node could do since when, in the order of BOUNDS; NaN where not known.
 
-    bounds: Mapping[NodeKey, tuple[float, ...]] = field(default_factory=dict)
-    ts_us: Mapping[NodeKey, int] = field(default_factory=dict)
+    A node's name may be used again by other hardware, so each row is held against what was said by its time, or first.
+    """
+
+    bounds: Mapping[NodeKey, tuple[tuple[int, tuple[float, ...]], ...]] = field(default_factory=dict)
 
     def updated(self, nodes: pa.Table) -> "Capacities":
-        """With rows of table `nodes` added; of several rows about one node the latest counts."""
-        bounds, ts_us = dict(self.bounds), dict(self.ts_us)
+        """With rows of table `nodes` added; deletions say nothing of what a node can do."""
+        nodes = nodes.filter(pc.fill_null(pc.not_equal(nodes["event"], "delete"), fill_value=True))
+        bounds = dict(self.bounds)
         times = nodes["ts"].cast(pa.int64()).to_pylist()
         columns = [_known(nodes[name]) for name in BOUNDS]
         keys = zip(nodes["cluster"].to_pylist(), nodes["node"].to_pylist(), strict=True)
         for key, ts, values in zip(keys, times, zip(*columns, strict=True), strict=True):
-            if ts >= ts_us.get(key, ts):
-                bounds[key], ts_us[key] = values, ts
-        return Capacities(bounds, ts_us)
+            known = bounds.get(key, ())
+            place = bisect_right(known, ts, key=itemgetter(0))
+            if not place or str(known[place - 1][1]) != str(values):  # texts, since NaN is not itself
+                bounds[key] = (*known[:place], (ts, values), *known[place:])
+        return Capacities(bounds)
+
+    def at(self, node: NodeKey, ts_us: int) -> tuple[float, ...]:
+        """What a node could do at a time."""
+        known = self.bounds.get(node)
+        return known[max(bisect_right(known, ts_us, key=itemgetter(0)) - 1, 0)][1] if known else UNKNOWN
 
 
 def without_impossible(usage: pa.Table, capacities: Capacities) -> tuple[pa.Table, list[Reject]]:
@@ -86,9 +100,8 @@ def _known(values: pa.ChunkedArray) -> list[float]:
 
 
 def _bounds_by_row(usage: pa.Table, capacities: Capacities) -> NDArray[np.float64]:
-    unknown = (float("nan"),) * len(BOUNDS)
-    clusters, nodes = usage["cluster"].to_pylist(), usage["node"].to_pylist()
-    found = [capacities.bounds.get(key, unknown) for key in zip(clusters, nodes, strict=True)]
+    keys = zip(usage["cluster"].to_pylist(), usage["node"].to_pylist(), strict=True)
+    found = [capacities.at(key, ts) for key, ts in zip(keys, usage["ts"].cast(pa.int64()).to_pylist(), strict=True)]
     return np.array(found, dtype=np.float64).reshape(len(found), len(BOUNDS))
 
 

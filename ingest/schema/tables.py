@@ -26,6 +26,8 @@ class Column:
     low: float = -inf
     high: float = inf
     required: bool = False
+    choices: tuple[str, ...] = ()
+    """Words of which a text is one; empty: any text."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ NODE = _key("node", "node the container runs on")
 CONTAINER = _key("container", "uid of what the scheduler places: on Kubernetes the pod")
 APP = _text("app", "workload the container belongs to")
 TEAM = _text("team", "team that owns the app")
-QOS = _text("qos", "LS (latency sensitive), BE (best effort) or SYSTEM")
-TS = _time("ts", "end of the interval the row describes")
 QOS_VALUES = ("LS", "BE", "SYSTEM")
+QOS = Column("qos", pa.string(), "", "LS (latency sensitive), BE (best effort) or SYSTEM", choices=QOS_VALUES)
+TS = _time("ts", "end of the interval the row describes")
 
 LANDING = (
     Column("topic", pa.string(), "", "topic (or file) the row came from", required=True),
@@ -169,10 +171,26 @@ INGREDIENTS = (
 
 KIND_VALUES = ("gauge", "counter")
 
+EXPORTER_PREFERENCE = (
+    "kubelet",
+    "cadvisor",
+    "node_exporter",
+    "koordlet",
+    "dcgm",
+    "kubeletstats",
+    "kubeletstats by old names",
+    "kubeletstats by counters",
+    "docker_stats",
+    "hostmetrics",
+    "telegraf",
+    "telegraf by counters",
+)
+"""Exporters and their alternative metrics of one thing: where several report the same of a pod, the first is used."""
+
 SAMPLES = Table(
     "samples",
-    2,
-    ("cluster", "node", "container", "part", "metric", "series", "ts"),
+    3,
+    ("cluster", "node", "container", "part", "instance", "exporter", "replica", "metric", "series", "ts"),
     "ts",
     (
         CLUSTER,
@@ -185,7 +203,11 @@ SAMPLES = Table(
             "uid of the pod; namespace/name where the format does not have the uid; / for the node itself",
             required=True,
         ),
+        _text("pod", "namespace/name of the pod, where the format has it"),
         _text("part", "container inside the pod; null: the pod's own cgroup"),
+        _text("instance", "runtime id of the container inside the pod, a new one after each restart"),
+        _text("exporter", "one of EXPORTER_PREFERENCE; null: any other; of several that report the same one is used"),
+        _text("replica", "which of several collectors that report the same sent it; one is used"),
         APP,
         TEAM,
         QOS,
@@ -194,20 +216,31 @@ SAMPLES = Table(
             "series", "what else distinguishes series of the metric, such as a disk; they are added up; null: nothing"
         ),
         _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
-        _text("kind", "gauge or counter; a counter's rate per second is the column"),
+        Column(
+            "kind", pa.string(), "", "gauge or counter; a counter's rate per second is the column", choices=KIND_VALUES
+        ),
         *LANDING,
     ),
 )
 
+NODE_EVENTS = ("add", "delete")
+
 NODES = Table(
     "nodes",
-    2,
+    3,
     ("cluster", "node", "ts"),
     "ts",
     (
         CLUSTER,
         TS,
         NODE,
+        Column(
+            "event",
+            pa.string(),
+            "",
+            "add: the node is there, as described; delete: it is gone from this time on; null: add",
+            choices=NODE_EVENTS,
+        ),
         _text("platform", "CPU model; slowdown never transfers between platforms unreported"),
         _number("cores", "cores", "hardware threads", 0.1, 4096),
         _number("frequency_ghz", "GHz", "nominal frequency", 0.1, 10),
@@ -258,6 +291,8 @@ NODE_USAGE = Table(
 )
 """What is measured of a whole node in one interval, its system's own use included."""
 
+PLACEMENT_EVENTS = ("add", "change", "delete")
+
 PLACEMENTS = Table(
     "placements",
     2,
@@ -266,7 +301,7 @@ PLACEMENTS = Table(
     (
         CLUSTER,
         TS,
-        _key("event", "add, change or delete"),
+        Column("event", pa.string(), "", "add, change or delete", required=True, choices=PLACEMENT_EVENTS),
         _text("resource_version", "the orchestrator's version of the object"),
         NODE,
         CONTAINER,
@@ -294,7 +329,6 @@ PLACEMENTS = Table(
         *LANDING,
     ),
 )
-PLACEMENT_EVENTS = ("add", "change", "delete")
 
 LIVE_SIGNALS = (
     "cpu_cores",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from ingest.schema.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
+from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, USAGE, Topic, message_key
 from ingest.simulator.law import PLATFORMS, TEAMS, Ints
 from ingest.simulator.simulated_cluster import Records, State
 
@@ -40,6 +40,8 @@ class Faults:
 
 
 NO_FAULTS = Faults(0.0, 0.0, 0.0, 0.0, 0.0)
+BEAT_S = 300
+"""So often each node says that it is there."""
 PERF = ("cpi", "llc_mpki", "llc_occupancy_bytes", "memory_bandwidth_bytes_s")
 BAD = (b"not json", b"[]", b'{"cpi": 1.0}', b'{"ts": "yesterday"}', b"\xff\xfe\x00")
 
@@ -74,6 +76,16 @@ def describe_nodes(state: State, cluster: str) -> list[Message]:
         record |= {"zone": f"z{node % 3}", "rack": f"r{node // 8}", "smt": 2, "numa_nodes": 1}
         messages.append(_message(NODES, record, state.time_s))
     return messages
+
+
+def describe_beats(state: State, interval_s: float, cluster: str) -> list[Message]:
+    """One message of topic `node_usage` for each node where one is due: it is there, though nothing may run on it."""
+    if state.time_s % BEAT_S >= interval_s:
+        return []
+    records = (
+        {"cluster": cluster, "node": node_name(n), "ts": round(state.time_s)} for n in range(len(state.platform))
+    )
+    return [_message(NODE_USAGE, {**record, "interval_s": BEAT_S}, state.time_s + 0.5) for record in records]
 
 
 def describe_events(records: Records, interval_s: float, best_effort: tuple[bool, ...], cluster: str) -> list[Message]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ingest.simulator.law import Apps, Law, draw_apps, draw_likeness
 from ingest.simulator.laws import LAWS
-from ingest.simulator.messages import Faults, Message, describe_events, describe_nodes, describe_usage
+from ingest.simulator.messages import Faults, Message, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulated_cluster import Truth, churn, empty_cluster, fill, step
 
 
@@ -90,6 +90,7 @@ def simulate(
         actions = fill(state, plan.per_node, rng) if number == 0 else churn(state, rate, rng)
         holds = later.law if later is not None and number >= later.step else law
         state, records, truth = step(state, actions, law=holds, interval_s=plan.interval_s, rng=rng)
+        sent += describe_beats(state, plan.interval_s, plan.cluster)
         sent += describe_events(records, plan.interval_s, best_effort, plan.cluster)
         sent += describe_usage(
             records,

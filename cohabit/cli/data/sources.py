@@ -18,7 +18,7 @@ from cohabit.terminal.console import bar, console
 from cohabit.terminal.locations import stop_on_signals
 from ingest.kafka_io.connection import Brokers
 from ingest.kafka_io.stream_files import topics_in
-from ingest.schema.topics import NODES, PLACEMENTS, Topic
+from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, Topic
 
 if TYPE_CHECKING:
     from ingest.kafka_io.sender import Outlet
@@ -45,7 +45,7 @@ def run_watch(
     give_back_for_good()
     stop, brokers = stop_on_signals(), settings.kafka.brokers(bootstrap)
     api = core_api(*api_at, in_cluster=IN_CLUSTER in os.environ)
-    create_topics(brokers, (NODES, PLACEMENTS))
+    create_topics(brokers, (NODES, PLACEMENTS, NODE_USAGE))
     metrics = WatchMetrics.on(registry := CollectorRegistry())
     with scraped(settings.kafka, metrics_port, registry), closing(Sender(brokers)) as sender:
         around = Surroundings(cluster or settings.cluster, sender, _now_ms, metrics)

@@ -16,7 +16,7 @@ from cohabit.config.malloc_trim import hold_few_heaps
 from cohabit.config.settings import AdvisorSettings, Settings
 from cohabit.terminal.console import console
 from cohabit.terminal.locations import TOPICS, existing_lake, open_lake, registry_of, stop_on_signals, stream_in
-from ingest.schema.topics import NODE_STATE, NODES, PLACEMENTS, SAMPLES, USAGE
+from ingest.schema.topics import NODE_STATE, NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from ingest.lake.tables import Lake
 
 MAX_DIFFERING = 10
-LAST_MINUTES = (USAGE.name, SAMPLES.name)
+LAST_MINUTES = (USAGE.name, SAMPLES.name, NODE_USAGE.name)
 """Topics of which only the newest messages matter to a refresher."""
 OWN_TOPICS = (NODES.name, PLACEMENTS.name, *LAST_MINUTES)
-PUBLISHED_TOPICS = (NODES.name, PLACEMENTS.name, NODE_STATE.name)
+PUBLISHED_TOPICS = (NODES.name, PLACEMENTS.name, NODE_STATE.name, NODE_USAGE.name)
 
 
 def run_refresh(

@@ -24,6 +24,7 @@ from features.jobs.spark.decoding import decoded
 from features.jobs.spark.steps import (
     by_app,
     by_node,
+    on_placed_nodes,
     spark_schema,
     with_antagonists,
     with_contention,
@@ -64,7 +65,9 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
         samples = _samples(usage.sparkSession, lake, stretch, groups)
         late_samples = samples.where(inside & late).count()
         _write_node_usage(samples, lake, stretch, facts, progress)
-        counted = counted.unionByName(samples.transform(with_rates, facts, stretch))
+        placed = samples.transform(on_placed_nodes, facts)
+        again = placed if placed is samples else placed.transform(by_node, groups)
+        counted = counted.unionByName(again.transform(with_rates, facts, stretch))
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
     apps = state.transform(by_app, groups)
     labels = apps.transform(with_labels, facts.placements).persist()

@@ -13,7 +13,7 @@ from features.contention.usage_rates import LOOK_BACK_US
 from features.jobs.job_plan import Progress
 from features.jobs.local_metering import JOB, LONGEST, TICK, days, facts_until, times, write_pools
 from features.jobs.spark.batch_job import groups_of, landed
-from features.jobs.spark.steps import by_node, with_all_rates, with_metered
+from features.jobs.spark.steps import by_node, on_placed_nodes, with_all_rates, with_metered
 from features.metering.units import COLUMNS, READ, Hours
 from features.metering.usage_hours import metered, nodes_in
 from ingest.lake.arrow_dataset import ds
@@ -34,7 +34,9 @@ def run_spark(spark: SparkSession, lake: Lake, hours: Hours, progress: Progress)
         if lake.span("samples"):
             samples = landed(spark, lake, SAMPLES, before, after)
             inside = samples.where((F.col("ts") >= F.lit(before)) & (F.col("ts") < F.lit(after)))
-            usage = usage.unionByName(inside.transform(by_node, groups).transform(with_all_rates, facts))
+            usage = usage.unionByName(
+                inside.transform(on_placed_nodes, facts).transform(by_node, groups).transform(with_all_rates, facts)
+            )
         usage.transform(by_node, groups).transform(with_metered, facts, day).write.parquet(str(staged))
         pq.write_table(_silent(ds.dataset(staged).to_table(["cluster", "node"]), facts, day), staged / "silent.parquet")
         progress("metered", lake.replace("metered", start, end, JOB, staged))

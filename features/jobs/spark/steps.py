@@ -21,6 +21,7 @@ from features.columnar.arrow_columns import Ints
 from features.columnar.asof_join import NEVER
 from features.columnar.hashing import Hashes, of_windows
 from features.columnar.windows import WINDOW_US
+from features.contention.container_resolution import OWN, moved_in, resolved
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
 from features.contention.stream_state import MESSAGE, messages
@@ -69,6 +70,23 @@ def whole_partitions(kernel: Kernel, schema: pa.Schema) -> Callable[[Batches], B
 def by_node(rows: DataFrame, partitions: int) -> DataFrame:
     """The same rows, all of a node in one partition."""
     return rows.repartition(partitions, *NODE_KEYS)
+
+
+def on_placed_nodes(samples: DataFrame, facts: Facts) -> DataFrame:
+    """The samples, those of pods under the node on which they were placed; unchanged where all are.
+
+    In:  rows of table samples.
+    Out: rows of table samples.
+    """
+    seen = samples.groupBy(*OWN).agg(F.max("ts").alias("ts")).toArrow()
+    if not moved_in(seen, facts).num_rows:
+        return samples
+
+    def kernel(batches: Batches) -> Batches:
+        for rows in tables(batches):
+            yield from resolved(rows.select(SAMPLES.schema.names).cast(SAMPLES.schema), facts).samples.to_batches()
+
+    return samples.mapInArrow(kernel, spark_schema(SAMPLES.schema))
 
 
 def by_app(state: DataFrame, partitions: int) -> DataFrame:

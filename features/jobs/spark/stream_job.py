@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from features.contention.node_state import Facts
+from features.contention.node_state import Facts, undeleted
 from features.jobs.spark.decoding import decoded
 from features.jobs.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
 from ingest.kafka_io.connection import Brokers, for_spark
@@ -123,7 +123,7 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
     """
 
     def write(windows: DataFrame, batch: int) -> None:
-        facts = Facts(lake.read("nodes"), lake.read("placements"))
+        facts = Facts(undeleted(lake.read("nodes")), lake.read("placements"))
         target = lake.batch_path("node_state", JOB, batch)
         windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
         progress(batch, lake.batch_rows("node_state", JOB, batch))
@@ -145,7 +145,7 @@ def publish(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str)
     """
 
     def send(windows: DataFrame, _batch: int) -> None:
-        facts = Facts(lake.read("nodes"), lake.read("placements"))
+        facts = Facts(undeleted(lake.read("nodes")), lake.read("placements"))
         target = {**for_spark(bootstrap), "topic": NODE_STATE.name}
         windows.transform(with_messages, facts).write.format("kafka").options(**target).save()
 

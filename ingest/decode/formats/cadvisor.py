@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
+from ingest.decode.json_records import MAX_RECORDS, Record, complaint, envelope, load
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of, texts_of
 from ingest.decode.metrics.metric_mapping import MetricMap
@@ -44,6 +44,7 @@ RESCTRL_LISTS = (
 PRESSURE, SCHEDULER = "psi", "schedstat"
 """Branches that are zero where they were not measured."""
 NOTHING: Record = {}
+NAMES = ("container_Name", "container_Id", "machine_name")
 OBJECTS, TEXTS = {dict}, {str}
 Shape = list[str | int]
 """Metric of each value that was found, and after it its own labels, as many as OWN_LABELS says."""
@@ -222,10 +223,10 @@ def _own_labels(record: Record) -> tuple[object, ...]:
     values = tuple(labels.values())
     if not set(map(type, values)) <= TEXTS:
         values = tuple(texts_of(labels).values())
-    name, machine = record.get("container_Name"), record.get("machine_name")
-    if type(name) is not str or type(machine) is not str:
-        name, machine = text_of(name), text_of(machine)
-    return name, machine, tuple(labels), values
+    own = tuple(record.get(name) for name in NAMES)
+    if not set(map(type, own)) <= TEXTS:
+        own = tuple(map(text_of, own))
+    return *own, tuple(labels), values
 
 
 def _remember(shapes: Shapes, key: tuple[object, ...], shape: Shape, stats: Record, record: Record) -> Plan:
@@ -248,13 +249,9 @@ def _found(shape: Shape) -> Iterator[tuple[str, dict[str, str]]]:
 
 def _labels(record: Record) -> dict[str, str]:
     """Labels of a container: its own, and where it runs; its name is the path of its cgroup, or an alias."""
-    labels = texts_of(_object(record, "container_labels"))
-    name = text_of(record.get("container_Name"))
-    return {
-        **labels,
-        "id" if name.startswith("/") else "name": name,
-        "machine_name": text_of(record.get("machine_name")),
-    }
+    name, container, machine = (text_of(record.get(name)) for name in NAMES)
+    own = {"id" if name.startswith("/") else "name": name, "container_id": container, "machine_name": machine}
+    return {**texts_of(_object(record, "container_labels")), **own}
 
 
 def _size(labels: Mapping[str, str]) -> int:
@@ -282,5 +279,8 @@ def _objects(parent: Record, name: str) -> list[Record]:
 
 def _complaint(message: bytes | None, parsed: object) -> str:
     if isinstance(parsed, dict):
-        return "an object without container_stats: cAdvisor's kafka driver writes one for each container"
+        return (
+            envelope(parsed)
+            or "an object without container_stats: cAdvisor's kafka driver writes one for each container"
+        )
     return complaint(message, parsed)

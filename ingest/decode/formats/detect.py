@@ -13,7 +13,7 @@ from ingest.decode.contract import UNDECODABLE, Context, Decode, Decoded, rows_s
 from ingest.decode.formats import cadvisor, otlp_json, otlp_proto, prometheus_adapter, telegraf
 from ingest.decode.formats import prometheus_text as exposition
 from ingest.decode.formats.native import decoder as native
-from ingest.decode.json_records import complaint, load
+from ingest.decode.json_records import complaint, envelope, load, wrapping
 from ingest.decode.merge import decode_some, merged
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
@@ -40,7 +40,7 @@ KEYS = (
 """Keys of a JSON object, and the format that has them."""
 OWN_OTHER = ({"node", "interval_s"}, {"node", "event"}, {"node", "cores"})
 """Keys of our own records of other tables."""
-_METRIC_LINE = re.compile(rb"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*\s*[{ \t])")
+_METRIC_LINE = re.compile(rb"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*\s*[{ \t]|\{\s*\"(?:[^\"\\]|\\.)*\"\s*[,}])")
 _RESOURCES = 0x0A
 """Tag of the only field of OTLP's request."""
 
@@ -87,11 +87,12 @@ def sniff(message: bytes | None) -> Looks:
         return Looks(complaint="the message is empty" if message == b"" else complaint(message, None))
     if message[0] == _RESOURCES and is_framed(message):
         return Looks(OTLP_PROTO)
-    if message.lstrip()[:1] in {b"{", b"["}:
-        return _sniff_json(message)
     if _METRIC_LINE.match(message):
         return Looks(TEXT)
-    return Looks(complaint="neither JSON, nor a metric's line, nor OTLP's protobuf: set the topic's format")
+    if message.lstrip()[:1] in {b"{", b"["}:
+        return _sniff_json(message)
+    why = wrapping(message) or "neither JSON, nor a metric's line, nor OTLP's protobuf: set the topic's format"
+    return Looks(complaint=why)
 
 
 def is_framed(message: bytes) -> bool:
@@ -122,4 +123,5 @@ def _sniff_json(message: bytes) -> Looks:
     if name:
         return Looks(name)
     ours = any(wanted <= keys for wanted in OWN_OTHER)
-    return Looks(complaint=_OWN if ours else "JSON of no format that is known: set the topic's format")
+    unknown = envelope(parsed) or "JSON of no format that is known: set the topic's format"
+    return Looks(complaint=_OWN if ours else unknown)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ingest.decode.batch_columns import Alike, Matrix, read_alike
 from ingest.decode.columns import Checked, check_column, check_time
 from ingest.decode.contract import MISSING_KEY, Context, Decode, Decoded, rows_schema
-from ingest.decode.json_records import Records, parse
+from ingest.decode.json_records import Records, envelope, parse
 from ingest.decode.merge import decode_some, merged
 from ingest.decode.rejects import Reject, rejects_table
 from ingest.schema.tables import LANDING, Column, Table
@@ -88,7 +88,7 @@ def _check_required(columns: Sequence[Column], records: Records, context: Contex
             first.setdefault(row, (reason, f"{name}: {detail}"))
         missing = values.is_null().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(missing).tolist():
-            first.setdefault(row, (MISSING_KEY, f"{name} is missing"))
+            first.setdefault(row, (MISSING_KEY, envelope(records.values[row]) or f"{name} is missing"))
     keep = [row not in first for row in range(len(records.values))]
     mask = pa.array(keep, pa.bool_())
     rejects = [Reject(records.message[row], str(records.index[row]), *why) for row, why in first.items()]

@@ -4,10 +4,11 @@ A histogram or summary becomes two points, <name>_sum and <name>_count, as in Pr
 becomes a rate, since its own start and end are known; a cumulative one stays the counter it is.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ingest.decode.json_records import MAX_RECORDS
+from ingest.decode.metrics.owner_labels import node_in
 from ingest.decode.samples import Plan, Point, Rows, Shapes
 
 Attributes = tuple[tuple[str, str], ...]
@@ -47,6 +48,21 @@ class Found:
         known = 0 < start < end and isinstance(value, int | float)
         rate = value / ((end - start) / NANOS) if known and isinstance(value, int | float) else NO_START
         self.points.append((name, attributes, end, None if value is None else rate))
+
+
+def node_of_request(shapes: Shapes, resources: Iterable[Attributes]) -> Attributes:
+    """The node's attribute, if one node alone is named in a request: kubeletstats names it on the node's resource only.
+
+    Source: opentelemetry-collector-contrib receiver/kubeletstatsreceiver/internal/kubelet/accumulator.go.
+    """
+    names = shapes.mapping.labels
+    nodes = {node for attributes in resources if (node := node_in(dict(attributes), names))}
+    return ((names.node[0], nodes.pop()),) if len(nodes) == 1 else ()
+
+
+def with_node(shapes: Shapes, resource: Attributes, node: Attributes) -> Attributes:
+    """The attributes, with the request's node where they name none."""
+    return resource if not node or node_in(dict(resource), shapes.mapping.labels) else (*resource, *node)
 
 
 def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> Plan | None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource
-from ingest.decode.json_records import MAX_RECORDS, complaint, load
+from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
+from ingest.decode.json_records import MAX_RECORDS, complaint, envelope, load
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of
 from ingest.decode.metrics.metric_mapping import MetricMap
@@ -45,6 +45,7 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
 
 def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> None:
     before, room = rows.size, MAX_RECORDS
+    node = node_of_request(shapes, map(_shared, resources))
     for index, resource in enumerate(resources):
         if not isinstance(resource, dict):
             rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")
@@ -52,12 +53,16 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
         found = Found(room)
         for scope in _objects(resource, "scopeMetrics"):
             _read_metrics(found, _objects(scope, "metrics"))
-        described = resource.get("resource")
-        shared = _attributes(described.get("attributes")) if isinstance(described, dict) else ()
-        add_resource(rows, shapes, (number, index), shared, found)
+        add_resource(rows, shapes, (number, index), with_node(shapes, _shared(resource), node), found)
         room -= len(found.points)
     if rows.size == before:
         rows.count(NO_POINTS)
+
+
+def _shared(resource: object) -> Attributes:
+    """Attributes of a resource; none where it has none."""
+    described = resource.get("resource") if isinstance(resource, dict) else None
+    return _attributes(described.get("attributes")) if isinstance(described, dict) else ()
 
 
 def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
@@ -158,5 +163,5 @@ def _objects(parent: Record, name: str) -> list[Record]:
 
 def _complaint(message: bytes | None, parsed: object) -> str:
     if isinstance(parsed, dict):
-        return "an object without a list of resourceMetrics: OTLP's request for metrics has one"
+        return envelope(parsed) or "an object without a list of resourceMetrics: OTLP's request for metrics has one"
     return complaint(message, parsed)

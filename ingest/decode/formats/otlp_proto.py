@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource
-from ingest.decode.json_records import MAX_RECORDS, complaint
+from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
+from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of
 from ingest.decode.metrics.metric_mapping import MetricMap
@@ -115,11 +115,15 @@ def _add(rows: Rows, shapes: Shapes, number: int, message: bytes, request: Messa
     """Add a request point by point; a resource that is met again has its layout kept."""
     before, room = rows.size, MAX_RECORDS
     parts = stretches(message) or []
+    described = [_attributes(resource.resource.attributes) for resource in request.resource_metrics]
+    node = node_of_request(shapes, described)
     for index, resource in enumerate(request.resource_metrics):
         found, seen = _found(resource, room), len(shapes.plans)
-        plan = add_resource(rows, shapes, (number, index), _attributes(resource.resource.attributes), found)
+        shared = with_node(shapes, described[index], node)
+        plan = add_resource(rows, shapes, (number, index), shared, found)
         room -= len(found.points)
-        if plan is not None and len(shapes.plans) == seen and len(parts) == len(request.resource_metrics):
+        own = shared is described[index]  # else what it becomes depends on the request
+        if own and plan is not None and len(shapes.plans) == seen and len(parts) == len(request.resource_metrics):
             _remember(shapes, message, parts[index], plan, found)
     if rows.size == before:
         rows.count(NO_POINTS)
@@ -188,4 +192,4 @@ def _any(value: Message) -> str:
 def _complaint(message: bytes | None) -> str:
     if message is None or len(message) > MAX_MESSAGE_BYTES:
         return complaint(message, None)
-    return "not the protobuf of a request for metrics" if message else "the message is empty"
+    return wrapping(message) or "not the protobuf of a request for metrics" if message else "the message is empty"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import Record, complaint, load
+from ingest.decode.json_records import Record, complaint, envelope, load
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import texts_of
 from ingest.decode.metrics.metric_mapping import MetricMap
@@ -113,5 +113,8 @@ def _remember(shapes: Shapes, key: tuple[object, ...], name: str | None, labels:
 
 def _complaint(message: bytes | None, parsed: object) -> str:
     if isinstance(parsed, dict):
-        return "an object without labels or value: prometheus-kafka-adapter's has name, labels, timestamp, value"
+        return (
+            envelope(parsed)
+            or "an object without labels or value: prometheus-kafka-adapter's has name, labels, timestamp, value"
+        )
     return complaint(message, parsed)

@@ -1,9 +1,11 @@
 """Prometheus text: `name{label="value"} value [milliseconds]`, a line a sample. Kernel.
 
 A line without a time is as old as its message. Comments are skipped, TYPE included, since the mapping says what is
-a counter; so are exemplars (` # {...}`), which OpenMetrics puts behind a value.
+a counter; so are exemplars (` # {...}`), which OpenMetrics puts behind a value. Names outside the old alphabet are
+quoted, the metric's among the labels: `{"my.metric", "k8s.pod.uid"="..."} value`.
 
-Source: Prometheus, "Exposition formats", text-based format 0.0.4; OpenMetrics 1.0 for exemplars.
+Source: Prometheus, "Exposition formats", text-based format 0.0.4 and 1.0.0 (quoted names, since Prometheus 3);
+OpenMetrics 1.0 for exemplars.
 """
 
 import re
@@ -12,7 +14,7 @@ from reprlib import repr as short
 import pyarrow as pa
 
 from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import MAX_RECORDS, complaint
+from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_text
@@ -20,7 +22,9 @@ from ingest.decode.samples import Point, Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*')
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_LABEL = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_QUOTED})\s*=\s*{_QUOTED}\s*")
+_QUOTED_METRIC = re.compile(rf"\{{\s*{_QUOTED}\s*(?=[,}}])")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
 _EXEMPLAR = re.compile(r"\s#\s.*$")
@@ -116,30 +120,42 @@ def _time(rows: Rows, shapes: Shapes, text: str) -> int:
 
 def _parse(text: str) -> tuple[Point, int, list[str]] | None:
     """A line's name and labels, where they end, and its one or two words behind them; None if it is no sample."""
-    name = _NAME.match(text)
-    labels = None if name is None else _labels(text, name.end())
-    if name is None or labels is None:
+    quoted = _QUOTED_METRIC.match(text)
+    name = quoted or _NAME.match(text)
+    if name is None:
+        return None
+    labels = _labels(text, name.end()) if quoted is None else _listed(text, name.end() + (text[name.end()] == ","))
+    if labels is None:
         return None
     found, end = labels
     words = _EXEMPLAR.sub("", text[end + 1 :] if found is not None else text[end:]).split()
     if not 0 < len(words) <= MAX_WORDS:
         return None
-    return Point(name[0], found or {}), end, words
+    return Point(name[0] if quoted is None else _plain(quoted[1]), found or {}), end, words
 
 
 def _labels(text: str, start: int) -> tuple[dict[str, str] | None, int] | None:
     """Labels from `{` on, and where `}` is; None in their place where no `{` is; None alone if they do not read so."""
     if not text[start:].lstrip().startswith("{"):
         return None, start
-    labels, at = {}, text.index("{", start) + 1
+    return _listed(text, text.index("{", start) + 1)
+
+
+def _listed(text: str, at: int) -> tuple[dict[str, str], int] | None:
+    """Labels up to `}`, and where that is; None if they do not read so."""
+    labels = {}
     while label := _LABEL.match(text, at):
-        labels[label[1]] = _ESCAPE.sub(_unescape, label[2])
+        labels[label[1] or _plain(label[2])] = _plain(label[3])
         at = label.end()
         if text[at : at + 1] != ",":
             break
         at += 1
     at += len(text[at:]) - len(text[at:].lstrip())
     return (labels, at) if text[at : at + 1] == "}" else None
+
+
+def _plain(quoted: str) -> str:
+    return _ESCAPE.sub(_unescape, quoted)
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -158,4 +174,4 @@ def _text(message: bytes | None) -> str | None:
 def _complaint(message: bytes | None) -> str:
     if message is None or len(message) > MAX_MESSAGE_BYTES:
         return complaint(message, None)
-    return "no text in UTF-8" if message.strip() else "nothing but white space"
+    return wrapping(message) or "no text in UTF-8" if message.strip() else "nothing but white space"

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
+from ingest.decode.json_records import MAX_RECORDS, Record, complaint, envelope, load
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import texts_of
 from ingest.decode.metrics.metric_mapping import MetricMap
@@ -135,5 +135,8 @@ def _remember(shapes: Shapes, key: tuple[object, ...], name: str, tags: dict[str
 
 def _complaint(message: bytes | None, parsed: object) -> str:
     if isinstance(parsed, dict):
-        return "an object with neither fields nor a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
+        return (
+            envelope(parsed)
+            or "an object with neither fields nor a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
+        )
     return complaint(message, parsed)

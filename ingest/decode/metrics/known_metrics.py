@@ -1,11 +1,10 @@
 """Exporters: the metrics of others and the columns they become, one row a metric. Facts.
 
-Of several metrics that say the same the one that is on by default and least processed is taken, and only that one:
-two would be added up, or be duplicates of each other. Left out for this reason: DCGM_FI_DEV_GPU_UTIL (it says whether
-any kernel ran; DCGM_FI_PROF_SM_ACTIVE says how many multiprocessors were busy), container.cpu.time and
-k8s.{pod,node}.cpu.time (*.cpu.usage is taken), docker_container_cpu.usage_percent (usage_total is taken), and
-kubernetes_pod_container.cpu_usage_core_nanoseconds (cpu_usage_nanocores is taken). A mapping file can turn them
-around.
+Metrics of one exporter that have the same target are added up. Of exporters, and of alternative metrics of one thing
+(`kubeletstats`, `by old names`, `by counters`), `features.contention.usage_rates` uses one for each pod and minute, in
+the order of `EXPORTER_PREFERENCE`. Left out: DCGM_FI_DEV_GPU_UTIL (it says whether any kernel ran;
+DCGM_FI_PROF_SM_ACTIVE says how many multiprocessors were busy) and docker_container_cpu.usage_percent (usage_total is
+taken).
 
 Sources: google/cadvisor metrics/prometheus.go and info/v1/container.go; prometheus/node_exporter collector/;
 koordinator-sh/koordinator pkg/koordlet/metrics; NVIDIA/dcgm-exporter etc/dcp-metrics-included.csv;
@@ -13,7 +12,10 @@ open-telemetry/opentelemetry-collector-contrib receiver/{kubeletstats,hostmetric
 telegraf plugins/inputs/{docker,kubernetes,cpu,mem,net,diskio}.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from ingest.decode.metrics.metric_mapping import COUNTER, NODE_LEVEL, POD_LEVEL, ForeignMetric, MetricMap
 
@@ -22,6 +24,12 @@ _gauge = ForeignMetric
 _node_counter = partial(ForeignMetric, kind=COUNTER, of=NODE_LEVEL)
 _node_gauge = partial(ForeignMetric, of=NODE_LEVEL)
 _pod_counter = partial(ForeignMetric, kind=COUNTER, of=POD_LEVEL)
+
+
+def _of(exporter: str, metrics: Iterable[ForeignMetric]) -> tuple[ForeignMetric, ...]:
+    """The metrics, said to be of an exporter."""
+    return tuple(replace(metric, exporter=exporter) for metric in metrics)
+
 
 NANO, MICRO, MILLI, PERCENT = 1e-9, 1e-6, 1e-3, 1e-2
 MEBIBYTE = 1048576.0
@@ -75,54 +83,27 @@ PERF = tuple(
 )
 """cAdvisor gives perf events already scaled by the share of time in which they were counted."""
 
+_BUSY = {"mode": ("user", "nice", "system", "irq", "softirq", "steal")}
+_OF_DISK: dict[str, Any] = {"series": ("device",), "unless": {"device": PARTS_OF_DISKS}}
+_OF_LINK: dict[str, Any] = {"series": ("device",), "unless": {"device": VIRTUAL_LINKS}}
 NODE_EXPORTER = (
-    _node_counter(
-        "node_cpu_seconds_total",
-        "cpu_cores",
-        series=("cpu", "mode"),
-        where={"mode": ("user", "nice", "system", "irq", "softirq", "steal")},
-    ),
+    _node_counter("node_cpu_seconds_total", "cpu_cores", series=("cpu", "mode"), where=_BUSY),
+    _node_counter("node_cpu", "cpu_cores", series=("cpu", "mode"), where=_BUSY),
+    _node_counter("node_network_receive_bytes", "net_rx_bytes_s", **_OF_LINK),
+    _node_counter("node_network_transmit_bytes", "net_tx_bytes_s", **_OF_LINK),
+    _node_counter("node_disk_bytes_read", "disk_read_bytes_s", **_OF_DISK),
+    _node_counter("node_disk_bytes_written", "disk_write_bytes_s", **_OF_DISK),
+    _node_counter("node_disk_reads_completed", "disk_ios_s", part_of="read", **_OF_DISK),
+    _node_counter("node_disk_writes_completed", "disk_ios_s", part_of="write", **_OF_DISK),
     _node_counter("node_schedstat_waiting_seconds_total", "run_queue_frac", series=("cpu",)),
-    _node_counter(
-        "node_network_receive_bytes_total", "net_rx_bytes_s", series=("device",), unless={"device": VIRTUAL_LINKS}
-    ),
-    _node_counter(
-        "node_network_transmit_bytes_total", "net_tx_bytes_s", series=("device",), unless={"device": VIRTUAL_LINKS}
-    ),
-    _node_counter(
-        "node_disk_read_bytes_total", "disk_read_bytes_s", series=("device",), unless={"device": PARTS_OF_DISKS}
-    ),
-    _node_counter(
-        "node_disk_written_bytes_total", "disk_write_bytes_s", series=("device",), unless={"device": PARTS_OF_DISKS}
-    ),
-    _node_counter(
-        "node_disk_reads_completed_total",
-        "disk_ios_s",
-        series=("device",),
-        part_of="read",
-        unless={"device": PARTS_OF_DISKS},
-    ),
-    _node_counter(
-        "node_disk_writes_completed_total",
-        "disk_ios_s",
-        series=("device",),
-        part_of="write",
-        unless={"device": PARTS_OF_DISKS},
-    ),
-    _node_counter(
-        "node_disk_read_time_seconds_total",
-        "disk_io_s",
-        series=("device",),
-        part_of="read",
-        unless={"device": PARTS_OF_DISKS},
-    ),
-    _node_counter(
-        "node_disk_write_time_seconds_total",
-        "disk_io_s",
-        series=("device",),
-        part_of="write",
-        unless={"device": PARTS_OF_DISKS},
-    ),
+    _node_counter("node_network_receive_bytes_total", "net_rx_bytes_s", **_OF_LINK),
+    _node_counter("node_network_transmit_bytes_total", "net_tx_bytes_s", **_OF_LINK),
+    _node_counter("node_disk_read_bytes_total", "disk_read_bytes_s", **_OF_DISK),
+    _node_counter("node_disk_written_bytes_total", "disk_write_bytes_s", **_OF_DISK),
+    _node_counter("node_disk_reads_completed_total", "disk_ios_s", part_of="read", **_OF_DISK),
+    _node_counter("node_disk_writes_completed_total", "disk_ios_s", part_of="write", **_OF_DISK),
+    _node_counter("node_disk_read_time_seconds_total", "disk_io_s", part_of="read", **_OF_DISK),
+    _node_counter("node_disk_write_time_seconds_total", "disk_io_s", part_of="write", **_OF_DISK),
     _node_counter("node_vmstat_workingset_refault_file", "memory_refault_s", part_of="file"),
     _node_counter("node_vmstat_workingset_refault_anon", "memory_refault_s", part_of="anon"),
     _node_counter("node_pressure_cpu_waiting_seconds_total", "psi_cpu_some_frac"),
@@ -137,7 +118,8 @@ NODE_EXPORTER = (
         "node_infiniband_port_data_transmitted_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="write"
     ),
 )
-"""User time includes the time of virtual CPUs. Memory in use is a difference of two of its metrics."""
+"""User time includes the time of virtual CPUs. Memory in use is a difference of two of its metrics. Names without
+_total and units are those before 0.16; no release sends both."""
 
 KOORDLET_WINDOW_S = 10.0
 """Seconds over which koordlet counts cycles and instructions by default; their ratio, CPI, does not depend on it."""
@@ -171,7 +153,7 @@ DCGM = (
 
 _READ, _WRITE = {"direction": ("read",)}, {"direction": ("write",)}
 _IN, _OUT = {"direction": ("receive",)}, {"direction": ("transmit",)}
-OPENTELEMETRY = (
+KUBELETSTATS = (
     _gauge("container.cpu.usage", "cpu_cores"),
     _gauge("container.memory.working_set", "memory_bytes"),
     _gauge("k8s.pod.cpu.usage", "cpu_cores", of=POD_LEVEL),
@@ -182,11 +164,28 @@ OPENTELEMETRY = (
     _node_gauge("k8s.node.memory.working_set", "memory_bytes"),
     _node_counter("k8s.node.network.io", "net_rx_bytes_s", where=_IN, unless=_NOT_VIRTUAL, series=("interface",)),
     _node_counter("k8s.node.network.io", "net_tx_bytes_s", where=_OUT, unless=_NOT_VIRTUAL, series=("interface",)),
+)
+_IN_A_POD = {"k8s.pod.uid": ("?*",)}
+KUBELETSTATS_OLD = (
+    _gauge("container.cpu.utilization", "cpu_cores", where=_IN_A_POD, unless={"container.runtime": ("?*",)}),
+    _gauge("k8s.pod.cpu.utilization", "cpu_cores", of=POD_LEVEL),
+    _node_gauge("k8s.node.cpu.utilization", "cpu_cores"),
+)
+"""The same gauges, in cores, as Collectors before 0.125 call them, and Splunk's after it. docker_stats has a metric of
+the first name too, in percent."""
+KUBELETSTATS_COUNTERS = (
+    _counter("container.cpu.time", "cpu_cores"),
+    _pod_counter("k8s.pod.cpu.time", "cpu_cores"),
+    _node_counter("k8s.node.cpu.time", "cpu_cores"),
+)
+DOCKER_STATS = (
     _counter("container.cpu.usage.total", "cpu_cores", scale=NANO),
     _counter("container.cpu.throttling_data.throttled_time", "cpu_throttled_frac", scale=NANO),
     _gauge("container.memory.usage.total", "memory_bytes"),
     _pod_counter("container.network.io.usage.rx_bytes", "net_rx_bytes_s", series=("interface",)),
     _pod_counter("container.network.io.usage.tx_bytes", "net_tx_bytes_s", series=("interface",)),
+)
+HOSTMETRICS = (
     _node_counter(
         "system.cpu.time",
         "cpu_cores",
@@ -194,18 +193,10 @@ OPENTELEMETRY = (
         where={"state": ("user", "nice", "system", "interrupt", "softirq", "steal")},
     ),
     _node_gauge("system.memory.usage", "memory_bytes", where={"state": ("used",)}),
-    _node_counter(
-        "system.network.io", "net_rx_bytes_s", where=_IN, unless={"device": VIRTUAL_LINKS}, series=("device",)
-    ),
-    _node_counter(
-        "system.network.io", "net_tx_bytes_s", where=_OUT, unless={"device": VIRTUAL_LINKS}, series=("device",)
-    ),
-    _node_counter(
-        "system.disk.io", "disk_read_bytes_s", where=_READ, unless={"device": PARTS_OF_DISKS}, series=("device",)
-    ),
-    _node_counter(
-        "system.disk.io", "disk_write_bytes_s", where=_WRITE, unless={"device": PARTS_OF_DISKS}, series=("device",)
-    ),
+    _node_counter("system.network.io", "net_rx_bytes_s", where=_IN, **_OF_LINK),
+    _node_counter("system.network.io", "net_tx_bytes_s", where=_OUT, **_OF_LINK),
+    _node_counter("system.disk.io", "disk_read_bytes_s", where=_READ, **_OF_DISK),
+    _node_counter("system.disk.io", "disk_write_bytes_s", where=_WRITE, **_OF_DISK),
     _node_counter(
         "system.disk.operations", "disk_ios_s", unless={"device": PARTS_OF_DISKS}, series=("direction", "device")
     ),
@@ -213,8 +204,12 @@ OPENTELEMETRY = (
         "system.disk.operation_time", "disk_io_s", unless={"device": PARTS_OF_DISKS}, series=("direction", "device")
     ),
 )
-"""Receivers kubeletstats, docker_stats and hostmetrics."""
+"""Receivers of the OpenTelemetry Collector."""
 
+TELEGRAF_COUNTERS = (
+    _counter("kubernetes_pod_container.cpu_usage_core_nanoseconds", "cpu_cores", scale=NANO),
+    _node_counter("kubernetes_node.cpu_usage_core_nanoseconds", "cpu_cores", scale=NANO),
+)
 _ALL_CORES = {"cpu": ("cpu-total",)}
 TELEGRAF = (
     _counter("docker_container_cpu.usage_total", "cpu_cores", scale=NANO, where=_ALL_CORES),
@@ -310,5 +305,20 @@ CADVISOR = (
 """Fields of cAdvisor's JSON, joined by '.'. Its comment on pressure says nanoseconds; the value is the kernel's, in
 microseconds, as its own Prometheus endpoint reads it."""
 
-EXPORTERS = MetricMap.of((*KUBELET, *PERF, *NODE_EXPORTER, *KOORDLET, *DCGM, *OPENTELEMETRY, *TELEGRAF, *CADVISOR))
+EXPORTERS = MetricMap.of(
+    (
+        *_of("kubelet", (*KUBELET, *PERF)),
+        *_of("node_exporter", NODE_EXPORTER),
+        *_of("koordlet", KOORDLET),
+        *_of("dcgm", DCGM),
+        *_of("kubeletstats", KUBELETSTATS),
+        *_of("kubeletstats by old names", KUBELETSTATS_OLD),
+        *_of("kubeletstats by counters", KUBELETSTATS_COUNTERS),
+        *_of("docker_stats", DOCKER_STATS),
+        *_of("hostmetrics", HOSTMETRICS),
+        *_of("telegraf", TELEGRAF),
+        *_of("telegraf by counters", TELEGRAF_COUNTERS),
+        *_of("cadvisor", CADVISOR),
+    )
+)
 """Everything that is shipped."""

@@ -15,6 +15,7 @@ The tables themselves are in `ingest.decode.metrics.known_metrics`; a TOML file 
 
     [labels]
     node = ["my_node"]              # looked at before those that are known
+    replica = ["my_ha_label"]       # distinguishes collectors of the same metrics; one is used
 
 A name in the file replaces every entry of that name in the tables.
 """
@@ -52,6 +53,8 @@ class ForeignMetric:
         part_of: what distinguishes this metric from others of the same target that it is added to, as reads and writes.
         unknown: values, before scaling, by which the exporter says that it does not know.
         of: one of LEVELS: whom the value describes.
+        exporter: one of schema.tables.EXPORTER_PREFERENCE, or empty, which comes first: of several that report one
+            target of a pod, one is used.
     """
 
     name: str
@@ -64,6 +67,7 @@ class ForeignMetric:
     part_of: str = ""
     unknown: tuple[float, ...] = ()
     of: str = CONTAINER_LEVEL
+    exporter: str = ""
 
     def fits(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels are those it asks for."""
@@ -100,6 +104,7 @@ class Labels:
 
     cluster: Words = ("cluster", "k8s.cluster.name", "k8s_cluster_name", "cluster_name")
     node: Words = (
+        "engine_host",
         "node",
         "k8s.node.name",
         "k8s_node_name",
@@ -148,6 +153,17 @@ class Labels:
         "container_name",
         "container.name",
     )
+    instance: Words = ("container.id", "container_id", "name")
+    """Runtime id of the container where the cgroup does not say it: a new one after each restart."""
+    replica: Words = (
+        "prometheus_replica",
+        "__replica__",
+        "replica",
+        "receive_replica",
+        "prometheus",
+        "otelcol_replica",
+    )
+    """Which of several collectors that report the same sent it: external labels of Prometheus, Thanos and Mimir."""
     alone: Words = ("container_name", "container.name", "name")
     """Name of a container that is in no pod."""
     cgroup: Words = ("id",)
@@ -283,6 +299,7 @@ _FIELDS = {
     "part_of": (_text, "text"),
     "unknown": (_numbers, "a list of numbers"),
     "of": (_level, f"one of {', '.join(LEVELS)}"),
+    "exporter": (_text, "text"),
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ingest.decode.metrics.metric_mapping import NODE_LEVEL, POD_LEVEL, Labels, Words
+from ingest.schema.container_identity import PodCgroup, container_id, instance_id, pod_cgroup
 from ingest.schema.tables import QOS_VALUES, WHOLE_NODE
 from ingest.schema.workload_identity import BEST_EFFORT_CLASSES
 
@@ -12,12 +13,13 @@ PAUSE_NAMES = ("POD", "pause")
 """How the container that only holds a pod's network is called."""
 SANDBOX_LABELS = {"io.cri-containerd.kind": "sandbox", "io.kubernetes.docker.type": "podsandbox"}
 LATENCY_SENSITIVE_CLASSES = ("LS", "LSR", "LSE")
-_POD_CGROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?(/.+)?")
 _PORT = re.compile(r":[0-9]{1,5}$")
 
 NO_POD = "no pod"
 PAUSE = "pause"
-"""Why a value with good labels has no pod: a cgroup of the system, or the pause container."""
+NESTED = "a nested cgroup"
+"""Why a value with good labels has no pod: a cgroup of the system, the pause container, or part of a container, whose
+own cgroup counts it too."""
 
 
 class Place(NamedTuple):
@@ -26,7 +28,10 @@ class Place(NamedTuple):
     cluster: str | None
     node: str
     container: str
+    pod: str | None
     part: str | None
+    instance: str | None
+    replica: str | None
     app: str | None
     team: str | None
     qos: str | None
@@ -51,60 +56,83 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
         names: which of them say what.
         of: one of mapping.LEVELS.
 
-    Source: cgroup paths of the kubelet's drivers cgroupfs (/kubepods/burstable/pod<uid>/<id>) and systemd
-    (/kubepods.slice/kubepods-burstable-pod<uid, with _ for ->.slice/cri-containerd-<id>.scope).
+    Source: `ingest.schema.container_identity`.
     """
-    node = _node(labels, names)
+    node = node_in(labels, names)
     if node is None:
-        return Nowhere(missing=f"node is missing: none of the labels {', '.join(names.node)}")
-    cluster, cgroup = _first(labels, names.cluster), _first(labels, names.cgroup) or ""
-    if of == NODE_LEVEL or cgroup == WHOLE_NODE:
-        return Place(cluster, node, WHOLE_NODE, None, None, None, None)
-    container, below = _container(labels, names, cgroup)
+        return Nowhere(missing=_no_node(names))
+    cluster, path = _first(labels, names.cluster), _first(labels, names.cgroup) or ""
+    replica = _replica(labels, names)
+    if of == NODE_LEVEL or path == WHOLE_NODE:
+        return Place(cluster, node, WHOLE_NODE, None, None, None, replica, None, None, None)
+    cgroup, named = pod_cgroup(path), _pod_name(labels, names)
+    container = _container(labels, names, cgroup, node) or named or _first(labels, names.alone)
     if container is None:
-        return Nowhere(podless=NO_POD) if _is_no_pod(labels, names, cgroup) else Nowhere(missing=_no_container(names))
+        return Nowhere(podless=NO_POD) if _is_no_pod(labels, names, path) else Nowhere(missing=_no_container(names))
     part = None if of == POD_LEVEL or not _in_pod(labels, names, cgroup) else _first(labels, names.part)
-    if of != POD_LEVEL and ((part is None and below) or part in PAUSE_NAMES or _is_sandbox(labels)):
-        return Nowhere(podless=PAUSE)
+    if reason := "" if of == POD_LEVEL else _not_counted(labels, cgroup, part):
+        return Nowhere(podless=reason)
+    instance = None if part is None else cgroup.instance or _instance(labels, names)
     app, team = _first(labels, names.app), _first(labels, names.team)
-    return Place(cluster, node, container, part, app, team, _qos(_first(labels, names.qos)))
+    qos = _qos(_first(labels, names.qos))
+    return Place(cluster, node, container, named, part, instance, replica, app, team, qos)
 
 
-def uid_in(cgroup: str) -> tuple[str | None, bool]:
-    """The pod's uid in the path of a cgroup, and whether the path goes on below the pod's own."""
-    found = _POD_CGROUP.search(cgroup)
-    if found is None:
-        return None, False
-    uid = found[1].replace("_", "-")
-    return uid, found[2] is not None
+def _container(labels: Mapping[str, str], names: Labels, cgroup: PodCgroup, node: str) -> str | None:
+    """Id of the pod, where its uid is known."""
+    uid = _first(labels, names.uid) or cgroup.uid
+    return container_id(uid, node) if uid else None
 
 
-def _container(labels: Mapping[str, str], names: Labels, cgroup: str) -> tuple[str | None, bool]:
-    """Key of the container, and whether its cgroup lies below the pod's own."""
-    uid, below = uid_in(cgroup)
+def _pod_name(labels: Mapping[str, str], names: Labels) -> str | None:
     namespace, pod = _first(labels, names.namespace), _first(labels, names.pod)
-    named = f"{namespace}/{pod}" if namespace and pod else None
-    return _first(labels, names.uid) or uid or named or _first(labels, names.alone), below
+    return f"{namespace}/{pod}" if namespace and pod else None
 
 
-def _in_pod(labels: Mapping[str, str], names: Labels, cgroup: str) -> bool:
-    return bool(_first(labels, names.uid) or _first(labels, names.pod) or uid_in(cgroup)[0])
+def _not_counted(labels: Mapping[str, str], cgroup: PodCgroup, part: str | None) -> str:
+    """Why a cgroup of a pod does not count towards it; empty where it does."""
+    if cgroup.nested:
+        return NESTED
+    below = bool(cgroup.instance)
+    return PAUSE if (part is None and below) or part in PAUSE_NAMES or _is_sandbox(labels) else ""
 
 
-def _is_no_pod(labels: Mapping[str, str], names: Labels, cgroup: str) -> bool:
+def _instance(labels: Mapping[str, str], names: Labels) -> str | None:
+    found = _first(labels, names.instance)
+    return None if found is None else instance_id(found)
+
+
+def _replica(labels: Mapping[str, str], names: Labels) -> str | None:
+    """What tells one of several collectors from the others: every such label that is there."""
+    return "/".join(labels[name] for name in names.replica if labels.get(name)) or None
+
+
+def _in_pod(labels: Mapping[str, str], names: Labels, cgroup: PodCgroup) -> bool:
+    return bool(_first(labels, names.uid) or _first(labels, names.pod) or cgroup.uid)
+
+
+def _is_no_pod(labels: Mapping[str, str], names: Labels, path: str) -> bool:
     """A cgroup without a pod, or labels that leave the pod's name empty, as of an unassigned GPU."""
-    return cgroup.startswith("/") or any(labels.get(name) == "" for name in names.pod)
+    return path.startswith("/") or any(labels.get(name) == "" for name in names.pod)
 
 
 def _is_sandbox(labels: Mapping[str, str]) -> bool:
     return any(labels.get(name) == value for name, value in SANDBOX_LABELS.items())
 
 
-def _node(labels: Mapping[str, str], names: Labels) -> str | None:
+def node_in(labels: Mapping[str, str], names: Labels) -> str | None:
+    """The node that labels name; None where they name none."""
     name = next((name for name in names.node if labels.get(name)), None)
     if name is None:
         return None
     return _PORT.sub("", labels[name]) if name == "instance" else labels[name]
+
+
+def _no_node(names: Labels) -> str:
+    return (
+        f"node is missing: none of the labels {', '.join(names.node)}; have the exporter add one, "
+        "as docs/ingest.md shows for each"
+    )
 
 
 def _no_container(names: Labels) -> str:

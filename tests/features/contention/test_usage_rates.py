@@ -41,7 +41,7 @@ def test_a_counter_becomes_its_rate_over_each_minute() -> None:
     assert usage[0]["memory_bytes"] is None
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0, 99.0])
+@pytest.mark.parametrize("value", [0.0, 3.0, 49.0])
 def test_a_counter_that_fell_gives_no_rate_whether_reset_restarted_or_wrapped(value: float) -> None:
     rows = samples({"ts": 60, "value": 100.0}, {"ts": 120, "value": value}, {"ts": 180, "value": value + 60})
 
@@ -250,17 +250,21 @@ def naive(rows: list[Row]) -> dict[tuple[str, int, str], float | None]:
         by_series.setdefault((row["container"], row["part"], row["metric"]), []).append(row)
     for key, points in by_series.items():
         before: Row | None = None
+        level = 0.0
         for row in sorted(points, key=lambda r: int(str(r["ts"]))):
             second, value = int(str(row["ts"])), row["value"]
             cell = cells.setdefault((*key, -(-second // 60)), [])
             if row["kind"] == "gauge" and value is not None:
                 cell.append((float(str(value)), 1.0))
             elif value is not None:
-                if before is not None:
+                number = float(str(value))
+                if before is not None and number >= 0.5 * float(str(before["value"])):
                     gap = second - int(str(before["ts"]))
-                    grown = float(str(value)) - float(str(before["value"]))
-                    if gap <= 180 and grown >= 0:
-                        cell.append((grown / gap, float(gap)))
+                    level, lower = max(number, level), level
+                    if gap <= 180:
+                        cell.append(((level - lower) / gap, float(gap)))
+                else:
+                    level = number
                 before = row
     alive = {(pod, minute) for pod, _, _, minute in cells}
     for (pod, part, metric, minute), values in list(cells.items()):
@@ -305,3 +309,59 @@ def test_a_rate_is_never_negative(value: list[float]) -> None:
     found, _ = counter_rates(np.array(value), np.arange(len(value)) * 10_000_000, np.zeros(len(value), np.int64))
 
     assert (found[np.isfinite(found)] >= 0).all()
+
+
+def twice(first: Row, second: Row, *, of: dict[str, object]) -> list[Row]:
+    """Two reports of the same counter, every half minute for four minutes, by 0.5 and 3 a second."""
+    times = range(0, 241, 30)
+    return [
+        {**of, **who, "ts": t, "value": 1000 + rate * t} for who, rate in ((first, 0.5), (second, 3.0)) for t in times
+    ]
+
+
+def test_of_several_replicas_of_a_collector_one_is_used() -> None:
+    rows = samples(*twice({"replica": "a"}, {"replica": "b"}, of={}))
+
+    assert of(rows, "cpu_cores") == [None, 0.5, 0.5, 0.5, 0.5]
+
+
+def test_of_several_exporters_the_preferred_one_that_knows_is_used() -> None:
+    kubelet, other = {"exporter": "kubelet"}, {"exporter": "kubeletstats by counters"}
+    rows = twice(kubelet, other, of={})
+    known = [row for row in rows if row.get("exporter") != "kubelet" or int(str(row["ts"])) < 150]
+
+    assert of(samples(*rows), "cpu_cores") == [None, 0.5, 0.5, 0.5, 0.5]
+    assert of(samples(*known), "cpu_cores")[-1] == 3.0
+
+
+def test_of_two_runs_of_a_container_the_one_that_goes_on_counts_and_the_frozen_one_does_not() -> None:
+    old = [{"instance": "old", "part": "a", "ts": t, "value": 100.0 + min(t, 90)} for t in range(0, 361, 30)]
+    new = [{"instance": "new", "part": "a", "ts": t, "value": 0.5 * (t - 100)} for t in range(120, 361, 30)]
+
+    found = of(samples(*old, *new), "cpu_cores")
+
+    assert found[:2] == [None, 1.0]
+    assert found[3:] == [0.5, 0.5, 0.5, 0.5]
+
+
+def test_memory_of_a_run_that_ended_is_not_taken_for_that_of_the_next() -> None:
+    of_old = [
+        {"instance": "old", "part": "a", "ts": t, "metric": "memory_bytes", "value": 1e9} for t in range(0, 361, 30)
+    ]
+    of_new = [
+        {"instance": "new", "part": "a", "ts": t, "metric": "memory_bytes", "value": 2e8} for t in range(120, 361, 30)
+    ]
+
+    assert of(gauges(*of_old, *of_new), "memory_bytes")[2:] == [2e8] * 5
+
+
+@given(skew=st.floats(0, 12), phase=st.floats(0, 29), rate=st.floats(0.05, 20))
+def test_writers_whose_clocks_differ_leave_the_mean_as_it_is(skew: float, phase: float, rate: float) -> None:
+    """Two writers of one series, without a label that tells them apart; the second one's clock is ahead."""
+    first = [(t, rate * t + 1e6) for t in range(0, 1801, 30)]
+    second = [(t + phase + skew, rate * (t + phase) + 1e6) for t in range(0, 1801, 30)]
+    rows = samples(*({"ts": round(t, 3), "value": v} for t, v in (*first, *second)))
+
+    found = [value for value in of(rows, "cpu_cores") if value is not None][1:-1]
+
+    assert np.mean(found) == pytest.approx(rate, rel=0.02)

@@ -38,7 +38,7 @@ from ingest.pipeline.kafka_source import ConsumerSettings
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_kafka
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, NoCluster
-from ingest.schema.tables import DEAD_LETTERS, LANDED, NODES, PLACEMENTS
+from ingest.schema.tables import DEAD_LETTERS, LANDED, NODE_USAGE, NODES, PLACEMENTS
 from ingest.schema.topics import Topic
 from tests.ingest.api_server import ApiServer, Cut, Fault, GoneEvent, Line, Status, a_node, a_pod, api_server
 
@@ -131,7 +131,7 @@ def watching(
 def test_pods_and_nodes_of_a_cluster_are_landed_through_a_broker(
     kafka: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    names = {name: new_topic(name, 1).name for name in ("placements", "nodes")}
+    names = {name: new_topic(name, 1).name for name in ("placements", "nodes", "node_usage")}
     with api_server() as server, closing(Sender(kafka.bootstrap)) as sender:
         api, _ = server
         api.put("nodes", a_node("n1"))
@@ -162,7 +162,8 @@ def test_pods_and_nodes_of_a_cluster_are_landed_through_a_broker(
 
 def landed(kafka: Broker, names: dict[str, str], folder: Path) -> Lake:
     lake = Lake.open(folder, {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS})
-    formats = Formats({names["placements"]: decoder(PLACEMENTS), names["nodes"]: decoder(NODES)}, names["nodes"])
+    tables = (PLACEMENTS, NODES, NODE_USAGE)
+    formats = Formats({names[table.name]: decoder(table) for table in tables}, names["nodes"])
     consumer = ConsumerSettings(kafka.bootstrap, tuple(names.values()), group=names["nodes"], max_wait_ms=50)
     metrics = IngestMetrics.on(CollectorRegistry())
     ingest_kafka(consumer, lake, until="end", stop=Event(), metrics=metrics, formats=formats)

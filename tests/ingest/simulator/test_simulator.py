@@ -41,7 +41,7 @@ PLAN = Plan(nodes=12, apps=9, per_node=5, hours=1.0, seed=3, faults=FAULTS)
 CLEAN = replace(PLAN, hours=0.25, faults=NO_FAULTS)
 SHOWN = {"cpi", "cpu_us_per_request", "rt_mean_ms", "rt_p99_ms"}
 """The signals through which slowdown may show."""
-TOPIC_FILES = ["nodes.log", "placements.log", "usage.log"]
+TOPIC_FILES = ["node_usage.log", "nodes.log", "placements.log", "usage.log"]
 
 APPS = 7
 HIDDEN_APPS = draw_apps(APPS, np.random.default_rng(5))

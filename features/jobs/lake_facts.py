@@ -1,0 +1,100 @@
+"""Nodes and placements of the lake, with the ends that no record says. An edge."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from features.columnar.arrow_columns import micros
+from features.columnar.asof_join import key_codes
+from features.contention.lifetimes import (
+    CONTAINER_SILENCE_US,
+    HEARD,
+    NODE_SILENCE_US,
+    TIMES,
+    heard_in,
+    with_ends,
+)
+from features.contention.node_state import Facts, undeleted
+from ingest.lake.row_filter import EPOCH, microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.tables import TIMESTAMP, WHOLE_NODE
+
+MEASURED = ("usage", "samples")
+HOUR = timedelta(hours=1)
+SILENCE = timedelta(microseconds=max(CONTAINER_SILENCE_US, NODE_SILENCE_US))
+MAX_SPANS = 48
+"""Beyond so many hours in which unmeasured containers came, all time between the first and the last is looked at."""
+
+
+def facts_between(lake: Lake, start: datetime, end: datetime, *, ahead: bool = True) -> Facts:
+    """What nodes and placements said before a time, and the ends of what was silent.
+
+    Args:
+        lake: where they lie.
+        start: from when on ends matter; what ended before has ended all the same.
+        end: rows of later times are left out.
+        ahead: whether silence after `end` counts, as for jobs over the past; not for what is known at that time.
+    """
+    facts = Facts(lake.read("nodes", end=end), lake.read("placements", end=end))
+    until = end + SILENCE if ahead else end
+    heard = measured_between(lake, start - SILENCE, until, MEASURED)
+    beats = measured_between(lake, start - SILENCE, until, ("node_usage",))
+    last_us = max((int(micros(table["last"]).max()) for table in (heard, beats) if table.num_rows), default=0)
+    horizon_us = min(max(last_us, microseconds(end)), microseconds(until))
+    heard = pa.concat_tables([heard, *_before(lake, facts.placements, heard, start)])
+    ended = with_ends(facts, heard, beats, horizon_us)
+    before = pc.field("ts") < pa.scalar(end, TIMESTAMP)
+    return Facts(ended.nodes.filter(before), ended.placements.filter(before))
+
+
+def measured_between(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> pa.Table:
+    """Table HEARD of what rows of some tables are about, hour by hour, since they may be many."""
+    parts = [HEARD.empty_table()]
+    for first, last in _hours(lake, start, end, tables):
+        rows = [_times(lake, table, first, last) for table in tables]
+        parts.append(heard_in(pa.concat_tables(rows)))
+    return pa.concat_tables(parts)
+
+
+def _hours(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> Iterator[tuple[datetime, datetime]]:
+    spans = [span for table in tables if (span := lake.span(table))]
+    if not spans:
+        return
+    tick = timedelta(microseconds=1)
+    first = max(start, EPOCH + timedelta(microseconds=min(low for low, _ in spans)))
+    last = min(end, EPOCH + timedelta(microseconds=max(high for _, high in spans)) + tick)
+    while first < last:
+        yield first, min(first + HOUR, last)
+        first += HOUR
+
+
+def _times(lake: Lake, table: str, start: datetime, end: datetime) -> pa.Table:
+    there = [name for name in TIMES if name in lake.table(table).by_name]
+    rows = lake.rows(table, start, end, there)
+    if "container" in there:
+        return rows.select(TIMES)
+    whole = pa.array([WHOLE_NODE] * rows.num_rows, pa.string())
+    return rows.append_column("container", whole).select(TIMES)
+
+
+def _before(lake: Lake, placements: pa.Table, heard: pa.Table, start: datetime) -> Iterator[pa.Table]:
+    """When containers were measured soon after they came, of those that came before and are not measured now.
+
+    Whether such a container ended without a record, or is none that exporters measure, shows there.
+    """
+    events = undeleted(placements)
+    keys = ["cluster", "container"]
+    own, seen = key_codes(events, heard, keys)
+    came = events.filter(pa.array(~np.isin(own, seen)))
+    came = came.filter(pc.field("ts") < pa.scalar(start, TIMESTAMP))
+    hours = np.unique(micros(came["ts"]) // (HOUR // timedelta(microseconds=1)))
+    if not len(hours):
+        return
+    spans = [(hour, hour + 2) for hour in hours] if len(hours) <= MAX_SPANS else [(hours[0], hours[-1] + 2)]
+    for first, last in spans:
+        found = measured_between(lake, EPOCH + int(first) * HOUR, min(EPOCH + int(last) * HOUR, start), MEASURED)
+        left, right = key_codes(found, came, keys)
+        yield found.filter(pa.array(np.isin(left, right)))
