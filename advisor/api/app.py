@@ -12,6 +12,7 @@ from advisor.api.http.auth_middleware import Door, Gate, Guard, doors_of
 from advisor.api.http.body_limits import BodyLimit
 from advisor.api.http.health import ops_routes
 from advisor.api.http.openapi import described
+from advisor.api.http.query_parameters import strict
 from advisor.api.http.roles import allowed, roles_of
 from advisor.api.scheduler.extender import extender_routes
 from advisor.api.scheduler.extender_filter import filter_routes
@@ -186,9 +187,10 @@ def create_app(
         bills: where bills are kept; None where none are.
     """
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
-    victims = victim_routes(serving.diagnoses, serving.now_us)
+    victims = victim_routes(serving.report, serving.snapshots, serving.now_us)
     money = [bill_routes(bills), quote_routes(serving, bills)]
-    routers = [score_routes(serving), victims, proposal_routes(office), *money, ops]
+    own = strict([score_routes(serving), victims, proposal_routes(office), *money])
+    routers = [own, ops]
     app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES)
     return app if guard is None else guarded(app, guard)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from advisor.diagnosis.attribution import Attribution, attribute
+from advisor.diagnosis.attribution import Attribution, attribute, only
 from advisor.diagnosis.slowdown_causes import (
     MAX_SUSPECTS,
     MOST,
@@ -27,7 +27,8 @@ from features.columnar.arrow_columns import floats, micros
 from features.columnar.asof_join import key_codes, row_of
 from features.columnar.group_means import group_codes
 from features.columnar.windows import LABEL_US, WINDOW_US
-from features.contention.node_state import Facts, is_best_effort, known_at
+from features.contention.lifetimes import CONTAINER_SILENCE_US
+from features.contention.node_state import Facts, is_best_effort, is_delete, known_at
 from features.labels.slowdown import SIGNALS, WINDOW_COLUMNS, label_windows
 from features.schema.catalog import NAMES, PRESSURES
 from features.training.diagnosis_rows import OWN, STATE_COLUMNS, WINDOW_KEY, own_means
@@ -51,6 +52,8 @@ RESOURCES = (*NAMES, "cpu elsewhere")
 """What neighbours may press on; CPU is that of the victim's own cores."""
 LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
+HALF = 0.5
+"""Share of the slow windows in which a suspect must have used something."""
 MAX_USE = 10.0
 """Shares of a node: a reported value beyond is an error of measurement."""
 DOUBTED = 1.5
@@ -118,6 +121,7 @@ class Scene:
         minutes: of all containers.
         newest_row: (c,) newest row of each container, by its code.
         newest: number of the window that ends last.
+        running: (c,) whether each container still runs, by its code.
     """
 
     rows: pa.Table
@@ -131,6 +135,7 @@ class Scene:
     minutes: Minutes
     newest_row: Ints
     newest: int
+    running: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,8 @@ def diagnose(evidence: Evidence, at_us: int) -> list[Diagnosis]:
     Returns:
         One diagnosis per latency-sensitive container with a sign in three of its last five windows. Signs: slowdown,
         throttling by its own limit, late answers together with its replicas elsewhere. Also of one that is slow in
-        some windows, with too few known. By slowdown, worst first. Best-effort containers are never victims.
+        some windows, with too few known. By slowdown, worst first. Best-effort containers are never victims; what has
+        ended is neither a victim nor a suspect.
 
     Raises:
         Nothing.
@@ -212,7 +218,17 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
         ),
         newest_row=_newest_rows(windows),
         newest=at_us // LABEL_US,
+        running=_running(rows, windows, evidence.facts, at_us),
     )
+
+
+def _running(rows: pa.Table, windows: Windows, facts: Facts, at_us: int) -> Flags:
+    """(c,) which containers run: placements say so; of those that they do not know, those measured of late."""
+    newest = rows.take(pa.array(_newest_rows(windows)))
+    placed = known_at(newest.select(PLACE), np.full(newest.num_rows, at_us), facts.placements, ["cluster", "container"])
+    measured = micros(newest["window_end"]) > at_us - CONTAINER_SILENCE_US
+    known = np.asarray(placed["event"].is_valid())
+    return np.where(known, ~is_delete(placed), measured)
 
 
 def sensitivities(rows: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
@@ -247,7 +263,8 @@ def _pins(rows: pa.Table, facts: Facts) -> Pins:
 def _degraded(scene: Scene) -> list[Ints]:
     """Rows of the last windows of each container that something is wrong with."""
     of = scene.windows
-    late = np.flatnonzero((of.number > scene.newest - LOOKED) & ~is_best_effort(scene.rows["qos"]))
+    newest = of.number > scene.newest - LOOKED
+    late = np.flatnonzero(newest & ~is_best_effort(scene.rows["qos"]) & scene.running[of.container])
     order = late[np.argsort(of.container[late], kind="stable")]
     groups = np.split(order, np.flatnonzero(np.diff(of.container[order])) + 1) if len(order) else []
     return [rows for rows in groups if _is_wrong(scene, rows)]
@@ -331,16 +348,20 @@ def attributed(scene: Scene, slow: Ints) -> tuple[Attribution, tuple[Suspect, ..
         before count too.
 
     Returns:
-        What each neighbour adds, and the MAX_SUSPECTS strongest, most first.
+        What each neighbour adds that still runs and used something in at least half of the slow windows, and the
+        MAX_SUSPECTS strongest of them, most first. The others count in the fit, so that what they added is not
+        attributed to those that are left.
 
     Raises:
         UnusableEvidence: the slowdown of none is known.
     """
     weights = weighed(scene, slow)
-    found, rows = weights.found, weights.rows
+    used = (weights.use[weights.bad] > 0).any(axis=2).mean(axis=0) if len(weights.rows) else np.zeros(0)
+    left = np.flatnonzero(scene.running[scene.windows.container[weights.rows]] & (used >= HALF))
+    found, rows, use = only(weights.found, left), weights.rows[left], weights.use[:, left]
     order = np.argsort(-found.added, kind="stable")[:MAX_SUSPECTS]
     there = [j for j in order.tolist() if found.spread[j] > 0]
-    return found, tuple(_suspect(scene, int(rows[j]), found, j, weights.use) for j in there)
+    return found, tuple(_suspect(scene, int(rows[j]), found, j, use) for j in there)
 
 
 @dataclass(frozen=True, slots=True)

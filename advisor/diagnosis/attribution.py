@@ -6,7 +6,7 @@ Gaussian process over time combines both. In it a neighbour may press harder tha
 more sensitive than expected. So every contribution has a spread, and "the largest" has a probability.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import erfc
 
 import numpy as np
@@ -57,6 +57,12 @@ class Attribution:
     excess: float
     level: float
     compared: int
+
+
+def only(found: Attribution, which: NDArray[np.int64]) -> Attribution:
+    """What some of the neighbours add, as it was found with all of them."""
+    parts = {name: getattr(found, name)[which] for name in ("added", "spread", "surely", "by_resource")}
+    return replace(found, **parts)
 
 
 def attribute(excess: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> Attribution:

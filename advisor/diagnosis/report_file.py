@@ -1,7 +1,8 @@
 """Report: slowed containers, as a file next to the snapshots for servers (docs/decisions/0044). An edge."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,18 @@ class DiagnosisReport:
     at_us: int
     created_us: int
     diagnoses: tuple[Diagnosis, ...]
+    ended: int = 0
+    """How many more diagnoses were left out, of containers that have ended since."""
+
+    def running(self, containers: Collection[str]) -> "DiagnosisReport":
+        """The report of the containers that still run.
+
+        Args:
+            containers: those that run.
+        """
+        here = tuple(one for one in self.diagnoses if one.container in containers)
+        ended = len(self.diagnoses) - len(here)
+        return replace(self, diagnoses=here, ended=self.ended + ended) if ended else self
 
     def of(self, container: str) -> Diagnosis | None:
         """What is wrong with a container; None where nothing is known to be."""

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot, current_version, directory_name, load_current
+from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.report_reader import NewestReport
 from advisor.errors import AdvisorError, Contained, NoBundle
 from advisor.placement.decision_log import Explorer
@@ -97,6 +98,10 @@ class Serving:
     """Name of the model that the scorer scores by."""
     _drift: DriftStatus | None = field(default=None, init=False)
     _snapshot: Snapshot | None = field(default=None, init=False)
+    _running: tuple[tuple[DiagnosisReport, Snapshot] | None, DiagnosisReport | None] = field(
+        default=(None, None), init=False
+    )
+    """A report and a snapshot, and what of the report is of containers that run."""
 
     def __post_init__(self) -> None:
         self.diagnoses = NewestReport(self.snapshots)
@@ -205,6 +210,22 @@ class Serving:
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot that could be read, with or without a bundle to score it by."""
         return self._snapshot
+
+    def report(self) -> DiagnosisReport:
+        """The newest diagnoses, of the containers that run by the newest snapshot; the same object while both stay.
+
+        Raises:
+            NothingDiagnosed: no diagnosis was run yet.
+            UnreadableDiagnoses: the file cannot be read.
+        """
+        report, snapshot = self.diagnoses.report(), self._snapshot
+        if snapshot is None or snapshot.cluster != report.cluster:
+            return report
+        made_of, made = self._running
+        if made_of is None or made_of[0] is not report or made_of[1] is not snapshot:
+            made = report.running(frozenset(snapshot.containers))
+            self._running = ((report, snapshot), made)
+        return made or report
 
     def age_s(self) -> float:
         """Seconds since the newest message behind the snapshot; infinite without one."""

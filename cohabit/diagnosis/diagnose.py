@@ -81,6 +81,15 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     return worst_first(found)
 
 
+def measured(lake: Lake, until: datetime) -> dict[str, bool]:
+    """Containers that were measured in the windows a diagnosis looks at, and whether each has a label there."""
+    end, start = until + timedelta(microseconds=1), max(EPOCH, until - LOOKED * WINDOW)
+    found = dict.fromkeys(pc.unique(lake.rows("node_state", start, end, ["container"])["container"]).to_pylist(), False)
+    labels = lake.rows("labels", start, end, ["container", "log_slowdown"])
+    known = labels.filter(pc.is_valid(labels["log_slowdown"]))
+    return found | dict.fromkeys(pc.unique(known["container"]).to_pylist(), True)
+
+
 def nodes_in_doubt(labels: pa.Table) -> list[str]:
     """Nodes that may have victims: containers slow in a window, or without label because throttled."""
     log = floats(labels["log_slowdown"])

@@ -58,7 +58,7 @@ def resolved(samples: pa.Table, facts: Facts) -> Resolved:
     own, asked = key_codes(samples, unclear, OWN)
     chosen = np.flatnonzero(np.isin(own, asked))
     rows, us = samples.take(pa.array(chosen)), micros(samples["ts"])[chosen]
-    container = _containers(rows, us, facts.placements)
+    container = _containers(rows, us, facts)
     node = pc.coalesce(_nodes(rows, container, us, facts.placements), rows["node"])
     moved = _moved(rows, node)
     samples = _put(_put(samples, "container", chosen, container), "node", chosen, node)
@@ -135,10 +135,15 @@ def _unclear(samples: pa.Table, placements: pa.Table) -> pa.Table:
     return seen.filter(pa.array(np.asarray(by_name.to_numpy(), np.bool_) | unknown_hash | elsewhere))
 
 
-def _containers(rows: pa.Table, us: Ints, placements: pa.Table) -> pa.ChunkedArray:
+def _containers(rows: pa.Table, us: Ints, facts: Facts) -> pa.ChunkedArray:
+    """(n,) ids; a name stays where its sample is of a node that `nodes` has and its pod is on another one."""
     own = rows["container"]
     called = pc.if_else(pc.match_substring(own, "/"), own, pc.if_else(_is_hash(own), rows["pod"], None))
-    return pc.coalesce(owners(rows["cluster"], called, us, placements), own)
+    found = owners(rows["cluster"], called, us, facts.placements)
+    there, described = key_codes(rows, facts.nodes, ["cluster", "node"])
+    elsewhere = pc.not_equal(_nodes(rows, found, us, facts.placements), rows["node"])
+    other = pc.and_(pc.fill_null(elsewhere, fill_value=False), pa.array(np.isin(there, described)))
+    return pc.if_else(other, own, pc.coalesce(found, own))
 
 
 def _is_hash(container: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -166,6 +166,8 @@ def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
 def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Publish a node when what it says of itself changed; its heartbeats publish nothing.
 
+    One that is new to us is published twice, as of its creation and as of its last report: it was there in between.
+
     Raises:
         pydantic.ValidationError: it is no node.
     """
@@ -176,7 +178,11 @@ def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
         return Answer([], published)
     ts_ms = _after(published, _ms(reported_at(node.metadata)), heard)
     named: Record = {"cluster": heard.cluster, "node": node.metadata.name}
-    return Answer([{**facts, "event": "add", "ts": ts_ms}], Published("add", ts_ms, digest, named))
+    described: Record = {**facts, "event": "add"}
+    came_ms = _ms(node.metadata.creation_timestamp)
+    new = published is None and came_ms is not None and came_ms < ts_ms
+    records = [*([{**described, "ts": came_ms}] if new else []), {**described, "ts": ts_ms}]
+    return Answer(records, Published("add", ts_ms, digest, named))
 
 
 def node_listed(published: Published | None, raw: object, heard: Heard) -> Answer:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -48,10 +49,11 @@ def landed(number: str, tmp_path: Path, *topics: str) -> Lake:
     return Lake.open(tmp_path / "lake", TABLES)
 
 
-def usage(lake: Lake) -> list[dict[str, object]]:
+def usage(lake: Lake) -> list[dict[str, Any]]:
     """Rows of usage by container and minute."""
     found = rates(lake.read("samples"), Facts(lake.read("nodes"), lake.read("placements"))).usage
-    return found.sort_by([("container", "ascending"), ("ts", "ascending")]).to_pylist()
+    rows: list[dict[str, Any]] = found.sort_by([("container", "ascending"), ("ts", "ascending")]).to_pylist()
+    return rows
 
 
 def node_cpu(lake: Lake) -> set[object]:
@@ -62,7 +64,7 @@ def node_cpu(lake: Lake) -> set[object]:
 def test_a_restarted_container_counts_once_and_as_it_is_now(tmp_path: Path) -> None:
     rows = usage(landed("01", tmp_path, "metrics=prom-adapter"))
 
-    after = {row["ts"].strftime("%H:%M"): (row["cpu_cores"], row["memory_bytes"]) for row in rows}  # type: ignore[attr-defined]
+    after = {row["ts"].strftime("%H:%M"): (row["cpu_cores"], row["memory_bytes"]) for row in rows}
     assert {after[f"12:{minute:02d}"] for minute in (7, 8, 9, 10)} == {(0.5, 268435456.0)}
 
 
@@ -95,7 +97,7 @@ def test_an_hour_of_a_static_pod_is_metered_once(tmp_path: Path) -> None:
 def test_cpu_by_its_old_name_and_pods_without_a_node_land(number: str, tmp_path: Path) -> None:
     lake = landed(number, tmp_path, "otlp_metrics=otlp-json")
 
-    assert {round(float(str(row["cpu_cores"])), 6) for row in usage(lake)} == {0.7}
+    assert {round(row["cpu_cores"], 6) for row in usage(lake)} == {0.7}
     assert node_cpu(lake) == {2.0}
     assert not lake.read("dead_letters").num_rows
 
@@ -110,7 +112,7 @@ def test_an_exporter_that_reports_its_own_pod_as_the_node_is_on_the_node_of_the_
     rows = usage(landed("13", tmp_path, "stats=cadvisor"))
 
     assert {row["node"] for row in rows} == {"ip-10-0-0-3"}
-    assert {round(float(str(row["cpu_cores"])), 6) for row in rows[1:]} == {0.5}
+    assert {round(row["cpu_cores"], 6) for row in rows[1:]} == {0.5}
 
 
 def test_nodes_that_left_are_no_capacity(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -11,7 +12,6 @@ from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
 from advisor.diagnosis.report_file import DiagnosisReport
-from advisor.diagnosis.report_reader import NewestReport
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from advisor.errors import NoVictim
 from advisor.remediation.action import Remedy
@@ -75,6 +75,8 @@ class VictimsReply(Body):
     """End of the newest window, microseconds since 1970."""
     age_s: float
     """Age of the diagnoses, in seconds."""
+    ended: int
+    """Number of victims of the diagnoses that have ended since, which are left out."""
     matching: int
     """Number of matches; the reply has at most `limit` of them."""
     victims: list[VictimReply]
@@ -183,8 +185,14 @@ def _worst(one: Diagnosis) -> tuple[int, float, str, str]:
     return -one.window_end_us, -slowdown, one.node, one.container
 
 
-def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
-    """Routes for the present diagnosis of slowed containers."""
+def victim_routes(newest: Callable[[], DiagnosisReport], snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
+    """Routes for the present diagnosis of slowed containers.
+
+    Args:
+        newest: the newest diagnoses of containers that run.
+        snapshots: folder of kept options.
+        now_us: the clock.
+    """
     router = APIRouter()
 
     @router.get("/v1/victims", responses=refusals(404, 422, 503))
@@ -196,13 +204,14 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
     ) -> VictimsReply:
         """Slowed containers, slowest first, with their antagonists."""
-        report = newest.report()
+        report = newest()
         found = Wanted(verdict, node, app).among(report)
         age_s = (now_us() - report.at_us) / 1e6
         return VictimsReply(
             cluster=report.cluster,
             at_us=report.at_us,
             age_s=age_s,
+            ended=report.ended,
             matching=len(found),
             victims=[_victim(one) for one in found[:limit]],
         )
@@ -211,7 +220,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
     @allowed(*WHO)
     def victim(container: str) -> EvidenceReply:
         """Diagnosis of a container, with its evidence by window."""
-        report = newest.report()
+        report = newest()
         if (one := report.of(container)) is None:
             raise NoVictim(container)
         return _evidence(one, (now_us() - report.at_us) / 1e6)
@@ -220,7 +229,7 @@ def victim_routes(newest: NewestReport, now_us: Callable[[], int]) -> APIRouter:
     @allowed(*WHO)
     def ladder(container: str) -> LadderReply:
         """Remedies for a container, those that suffice first, cheapest first."""
-        found = kept_ladder(newest.folder, container)
+        found = kept_ladder(snapshots, container) if newest().of(container) else None
         if found is None:
             raise NoVictim(container)
         return LadderReply(victim=container, rest=found.rest, remedies=[_remedy(one) for one in found.remedies])

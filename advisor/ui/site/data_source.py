@@ -29,7 +29,7 @@ def look(serving: Serving) -> Seen:
     if snapshot is None:
         lacking.append(serving.refused.get("no_snapshot", "no snapshot is loaded yet"))
     try:
-        report = serving.diagnoses.report()
+        report = serving.report()
     except (NothingDiagnosed, UnreadableDiagnoses) as error:
         lacking.append(str(error))
     return Seen(snapshot, report, tuple(lacking))

@@ -1,7 +1,7 @@
 """The command `victims`: slowed containers with their antagonists, as a table and as JSON."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 40
 """Rows for people; files have all."""
 BARS = "▁▂▃▄▅▆▇█"
-NO_VICTIMS = (
-    "no victims: no latency-sensitive container was slower than 1.25 times its baseline in three of five windows"
-)
+NO_VICTIMS = "no latency-sensitive container was slower than 1.25 times its baseline in three of its last five windows"
 
 
 def run_victims(
@@ -35,15 +33,22 @@ def run_victims(
     publish_to: Path | None,
 ) -> None:
     """See `cohabit victims`."""
-    from cohabit.diagnosis.diagnose import diagnosed, newest_window
+    from cohabit.config.errors import BadOption
+    from cohabit.diagnosis.diagnose import diagnosed, measured, newest_window
 
     opened = existing_lake(settings, lake)
     until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
     with console.status("finding victims"):
         found = diagnosed(opened, until)
+    looked_at = measured(opened, until)
     if container is None:
-        _show_all(found, until)
+        _show_all(found, until, looked_at)
     else:
+        if container not in looked_at:
+            raise BadOption(
+                f"--container {container}: none of the {len(looked_at):,} containers measured in the 25 minutes before "
+                f"{until:%Y-%m-%d %H:%M} UTC has this id; `cohabit victims` lists the victims, --at names another time"
+            )
         _show_one([one for one in found if one.container == container], container)
         show_ladder(settings.snapshots, container)
     if out is not None:
@@ -86,9 +91,13 @@ def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: da
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
 
 
-def _show_all(found: Sequence["Diagnosis"], until: datetime) -> None:
+def _show_all(found: Sequence["Diagnosis"], until: datetime, looked_at: Mapping[str, bool]) -> None:
+    labelled = sum(looked_at.values())
+    console.print(
+        f"{len(looked_at):,} containers were measured up to {until:%Y-%m-%d %H:%M} UTC; {labelled:,} have labels"
+    )
     if not found:
-        console.print(NO_VICTIMS)
+        console.print(f"no victims: {NO_VICTIMS}" if labelled else "no victims can be named: no container has a label")
         return
     rows = [victim_row(one) for one in found[:MAX_SHOWN]]
     columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")

@@ -103,7 +103,7 @@ def _instance(labels: Mapping[str, str], names: Labels) -> str | None:
 
 
 def _replica(labels: Mapping[str, str], names: Labels) -> str | None:
-    """What tells one of several collectors from the others: every such label that is there."""
+    """Which of several collectors sent it: every label that says so."""
     return "/".join(labels[name] for name in names.replica if labels.get(name)) or None
 
 

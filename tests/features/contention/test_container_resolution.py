@@ -17,7 +17,8 @@ def samples(*rows: dict[str, object]) -> pa.Table:
 
 
 def who(rows: pa.Table, *placed: dict[str, object], described: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    facts = Facts(nodes(*({"node": name} for name in described)), placements(*placed))
+    there: list[dict[str, object]] = [{"node": name} for name in described]
+    facts = Facts(nodes(*there), placements(*placed))
     found = resolved(rows, facts).samples
     return list(zip(found["node"].to_pylist(), found["container"].to_pylist(), strict=True))
 

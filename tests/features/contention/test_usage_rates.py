@@ -311,23 +311,20 @@ def test_a_rate_is_never_negative(value: list[float]) -> None:
     assert (found[np.isfinite(found)] >= 0).all()
 
 
-def twice(first: Row, second: Row, *, of: dict[str, object]) -> list[Row]:
+def twice(first: Row, second: Row) -> list[Row]:
     """Two reports of the same counter, every half minute for four minutes, by 0.5 and 3 a second."""
-    times = range(0, 241, 30)
-    return [
-        {**of, **who, "ts": t, "value": 1000 + rate * t} for who, rate in ((first, 0.5), (second, 3.0)) for t in times
-    ]
+    both = ((first, 0.5), (second, 3.0))
+    return [{**who, "ts": t, "value": 1000 + rate * t} for who, rate in both for t in range(0, 241, 30)]
 
 
 def test_of_several_replicas_of_a_collector_one_is_used() -> None:
-    rows = samples(*twice({"replica": "a"}, {"replica": "b"}, of={}))
+    rows = samples(*twice({"replica": "a"}, {"replica": "b"}))
 
     assert of(rows, "cpu_cores") == [None, 0.5, 0.5, 0.5, 0.5]
 
 
 def test_of_several_exporters_the_preferred_one_that_knows_is_used() -> None:
-    kubelet, other = {"exporter": "kubelet"}, {"exporter": "kubeletstats by counters"}
-    rows = twice(kubelet, other, of={})
+    rows = twice({"exporter": "kubelet"}, {"exporter": "kubeletstats by counters"})
     known = [row for row in rows if row.get("exporter") != "kubelet" or int(str(row["ts"])) < 150]
 
     assert of(samples(*rows), "cpu_cores") == [None, 0.5, 0.5, 0.5, 0.5]
@@ -362,6 +359,6 @@ def test_writers_whose_clocks_differ_leave_the_mean_as_it_is(skew: float, phase:
     second = [(t + phase + skew, rate * (t + phase) + 1e6) for t in range(0, 1801, 30)]
     rows = samples(*({"ts": round(t, 3), "value": v} for t, v in (*first, *second)))
 
-    found = [value for value in of(rows, "cpu_cores") if value is not None][1:-1]
+    found = [float(str(value)) for value in of(rows, "cpu_cores") if value is not None][1:-1]
 
     assert np.mean(found) == pytest.approx(rate, rel=0.02)
