@@ -314,7 +314,7 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     """What is wrong with the container of some late windows."""
     of, shown = scene.windows, scene.shown
     slow = late[of.slowdown[late] >= LIMIT_SLOWDOWN]
-    found, suspects = attributed(scene, slow) if len(slow) else (None, ())
+    found, suspects = attributed(scene, slow, scene.running) if len(slow) else (None, ())
     verdict, reason = verdict_of(
         Circumstances(
             known=int(shown.known[late].sum()),
@@ -339,16 +339,17 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     )
 
 
-def attributed(scene: Scene, slow: Ints) -> tuple[Attribution, tuple[Suspect, ...]]:
+def attributed(scene: Scene, slow: Ints, running: Flags | None = None) -> tuple[Attribution, tuple[Suspect, ...]]:
     """What neighbours add in the slow windows of a container, and the strongest of them.
 
     Args:
         scene: what was measured.
         slow: rows of a container's windows that are to be explained, rising; those of ATTRIBUTION_WINDOWS windows
         before count too.
+        running: (c,) containers that may be suspects, by their code; None: all.
 
     Returns:
-        What each neighbour adds that still runs and used something in at least half of the slow windows, and the
+        What each neighbour adds that may be a suspect and used something in at least half of the slow windows, and the
         MAX_SUSPECTS strongest of them, most first. The others count in the fit, so that what they added is not
         attributed to those that are left.
 
@@ -357,7 +358,8 @@ def attributed(scene: Scene, slow: Ints) -> tuple[Attribution, tuple[Suspect, ..
     """
     weights = weighed(scene, slow)
     used = (weights.use[weights.bad] > 0).any(axis=2).mean(axis=0) if len(weights.rows) else np.zeros(0)
-    left = np.flatnonzero(scene.running[scene.windows.container[weights.rows]] & (used >= HALF))
+    may = np.ones(len(used), np.bool_) if running is None else running[scene.windows.container[weights.rows]]
+    left = np.flatnonzero(may & (used >= HALF))
     found, rows, use = only(weights.found, left), weights.rows[left], weights.use[:, left]
     order = np.argsort(-found.added, kind="stable")[:MAX_SUSPECTS]
     there = [j for j in order.tolist() if found.spread[j] > 0]

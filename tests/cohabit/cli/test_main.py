@@ -112,7 +112,7 @@ def test_a_second_simulation_is_not_appended_to_the_first(cohabit: Command) -> N
     code, _, errors = cohabit("dev", "simulate", "stream", *SMALL)
 
     assert code == 1
-    assert "stream already contains nodes.log, placements.log, usage.log" in errors
+    assert "stream already contains node_usage.log, nodes.log, placements.log, usage.log" in errors
     assert {path.name: path.read_bytes() for path in Path("stream").iterdir()} == before
 
 
@@ -121,7 +121,7 @@ def test_truth_is_written_where_asked_and_nowhere_else(cohabit: Command) -> None
     cohabit("dev", "simulate", "other", *SMALL, "--truth", "apart/truth.parquet")
 
     assert sorted(map(str, Path().rglob("*.parquet"))) == ["apart/truth.parquet"]
-    assert topics_in(Path("stream")) == topics_in(Path("other")) == ["nodes", "placements", "usage"]
+    assert topics_in(Path("stream")) == topics_in(Path("other")) == ["node_usage", "nodes", "placements", "usage"]
 
 
 def test_the_samples_replay_as_their_readme_says(cohabit: Command) -> None:

@@ -89,7 +89,7 @@ def guarding(store_address: str) -> Iterator[Guarded]:
 @pytest.fixture
 def client(guarding: Guarded, process: Process) -> TestClient:
     app = create_app(process.made_ready().serving, guarding.guard)
-    write_report(process.snapshots, replace(FOUND, diagnoses=(diagnosis("container"),)))
+    write_report(process.snapshots, replace(FOUND, cluster="of no snapshot", diagnoses=(diagnosis("container"),)))
     keep_ladders(process.snapshots, "c", FOUND.at_us, (Ladder("container", (), "nothing is known that would help"),))
     return TestClient(app, client=("192.0.2.7", 50_000))
 
