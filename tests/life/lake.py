@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,7 @@ from advisor.cluster.snapshot import Snapshot
 from cohabit.refresh.live_state import LiveState
 from features.jobs import local_job, local_metering
 from features.jobs.job_plan import Stretch, whole_stretch
-from features.metering.units import Hours
+from features.metering.units import HOUR_US, Hours
 from features.schema.tables import PROFILES, TABLES
 from ingest.decode.formats.format_registry import decoder_named
 from ingest.lake.tables import Lake
@@ -28,6 +30,9 @@ from tests.life.kube import watched
 from tests.life.sending import Sent
 from tests.life.truth import END_S, START_S, Rng, Timeline, draw
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 SENDERS: Mapping[str, Callable[[Timeline, Rng], list[Sent]]] = {
     "cadvisor": cadvisor.stats,
     "otlp-json": otlp.as_json,
@@ -37,9 +42,12 @@ SENDERS: Mapping[str, Callable[[Timeline, Rng], list[Sent]]] = {
     "telegraf-json": telegraf.kubernetes,
 }
 NATIVE = ("nodes", "placements")
+WRITTEN = ("node_state", "node_usage", "labels", "profiles", "contention", "metered", "idle", "pool_hours")
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LATENESS_S = 90.0
 """Records that arrive later after their time do not count."""
+AT_ONCE = 50
+"""Timelines that are landed in one commit."""
 HOURS = round(END_S / 3600)
 
 
@@ -90,9 +98,9 @@ class World:
     lives: list[Life] = field(default_factory=list)
     _ends: dict[str, int] = field(default_factory=dict)
 
-    def add(self, name: str, seeds: Iterable[int], folder: Path) -> None:
+    def add(self, name: str, seeds: Iterable[int]) -> None:
         """Land timelines in one format, each topic in one commit."""
-        added = [self._lived(name, seed, folder) for seed in seeds]
+        added = [self._lived(name, seed) for seed in seeds]
         for number in range(len(NATIVE) + 1):
             self._commit([life.landings[number] for life in added])
         self.lives += added
@@ -102,21 +110,33 @@ class World:
         local_job.run_local(self.lake, self.stretch, _quietly)
         local_metering.run_local(self.lake, self.hours, _quietly)
 
+    def compute_with(self, spark: "SparkSession") -> None:
+        """Run both with Spark, in the place of what is there."""
+        from features.jobs.spark import batch_job, spark_metering
+
+        usage = batch_job.landed_usage(spark, self.lake, self.stretch)
+        batch_job.run_batch(usage, self.lake, self.stretch, _quietly)
+        spark_metering.run_spark(spark, self.lake, self.hours, _quietly)
+
+    def computed(self) -> dict[str, pa.Table]:
+        """Every table that jobs wrote."""
+        return {name: self.lake.read(name).combine_chunks() for name in WRITTEN}
+
     @cached_property
     def stretch(self) -> Stretch:
-        """All time that the lake has samples of."""
+        """All time that the lake has samples of; profiles, of which no law speaks, are taken once."""
         found = whole_stretch(self.lake)
         assert found is not None
-        return found
+        return replace(found, profile_every_us=HOURS * HOUR_US)
 
     @property
     def hours(self) -> Hours:
         """All hours of timelines."""
         return Hours(START_S * 1_000_000, HOURS)
 
-    def _lived(self, name: str, seed: int, folder: Path) -> Life:
+    def _lived(self, name: str, seed: int) -> Life:
         timeline = draw(seed, f"{name}-{seed}")
-        topics = watched(timeline, folder / timeline.cluster)
+        topics = _published(seed, timeline.cluster)
         topics[name] = SENDERS[name](timeline, np.random.default_rng([seed, 1]))
         landings = [self._landing(topic, f"native-{topic}", topics[topic], timeline.cluster) for topic in NATIVE]
         landings.append(self._landing(name, name, topics[name], timeline.cluster))
@@ -141,15 +161,29 @@ class World:
         self.lake.commit(link, (*files, *self.lake.append(DEAD_LETTERS.name, letters, link)))
 
 
+@cache
+def _watched(seed: int) -> dict[str, list[Sent]]:
+    """Records of nodes and placements of a timeline; they are the same in all formats."""
+    with TemporaryDirectory() as folder:
+        return watched(draw(seed, ANY), Path(folder))
+
+
+def _published(seed: int, cluster: str) -> dict[str, list[Sent]]:
+    own = cluster.encode()
+    found = _watched(seed).items()
+    return {topic: [Sent(at, value.replace(ANY.encode(), own, 1)) for at, value in sent] for topic, sent in found}
+
+
+ANY = "any-cluster"
 DECODERS = {name: decoder_named(name) for name in (*SENDERS, "native-nodes", "native-placements")}
 
 
-def world(formats: Iterable[str], seeds: range, folder: Path) -> World:
-    """Lives of so many clusters in each format, computed and metered."""
+def world(names: Iterable[str], seeds: range, folder: Path) -> World:
+    """Lives of clusters in some formats, computed and metered."""
     made = World(Lake.open(folder / "lake", TABLES))
-    for name in formats:
-        for start in range(seeds.start, seeds.stop, 50):
-            made.add(name, range(start, min(start + 50, seeds.stop)), folder / "watch")
+    for name in names:
+        for start in range(seeds.start, seeds.stop, AT_ONCE):
+            made.add(name, range(start, min(start + AT_ONCE, seeds.stop)))
     made.compute()
     return made
 

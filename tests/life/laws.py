@@ -31,6 +31,8 @@ CLOCK_S = 10.0
 """Clocks of exporters differ by less."""
 EDGES = 3
 """Minutes at the ends of a pod in which its request stands in for use: bound, started, read, scraped."""
+BY_NAME = ("telegraf-json",)
+"""Formats that know pods by namespace and name alone."""
 CPU = NAMES.index("cpu")
 Violations = list[str]
 
@@ -158,7 +160,9 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
     wrong = []
     for name, pods in pods_by_container(truth).items():
         use = Use.of(truth, pods, late=True)
-        highest = use.whole + use.allowed + use.request_cores * (use.unseen_minutes + EDGES * len(pods))
+        gone = [pod.node for pod in pods if pod.ending == "orphaned" and truth.heard(pod.node.end) != pod.node.end]
+        spare = use.unseen_minutes + EDGES * len(pods) + NODE_SILENCE_S / MINUTE_S * len(gone)
+        highest = use.whole + use.allowed + use.request_cores * spare
         if not use.shown - use.allowed <= found[name] <= highest:
             wrong.append(f"{_who(life)} {name}: {found[name]:.2f} metered, used {use.shown:.2f} to {highest:.2f}")
     return wrong
@@ -296,11 +300,21 @@ def live_is_batch(life: Life, computed: Computed) -> Violations:
     for container, _, end, cpu in computed.minutes[life.truth.cluster]:
         if end <= life.minute:
             newest[container] = max(newest.get(container, (0.0, 0.0)), (end, cpu))
+    learnt = _learnt_later(life) if life.format in BY_NAME else set()
     return [
         f"{_who(life)} at {life.minute:.0f} {name}: live {use}, batch {newest.get(name)}"
         for name, use in _use(life.snapshot)
-        if np.isfinite(use) and use != newest.get(name, (0.0, -1.0))[1]
+        if np.isfinite(use) and name not in learnt and use != newest.get(name, (0.0, -1.0))[1]
     ]
+
+
+def _learnt_later(life: Life) -> set[str]:
+    """Containers of a name of which a placement was heard after the snapshot: then, the name meant another pod."""
+    rows, cut_us = life.rows("placements"), life.snapshot.as_of_us
+    late = rows.filter(pc.greater(pc.cast(rows["arrived_at"], pa.int64()), cut_us))
+    names = {row["name"] for row in late.to_pylist() if at_second(row["ts"]) <= life.minute}
+    meant = [pod for pod in life.truth.pods if pod.name in names]
+    return {pod.container for pod in meant} | {f"{pod.namespace}/{pod.name}" for pod in meant}
 
 
 def _use(snapshot: Snapshot) -> Iterator[tuple[str, float]]:

@@ -7,7 +7,7 @@ Times are seconds since `START_S`; every timeline ends at `END_S`, a full hour, 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -164,7 +164,7 @@ class Timeline:
     replicas: tuple[Replica, ...]
     pod_cgroup: bool
     sandboxes: bool
-    remade: float | None = field(default=None)
+    remade: float | None
 
     def heard(self, at: float) -> float:
         """When a deletion at that time comes to be known by the watch; `inf`: never."""
@@ -189,8 +189,8 @@ class Timeline:
         return SYSTEM_CORES * (at - node.start) + sum((pod.used(at) for pod in self.on(node)), np.zeros(len(at)))
 
 
-def draw(seed: int, cluster: str) -> Timeline:
-    """A timeline; the same seed draws the same one."""
+def draw(seed: int, cluster: str, *, remade: float | None = None) -> Timeline:
+    """A timeline; the same seed draws the same one, whether or not its topic is made anew."""
     rng = np.random.default_rng(seed)
     begin = END_S - float(rng.integers(30, 91)) * 60
     nodes = tuple(_nodes(rng, begin))
@@ -219,6 +219,7 @@ def draw(seed: int, cluster: str) -> Timeline:
         replicas=tuple(pair),
         pod_cgroup=bool(rng.random() < 0.5),
         sandboxes=bool(rng.random() < 0.5),
+        remade=remade,
     )
 
 
