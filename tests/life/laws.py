@@ -4,10 +4,11 @@ Each law takes lives and the computed tables, and returns its violations, one re
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from tests.life.truth import END_S, START_S, Node, Pod, Timeline
 
 MINUTE_S = 60.0
 SHARE = 0.02
-"""Core-minutes may be off by so much, or by INTERVALS of use."""
+"""Core-minutes may be off by so much, or by INTERVALS of scraping of the use of each run of a container."""
 INTERVALS = 2
 NODE_SILENCE_S = 600.0
 """A node of which nothing was heard for so long is no capacity."""
@@ -35,48 +36,72 @@ BY_NAME = ("telegraf-json",)
 """Formats that know pods by namespace and name alone."""
 CPU = NAMES.index("cpu")
 Violations = list[str]
+T = TypeVar("T")
+
+
+class Minute(NamedTuple):
+    """A container's minute: its node, its end, and core-minutes, 0 where CPU was not measured."""
+
+    container: str
+    node: str
+    end: float
+    used: float
+
+
+class Hour(NamedTuple):
+    """What was metered of a container on a node in an hour, core-minutes."""
+
+    container: str
+    node: str
+    start: float
+    taken: float
+
+
+class PoolHour(NamedTuple):
+    """Capacity of a pool in an hour, core-minutes."""
+
+    pool: str
+    start: float
+    capacity: float
 
 
 @dataclass(frozen=True)
 class Computed:
-    """Tables of a lake, as the jobs wrote them."""
+    """Tables of a lake, as the jobs wrote them, by cluster."""
 
     world: World
 
     @cached_property
-    def node_state(self) -> pa.Table:
-        columns = ["cluster", "node", "container", "window_end", "cpu_cores"]
-        return self.world.lake.read("node_state", columns=columns)
-
-    @cached_property
-    def minutes(self) -> dict[str, list[tuple[str, str, float, float]]]:
-        """By cluster: container, node, the end of the minute and core-minutes, 0 where CPU was not measured."""
-        found: dict[str, list[tuple[str, str, float, float]]] = defaultdict(list)
-        rows = self.node_state
+    def minutes(self) -> Mapping[str, list[Minute]]:
+        """Table `node_state`."""
+        rows = self.world.lake.read("node_state")
+        columns = (rows[name].to_pylist() for name in ("container", "node"))
         ends = [at_second(moment) for moment in rows["window_end"].to_pylist()]
-        columns = (rows[name].to_pylist() for name in ("cluster", "node", "container"))
-        cores = pc.fill_null(rows["cpu_cores"], 0.0).to_pylist()
-        for cluster, node, container, end, cpu in zip(*columns, ends, cores, strict=True):
-            found[cluster].append((container, node, end, cpu))
-        return found
+        return _by_cluster(rows, map(Minute, *columns, ends, pc.fill_null(rows["cpu_cores"], 0.0).to_pylist()))
 
     @cached_property
-    def metered(self) -> dict[str, list[dict[str, object]]]:
-        """By cluster: rows of table `metered` about CPU."""
-        rows = self.world.lake.read("metered")
-        return _by_cluster(rows.filter(pc.equal(rows["resource"], "cpu")))
+    def metered(self) -> Mapping[str, list[Hour]]:
+        """Table `metered`, of CPU."""
+        found = self.world.lake.read("metered")
+        rows = found.filter(pc.equal(found["resource"], "cpu"))
+        columns = (rows[name].to_pylist() for name in ("container", "node"))
+        taken = pc.divide(pc.cast(pc.add(rows["within"], rows["beyond"]), pa.float64()), 1e6).to_pylist()
+        return _by_cluster(rows, map(Hour, *columns, map(at_second, rows["hour"].to_pylist()), taken))
 
     @cached_property
-    def pool_hours(self) -> dict[str, list[dict[str, object]]]:
-        """By cluster: rows of table `pool_hours`."""
-        return _by_cluster(self.world.lake.read("pool_hours"))
+    def pool_hours(self) -> Mapping[str, list[PoolHour]]:
+        """Table `pool_hours`, of CPU."""
+        rows = self.world.lake.read("pool_hours")
+        pools = [pool.partition("@")[0] for pool in rows["pool"].to_pylist()]
+        cores = [dict(had).get("cpu", 0) / 1e6 for had in rows["capacity"].to_pylist()]
+        return _by_cluster(rows, map(PoolHour, pools, map(at_second, rows["hour"].to_pylist()), cores))
 
 
-def _by_cluster(rows: pa.Table) -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = defaultdict(list)
-    for row in rows.to_pylist():
-        found[row["cluster"]].append(row)
-    return found
+def _by_cluster(rows: pa.Table, found: Iterable[T]) -> Mapping[str, list[T]]:
+    by_cluster: dict[str, list[T]] = defaultdict(list)
+    for cluster, row in zip(rows["cluster"].to_pylist(), found, strict=True):
+        by_cluster[cluster].append(row)
+    return by_cluster
 
 
 Law = Callable[[Life, Computed], Violations]
@@ -104,8 +129,8 @@ class Use:
             used = np.diff(pod.used(at), append=pod.used(np.array([min(pod.end, END_S)]))) / MINUTE_S
             whole, shown = whole + float(used.sum()), shown + float(used[~hidden].sum())
             unseen += float(hidden.sum()) / MINUTE_S
-        peak = max(pod.peak_cores for pod in pods)
-        scrapes = INTERVALS * timeline.interval_s / MINUTE_S * peak * len(pods)
+        edges = sum(max(run.levels) for pod in pods for run in pod.instances)
+        scrapes = INTERVALS * timeline.interval_s / MINUTE_S * edges
         request = max(pod.request_cores for pod in pods)
         return Use(whole, shown, max(SHARE * whole, scrapes), unseen, request)
 
@@ -118,13 +143,14 @@ def pods_by_container(timeline: Timeline) -> dict[str, list[Pod]]:
     return found
 
 
-def named(timeline: Timeline, container: str, at: float) -> str:
-    """The id of a container that is called namespace/name, since no placement of it was ever heard."""
+def named(timeline: Timeline, container: str, at: float, node: str | None = None) -> str:
+    """The id of a container on a node that is called namespace/name, since no placement of it was ever heard."""
     if "/" not in container:
         return container
     called = [pod for pod in timeline.pods if f"{pod.namespace}/{pod.name}" == container]
     there = [pod for pod in called if pod.start - MINUTE_S <= at <= pod.end + 2 * MINUTE_S]
-    return there[-1].container if there else container
+    here = [pod for pod in there if pod.node.name == node] or there
+    return here[-1].container if here else container
 
 
 def everything_is_decoded(life: Life, _computed: Computed) -> Violations:
@@ -136,8 +162,8 @@ def core_minutes(life: Life, computed: Computed) -> Violations:
     """Minutes of each container add up to what it used, within 2 % or two scrape intervals of its use."""
     truth = life.truth
     found: dict[str, float] = defaultdict(float)
-    for container, _, end, cpu in computed.minutes[truth.cluster]:
-        found[named(truth, container, end - MINUTE_S / 2)] += cpu
+    for container, node, end, cpu in computed.minutes[truth.cluster]:
+        found[named(truth, container, end - MINUTE_S / 2, node)] += cpu
     known = pods_by_container(truth)
     strange = [
         f"{_who(life)}: no such container {name} ({value:.2f})" for name, value in found.items() if name not in known
@@ -154,9 +180,8 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
     """Metered CPU is what was used, and the request where nothing was measured."""
     truth = life.truth
     found: dict[str, float] = defaultdict(float)
-    for row in computed.metered[truth.cluster]:
-        hour = at_second(row["hour"])  # type: ignore[arg-type]
-        found[_in_hour(truth, str(row["container"]), hour)] += (int(row["within"]) + int(row["beyond"])) / 1e6  # type: ignore[call-overload]
+    for container, node, hour, taken in computed.metered[truth.cluster]:
+        found[_in_hour(truth, container, hour, node)] += taken
     wrong = []
     for name, pods in pods_by_container(truth).items():
         use = Use.of(truth, pods, late=True)
@@ -168,9 +193,10 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
     return wrong
 
 
-def _in_hour(timeline: Timeline, container: str, hour: float) -> str:
-    middle = [at for at in np.arange(hour, hour + 3600, MINUTE_S) if named(timeline, container, at) != container]
-    return named(timeline, container, float(middle[0])) if middle else container
+def _in_hour(timeline: Timeline, container: str, hour: float, node: str) -> str:
+    """The id of a container at the first minute of an hour at which it has one."""
+    ids = (named(timeline, container, at, node) for at in np.arange(hour, hour + 3600, MINUTE_S).tolist())
+    return next((name for name in ids if name != container), container)
 
 
 def one_node_at_a_time(life: Life, computed: Computed) -> Violations:
@@ -179,13 +205,13 @@ def one_node_at_a_time(life: Life, computed: Computed) -> Violations:
     ran = {(pod.container, pod.node.name) for pod in truth.pods}
     where: dict[tuple[str, float], set[str]] = defaultdict(set)
     for container, node, end, _ in computed.minutes[truth.cluster]:
-        where[named(truth, container, end - MINUTE_S / 2), end].add(node)
+        where[named(truth, container, end - MINUTE_S / 2, node), end].add(node)
     wrong = [
         f"{_who(life)} {name} at {end:.0f}: on {sorted(nodes)}"
         for (name, end), nodes in where.items()
         if len(nodes) > 1
     ]
-    placed = {(str(row["container"]), str(row["node"])) for row in computed.metered[truth.cluster]}
+    placed = {(hour.container, hour.node) for hour in computed.metered[truth.cluster]}
     known = {name for name, _ in ran}
     wrong += [f"{_who(life)} {name}: metered on {node}" for name, node in sorted(placed - ran) if name in known]
     return wrong
@@ -195,10 +221,8 @@ def node_hours(life: Life, computed: Computed) -> Violations:
     """Capacity of each node and hour is that of its minutes there, to the minute where both ends were heard."""
     truth = life.truth
     found: dict[tuple[str, float], float] = defaultdict(float)
-    for row in computed.pool_hours[truth.cluster]:
-        capacity = dict(row["capacity"])  # type: ignore[call-overload]
-        pool = str(row["pool"]).partition("@")[0]
-        found[pool, at_second(row["hour"])] += capacity.get("cpu", 0) / 1e6  # type: ignore[arg-type]
+    for pool, start, capacity in computed.pool_hours[truth.cluster]:
+        found[pool, start] += capacity
     wrong = []
     for name in sorted({node.name for node in truth.nodes}):
         for hour in np.arange(0, END_S, 3600).tolist():
@@ -230,8 +254,8 @@ def nothing_ended_is_computed(life: Life, computed: Computed) -> Violations:
     """No minute of a container, as victim or neighbour, later than one window after its end."""
     last = {name: max(min(pod.end, END_S) for pod in pods) for name, pods in pods_by_container(life.truth).items()}
     latest: dict[str, float] = {}
-    for container, _, end, _ in computed.minutes[life.truth.cluster]:
-        name = named(life.truth, container, end - MINUTE_S / 2)
+    for container, node, end, _ in computed.minutes[life.truth.cluster]:
+        name = named(life.truth, container, end - MINUTE_S / 2, node)
         latest[name] = max(latest.get(name, 0.0), end)
     return [
         f"{_who(life)} {name}: a minute that ends at {end:.0f}, ended at {last[name]:.0f}"
@@ -266,7 +290,7 @@ def who_runs_is_advised_on(life: Life, _computed: Computed) -> Violations:
     wrong = [
         f"{_who(life)} at {at:.0f}: {node.name} has {cores.get(node.name)} cores, not {node.cores}"
         for node in truth.nodes
-        if max(node.start, truth.heard(node.start)) + MINUTE_S < at < node.end and cores.get(node.name) != node.cores
+        if truth.learnt(node.start) + MINUTE_S < at < node.end and cores.get(node.name) != node.cores
     ]
     return wrong + [
         f"{_who(life)} at {at:.0f}: {pod.container} is no resident"
@@ -276,10 +300,13 @@ def who_runs_is_advised_on(life: Life, _computed: Computed) -> Violations:
 
 
 def _measured(truth: Timeline, pod: Pod, at: float) -> bool:
-    """Whether a pod has run, and was reported in time, for some minutes."""
+    """Whether a pod has run, and was reported in time, for some minutes, and its placement was heard.
+
+    Where a node has placements, they list its containers: docs/decisions/0007-point-in-time.md.
+    """
     moments = np.arange(at - SETTLED_S, at)
     held = any(lost.start - 1 <= moment < lost.end for lost in truth.held for moment in (moments[0], at))
-    runs = pod.start + SETTLED_S < at < pod.end - CLOCK_S
+    runs = max(pod.start + SETTLED_S, truth.learnt(pod.start), truth.learnt(pod.node.start)) < at < pod.end - CLOCK_S
     return runs and not held and bool(truth.up(pod.node.name, moments).all())
 
 
@@ -297,8 +324,9 @@ def _kept_until(truth: Timeline, pod: Pod) -> float:
 def live_is_batch(life: Life, computed: Computed) -> Violations:
     """Use of residents in a snapshot is, to the last bit, that of the newest minute in the batch job's table."""
     newest: dict[str, tuple[float, float]] = {}
+    growing = (life.snapshot.as_of_us / 1e6 - START_S) // MINUTE_S * MINUTE_S + MINUTE_S
     for container, _, end, cpu in computed.minutes[life.truth.cluster]:
-        if end <= life.minute:
+        if end <= min(life.minute, growing):
             newest[container] = max(newest.get(container, (0.0, 0.0)), (end, cpu))
     learnt = _learnt_later(life) if life.format in BY_NAME else set()
     return [
@@ -325,15 +353,14 @@ def billing_is_batch(life: Life, computed: Computed) -> Violations:
     """Metered CPU is that of the batch job's minutes, and the request in minutes without; where no record is late."""
     if any(held.end - held.start > LATENESS_S for held in life.truth.held):
         return []
-    minutes: dict[tuple[str, str, float], int] = defaultdict(int)
-    for container, node, end, cpu in computed.minutes[life.truth.cluster]:
-        minutes[container, node, (end - 1) // 3600 * 3600] += round(cpu * 1e6)
+    minutes: dict[tuple[str, str, float], float] = defaultdict(float)
+    for container, node, end, used in computed.minutes[life.truth.cluster]:
+        minutes[container, node, (end - 1) // 3600 * 3600] += round(used, 6)
     return [
-        f"{_who(life)} {row['container']}: {taken} metered, {computed_micros} in minutes"
-        for row in computed.metered[life.truth.cluster]
-        for taken in [int(row["within"]) + int(row["beyond"])]  # type: ignore[call-overload]
-        for computed_micros in [minutes[str(row["container"]), str(row["node"]), at_second(row["hour"])]]  # type: ignore[arg-type]
-        if taken < computed_micros
+        f"{_who(life)} {hour.container}: {hour.taken} metered, {in_minutes} in minutes"
+        for hour in computed.metered[life.truth.cluster]
+        for in_minutes in [minutes[hour.container, hour.node, hour.start]]
+        if hour.taken < in_minutes - 1e-6
     ]
 
 

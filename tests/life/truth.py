@@ -8,7 +8,6 @@ Times are seconds since `START_S`; every timeline ends at `END_S`, a full hour, 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -117,14 +116,6 @@ class Pod:
         total: Floats = np.sum([one.used(at) for one in self.instances], axis=0)
         return total
 
-    @cached_property
-    def peak_cores(self) -> float:
-        """Most that it ever used."""
-        by_name: dict[str, float] = {}
-        for one in self.instances:
-            by_name[one.name] = max(by_name.get(one.name, 0.0), *one.levels)
-        return sum(by_name.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Replica:
@@ -172,6 +163,10 @@ class Timeline:
             if at in lost:
                 return lost.end if self.state_kept else inf
         return at
+
+    def learnt(self, at: float) -> float:
+        """When something that came at that time comes to be known by the watch: a new process lists it."""
+        return next((lost.end for lost in self.unheard if at in lost), at)
 
     def on(self, node: Node) -> Iterator[Pod]:
         """Pods of one life of a node."""
