@@ -1,7 +1,7 @@
 """Laws over lives of clusters: what was computed of what exporters report is what really happened.
 
-`make test` has 20 timelines of each format, the same ones each time. `make laws` has 1,000 new ones, and Spark computes as
-many of all formats together. A violation names its format and seed: `draw(seed, "c")` of tests.life.truth draws it again.
+`make test` has 20 timelines of each format, the same ones each time. `make laws` has 1,000 new ones, and Spark computes
+as many of all formats together. A violation names its format and seed: `draw(seed, "c")` draws that timeline again.
 """
 
 import os
