@@ -1,0 +1,368 @@
+"""Laws: what must hold of tables that were computed from the records of timelines, whatever the format.
+
+Each law takes lives and the computed tables, and returns its violations, one readable line each.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, inf
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.cluster.snapshot import Snapshot
+from features.schema.catalog import NAMES
+from tests.life.lake import LATENESS_S, Life, World, at_second
+from tests.life.truth import END_S, START_S, Node, Pod, Timeline
+
+MINUTE_S = 60.0
+SHARE = 0.02
+"""Core-minutes may be off by so much, or by INTERVALS of scraping of the use of each run of a container."""
+INTERVALS = 2
+NODE_SILENCE_S = 600.0
+"""A node of which nothing was heard for so long is no capacity."""
+CONTAINER_SILENCE_S = 900.0
+"""A container that was measured, and then was not for so long on a node that is, has ended at its last sample."""
+SETTLED_S = 240.0
+CLOCK_S = 10.0
+"""Clocks of exporters differ by less."""
+EDGES = 3
+"""Minutes at the ends of a pod in which its request stands in for use: bound, started, read, scraped."""
+BY_NAME = ("telegraf-json",)
+"""Formats that know pods by namespace and name alone."""
+CPU = NAMES.index("cpu")
+Violations = list[str]
+T = TypeVar("T")
+
+
+class Minute(NamedTuple):
+    """A container's minute: its node, its end, and core-minutes, 0 where CPU was not measured."""
+
+    container: str
+    node: str
+    end: float
+    used: float
+
+
+class Hour(NamedTuple):
+    """What was metered of a container on a node in an hour, core-minutes."""
+
+    container: str
+    node: str
+    start: float
+    taken: float
+
+
+class PoolHour(NamedTuple):
+    """Capacity of a pool in an hour, core-minutes."""
+
+    pool: str
+    start: float
+    capacity: float
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Tables of a lake, as the jobs wrote them, by cluster."""
+
+    world: World
+
+    @cached_property
+    def minutes(self) -> Mapping[str, list[Minute]]:
+        """Table `node_state`."""
+        rows = self.world.lake.read("node_state")
+        columns = (rows[name].to_pylist() for name in ("container", "node"))
+        ends = [at_second(moment) for moment in rows["window_end"].to_pylist()]
+        return _by_cluster(rows, map(Minute, *columns, ends, pc.fill_null(rows["cpu_cores"], 0.0).to_pylist()))
+
+    @cached_property
+    def metered(self) -> Mapping[str, list[Hour]]:
+        """Table `metered`, of CPU."""
+        found = self.world.lake.read("metered")
+        rows = found.filter(pc.equal(found["resource"], "cpu"))
+        columns = (rows[name].to_pylist() for name in ("container", "node"))
+        taken = pc.divide(pc.cast(pc.add(rows["within"], rows["beyond"]), pa.float64()), 1e6).to_pylist()
+        return _by_cluster(rows, map(Hour, *columns, map(at_second, rows["hour"].to_pylist()), taken))
+
+    @cached_property
+    def pool_hours(self) -> Mapping[str, list[PoolHour]]:
+        """Table `pool_hours`, of CPU."""
+        rows = self.world.lake.read("pool_hours")
+        pools = [pool.partition("@")[0] for pool in rows["pool"].to_pylist()]
+        cores = [dict(had).get("cpu", 0) / 1e6 for had in rows["capacity"].to_pylist()]
+        return _by_cluster(rows, map(PoolHour, pools, map(at_second, rows["hour"].to_pylist()), cores))
+
+
+def _by_cluster(rows: pa.Table, found: Iterable[T]) -> Mapping[str, list[T]]:
+    by_cluster: dict[str, list[T]] = defaultdict(list)
+    for cluster, row in zip(rows["cluster"].to_pylist(), found, strict=True):
+        by_cluster[cluster].append(row)
+    return by_cluster
+
+
+Law = Callable[[Life, Computed], Violations]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a container really used, core-minutes: in all, what reports show at least, and what they may be off."""
+
+    whole: float
+    shown: float
+    allowed: float
+    unseen_minutes: float
+    request_cores: float
+
+    @staticmethod
+    def of(timeline: Timeline, pods: Sequence[Pod], *, late: bool) -> "Use":
+        """Of all pods with one container id; where `late` records count, only outages hide use."""
+        whole = shown = unseen = 0.0
+        for pod in pods:
+            at = np.arange(pod.start, min(pod.end, END_S) + 1)
+            hidden = ~timeline.up(pod.node.name, at)
+            for held in () if late else timeline.held:
+                hidden |= (at >= held.start) & (at < held.end - LATENESS_S)
+            used = np.diff(pod.used(at), append=pod.used(np.array([min(pod.end, END_S)]))) / MINUTE_S
+            whole, shown = whole + float(used.sum()), shown + float(used[~hidden].sum())
+            unseen += float(hidden.sum()) / MINUTE_S
+        edges = sum(max(run.levels) for pod in pods for run in pod.instances)
+        scrapes = INTERVALS * timeline.interval_s / MINUTE_S * edges
+        request = max(pod.request_cores for pod in pods)
+        return Use(whole, shown, max(SHARE * whole, scrapes), unseen, request)
+
+
+def pods_by_container(timeline: Timeline) -> dict[str, list[Pod]]:
+    """Pods by the container id that they should have."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in timeline.pods:
+        found[pod.container].append(pod)
+    return found
+
+
+def named(timeline: Timeline, container: str, at: float, node: str | None = None) -> str:
+    """The id of a container on a node that is called namespace/name, since no placement of it was ever heard."""
+    if "/" not in container:
+        return container
+    called = [pod for pod in timeline.pods if f"{pod.namespace}/{pod.name}" == container]
+    there = [pod for pod in called if pod.start - MINUTE_S <= at <= pod.end + 2 * MINUTE_S]
+    here = [pod for pod in there if pod.node.name == node] or there
+    return here[-1].container if here else container
+
+
+def everything_is_decoded(life: Life, _computed: Computed) -> Violations:
+    """No record that an exporter sends is a dead letter."""
+    return [f"{_who(life)}: {row['reason']}, {row['detail']}" for row in life.rejected().slice(0, 3).to_pylist()]
+
+
+def core_minutes(life: Life, computed: Computed) -> Violations:
+    """Minutes of each container add up to what it used, within 2 % or two scrape intervals of its use."""
+    truth = life.truth
+    found: dict[str, float] = defaultdict(float)
+    for container, node, end, cpu in computed.minutes[truth.cluster]:
+        found[named(truth, container, end - MINUTE_S / 2, node)] += cpu
+    known = pods_by_container(truth)
+    strange = [
+        f"{_who(life)}: no such container {name} ({value:.2f})" for name, value in found.items() if name not in known
+    ]
+    uses = ((name, Use.of(truth, pods, late=False)) for name, pods in known.items())
+    return strange + [
+        f"{_who(life)} {name}: {found[name]:.2f} min, used {use.shown:.2f} to {use.whole:.2f} +-{use.allowed:.2f}"
+        for name, use in uses
+        if not use.shown - use.allowed <= found[name] <= use.whole + use.allowed
+    ]
+
+
+def billed_core_minutes(life: Life, computed: Computed) -> Violations:
+    """Metered CPU is what was used, and the request where nothing was measured."""
+    truth = life.truth
+    found: dict[str, float] = defaultdict(float)
+    for container, node, hour, taken in computed.metered[truth.cluster]:
+        found[_in_hour(truth, container, hour, node)] += taken
+    wrong = []
+    for name, pods in pods_by_container(truth).items():
+        use = Use.of(truth, pods, late=True)
+        gone = [pod.node for pod in pods if pod.ending == "orphaned" and truth.heard(pod.node.end) != pod.node.end]
+        spare = use.unseen_minutes + EDGES * len(pods) + NODE_SILENCE_S / MINUTE_S * len(gone)
+        highest = use.whole + use.allowed + use.request_cores * spare
+        if not use.shown - use.allowed <= found[name] <= highest:
+            wrong.append(f"{_who(life)} {name}: {found[name]:.2f} metered, used {use.shown:.2f} to {highest:.2f}")
+    return wrong
+
+
+def _in_hour(timeline: Timeline, container: str, hour: float, node: str) -> str:
+    """The id of a container at the first minute of an hour at which it has one."""
+    ids = (named(timeline, container, at, node) for at in np.arange(hour, hour + 3600, MINUTE_S).tolist())
+    return next((name for name in ids if name != container), container)
+
+
+def one_node_at_a_time(life: Life, computed: Computed) -> Violations:
+    """A container is on one node in each minute, and only on nodes that it ran on."""
+    truth = life.truth
+    ran = {(pod.container, pod.node.name) for pod in truth.pods}
+    where: dict[tuple[str, float], set[str]] = defaultdict(set)
+    for container, node, end, _ in computed.minutes[truth.cluster]:
+        where[named(truth, container, end - MINUTE_S / 2, node), end].add(node)
+    wrong = [
+        f"{_who(life)} {name} at {end:.0f}: on {sorted(nodes)}"
+        for (name, end), nodes in where.items()
+        if len(nodes) > 1
+    ]
+    placed = {(hour.container, hour.node) for hour in computed.metered[truth.cluster]}
+    known = {name for name, _ in ran}
+    wrong += [f"{_who(life)} {name}: metered on {node}" for name, node in sorted(placed - ran) if name in known]
+    return wrong
+
+
+def node_hours(life: Life, computed: Computed) -> Violations:
+    """Capacity of each node and hour is that of its minutes there, to the minute where both ends were heard."""
+    truth = life.truth
+    found: dict[tuple[str, float], float] = defaultdict(float)
+    for pool, start, capacity in computed.pool_hours[truth.cluster]:
+        found[pool, start] += capacity
+    wrong = []
+    for name in sorted({node.name for node in truth.nodes}):
+        for hour in np.arange(0, END_S, 3600).tolist():
+            lives = [node for node in truth.nodes if node.name == name]
+            had = sum(node.allocatable_cores * _minutes(node, hour) for node in lives)
+            slack = sum(node.allocatable_cores * _slack(truth, node, hour) for node in lives)
+            if abs(found[name, hour] - had) > slack:
+                shown = f"{found[name, hour]:.1f} core-minutes, had {had:.1f} +-{slack:.1f}"
+                wrong.append(f"{_who(life)} {name} hour {hour:.0f}: {shown}")
+    return wrong
+
+
+def _minutes(node: Node, hour: float) -> float:
+    return max(0.0, min(node.end, hour + 3600) - max(node.start, hour)) / MINUTE_S
+
+
+def _slack(truth: Timeline, node: Node, hour: float) -> float:
+    """Minutes that the node's coming and going may be off in an hour."""
+    slack = 1e-6
+    for edge in (node.start, node.end):
+        heard = truth.heard(edge) == edge
+        late = NODE_SILENCE_S + MINUTE_S
+        if hour - (0 if heard else late) - MINUTE_S <= edge <= hour + 3600:
+            slack += 1.0 if heard else late / MINUTE_S
+    return slack
+
+
+def nothing_ended_is_computed(life: Life, computed: Computed) -> Violations:
+    """No minute of a container, as victim or neighbour, later than one window after its end."""
+    last = {name: max(min(pod.end, END_S) for pod in pods) for name, pods in pods_by_container(life.truth).items()}
+    latest: dict[str, float] = {}
+    for container, node, end, _ in computed.minutes[life.truth.cluster]:
+        name = named(life.truth, container, end - MINUTE_S / 2, node)
+        latest[name] = max(latest.get(name, 0.0), end)
+    return [
+        f"{_who(life)} {name}: a minute that ends at {end:.0f}, ended at {last[name]:.0f}"
+        for name, end in latest.items()
+        if name in last and end > (ceil((last[name] + CLOCK_S) / MINUTE_S) + 1) * MINUTE_S
+    ]
+
+
+def nothing_ended_is_advised_on(life: Life, _computed: Computed) -> Violations:
+    """A snapshot has neither nodes nor residents that ended more than a window, and a silence if unheard, before."""
+    truth, snapshot = life.truth, life.snapshot
+    at = snapshot.as_of_us / 1e6 - START_S
+    wrong = [
+        f"{_who(life)} at {at:.0f}: node {name} is there"
+        for name in snapshot.nodes
+        if at > max(_known_until(truth, node) for node in truth.nodes if node.name == name)
+    ]
+    last = {name: max(_kept_until(truth, pod) for pod in pods) for name, pods in pods_by_container(truth).items()}
+    for container in snapshot.containers:
+        name = named(truth, container, at)
+        if at > last.get(name, inf):
+            wrong.append(f"{_who(life)} at {at:.0f}: {name} is a resident, until {last[name]:.0f}")
+    return wrong
+
+
+def who_runs_is_advised_on(life: Life, _computed: Computed) -> Violations:
+    """A snapshot has each node that is there, with its cores, and each pod that has been measured for a while."""
+    truth, snapshot = life.truth, life.snapshot
+    at = snapshot.as_of_us / 1e6 - START_S
+    cores = dict(zip(snapshot.nodes, snapshot.node_capacity[:, CPU].tolist(), strict=True))
+    there = {named(truth, container, at) for container in snapshot.containers}
+    wrong = [
+        f"{_who(life)} at {at:.0f}: {node.name} has {cores.get(node.name)} cores, not {node.cores}"
+        for node in truth.nodes
+        if truth.learnt(node.start) + MINUTE_S < at < node.end and cores.get(node.name) != node.cores
+    ]
+    return wrong + [
+        f"{_who(life)} at {at:.0f}: {pod.container} is no resident"
+        for pod in truth.pods
+        if _measured(truth, pod, at) and pod.container not in there
+    ]
+
+
+def _measured(truth: Timeline, pod: Pod, at: float) -> bool:
+    """Whether a pod has run, and was reported in time, for some minutes, and its placement was heard.
+
+    Where a node has placements, they list its containers: docs/decisions/0007-point-in-time.md.
+    """
+    moments = np.arange(at - SETTLED_S, at)
+    held = any(lost.start - 1 <= moment < lost.end for lost in truth.held for moment in (moments[0], at))
+    runs = max(pod.start + SETTLED_S, truth.learnt(pod.start), truth.learnt(pod.node.start)) < at < pod.end - CLOCK_S
+    return runs and not held and bool(truth.up(pod.node.name, moments).all())
+
+
+def _known_until(truth: Timeline, node: Node) -> float:
+    """The last second at which a node may still be taken for there."""
+    return min(truth.heard(node.end), node.end + NODE_SILENCE_S) + MINUTE_S + CLOCK_S
+
+
+def _kept_until(truth: Timeline, pod: Pod) -> float:
+    """The last second at which a pod may still be taken for running: its deletion may be heard later than it ended."""
+    heard = truth.heard(pod.end) if pod.ending == "evicted" else truth.heard(pod.deleted)
+    return min(heard, pod.end + CONTAINER_SILENCE_S, _known_until(truth, pod.node)) + MINUTE_S + CLOCK_S
+
+
+def live_is_batch(life: Life, computed: Computed) -> Violations:
+    """Use of residents in a snapshot is, to the last bit, that of the newest minute in the batch job's table."""
+    newest: dict[str, tuple[float, float]] = {}
+    growing = (life.snapshot.as_of_us / 1e6 - START_S) // MINUTE_S * MINUTE_S + MINUTE_S
+    for container, _, end, cpu in computed.minutes[life.truth.cluster]:
+        if end <= min(life.minute, growing):
+            newest[container] = max(newest.get(container, (0.0, 0.0)), (end, cpu))
+    learnt = _learnt_later(life) if life.format in BY_NAME else set()
+    return [
+        f"{_who(life)} at {life.minute:.0f} {name}: live {use}, batch {newest.get(name)}"
+        for name, use in _use(life.snapshot)
+        if np.isfinite(use) and name not in learnt and use != newest.get(name, (0.0, -1.0))[1]
+    ]
+
+
+def _learnt_later(life: Life) -> set[str]:
+    """Containers of a name of which a placement was heard after the snapshot: then, the name meant another pod."""
+    rows, cut_us = life.rows("placements"), life.snapshot.as_of_us
+    late = rows.filter(pc.greater(pc.cast(rows["arrived_at"], pa.int64()), cut_us))
+    names = {row["name"] for row in late.to_pylist() if at_second(row["ts"]) <= life.minute}
+    meant = [pod for pod in life.truth.pods if pod.name in names]
+    return {pod.container for pod in meant} | {f"{pod.namespace}/{pod.name}" for pod in meant}
+
+
+def _use(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+    return zip(snapshot.containers, snapshot.resident_use[:, CPU].tolist(), strict=True)
+
+
+def billing_is_batch(life: Life, computed: Computed) -> Violations:
+    """Metered CPU is that of the batch job's minutes, and the request in minutes without; where no record is late."""
+    if any(held.end - held.start > LATENESS_S for held in life.truth.held):
+        return []
+    minutes: dict[tuple[str, str, float], float] = defaultdict(float)
+    for container, node, end, used in computed.minutes[life.truth.cluster]:
+        minutes[container, node, (end - 1) // 3600 * 3600] += round(used, 6)
+    return [
+        f"{_who(life)} {hour.container}: {hour.taken} metered, {in_minutes} in minutes"
+        for hour in computed.metered[life.truth.cluster]
+        for in_minutes in [minutes[hour.container, hour.node, hour.start]]
+        if hour.taken < in_minutes - 1e-6
+    ]
+
+
+def _who(life: Life) -> str:
+    return f"{life.format} seed {life.truth.seed}"

@@ -1,0 +1,79 @@
+"""Laws over lives of clusters: what was computed of what exporters report is what really happened.
+
+`make test` has 20 timelines of each format, the same ones each time. `make laws` has 1,000 new ones, and Spark computes
+as many of all formats together. A violation names its format and seed: `draw(seed, "c")` draws that timeline again.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import structlog
+
+from tests.life import laws
+from tests.life.lake import SENDERS, world
+from tests.life.laws import Computed, Law
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANY = os.environ.get("COHABIT_TEST_PROFILE") == "laws"
+COUNT = 1000 if MANY else 20
+FIRST = int(np.random.default_rng().integers(1 << 30)) if MANY else 0
+LIVE: tuple[Law, ...] = (laws.live_is_batch, laws.nothing_ended_is_advised_on, laws.who_runs_is_advised_on)
+EVERY = 1 if MANY else 4
+"""Of so many clusters one is refreshed too."""
+LAKES = {name: (name,) for name in SENDERS} if MANY else {"all": tuple(SENDERS)}
+"""Formats that share a lake."""
+SHOWN = 10
+HOLDS: tuple[Law, ...] = (laws.everything_is_decoded, laws.billing_is_batch)
+WANTED: dict[Law, str] = {
+    laws.core_minutes: "two ids of static pods, dead cgroups, replicas, first and last minutes count whole",
+    laws.billed_core_minutes: "as core_minutes; pods whose deletion was never heard go on",
+    laws.one_node_at_a_time: "static pods of one manifest have one id on all nodes; names are taken across nodes",
+    laws.node_hours: "the end of a node is not published; a node that came unheard counts from its heartbeat",
+    laws.nothing_ended_is_computed: "a deletion heard late takes the name from the pod that has it now",
+    laws.live_is_batch: "as nothing_ended_is_computed; live forgets the deletion in time",
+    laws.nothing_ended_is_advised_on: "the end of a node is not published",
+    laws.who_runs_is_advised_on: "static pods have two ids",
+}
+"""Laws that do not hold yet, and why."""
+pytestmark = pytest.mark.hypothesis
+
+
+@pytest.fixture(scope="module", params=LAKES, ids=list(LAKES))
+def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computed]:
+    """Computed lives of many clusters: a lake of each format where they are many, else one of all."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield Computed(world(LAKES[request.param], range(FIRST, FIRST + COUNT), tmp_path_factory.mktemp("life")))
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        *HOLDS,
+        *(pytest.param(law, marks=pytest.mark.xfail(strict=False, reason=why)) for law, why in WANTED.items()),
+    ],
+    ids=lambda law: law.__name__,
+)
+def test_what_is_computed_is_what_happened(lives: Computed, law: Law) -> None:
+    seen = lives.world.lives[:: EVERY if law in LIVE else 1]
+
+    violations = [line for life in seen for line in law(life, lives)]
+
+    assert not violations, f"{len(violations)} violations:\n" + "\n".join(violations[:SHOWN])
+
+
+@pytest.mark.skipif(not MANY, reason="runs with make laws")
+def test_spark_computes_and_meters_the_same_rows(tmp_path: Path, spark: "SparkSession") -> None:
+    made = world(SENDERS, range(FIRST, FIRST + COUNT // len(SENDERS)), tmp_path)
+    before = made.computed()
+
+    made.compute_with(spark)
+
+    after = made.computed()
+    assert [name for name in before if not before[name].equals(after[name])] == []
