@@ -14,7 +14,7 @@ from cohabit.config.errors import BadOption, BillTooLarge, EmptyLake, MixedBill,
 from cohabit.config.settings import SparkSettings
 from cohabit.terminal.console import Bar, bar
 from features.jobs.local_metering import run_local
-from features.metering.invoices import FOCUS, MICROS, PLAIN, bill_rows
+from features.metering.invoices import FOCUS, MICROS, PLAIN, Columns, read_bill
 from features.metering.node_hours import pool_names
 from features.metering.units import HOUR_US, Hours
 from features.schema.tables import BILLS
@@ -118,7 +118,18 @@ def _with_spark(lake: Lake, hours: Hours, settings: SparkSettings, days: _Days) 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A bill: whether it is new, its rows by the hour, what it comes to by currency, its hours, pools without nodes."""
+    """What was imported of a bill.
+
+    Args:
+        new: whether it is new.
+        rows: by the hour.
+        totals: what they come to, by currency.
+        start: its first hour.
+        end: behind its last hour.
+        strange: pools without nodes.
+        poolless: rows of the bill that name no pool.
+        poolless_costs: what they come to, by currency.
+    """
 
     new: bool
     rows: int
@@ -126,9 +137,17 @@ class Imported:
     start: datetime
     end: datetime
     strange: tuple[str, ...]
+    poolless: int
+    poolless_costs: Mapping[str, Decimal]
 
 
-def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, pool_column: str | None) -> Imported:
+def columns_of(form: str, pool: str | None, cost: str | None) -> Columns:
+    """How a form of bill calls what is read of it, with other columns of pool and cost where these are named."""
+    columns = PLAIN if form == "csv" else FOCUS
+    return replace(columns, pool=pool or columns.pool, cost=cost or columns.cost)
+
+
+def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, columns: Columns) -> Imported:
     """Land a bill, once.
 
     Raises:
@@ -145,9 +164,8 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
         content = file.read_bytes().decode()
     except UnicodeDecodeError as error:
         raise NotText(file) from error
-    columns = PLAIN if form == "csv" else FOCUS
-    columns = columns if pool_column is None else replace(columns, pool=pool_column)
-    rows = bill_rows(content, name, cluster, columns)
+    bill = read_bill(content, name, cluster, columns)
+    rows = bill.rows
     _refuse_same(lake, rows, name, cluster)
     _refuse_mixed(lake, rows, name)
     origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
@@ -155,7 +173,16 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, form: str, p
     if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
         raise OtherBill(name)
     hours = rows["hour"].to_pylist()
-    return Imported(new, rows.num_rows, _totals(rows), hours[0], hours[-1] + HOUR, _strange(lake, rows))
+    return Imported(
+        new=new,
+        rows=rows.num_rows,
+        totals=_totals(rows),
+        start=hours[0],
+        end=hours[-1] + HOUR,
+        strange=_strange(lake, rows),
+        poolless=bill.poolless,
+        poolless_costs=bill.poolless_costs,
+    )
 
 
 def pools_described(lake: Lake, cluster: str) -> list[str]:

@@ -387,6 +387,14 @@ class NoSuchCluster(CohabitError):
         super().__init__(f"no record of cluster {cluster!r}; clusters seen: {there}. Set --cluster or COHABIT_CLUSTER")
 
 
+class NothingToAccept(CohabitError):
+    """A topic that is not another one than was ingested."""
+
+    def __init__(self, topic: str, why: str) -> None:
+        self.topic, self.why = topic, why
+        super().__init__(f"topic {topic} cannot be accepted: {why}; `cohabit doctor ingest` shows each topic")
+
+
 class BadOption(CohabitError):
     """An invalid or missing option; the message names the valid values."""
 

@@ -17,6 +17,7 @@ from features.contention.stream_state import minutes_published
 from features.contention.usage_rates import LOOK_BACK_US, rates
 from features.training.online_features import live_view, state_by
 from ingest.pipeline.transform import Landing
+from ingest.schema.errors import TopicRecreated
 from ingest.schema.provenance import Link
 from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP, WHOLE_NODE
 
@@ -66,11 +67,21 @@ class LiveState:
     )
     """When something was heard last of each container, and of each node."""
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    _topic_ids: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def position(self, topic: str, partition: int) -> int | None:
         """The next offset to read."""
         return self._ends.get((topic, partition), self.begin(topic, partition))
+
+    def check_topic(self, topic: str, found: str) -> None:
+        """Compare a topic's id with the one whose records are held.
+
+        Raises:
+            TopicRecreated: it is another; what is held came from the topic of before.
+        """
+        if (held := self._topic_ids.setdefault(topic, found)) != found:
+            raise TopicRecreated(topic, held, found, "cohabit refresh")
 
     def write(self, landing: Landing) -> None:
         """Take up a batch."""

@@ -116,7 +116,7 @@ def refresh_from_kafka(
     """
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
-        closing(KafkaSource(settings, state.position)) as source,
+        closing(KafkaSource(settings, state)) as source,
     ):
         source.stop_at_end()
         following = _Following(source)
@@ -138,7 +138,7 @@ class _Following:
 
     def __init__(self, source: KafkaSource) -> None:
         self._source = source
-        self.poll, self.rewind, self.landed = source.poll, source.rewind, source.landed
+        self.poll, self.rewind, self.landed, self.backlog = source.poll, source.rewind, source.landed, source.backlog
         self.caught_up = Event()
 
     @property

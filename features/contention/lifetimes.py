@@ -74,7 +74,7 @@ def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -
         deleted then. What is heard again is there again. The ends arrive once they can be known: when the silence has
         lasted so long.
 
-    Source: ours, docs/decisions/0059-lifetimes.md.
+    Source: ours, docs/decisions/0060-lifetimes.md.
     """
     if not facts.placements.num_rows and not facts.nodes.num_rows:
         return facts

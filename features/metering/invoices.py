@@ -42,6 +42,7 @@ class Columns:
         end: first hour that is not in it any more.
         cost: decimal number, in units of the currency; negative is a credit.
         currency: ISO 4217.
+        poolless: whether a row may be of no pool.
     """
 
     pool: str
@@ -49,11 +50,29 @@ class Columns:
     end: str
     cost: str
     currency: str
+    poolless: bool = False
 
 
 PLAIN = Columns("pool", "start", "end", "cost", "currency")
-FOCUS = Columns("ResourceName", "ChargePeriodStart", "ChargePeriodEnd", "BilledCost", "BillingCurrency")
-"""FOCUS 1.x, cost and usage."""
+FOCUS = Columns("ResourceName", "ChargePeriodStart", "ChargePeriodEnd", "BilledCost", "BillingCurrency", True)
+"""FOCUS 1.x, cost and usage. EffectiveCost, the other cost, spreads what was paid in advance over what it covers."""
+ZONE = " UTC"
+"""Ending of times in exports of Google Cloud; ISO 8601 does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A bill by the hour, and what of it is no pool's.
+
+    Args:
+        rows: of table `bills`.
+        poolless: number of rows of the bill that name no pool: taxes, support, commitments.
+        poolless_costs: what these come to, by currency.
+    """
+
+    rows: pa.Table
+    poolless: int
+    poolless_costs: Mapping[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +87,7 @@ class _Item:
     currency: str
 
 
-def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Table:
+def read_bill(content: str, name: str, cluster: str, columns: Columns) -> Bill:
     """A bill by the hour.
 
     Args:
@@ -78,17 +97,20 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
         columns: what they are called in it; others are ignored.
 
     Returns:
-        Rows of table `bills`. A row of the bill is spread over its hours evenly, by largest remainder, the first hours
-        first; all of a pool are its cost to the micro-unit.
+        A row of the bill is spread over its hours evenly, by largest remainder, the first hours first; all of a pool
+        are its cost to the micro-unit. Rows of FOCUS without a pool are counted and summed, and left out.
 
     Raises:
         BadBill: with the line, the column and what to do.
 
     Source: ours, docs/decisions/0049-billing.md.
     """
-    items = list(_items(content, name, columns))
-    if not items:
+    every = list(_items(content, name, columns))
+    if not every:
         raise BadBill(name, 1, columns.cost, "there are no rows below the header: export the bill again")
+    items, others = [one for one in every if one.pool], [one for one in every if not one.pool]
+    if not items:
+        raise BadBill(name, 1, columns.pool, f"no row names a pool, nor tag {POOL_TAG}: name it with --pool-column")
     if (spent := sum((abs(item.cost) for item in items), Decimal())) > MAX_TOTAL:
         raise BadBill(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MAX_TOTAL:,}): cut it up")
     total = sum(item.hours for item in items)
@@ -102,7 +124,11 @@ def bill_rows(content: str, name: str, cluster: str, columns: Columns) -> pa.Tab
             for field, value in zip(("hour", "pool", "item", "cost_micros", "currency"), row, strict=True):
                 found[field].append(value)
     found["cluster"], found["bill"] = [cluster] * total, [name] * total
-    return pa.table(found, schema=BILLS.schema).sort_by([(key, "ascending") for key in ("hour", *BILLS.key)])
+    rows = pa.table(found, schema=BILLS.schema).sort_by([(key, "ascending") for key in ("hour", *BILLS.key)])
+    costs: dict[str, Decimal] = defaultdict(Decimal)
+    for item in others:
+        costs[item.currency] += item.cost
+    return Bill(rows, len(others), dict(costs))
 
 
 def _items(content: str, name: str, columns: Columns) -> Iterator[_Item]:
@@ -140,25 +166,27 @@ def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[dict[str, str | 
 
 
 def _item(row: Mapping[str, str | None], line: int, name: str, columns: Columns) -> _Item:
+    currency = (row[columns.currency] or "").strip()
+    if currency not in CURRENCIES:
+        instead = MEANT.get(currency.upper(), "three capital letters such as USD, EUR or CNY")
+        raise BadBill(name, line, columns.currency, f"{currency[:20]!r} is no currency of ISO 4217: write {instead}")
+    cost, pool = _cost(row, line, name, columns.cost), (row.get(columns.pool) or "").strip() or _tagged(row.get(TAGS))
+    if not pool and not columns.poolless:
+        raise BadBill(name, line, columns.pool, "it is empty: name the pool, class@site")
+    if not pool:
+        return _Item(line, "", datetime.min.replace(tzinfo=UTC), 0, cost, currency)  # its times may be of any length
     start, end = (_hour(row, line, name, column) for column in (columns.start, columns.end))
     if end <= start:
         raise BadBill(name, line, columns.end, "it is not after the start: give the first hour that is not billed")
     if end - start > LONGEST:
         raise BadBill(name, line, columns.end, f"it is {(end - start).days:,} days after the start: look at the years")
-    currency = (row[columns.currency] or "").strip()
-    if currency not in CURRENCIES:
-        instead = MEANT.get(currency.upper(), "three capital letters such as USD, EUR or CNY")
-        raise BadBill(name, line, columns.currency, f"{currency[:20]!r} is no currency of ISO 4217: write {instead}")
-    pool = (row.get(columns.pool) or "").strip() or _tagged(row.get(TAGS))
-    if not pool:
-        raise BadBill(name, line, columns.pool, f"it is empty, and {TAGS} has no {POOL_TAG}: name the pool, class@site")
-    return _Item(line, pool, start, (end - start) // HOUR, _cost(row, line, name, columns.cost), currency)
+    return _Item(line, pool, start, (end - start) // HOUR, cost, currency)
 
 
 def _hour(row: Mapping[str, str | None], line: int, name: str, column: str) -> datetime:
     text = (row[column] or "").strip()
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.removesuffix(ZONE))
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise BadBill(name, line, column, f"{text[:40]!r} is no time: write 2026-11-01T00:00:00Z") from error

@@ -7,10 +7,13 @@ Source: Kafka 4, "Security"; KIP-651 for certificates in PEM.
 """
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+READ_COMMITTED = "read_committed"
+"""Isolation level of every consumer: records of a transaction are read once it is committed, and never if aborted."""
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 LOGIN = {
@@ -107,6 +110,15 @@ def for_spark(brokers: Brokers | str) -> dict[str, str]:
         login = f"{LOGIN[of.mechanism]} required username={_quoted(of.user)} password={_quoted(of.password)};"
         options |= {"sasl.mechanism": of.mechanism, "sasl.jaas.config": login}
     return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def spark_source(brokers: Brokers | str, topics: Sequence[str]) -> dict[str, str]:
+    """Options of Spark's source: these topics, and of transactions the committed records only.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return {**for_spark(brokers), "subscribe": ",".join(topics), "kafka.isolation.level": READ_COMMITTED}
 
 
 def _quoted(word: str) -> str:

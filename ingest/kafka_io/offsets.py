@@ -6,10 +6,12 @@ from contextlib import closing
 from kafka import KafkaConsumer, TopicPartition
 
 from ingest.kafka_io.client import connect
-from ingest.kafka_io.connection import Brokers
+from ingest.kafka_io.connection import READ_COMMITTED, Brokers
 
 POLL_MS = 500
-POLLS = 10
+POLLS = 20
+BACK = 16
+"""How many times further back a record is looked for where the last offsets hold none."""
 
 
 def last_minutes(bootstrap: Brokers | str, topics: Sequence[str], back_ms: int) -> dict[tuple[str, int], int]:
@@ -25,7 +27,9 @@ def last_minutes(bootstrap: Brokers | str, topics: Sequence[str], back_ms: int) 
     Returns:
         The first offset to read, by topic and partition; the end where all messages are older.
     """
-    with closing(connect(KafkaConsumer, bootstrap, enable_auto_commit=False)) as consumer:
+    with closing(
+        connect(KafkaConsumer, bootstrap, isolation_level=READ_COMMITTED, enable_auto_commit=False)
+    ) as consumer:
         places = [TopicPartition(name, p) for name in topics for p in consumer.partitions_for_topic(name) or ()]
         ends = consumer.end_offsets(places) if places else {}
         newest_ms = _newest_ms(consumer, ends)
@@ -34,17 +38,25 @@ def last_minutes(bootstrap: Brokers | str, topics: Sequence[str], back_ms: int) 
 
 
 def _newest_ms(consumer: KafkaConsumer, ends: dict[TopicPartition, int]) -> int:
-    """Time of the newest of the last messages of all partitions; 0 where there are none."""
+    """Time of the newest of the last messages of all partitions; 0 where there are none.
+
+    The last offsets may hold no message but aborted ones and the ends of transactions: then it looks further back.
+    """
     begins = consumer.beginning_offsets(list(ends)) if ends else {}
-    waiting = {place for place, end in ends.items() if end > begins[place]}
-    consumer.assign(list(waiting))
-    for place in waiting:
-        consumer.seek(place, ends[place] - 1)
+    starts = {place: end - 1 for place, end in ends.items() if end > begins[place]}
+    consumer.assign(list(starts))
+    for place, start in starts.items():
+        consumer.seek(place, start)
     newest_ms = 0
     for _ in range(POLLS):
-        if not waiting:
+        if not starts:
             break
         for place, records in consumer.poll(timeout_ms=POLL_MS).items():
             newest_ms = max(newest_ms, *(record.timestamp for record in records))
-            waiting.discard(place)
+            starts.pop(place, None)
+        for place in [place for place in starts if consumer.position(place) >= ends[place]]:
+            start = starts.pop(place)
+            if start > begins[place]:
+                starts[place] = max(ends[place] - BACK * (ends[place] - start), begins[place])
+                consumer.seek(place, starts[place])
     return newest_ms

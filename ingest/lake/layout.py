@@ -2,6 +2,7 @@
 
     data/<table>/v<version>/date=YYYY-MM-DD/hour=HH/*.parquet       rows of landed batches and of replaced ranges
     links/<topic>/<partition>/<start>.json                          one landed stretch: its end and its files
+    topic-ids/<topic>/<n>.json                                      the ingested topic of that name; newest n counts
     batches/<table>/<job>/<batch>/*.parquet, _SUCCESS               one streaming batch of a job
     staged/<table>/<job>-<id>/*.parquet                             rows of replaced ranges that a job wrote by itself
     ranges/<table>/<job>/<n>.json                                   which files hold which time; the newest n counts
@@ -24,7 +25,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from ingest.schema.errors import UnsupportedLake
-from ingest.schema.provenance import checked_name
+from ingest.schema.provenance import checked_name, checked_origin
 from ingest.schema.tables import Table
 
 Record = TypeVar("Record")
@@ -160,7 +161,7 @@ class Layout:
 
     def chain(self, topic: str, partition: int) -> Path:
         """Folder of a partition's links."""
-        return self.links() / checked_name(topic) / str(partition)
+        return self.links() / checked_origin(topic) / str(partition)
 
     def link(self, topic: str, partition: int, start: int) -> Path:
         """File of the link that starts there."""
@@ -173,6 +174,10 @@ class Layout:
     def starts(self, topic: str, partition: int) -> Iterator[int]:
         """Where links of a partition start, by the names of their files alone, in no order."""
         return (int(path.stem) for path in self.chain(topic, partition).glob("[0-9]*.json"))
+
+    def topic_ids(self, topic: str) -> Path:
+        """Folder of a topic's ids."""
+        return self.root / "topic-ids" / checked_name(topic)
 
     def data(self, table: Table) -> Path:
         """Folder of a table's rows in its present version."""

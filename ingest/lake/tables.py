@@ -47,6 +47,7 @@ from ingest.lake.row_filter import (
     needed_schema,
     within,
 )
+from ingest.lake.topic_ids import TopicIds
 from ingest.schema.atomic_file import create_exclusively
 from ingest.schema.errors import DamagedLake, OlderTable, RowsOutsideRange, UnknownTable, UnsupportedLake
 from ingest.schema.provenance import BatchId, Link, checked_name
@@ -74,6 +75,11 @@ class Lake:
     def ends(self) -> Ends:
         """How far each partition was landed."""
         return Ends(self.layout)
+
+    @cached_property
+    def topic_ids(self) -> TopicIds:
+        """Which topic of each name is ingested."""
+        return TopicIds(self.layout)
 
     @property
     def chains(self) -> Chains:

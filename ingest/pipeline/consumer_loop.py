@@ -18,7 +18,7 @@ from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.sink import Sink
 from ingest.pipeline.transform import DEFAULT_CLUSTER, Landing, land
-from ingest.schema.batch import Gap, MessageBatch
+from ingest.schema.batch import Backlog, Gap, MessageBatch
 from ingest.schema.errors import LinkTaken
 from ingest.schema.provenance import Link
 from ingest.schema.tables import LANDED, LIVE_STATE, NODES
@@ -50,8 +50,11 @@ class Source(Protocol):
     def rewind(self, topic: str, partition: int) -> None:
         """Go on from where the sink's chain ends."""
 
-    def landed(self, link: Link, /) -> int:
-        """Note that a stretch is safe; how many messages of the partition are still to come."""
+    def landed(self, link: Link, /) -> None:
+        """Note that a stretch is safe."""
+
+    def backlog(self) -> Sequence[Backlog]:
+        """What is still to come of each partition that is being read."""
 
     def finished(self) -> bool:
         """Whether everything that was asked for has been read; never, for an endless stream."""
@@ -105,6 +108,7 @@ def ingest(source: Source, sink: Sink, landers: Landers, metrics: IngestMetrics,
         polled = source.poll()
         for part in polled:
             count += _land_part(part, source, sink, landers, metrics)
+        metrics.behind(source.backlog())
         if not polled and not source.finished():
             stop.wait(source.pause_s)
     return count
@@ -120,7 +124,7 @@ def _land_part(part: MessageBatch | Gap, source: Source, sink: Sink, landers: La
         metrics.lost_races.labels(link.topic).inc()
         source.rewind(link.topic, link.partition)
         return 0
-    metrics.lag.labels(link.topic, link.partition).set(source.landed(link))
+    source.landed(link)
     return messages
 
 

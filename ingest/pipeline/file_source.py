@@ -9,7 +9,7 @@ from ingest.kafka_io.stream_files import TopicReader
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.sink import Position
 from ingest.pipeline.transform import DEFAULT_CLUSTER, with_nodes
-from ingest.schema.batch import Gap, MessageBatch
+from ingest.schema.batch import Backlog, Gap, MessageBatch
 from ingest.schema.provenance import Link
 from ingest.schema.tables import NODES
 
@@ -56,9 +56,12 @@ class FileSource:
         """Count lines up to the chain's end."""
         self._readers[topic].seek(self._position(topic, partition) or 0)
 
-    def landed(self, _link: Link, /) -> int:
-        """Files have no broker to notify; what is left of a file is not counted."""
-        return 0
+    def landed(self, _link: Link, /) -> None:
+        """Files have no broker to notify."""
+
+    def backlog(self) -> Sequence[Backlog]:
+        """What is left of a file is not counted."""
+        return ()
 
     def finished(self) -> bool:
         """Whether the files are read, if that is when to stop."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 
 import structlog
@@ -10,9 +10,11 @@ from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetada
 from kafka.errors import IllegalStateError, KafkaError, RetriableError
 
 from ingest.kafka_io.client import connect
-from ingest.kafka_io.connection import Brokers
-from ingest.pipeline.sink import Position
-from ingest.schema.batch import Gap, MessageBatch, message_batch
+from ingest.kafka_io.connection import READ_COMMITTED, Brokers
+from ingest.kafka_io.topic_admin import TopicAdmin
+from ingest.pipeline.open_transactions import WaitingPartitions, log_waiting
+from ingest.pipeline.sink import Sink
+from ingest.schema.batch import Backlog, Gap, MessageBatch, message_batch
 from ingest.schema.errors import ChainAhead
 from ingest.schema.provenance import Link
 from ingest.schema.topics import TOPICS
@@ -42,7 +44,7 @@ class ConsumerSettings:
         max_bytes: most bytes fetched at once, over all partitions.
         max_wait_ms: longest a message waits at the broker for `min_bytes` of company; fewer, larger files.
         min_bytes: as above.
-        options: further settings of kafka-python's consumer, as for TLS.
+        patience_s: how long a partition stands still before the broker is asked for open transactions.
     """
 
     bootstrap: Brokers | str
@@ -53,16 +55,19 @@ class ConsumerSettings:
     max_bytes: int = 32 << 20
     max_wait_ms: int = 1000
     min_bytes: int = 1 << 20
-    options: dict[str, object] = field(default_factory=dict)
+    patience_s: float = 5.0
 
 
 class KafkaSource:
-    """A consumer of a group. Close it when done."""
+    """A consumer of a group, which reads committed records only. Close it when done."""
 
-    def __init__(self, settings: ConsumerSettings, position: Position) -> None:
+    def __init__(self, settings: ConsumerSettings, sink: Sink) -> None:
         self.pause_s = 0.0
-        self._position = position
+        self._sink = sink
         self._settings = settings
+        self._admin = TopicAdmin(settings.bootstrap)
+        self._waiting = WaitingPartitions(self._admin.open_transactions, settings.patience_s)
+        self._ids: dict[str, str] = {}
         self._assigned = _Assigned(self._commit)
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] | None = None
@@ -73,13 +78,18 @@ class KafkaSource:
                 log.warning("there is no such topic on the broker; it is read once there is", topic=name)
 
     def stop_at_end(self) -> None:
-        """Finish once everything that is on the broker now has been landed, by this consumer or by another."""
+        """Finish once everything committed on the broker now has been landed, by this consumer or by another.
+
+        The end of a partition is its last stable offset: records behind an open transaction are left to the next run.
+        """
         names = self._settings.topics
+        self._recreated(names)
         places = [TopicPartition(name, p) for name in names for p in self._consumer.partitions_for_topic(name)]
         starts = {place: self._start(place) for place in places}
-        self._ends = self._consumer.end_offsets(places)
-        for place, end in self._ends.items():
+        self._ends, newest = self._consumer.end_offsets(places), self._admin.ends(places)
+        for place, end in newest.items():
             _refuse_chain_ahead(place, starts[place], end)
+        self._log_left_out({place: end - self._ends[place] for place, end in newest.items() if end > self._ends[place]})
 
     def poll(self) -> Sequence[MessageBatch | Gap]:
         """One part for each partition that has news; nothing while the broker cannot be reached."""
@@ -97,16 +107,23 @@ class KafkaSource:
         """Begin the partition anew at the next poll."""
         self._assigned.add([TopicPartition(topic, partition)])
 
-    def landed(self, link: Link) -> int:
+    def landed(self, link: Link) -> None:
         """Commit the offset to Kafka, for tools that show lag; a failure to do so is harmless."""
         place = TopicPartition(link.topic, link.partition)
         self._consumer.commit_async(_offsets({place: link.end}))
         self._assigned.note_landed(place, link.end)
-        try:
-            newest = self._consumer.highwater(place)
-        except IllegalStateError:
-            return 0
-        return max((newest or link.end) - link.end, 0)
+
+    def backlog(self) -> Sequence[Backlog]:
+        """What is not landed yet of each partition of this consumer, and which open transaction it waits for."""
+        lags = {place: self._lag(place) for place in self._reading()}
+        self._waiting.note({place: self._next[place] for place, lag in lags.items() if lag})
+        found = self._waiting.found()
+        return [
+            Backlog(place.topic, place.partition, lag, found[place][0].producer_id, found[place][1])
+            if place in found
+            else Backlog(place.topic, place.partition, lag)
+            for place, lag in lags.items()
+        ]
 
     def finished(self) -> bool:
         """Whether all partitions reached the ends noted by `stop_at_end`."""
@@ -119,6 +136,7 @@ class KafkaSource:
             with suppress(KafkaError):
                 self._consumer.commit(_offsets(ends), timeout_ms=COMMIT_MS)
         self._consumer.close(autocommit=False)
+        self._admin.close()
 
     async def _commit(self, ends: Mapping[TopicPartition, int]) -> None:
         """Commit to Kafka before others take over, and wait for its answer; a failure is harmless."""
@@ -128,22 +146,62 @@ class KafkaSource:
     def _poll(self) -> Sequence[MessageBatch | Gap]:
         polled = self._consumer.poll(timeout_ms=POLL_MS)
         fresh = self._assigned.take()
+        passed = {place for place in self._reading() - fresh - polled.keys() if self._at(place) > self._next[place]}
+        fresh |= self._recreated({place.topic for place in (*polled, *passed, *fresh)})
         parts: list[MessageBatch | Gap | None] = [self._begin(place) for place in sorted(fresh)]
         parts += [self._part(place, records) for place, records in polled.items() if place not in fresh]
+        parts += [self._passed(place) for place in passed - fresh]
         return [part for part in parts if part is not None]
+
+    def _recreated(self, topics: Collection[str]) -> set[TopicPartition]:
+        """Compare the topics' ids with those read so far; partitions to begin anew, where another id was accepted.
+
+        Asked after each poll and before what it brought is landed, so no record of a recreated topic is.
+
+        Raises:
+            TopicRecreated: a topic is another one than the sink knows.
+        """
+        again: set[TopicPartition] = set()
+        for topic, found in self._admin.ids(topics).items():
+            if self._ids.get(topic) == found:
+                continue
+            self._sink.check_topic(topic, found)
+            if topic in self._ids:
+                again |= {place for place in self._consumer.assignment() if place.topic == topic}
+            self._ids[topic] = found
+        return again
+
+    def _reading(self) -> set[TopicPartition]:
+        """Partitions of this consumer that it has begun."""
+        return {place for place in self._consumer.assignment() if place in self._next}
+
+    def _lag(self, place: TopicPartition) -> int:
+        try:
+            newest = self._consumer.highwater(place)
+        except IllegalStateError:
+            return 0  # another has it since
+        return max((newest or 0) - self._next[place], 0)
+
+    def _log_left_out(self, behind: Mapping[TopicPartition, int]) -> None:
+        """Log what reading to the end leaves out, and because of which open transaction."""
+        with suppress(KafkaError):  # the broker does not say; the records come with a later run
+            for place, one in self._admin.open_transactions(behind.keys()).items():
+                log_waiting(place, one, offsets=behind[place])
 
     def _begin(self, place: TopicPartition) -> Gap | None:
         """Go to the chain's end, or give the gap when the broker no longer holds what follows it."""
         if place not in self._consumer.assignment():
             return None
         start = self._start(place)
-        _refuse_chain_ahead(place, start, self._consumer.end_offsets([place])[place])
+        _refuse_chain_ahead(place, start, self._admin.ends([place])[place])
         earliest = self._earliest(place)
         self._go_to(place, max(start, earliest))
         return _gap(place, start, earliest) if earliest > start else None
 
     def _part(self, place: TopicPartition, records: Sequence["_Record"]) -> MessageBatch | Gap:
         start = self._next[place]
+        if records[0].offset < start:
+            raise ChainAhead(place.topic, place.partition, start, records[0].offset)
         if records[0].offset > start and (earliest := self._earliest(place)) > start:
             self._go_to(place, earliest)
             return _gap(place, start, earliest)
@@ -154,6 +212,17 @@ class KafkaSource:
             [r.timestamp for r in records],
             [r.value for r in records],
         )
+
+    def _passed(self, place: TopicPartition) -> MessageBatch | Gap | None:
+        """Offsets that were read and held no record: aborted transactions, and the ends of transactions."""
+        start, position = self._next[place], self._at(place)
+        if position <= start or self._assigned.is_fresh(place):
+            return None
+        if (earliest := self._earliest(place)) > start:
+            self._go_to(place, earliest)
+            return _gap(place, start, earliest)
+        self._next[place] = position
+        return message_batch(Link(place.topic, place.partition, start, position), [], [], [])
 
     def _end(self, place: TopicPartition, after_last: int) -> int:
         """Position after a batch: beyond its last record where offsets have holes, but never beyond a truncation."""
@@ -174,7 +243,7 @@ class KafkaSource:
         return landed >= end or (place in self._next and self._at(place) >= end)
 
     def _start(self, place: TopicPartition) -> int:
-        return self._position(place.topic, place.partition) or 0
+        return self._sink.position(place.topic, place.partition) or 0
 
     def _earliest(self, place: TopicPartition) -> int:
         return int(self._consumer.beginning_offsets([place])[place])
@@ -232,6 +301,10 @@ class _Assigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
         with self._lock:
             self._fresh |= set(places)
 
+    def is_fresh(self, place: TopicPartition) -> bool:
+        with self._lock:
+            return place in self._fresh
+
     def take(self) -> set[TopicPartition]:
         with self._lock:
             fresh, self._fresh = self._fresh, set()
@@ -243,6 +316,7 @@ def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
         KafkaConsumer,
         settings.bootstrap,
         group_id=settings.group,
+        isolation_level=READ_COMMITTED,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         allow_auto_create_topics=False,
@@ -253,7 +327,6 @@ def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
         max_partition_fetch_bytes=settings.max_bytes // 4,
         fetch_max_wait_ms=settings.max_wait_ms,
         fetch_min_bytes=settings.min_bytes,
-        **settings.options,
     )
 
 

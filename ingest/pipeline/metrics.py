@@ -1,13 +1,13 @@
 """What ingestion counts for Prometheus. The registry is passed in; an edge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ingest.pipeline.transform import Landing
-from ingest.schema.batch import Gap
+from ingest.schema.batch import Backlog, Gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class IngestMetrics:
     gap_offsets: Counter
     gaps: Counter
     lag: Gauge
+    open_transactions: Gauge
     newest: Gauge
     freshness: Gauge
     letters_sent: Counter
@@ -46,6 +47,12 @@ class IngestMetrics:
             Counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, registry=registry),
             Counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place, registry=registry),
             Gauge("cohabit_ingest_lag", "Messages not landed yet", place, registry=registry),
+            Gauge(
+                "cohabit_ingest_open_transaction_seconds",
+                "Time that a partition has waited for an open transaction",
+                [*place, "producer_id"],
+                registry=registry,
+            ),
             Gauge("cohabit_ingest_newest_seconds", "Arrival of the newest record landed", ["topic"], registry=registry),
             Gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", ["topic"], registry=registry),
             Counter("cohabit_ingest_dead_letters_sent", "Dead letters on their topic", registry=registry),
@@ -70,6 +77,14 @@ class IngestMetrics:
         if self.now_s is not None:
             now_s = self.now_s
             self.freshness.labels(topic).set_function(lambda: now_s() - newest_s)
+
+    def behind(self, backlog: Sequence[Backlog]) -> None:
+        """Publish what is not landed yet, and which transactions are waited for."""
+        self.open_transactions.clear()
+        for one in backlog:
+            self.lag.labels(one.topic, one.partition).set(one.records)
+            if one.producer_id is not None:
+                self.open_transactions.labels(one.topic, one.partition, one.producer_id).set(one.waited_s)
 
     def lost(self, gap: Gap) -> None:
         """Count one gap."""

@@ -6,7 +6,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import RetriableError
 
 from ingest.kafka_io.client import connect
-from ingest.kafka_io.connection import Brokers
+from ingest.kafka_io.connection import READ_COMMITTED, Brokers
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.transform import DEFAULT_CLUSTER, with_nodes
 from ingest.schema.batch import message_batch
@@ -25,6 +25,7 @@ class KafkaCapacities:
         self._consumer = connect(
             KafkaConsumer,
             bootstrap,
+            isolation_level=READ_COMMITTED,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             allow_auto_create_topics=False,

@@ -34,12 +34,13 @@ def ingest_kafka(
     """Land topics of Kafka as a member of a consumer group; how many messages were landed.
 
     Raises:
-        ChainAhead: a topic was made anew under its old name.
+        TopicRecreated: a topic was deleted and created again.
+        ChainAhead: the broker lost records that are in the lake.
     """
     sink = LakeSink(lake)
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
-        closing(KafkaSource(settings, sink.position)) as source,
+        closing(KafkaSource(settings, sink)) as source,
     ):
         if until == "end":
             source.stop_at_end()

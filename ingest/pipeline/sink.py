@@ -1,8 +1,10 @@
 """Where landed batches go, and the only place that knows how far a stream was read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+import pyarrow as pa
 
 from ingest.lake.tables import Lake
 from ingest.pipeline.transform import Landing
@@ -19,6 +21,9 @@ class Sink(Protocol):
     def position(self, topic: str, partition: int) -> int | None:
         """The next offset to read; None where nothing was ever landed."""
 
+    def check_topic(self, topic: str, found: str) -> None:
+        """Compare a topic's id with the one whose records were written; raises TopicRecreated when it is another."""
+
     def write(self, landing: Landing) -> None:
         """Land a batch, all of it or nothing; raises LinkTaken when another writer was quicker."""
 
@@ -34,14 +39,31 @@ class LakeSink:
 
     def position(self, topic: str, partition: int) -> int | None:
         """The end of the partition's chain."""
-        return self.lake.position(topic, partition)
+        return self.lake.position(self.lake.topic_ids.origin(topic), partition)
+
+    def check_topic(self, topic: str, found: str) -> None:
+        """Compare a topic's id with the lake's."""
+        self.lake.topic_ids.check(topic, found)
 
     def write(self, landing: Landing) -> None:
         """Write rows and dead letters, then the link; without the link they are orphans that no reader sees."""
-        rows = self.lake.append(landing.table, landing.rows, landing.link)
-        letters = self.lake.append(DEAD_LETTERS.name, landing.dead_letters, landing.link)
-        self.lake.commit(landing.link, (*rows, *letters), unknown_fields=landing.unknown_fields)
+        link, rows, letters = self._committed(landing.link), landing.rows, landing.dead_letters
+        if link != landing.link:
+            rows, letters = _of(link, rows), _of(link, letters)
+        files = self.lake.append(landing.table, rows, link)
+        files += self.lake.append(DEAD_LETTERS.name, letters, link)
+        self.lake.commit(link, files, unknown_fields=landing.unknown_fields)
 
     def write_gap(self, link: Link) -> None:
         """Write the link of a lost stretch; it names no files."""
-        self.lake.commit(link, (), kind="gap")
+        self.lake.commit(self._committed(link), (), kind="gap")
+
+    def _committed(self, link: Link) -> Link:
+        """The stretch under the name that its topic has in the lake."""
+        return replace(link, topic=self.lake.topic_ids.origin(link.topic))
+
+
+def _of(link: Link, rows: pa.Table) -> pa.Table:
+    """Rows that carry the topic's name in the lake."""
+    topic = pa.array([link.topic] * rows.num_rows, pa.string())
+    return rows.set_column(rows.schema.get_field_index("topic"), rows.schema.field("topic"), topic)

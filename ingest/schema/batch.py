@@ -41,6 +41,25 @@ class Gap:
         return self.link.end - self.link.start
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What of a partition is not ingested yet.
+
+    Args:
+        topic: the topic.
+        partition: the partition.
+        records: offsets between the next one to read and the newest; at most so many records.
+        producer_id: of the open transaction that it waits for; None where there is none.
+        waited_s: for how long, seconds.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    producer_id: int | None = None
+    waited_s: float = 0.0
+
+
 def message_batch(link: Link, offsets: list[int], times_ms: list[int], values: list[bytes | None]) -> MessageBatch:
     """A batch from columns of plain values.
 

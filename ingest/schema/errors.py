@@ -135,8 +135,19 @@ class ChainAhead(IngestError):
     def __init__(self, topic: str, partition: int, position: int, end: int) -> None:
         self.topic, self.partition, self.position, self.end = topic, partition, position, end
         super().__init__(
-            f"{topic}[{partition}] was landed up to offset {position}, but the broker's newest is {end}: the topic was "
-            "made anew or its broker lost records; read it under a new topic name, or into a new lake"
+            f"{topic}[{partition}] is ingested up to offset {position}, but the broker's newest is {end}: the broker "
+            f"lost records or the topic was recreated; run `cohabit lake accept-topic {topic}` to start at its offset 0"
+        )
+
+
+class TopicRecreated(IngestError):
+    """A topic was deleted and created again: its offsets are of other records than those ingested."""
+
+    def __init__(self, topic: str, recorded: str, found: str, command: str) -> None:
+        self.topic, self.recorded, self.found, self.command = topic, recorded, found, command
+        super().__init__(
+            f"topic {topic} was recreated: its id is {found}, the ingested one was {recorded}, and offsets start at 0 "
+            f"again; if the new topic is meant, run `{command}`"
         )
 
 

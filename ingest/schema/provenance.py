@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from ingest.schema.errors import BadName
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
+_RECREATED = re.compile(r"@[0-9]{1,12}\Z")
 
 
 def checked_name(name: str) -> str:
     """The name itself, when it can be a Kafka topic or a folder; raises BadName otherwise."""
     if not _NAME.fullmatch(name):
         raise BadName(name)
+    return name
+
+
+def checked_origin(name: str) -> str:
+    """The name itself, when it can be a topic's, or a recreated topic's (`usage@2`); raises BadName otherwise."""
+    checked_name(_RECREATED.sub("", name))
     return name
 
 
@@ -28,7 +35,7 @@ class Link:
     end: int
 
     def __post_init__(self) -> None:
-        checked_name(self.topic)
+        checked_origin(self.topic)
         if not 0 <= self.start <= self.end or self.partition < 0:
             raise BadName(f"{self.topic}[{self.partition}] {self.start}..{self.end}")
 

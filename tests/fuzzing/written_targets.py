@@ -19,7 +19,7 @@ from cohabit.config.errors import BadOption, BadPriceBookFile, BadSettings, BadT
 from cohabit.config.settings import read_settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.doctor.scheduler_config import configured, read_config
-from features.metering.invoices import FOCUS, PLAIN, Columns, bill_rows
+from features.metering.invoices import FOCUS, PLAIN, Columns, read_bill
 from features.schema.errors import BadBill
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import read_mapping
@@ -159,7 +159,7 @@ def _topics(told: str) -> None:
 
 def _bill(name: str, good: bytes, columns: Columns) -> Target:
     def read(told: str) -> object:
-        return bill_rows(told, "nov", "c", columns)
+        return read_bill(told, "nov", "c", columns)
 
     return Target(name, "features.metering.invoices", (good,), of_utf8(read), (BadBill, Refused))
 

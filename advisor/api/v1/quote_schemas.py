@@ -247,7 +247,7 @@ def _cost(of: Quote) -> CostReply:
         pool=of.pool,
         node=of.node,
         hour_us=of.hour_us,
-        team=of.asked.team,
+        team=of.asked.account,
         tier=of.asked.tier,
         hours=of.asked.hours,
         charges=[_charge(charge) for charge in of.charges],

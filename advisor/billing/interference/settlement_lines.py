@@ -27,6 +27,8 @@ def transfer_lines(claims: Sequence[Claim], settled: Settled, policy: Policy, st
     """
     lines = [_rebate(claim, -amount, stamp) for claim, amount in zip(claims, settled.rebates, strict=True) if amount]
     for player, amount in sorted(settled.surcharges.items()):
+        if not amount:
+            continue
         about = (Fact("attributed_micros", settled.attributed[player]), Fact("cap_ppm", policy.cap_ppm))
         lines.append(line_of(stamp, Subject(player.team, None, player.node), "surcharge", amount, about))
     for claim, amount in zip(claims, settled.platform, strict=True):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.billing.ledger.drafts import Batch
-from advisor.billing.ledger.postings import POOL
+from advisor.billing.lines.accounts import POOL
 
 IDLE = "idle_"
 """Prefix of the kinds of idle charge records; the rest of the name is the cause."""

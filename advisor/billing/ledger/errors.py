@@ -14,13 +14,13 @@ class BadPeriod(AdvisorError):
 
 
 class ReservedAccount(AdvisorError):
-    """A team has the name of an account of the ledger itself."""
+    """An account of the ledger itself, which is not billed."""
 
     def __init__(self, account: str) -> None:
         self.account = account
         super().__init__(
             f"account name {account[:80]!r} is reserved: the ledger uses `rounding` and names that begin with `pool:`; "
-            "map the team to another name (COHABIT_MAPPING)"
+            f"a team of that name has account {'team:' + account[:80]!r}"
         )
 
 

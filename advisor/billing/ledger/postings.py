@@ -9,12 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from advisor.billing.ledger.errors import ReservedAccount, Unbalanced
+from advisor.billing.lines.accounts import POOL, ROUNDING
 from advisor.billing.lines.money import Payable, payable
 
-POOL = "pool:"
-"""Prefix of the accounts of pools; these are never billed."""
-ROUNDING = "rounding"
-"""The account of what no coin can pay."""
 COST = "cost"
 """What a pool gives: minus all that its lines share out."""
 
@@ -49,7 +46,7 @@ def postings_of(lines: pa.Table, pool: str) -> tuple[Posting, ...]:
         One for each account and kind, and the pool's own, `ordered`; their sum is zero. A missing memo counts as 0.
 
     Raises:
-        ReservedAccount: a team is called as an account of the ledger's own.
+        ReservedAccount: lines are of an account of the ledger's own.
 
     Source: double entry; ours, docs/decisions/0049-billing.md.
     """

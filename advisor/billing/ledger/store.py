@@ -12,7 +12,8 @@ from advisor.auth.audit_log import Entry
 from advisor.billing.ledger.drafts import Batch, Draft, draft_from, draft_json
 from advisor.billing.ledger.errors import PeriodChanged, TakenBack
 from advisor.billing.ledger.periods import Period
-from advisor.billing.ledger.postings import ROUNDING, Payables, Posting, ordered, payables, refuse_unbalanced
+from advisor.billing.ledger.postings import Payables, Posting, ordered, payables, refuse_unbalanced
+from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.money import exponent_of
 from advisor.database.engine import LEDGER_BATCHES, LEDGER_POSTINGS, PAYABLES, PERIODS, reading, writing
 

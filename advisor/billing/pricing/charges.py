@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from advisor.billing.lines.accounts import accounts_by_team
 from advisor.billing.lines.errors import BadQuantities, NoCost, SeveralPools
 from advisor.billing.lines.line import KINDS, UNATTRIBUTED, Kind
 from advisor.billing.lines.money import MICROS, exact_total, in_order, in_order_64
@@ -122,14 +123,15 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
         metered: rows of table `metered` of the pool, any order.
         pools: its rows of table `pool_hours`, each hour once; every hour of the former is among them.
         book: prices, tiers by class of service, rule, and who pays for idle cost. Resources that it has no price
-            for are free. Containers without a class are of UNTOLD_TIER, those without a team UNATTRIBUTED.
+            for are free. Containers without a class are of UNTOLD_TIER; account_of says which account a team has.
         idle: its rows of table `idle`, any order; idle capacity without a cause there is headroom.
 
     Returns:
-        Rows of line_table.SCHEMA, in its order: a base line for each quantity, an unattributed one for each gap, idle
-        ones by cause and account. Where quantities are worth more than the capacity, the price falls until they cost
-        what the pool does. With nothing at all to share by, the cost is one line to UNATTRIBUTED, and the others are 0.
-        Of equal remainders the first line gets the unit; what is idle comes last.
+        Rows of line_table.SCHEMA, in its order: a base line for each request or use, an unattributed one for each gap
+        that counts, idle ones by cause and account; no row where nothing was requested or used. Where quantities are
+        worth more than the capacity, the price falls until they cost what the pool does. With nothing at all to share
+        by, the cost is one line to UNATTRIBUTED, and the others are 0. Of equal remainders the first line gets the
+        unit; what is idle comes last.
 
     Raises:
         SeveralPools: rows are of several pools.
@@ -152,7 +154,7 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
     for hour_us, part, cost, capacity in parts:
         rest = _share_out(rows, lines, part, weights, (cost, dict(capacity or ()), book.policy.recovery))
         if rest is None:
-            lines.others.append((hour_us, REST, "unattributed", UNATTRIBUTED, cost, None))
+            lines.others += [(hour_us, REST, "unattributed", UNATTRIBUTED, cost, None)] if cost else []
         else:
             causes = causes_of(rest.worth, by_hour.get(hour_us, {}), _charged(rows, lines, part[0]), book.policy.idle)
             shares = idle_shares(rest.amount_micros, causes)
@@ -187,7 +189,7 @@ def _weights(book: PriceBook) -> _Weights:
 
 
 def _rows(metered: pa.Table, book: PriceBook, weights: _Weights) -> _Rows:
-    """Rows whose resource has a price, in the order of their lines."""
+    """Rows with a request or use of a resource that has a price, in the order of their lines."""
     tiers = pc.coalesce(metered["qos"], pa.scalar(UNTOLD_TIER))
     if strange := sorted({*pc.unique(tiers).to_pylist()} - {*weights.tiers}):
         raise BadQuantities(
@@ -195,17 +197,20 @@ def _rows(metered: pa.Table, book: PriceBook, weights: _Weights) -> _Rows:
         )
     resource = pc.index_in(metered["resource"], pa.array(weights.resources, pa.string()))
     source = metered.append_column("tier", pc.index_in(tiers, pa.array(weights.tiers, pa.string())))
-    source = source.append_column("price", resource).filter(pc.is_valid(resource)).combine_chunks()
-    team = pc.coalesce(source["team"], pa.scalar(UNATTRIBUTED))
+    taken = pc.bit_wise_or(pc.bit_wise_or(source["requested"], source["within"]), source["beyond"])
+    billed = pc.and_(pc.is_valid(resource), pc.not_equal(taken, 0))
+    source = source.append_column("price", resource).filter(billed).combine_chunks()
+    team = accounts_by_team(source["team"])
     account, accounts = ranks(team), sorted(pc.unique(team).to_pylist())
     hour_us = micros(source["hour"])
     hour = (hour_us - (hour_us.min() if len(hour_us) else 0)) // HOUR_US
     thing = joint([ranks(source[name]) for name in ("container", "node", "resource")])
     order = np.argsort(joint([hour, account, thing]), kind="stable")
-    gaps = np.flatnonzero(_whole(source["gap_minutes"])[order])
-    gaps = gaps[np.argsort(joint([hour, thing])[order[gaps]], kind="stable")]
     sums = {name: _whole(source[name])[order] for name in ("requested", "within", "beyond", "minutes", "gap_minutes")}
     known = billed_quantity(sums["requested"], sums["within"], sums["beyond"], book.policy.rule)
+    gap = gap_quantity(known, sums["minutes"], sums["gap_minutes"])
+    gaps = np.flatnonzero(gap)
+    gaps = gaps[np.argsort(joint([hour, thing])[order[gaps]], kind="stable")]
     kind = _whole(source["price"]) * len(weights.tiers) + _whole(source["tier"])
     return _Rows(
         source=source,
@@ -215,7 +220,7 @@ def _rows(metered: pa.Table, book: PriceBook, weights: _Weights) -> _Rows:
         accounts=accounts,
         kind=kind[order],
         known=known,
-        gap=gap_quantity(known, sums["minutes"], sums["gap_minutes"]),
+        gap=gap,
         gap_minutes=sums["gap_minutes"],
         gaps=gaps,
     )

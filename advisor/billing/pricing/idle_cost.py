@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from advisor.billing.lines.accounts import account_of
 from advisor.billing.lines.line import PLATFORM, UNATTRIBUTED, Kind
 from advisor.billing.lines.money import apportion
 from advisor.billing.pricing.price_book import IdleKey, IdleKeys
@@ -73,7 +74,8 @@ def causes_by_hour(idle: pa.Table, weights: Mapping[str, int]) -> Mapping[int, M
             total = found[hour_us][CAUSES[row["cause"]]]
             total.worth += weight * row["quantity"]
             for team, quantity in row["by_team"]:
-                total.by_team[team] = total.by_team.get(team, 0) + weight * quantity
+                account = account_of(team)
+                total.by_team[account] = total.by_team.get(account, 0) + weight * quantity
     return found
 
 

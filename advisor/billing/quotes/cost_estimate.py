@@ -19,7 +19,7 @@ from advisor.billing.interference.expected_adjustment import (
     foreseen_transfers,
 )
 from advisor.billing.interference.transfers import Player
-from advisor.billing.lines.line import UNATTRIBUTED
+from advisor.billing.lines.accounts import account_of, accounts_by_team
 from advisor.billing.pricing.charges import bill_pool_hours
 from advisor.billing.pricing.price_book import PriceBook
 from advisor.billing.quotes.errors import BadAsk, UnknownMetered, UnknownTier
@@ -62,7 +62,7 @@ class Asked:
     Args:
         container: its uid; of a new one an unused name.
         app: None where unknown.
-        team: its account.
+        team: that pays; None where it has none.
         tier: its class of service.
         needs: resource by resource.
         hours: that it runs.
@@ -70,10 +70,15 @@ class Asked:
 
     container: str
     app: str | None
-    team: str
+    team: str | None
     tier: str
     needs: tuple[Need, ...]
     hours: int = 1
+
+    @property
+    def account(self) -> str:
+        """The account that pays."""
+        return account_of(self.team)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +192,7 @@ def quote(asked: Asked, sold: Sold, node: str | None, colocation: Colocation | N
     foreseen = None
     if node is not None and colocation is not None:
         incoming = IncomingPod(
-            asked.container, Player(asked.team, node), max(0, base), asked.tier == BEST_EFFORT, asked.hours
+            asked.container, Player(asked.account, node), max(0, base), asked.tier == BEST_EFFORT, asked.hours
         )
         foreseen = foreseen_transfers(incoming, colocation, residents_of(asked, sold, node, lines), sold.book.policy)
     return Quote(
@@ -255,7 +260,7 @@ def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Reside
     """
     taken = pa.concat_tables([_others(asked, sold.metered), rows_of(asked, sold.pool_hour, node)])
     here = taken.filter(pc.equal(taken["node"], node))
-    here = here.append_column("account", pc.coalesce(here["team"], pa.scalar(UNATTRIBUTED)))
+    here = here.append_column("account", accounts_by_team(here["team"]))
     team = dict(zip(here["container"].to_pylist(), here["account"].to_pylist(), strict=True))
     billed = lines.filter(pc.and_(pc.equal(lines["kind"], "base"), pc.equal(lines["node"], node)))
     sums = billed.group_by("container", use_threads=False).aggregate([("amount_micros", "sum")])

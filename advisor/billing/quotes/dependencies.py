@@ -17,6 +17,7 @@ from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.errors import NoBills, NoStatement, OtherTeam
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.postings import owed
+from advisor.billing.lines.accounts import account_of
 from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.billing.quotes.hourly_inputs import Newest
 from advisor.plans.plan_service import Actor
@@ -79,7 +80,7 @@ class BillOffice:
             NoStatement: nothing is billed in it, or to the caller's team.
             OtherTeam: the caller is for no team.
         """
-        found, team = self.closing.one(period), own_team(caller)
+        found, team = self.closing.one(period), own_account(caller)
         if found.draft is None or (team is not None and found.state != "closed"):
             raise NoStatement(period)
         accounts = accounts_of(found.draft.batches)
@@ -92,7 +93,7 @@ class BillOffice:
             BadPeriod, NoStatement: see `billed`.
             OtherTeam: it is not the caller's to see.
         """
-        if own_team(caller) not in (None, name):
+        if own_account(caller) not in (None, name):
             raise OtherTeam(own_team(caller))
         month, accounts = self.billed(period, caller)
         for one in accounts:
@@ -114,7 +115,7 @@ class BillOffice:
         assert month.draft is not None  # noqa: S101 - a month without has no statement
         budgets = budget_store.budgets_of(self.closing.engine, self.closing.cluster, month.period)
         found = settled_standings(budgets, owed(month.draft.postings), month.draft.currency)
-        return month, [one for one in found if own_team(caller) in (None, one.budget.team)]
+        return month, [one for one in found if own_account(caller) in (None, one.budget.team)]
 
     def _newest(self, caller: Caller | None) -> str:
         """The newest month that the caller may see.
@@ -140,6 +141,16 @@ def own_team(caller: Caller | None) -> str | None:
     if caller.team is None:
         raise OtherTeam(None)
     return caller.team
+
+
+def own_account(caller: Caller | None) -> str | None:
+    """The account of the one team that a caller may see; None for who sees all.
+
+    Raises:
+        OtherTeam: they may see none.
+    """
+    team = own_team(caller)
+    return None if team is None else account_of(team)
 
 
 def opened_bills(bills: BillOffice | None) -> BillOffice:

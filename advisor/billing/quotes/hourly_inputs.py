@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.billing.lines.line import UNATTRIBUTED
 from advisor.billing.lines.money import MICROS
 from advisor.billing.pricing.price_book import PriceBook, utc
 from advisor.billing.quotes.cost_estimate import Asked, Need, Sold
@@ -51,9 +50,9 @@ class Newest:
         return self.pool_of[node]
 
     def team_of(self, container: str) -> str | None:
-        """The account of a container; None where it was not metered."""
+        """The team of a container; None where it was not metered, or has none."""
         found = self.metered.filter(pc.equal(self.metered["container"], container))
-        return (found["team"][0].as_py() or UNATTRIBUTED) if found.num_rows else None
+        return str(found["team"][0].as_py() or "") or None if found.num_rows else None
 
     def asked(self, container: str, untold_tier: str, hours: int) -> tuple[Asked, str]:
         """A container as it was metered, and its node: of several the one on which it was for most minutes.
@@ -73,7 +72,7 @@ class Newest:
         if not needs:
             raise UnknownContainer(container, utc(self.hour_us), "has neither request nor use")
         one = here[0]
-        return Asked(container, one["app"], one["team"] or UNATTRIBUTED, one["qos"] or untold_tier, needs, hours), node
+        return Asked(container, one["app"], one["team"], one["qos"] or untold_tier, needs, hours), node
 
 
 def _need(row: Mapping[str, object]) -> Need:

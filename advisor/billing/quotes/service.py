@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from advisor.billing.interference.expected_adjustment import Colocation, Named
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.errors import OtherTeam
+from advisor.billing.lines.accounts import account_of
 from advisor.billing.pricing.charges import UNTOLD_TIER
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from advisor.billing.quotes.cost_estimate import BEST_EFFORT, Asked, Need, Quote, quote
@@ -151,7 +152,7 @@ def _seen_by(own: str | None, answer: Answer) -> Answer:
 def _unnamed(own: str, of: Quote) -> Quote:
     if of.transfers is None:
         return of
-    seen = (one if one.team == own else _anonymous(one) for one in of.transfers.neighbours)
+    seen = (one if one.team == account_of(own) else _anonymous(one) for one in of.transfers.neighbours)
     return replace(of, transfers=replace(of.transfers, neighbours=tuple(seen)))
 
 

@@ -37,9 +37,8 @@ def _show_charges(of: Quote) -> None:
         )
         for charge in of.charges
     ]
-    title = (
-        f"{of.asked.team}, tier {of.asked.tier}, {where}: an hour by price book {of.book.version}, {of.book.currency}"
-    )
+    prices = f"an hour by price book {of.book.version}, {of.book.currency}"
+    title = f"{of.asked.account}, tier {of.asked.tier}, {where}: {prices}"
     show_table(title, ("resource", "request", "use", "billed", "a unit", "amount"), rows)
     hours = f"{of.asked.hours:,} hour{'s' if of.asked.hours > 1 else ''}"
     console.print(

@@ -10,8 +10,8 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.months import bounds
-from advisor.billing.ledger.postings import ROUNDING
 from advisor.billing.ledger.store import Posted
+from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.focus import COLUMNS, Grain, Invoice, Row, focus_rows, rounding_rows
 from advisor.billing.lines.money import exponent_of
 from advisor.billing.lines.parquet import read_lines

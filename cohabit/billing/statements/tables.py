@@ -10,8 +10,9 @@ from rich.table import Table
 
 from advisor.billing.ledger.drafts import Draft, digest_of
 from advisor.billing.ledger.periods import Period
-from advisor.billing.ledger.postings import POOL, Payables, payables
+from advisor.billing.ledger.postings import Payables, payables
 from advisor.billing.ledger.price_book_records import Kept, in_force, summary
+from advisor.billing.lines.accounts import POOL
 from advisor.billing.lines.money import MICROS, exponent_of, in_coins, written
 from cohabit.billing.statements.explain import Explained
 from cohabit.terminal.console import console, printable, show_amounts

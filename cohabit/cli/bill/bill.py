@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from cohabit.cli.bill.close import ledger_app
 from cohabit.cli.bill.quote import quote_app
 from cohabit.terminal.console import console
 from cohabit.terminal.options import LakeOption, flowing, reports_errors, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
 
 bill_app = typer.Typer(
     no_args_is_help=True,
@@ -139,6 +143,10 @@ def publish_command(
     console.print(f"{month} was published{'' if new else ' before, and is never changed'}")
 
 
+def _amounts(costs: "Mapping[str, Decimal]") -> str:
+    return ", ".join(f"{amount} {currency}" for currency, amount in sorted(costs.items()))
+
+
 @bill_app.command("import")
 @reports_errors
 def import_command(
@@ -154,6 +162,13 @@ def import_command(
         str | None,
         typer.Option(help="Column of the pool; default for focus: ResourceName, else tag x_pool."),
     ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            "--cost",
+            help="FOCUS cost: BilledCost, as invoiced (default), or EffectiveCost, with commitments spread over use.",
+        ),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Import the cost of pools from a bill: each row is spread over its hours, exact to the micro-unit.
@@ -162,19 +177,27 @@ def import_command(
     hours, UTC. Importing the same bill again changes nothing; another bill needs another name. Then meter the hours
     again.
     """
-    from cohabit.billing.metering import import_bill, pools_described
+    from cohabit.billing.metering import columns_of, import_bill, pools_described
     from cohabit.terminal.locations import existing_lake
 
     if form not in ("csv", "focus"):
         raise typer.BadParameter(f"--format {form}: there are csv and focus")
+    if cost not in (None, "BilledCost", "EffectiveCost") or (cost and form == "csv"):
+        raise typer.BadParameter(f"--cost {cost}: --format focus has BilledCost and EffectiveCost")
     own = settings()
     opened = existing_lake(own, lake)
-    done = import_bill(opened, file, name, cluster=own.cluster, form=form, pool_column=pool_column)
+    done = import_bill(opened, file, name, cluster=own.cluster, columns=columns_of(form, pool_column, cost))
     if not done.new:
         console.print(f"bill {name} was imported before, and is the same: nothing was changed")
         return
-    totals = ", ".join(f"{amount} {currency}" for currency, amount in sorted(done.totals.items()))
-    console.print(f"bill {name}: {totals} over {done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC")
+    hours = f"{done.rows:,} hours of pools, from {done.start:%Y-%m-%d %H:%M} UTC"
+    console.print(f"bill {name}: {_amounts(done.totals)} over {hours}")
+    if done.poolless:
+        console.print(
+            f"{done.poolless:,} rows name no pool, such as taxes, support and commitments: "
+            f"{_amounts(done.poolless_costs)} is no node's cost and not imported",
+            soft_wrap=True,
+        )
     if done.strange:
         known = ", ".join(pools_described(opened, own.cluster)) or "none yet"
         console.print(

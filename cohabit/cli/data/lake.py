@@ -138,6 +138,31 @@ def expire_command(
     console.print("the next run deletes files after the grace period" if yes else "nothing was changed; add --yes")
 
 
+@lake_app.command("accept-topic")
+@reports_errors
+def accept_topic_command(
+    topic: Annotated[str, typer.Argument(help="Topic that was deleted and created again, as it is named in Kafka.")],
+    lake: LakeOption = None,
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")
+    ] = None,
+) -> None:
+    """Accept a recreated topic: ingestion starts at its offset 0.
+
+    `cohabit ingest` refuses a topic with another id than the one it ingested, since equal offsets are other records. It
+    also refuses a partition that ends before what was ingested, as after a loss of the broker's records. All rows stay.
+    """
+    from cohabit.ingestion.accepted_topics import accept_topic
+    from cohabit.terminal.locations import existing_lake
+
+    own = settings()
+    opened = existing_lake(own, lake)
+    accept_topic(opened, topic, own.kafka.brokers(bootstrap))
+    console.print(
+        f"topic {topic} accepted; `cohabit ingest` starts at its offset 0, as {opened.topic_ids.origin(topic)}"
+    )
+
+
 def _tables(lake: "Lake", named: Sequence[str] | None, but: Sequence[str]) -> list[str]:
     if named:
         return [lake.table(name).name for name in named]

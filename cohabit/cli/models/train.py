@@ -121,7 +121,7 @@ def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: 
     own = stream.Broker(broker, Formats(cluster=cluster)) if broker else None
     streams = stream.from_kafka(spark, lake, own) if own else stream.landed(spark, lake)
     stop = stop_on_signals()
-    how = stream.Follow(lake.root / "checkpoints" / "follow")
+    how = stream.resumed(lake, stream.JOB, (USAGE.name, SAMPLES.name) if own else ())
     query = stream.follow(streams, lake, how, _report_batch)
     console.print(f"following {broker or lake.root}; rows of a minute appear once it is final, {stream.WATERMARK} on")
     _until_stopped(query, stop)
@@ -138,7 +138,7 @@ def _publish_state(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     foreign = foreign_in(formats)
     begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name, *foreign), PUBLISH_SINCE_MS)
     broker = stream.Broker(bootstrap, formats, foreign, begin)
-    how = stream.Follow(lake.root / "checkpoints" / "publish")
+    how = stream.resumed(lake, "publish", (USAGE.name, SAMPLES.name, *foreign))
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
         query = stream.publish(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)
         console.print(f"with Spark on {master}: minutes as they grow, from {bootstrap} to topic node_state")

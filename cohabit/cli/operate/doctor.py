@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cohabit.terminal.console import console
-from cohabit.terminal.options import reports_errors, settings
+from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +56,36 @@ def scheduler_command(
     raise typer.Exit(
         not run_doctor_scheduler(url, people_url, nodes=nodes, app=app, requests=requests, config_path=config)
     )
+
+
+@doctor_app.command("ingest")
+@reports_errors
+def ingest_command(
+    *,
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")
+    ] = None,
+    lake: LakeOption = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Also this topic, NAME=FORMAT as for `cohabit ingest`.")
+    ] = None,
+) -> None:
+    """Check topics against the lake: recreated topics, records behind, and open transactions that hold a partition.
+
+    Ingestion reads committed records only. A transaction that a producer never ended holds its partition; the line
+    names the producer id, since when, and the command that aborts it. Exits 1 on a problem.
+    """
+    from time import time
+
+    from cohabit.doctor.finding import show_findings
+    from cohabit.doctor.ingestion import Ingested, examine
+    from cohabit.ingestion.worker import Wishes, foreign_in, formats_of
+    from cohabit.terminal.locations import TOPICS, existing_lake
+
+    own = settings()
+    topics = (*TOPICS, *foreign_in(formats_of(own, Wishes(topics=tuple(topic or ())))))
+    what = Ingested(own.kafka.brokers(bootstrap), existing_lake(own, lake), topics, time())
+    raise typer.Exit(not show_findings(examine(what)))
 
 
 def run_doctor_scheduler(

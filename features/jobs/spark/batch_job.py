@@ -37,7 +37,7 @@ from features.jobs.spark.steps import (
 )
 from features.schema.tables import NODE_STATE
 from features.training.residents import Sources
-from ingest.kafka_io.connection import Brokers, for_spark
+from ingest.kafka_io.connection import Brokers, spark_source
 from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats
 from ingest.schema.tables import SAMPLES, USAGE, Table
@@ -122,7 +122,7 @@ def landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: 
 
 def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: Brokers | str, cluster: str) -> DataFrame:
     """All usage rows that a broker holds, through the decoder that ingest uses."""
-    options = {**for_spark(bootstrap), "subscribe": USAGE.name, "startingOffsets": "earliest"}
+    options = {**spark_source(bootstrap, (USAGE.name,)), "startingOffsets": "earliest"}
     messages = spark.read.format("kafka").options(**options).load()
     return decoded(messages, USAGE, Formats(cluster=cluster), lake.read("nodes"))
 

@@ -7,7 +7,9 @@ arrived within the limit after its time, whatever the watermark says.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from features.contention.node_state import Facts, undeleted
 from features.jobs.spark.decoding import decoded
 from features.jobs.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
-from ingest.kafka_io.connection import Brokers, for_spark
+from ingest.kafka_io.connection import Brokers, for_spark, spark_source
+from ingest.kafka_io.topic_admin import TopicAdmin
 from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats
 from ingest.schema.tables import SAMPLES, USAGE, Table
@@ -47,23 +50,46 @@ class Follow:
     Args:
         checkpoint: folder in which Spark remembers what it has read.
         every: interval between micro-batches, such as "5 seconds"; None reads what is there and ends.
+        job: under which the lake keeps the batches.
     """
 
     checkpoint: Path
     every: str | None = "5 seconds"
+    job: str = JOB
+
+
+def resumed(lake: Lake, job: str, topics: Sequence[str]) -> Follow:
+    """How a job that reads topics resumes: with a new checkpoint once a recreated topic was accepted.
+
+    The former checkpoint has offsets of the former topic.
+    """
+    again = lake.topic_ids.recreations(topics)
+    name = f"{job}-{again + 1}" if again else job
+    return Follow(lake.root / "checkpoints" / name, job=name)
+
+
+def _unchecked() -> None:
+    """Rows from the lake have no topics to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What is followed: streams of rows of usage and of samples."""
+    """What is followed: streams of rows of usage and of samples.
+
+    Args:
+        usage: rows of usage.
+        samples: rows of samples.
+        check: called before a batch is written; raises when a topic was recreated.
+    """
 
     usage: DataFrame
     samples: DataFrame
+    check: Callable[[], None] = _unchecked
 
 
 def landed(spark: SparkSession, lake: Lake) -> Streams:
     """Rows as they land in the lake."""
-    return Streams(*(_landed(spark, lake, table) for table in (USAGE, SAMPLES)))
+    return Streams(_landed(spark, lake, USAGE), _landed(spark, lake, SAMPLES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +110,25 @@ class Broker:
 
 
 def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
-    """Rows straight from topics, through the decoders that ingest uses."""
+    """Rows straight from topics, through the decoders that ingest uses.
+
+    Raises:
+        TopicRecreated: a topic is another one than the lake knows.
+    """
+    check = partial(_check_topics, lake, broker)
+    check()
     nodes = lake.read("nodes")
     usage = _messages(spark, broker, (USAGE.name,))
     samples = _messages(spark, broker, (SAMPLES.name, *broker.foreign))
-    return Streams(decoded(usage, USAGE, broker.formats, nodes), decoded(samples, SAMPLES, broker.formats, nodes))
+    return Streams(
+        decoded(usage, USAGE, broker.formats, nodes), decoded(samples, SAMPLES, broker.formats, nodes), check
+    )
+
+
+def _check_topics(lake: Lake, broker: Broker) -> None:
+    with closing(TopicAdmin(broker.bootstrap)) as admin:
+        for topic, found in admin.ids((USAGE.name, SAMPLES.name, *broker.foreign)).items():
+            lake.topic_ids.check(topic, found)
 
 
 def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
@@ -97,7 +137,7 @@ def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
 
 
 def _messages(spark: SparkSession, broker: Broker, topics: Sequence[str]) -> DataFrame:
-    options = {**for_spark(broker.bootstrap), "subscribe": ",".join(topics)}
+    options = spark_source(broker.bootstrap, topics)
     begin: dict[str, dict[str, int]] = {}
     for (name, partition), offset in (broker.begin or {}).items():
         if name in topics:
@@ -123,10 +163,11 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
     """
 
     def write(windows: DataFrame, batch: int) -> None:
+        streams.check()
         facts = Facts(undeleted(lake.read("nodes")), lake.read("placements"))
-        target = lake.batch_path("node_state", JOB, batch)
+        target = lake.batch_path("node_state", how.job, batch)
         windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
-        progress(batch, lake.batch_rows("node_state", JOB, batch))
+        progress(batch, lake.batch_rows("node_state", how.job, batch))
 
     return _start(streams, _Mode("append", WATERMARK), how, write)
 
@@ -145,14 +186,14 @@ def publish(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str)
     """
 
     def send(windows: DataFrame, _batch: int) -> None:
+        streams.check()
         facts = Facts(undeleted(lake.read("nodes")), lake.read("placements"))
         target = {**for_spark(bootstrap), "topic": NODE_STATE.name}
         windows.transform(with_messages, facts).write.format("kafka").options(**target).save()
 
-    sane = Streams(
-        *(rows.where(f"ts <= arrived_at + interval {LIVE_AHEAD}") for rows in (streams.usage, streams.samples))
-    )
-    return _start(sane, _Mode("update", LIVE_WATERMARK), how, send)
+    sane = f"ts <= arrived_at + interval {LIVE_AHEAD}"
+    dated = Streams(streams.usage.where(sane), streams.samples.where(sane))
+    return _start(dated, _Mode("update", LIVE_WATERMARK), how, send)
 
 
 class _Mode(NamedTuple):

@@ -1,6 +1,7 @@
 """Bills: decimal costs to whole micro-units by the hour, nothing lost, and words for what cannot be read."""
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.metering.invoices import FOCUS, PLAIN, bill_rows
+from features.metering.invoices import FOCUS, PLAIN, read_bill
 from features.schema.errors import BadBill
 from features.schema.tables import BILLS
 
@@ -17,7 +18,7 @@ ROW = "std@a,2026-11-01T00:00:00Z,2026-11-01T03:00:00Z,{},EUR\n"
 
 
 def rows(content: str) -> list[dict[str, object]]:
-    found = bill_rows(content, "nov", "c", PLAIN)
+    found = read_bill(content, "nov", "c", PLAIN).rows
     assert found.schema.equals(BILLS.schema)
     return [dict(row) for row in found.to_pylist()]
 
@@ -53,7 +54,7 @@ def test_focus_is_read_by_its_columns_and_tags() -> None:
         '2.5,USD,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,,"{""x_pool"": ""gpu@b""}",x\n'
     )
 
-    found = bill_rows(content, "nov", "c", FOCUS).to_pylist()
+    found = read_bill(content, "nov", "c", FOCUS).rows.to_pylist()
 
     assert [(r["pool"], r["cost_micros"], r["currency"]) for r in found] == [
         ("std@a", 1_500_000, "USD"),
@@ -61,13 +62,34 @@ def test_focus_is_read_by_its_columns_and_tags() -> None:
     ]
 
 
+def test_focus_rows_without_a_pool_are_counted_and_summed_not_refused() -> None:
+    period = "2026-03-01 00:00:00 UTC,2026-03-01 02:00:00 UTC"
+    content = (
+        "ChargeCategory,BilledCost,EffectiveCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,ResourceName\n"
+        f"Usage,0,1.5,USD,{period},std@a\n"
+        f"Purchase,1000,0,USD,2026-03-01 00:00:00 UTC,2029-03-01 00:00:00 UTC,\n"
+        f"Tax,19.25,19.25,EUR,2026-03-01 00:00:30 UTC,2026-03-31 23:59:59 UTC,\n"
+    )
+
+    billed = read_bill(content, "mar", "c", FOCUS)
+    effective = read_bill(content, "mar", "c", replace(FOCUS, cost="EffectiveCost"))
+
+    hours = [datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in range(2)]
+    assert [(row["hour"], row["cost_micros"]) for row in billed.rows.to_pylist()] == [(hour, 0) for hour in hours]
+    assert [(r["hour"], r["cost_micros"]) for r in effective.rows.to_pylist()] == [(h, 750_000) for h in hours]
+    assert (billed.poolless, billed.poolless_costs) == (2, {"USD": Decimal(1000), "EUR": Decimal("19.25")})
+    assert (effective.poolless, effective.poolless_costs) == (2, {"USD": Decimal(0), "EUR": Decimal("19.25")})
+    with pytest.raises(BadBill, match="column EffectiveCost: the header does not have it"):
+        read_bill(content.replace("EffectiveCost", "X"), "mar", "c", replace(FOCUS, cost="EffectiveCost"))
+
+
 @pytest.mark.parametrize("tags", ['{""x_pool"": null}', '{""x_pool"": [""std@a""]}', "[" * 100_000, "null"])
 def test_a_tag_that_is_no_text_is_no_pool(tags: str) -> None:
     head = "BilledCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,Tags\n"
     content = f'{head}1.5,USD,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,"{tags}"\n'
 
-    with pytest.raises(BadBill, match="line 2, column ResourceName: it is empty"):
-        bill_rows(content, "nov", "c", FOCUS)
+    with pytest.raises(BadBill, match="column ResourceName: no row names a pool, nor tag x_pool"):
+        read_bill(content, "nov", "c", FOCUS)
 
 
 @pytest.mark.parametrize(

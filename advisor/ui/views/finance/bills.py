@@ -22,7 +22,7 @@ from advisor.billing.ledger.drafts import Draft
 from advisor.billing.ledger.errors import NoBills, NoStatement
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.spreadsheet_safe import as_text
-from advisor.billing.quotes.dependencies import BILLED, BillOffice, opened_bills, own_team
+from advisor.billing.quotes.dependencies import BILLED, BillOffice, opened_bills, own_account
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.site.paging import sheet
 from advisor.ui.site.rendering import Pages
@@ -52,7 +52,7 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @allowed(*BILLED)
     def months(request: Request) -> Response:
         """Closed and closing months."""
-        found, team = list[Period](), own_team(caller_of(request))
+        found, team = list[Period](), own_account(caller_of(request))
         if bills is not None:
             every = ledger_store.periods(bills.closing.engine, bills.closing.cluster)
             found = [one for one in every if team is None or one.state == "closed"]
@@ -63,7 +63,7 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
     @allowed(*BILLED)
     def month(request: Request, period: str) -> Response:
         """A month by account; role team is redirected to its own account."""
-        team = own_team(caller_of(request))
+        team = own_account(caller_of(request))
         if team is not None:
             return RedirectResponse(f"/ui/bills/{period}/team?{urlencode({'team': team})}", 303)
         at = opened_bills(bills)

@@ -22,7 +22,7 @@ from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft, digest_of
 from advisor.billing.ledger.errors import BadPeriod, NotReady, OtherDraft, PeriodChanged, PeriodState
-from advisor.billing.ledger.postings import ROUNDING
+from advisor.billing.lines.accounts import ROUNDING
 from advisor.database.engine import migrate, open_store, writing
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft, drafts
 from tests.advisor.postgres_server import NewDatabase

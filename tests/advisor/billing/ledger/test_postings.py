@@ -51,7 +51,7 @@ def test_coins_and_residue_are_what_is_owed(rows: list[tuple[str, str, int]], ex
 
 @pytest.mark.parametrize("account", ["pool:std@a", "rounding"])
 def test_no_team_is_called_as_an_account_of_the_ledger(account: str) -> None:
-    with pytest.raises(ReservedAccount, match="map the team to another name"):
+    with pytest.raises(ReservedAccount, match="a team of that name has account 'team:"):
         postings_of(lines((account, "base", 1)), "p")
 
 

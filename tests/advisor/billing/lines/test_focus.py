@@ -15,7 +15,7 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.errors import PeriodState
-from advisor.billing.ledger.postings import ROUNDING
+from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.focus import COLUMNS, Grain
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.database.engine import migrate, open_store

@@ -108,11 +108,11 @@ def test_whoever_takes_more_never_pays_less(rows: list[tuple[str, str, str, int]
     bigger = [(*rows[0][:3], rows[0][3] + more), *rows[1:]]
 
     before, after = (
-        next(line for line in billed(pool, taken(*numbered(some)), of) if line.subject.container == "c00")
+        sum(line.amount_micros for line in billed(pool, taken(*numbered(some)), of) if line.subject.container == "c00")
         for some in (rows, bigger)
     )
 
-    assert after.amount_micros >= before.amount_micros
+    assert after >= before
 
 
 @given(rows=ROWS_.filter(bool), part=st.fractions(0, 1), of=BOOKS)
@@ -142,11 +142,12 @@ def test_an_empty_pool_is_idle_or_nobodys_never_nothing() -> None:
 
     assert accounts(nobody) == {UNATTRIBUTED: 5 * EUR}
     assert accounts(empty) == {PLATFORM: 5 * EUR}
-    assert accounts(unused) == accounts(free) == {UNATTRIBUTED: 5 * EUR, "ads": 0}
+    assert accounts(unused) == {UNATTRIBUTED: 5 * EUR}
+    assert accounts(free) == {UNATTRIBUTED: 5 * EUR, "ads": 0}
 
 
 def test_minutes_that_nobody_knows_are_billed_to_nobody_in_particular() -> None:
-    """I12, of gaps: beside what the same container is known to have taken, and named where nothing is."""
+    """I12, of gaps: next to what the same container is known to have taken; no charge record where nothing is."""
     hour = taken(("ads", "c", "prod", "cpu", 45 * MICROS), minutes=45, gap_minutes=15)
     blind = taken(("ads", "c", "prod", "cpu", 0), minutes=0, gap_minutes=60)
 
@@ -156,7 +157,7 @@ def test_minutes_that_nobody_knows_are_billed_to_nobody_in_particular() -> None:
     assert (known.subject.account, known.amount_micros) == ("ads", 30_000)
     assert (gap.subject.account, gap.amount_micros) == (UNATTRIBUTED, 10_000)
     assert [fact.value for fact in gap.evidence] == [15, "ads"]
-    assert [(line.subject.container, line.evidence[0].value) for line in named] == [("c", 60)]
+    assert named == []
 
 
 def test_capacity_sells_for_the_cost_and_the_remainder_is_idle_by_its_cause() -> None:

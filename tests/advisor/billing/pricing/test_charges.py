@@ -81,6 +81,33 @@ def test_lines_are_the_pools_cost_in_every_hour_under_every_setting(
     assert lines.equals(lines.take(in_order_of(lines)))
 
 
+def test_hours_without_request_and_use_have_no_charge_record_and_sums_stay() -> None:
+    quiet = [("ads", f"c{i}", "prod", "cpu", 0) for i in range(1, 20)]
+    blind = taken(("batch", "b", "prod", "cpu", 0), minutes=0, gap_minutes=60)
+    hour, pool = taken(("ads", "c0", "prod", "cpu", HOUR), *quiet), Pool(100_001, {"cpu": 3 * HOUR})
+
+    lines = bill_pool_hours(pa.concat_tables([hour, blind]), pool.hours(START_US), book())
+
+    assert [(row["kind"], row["container"], row["amount_micros"]) for row in lines.to_pylist()] == [
+        ("base", "c0", 33_334),
+        ("idle_headroom", None, 66_667),
+    ]
+    assert bill_pool_hours(blind, Pool(0, {}).hours(START_US), book()).num_rows == 0
+
+
+@given(pool=drawn_pool(), metered=drawn_metered(), of=drawn_book())
+def test_a_record_of_zero_has_a_request_or_use(pool: Pool, metered: pa.Table, of: PriceBook) -> None:
+    lines = bill_pool_hours(metered, pool.hours(*HOURS), of, idle=pool.not_taken(*HOURS))
+    asked = {
+        (row["hour"], row["container"], row["resource"])
+        for row in metered.to_pylist()
+        if row["requested"] or row["within"] or row["beyond"]
+    }
+
+    zeros = lines.filter(pc.equal(lines["amount_micros"], 0)).to_pylist()
+    assert {(row["hour"], row["container"], row["resource"]) for row in zeros} <= asked
+
+
 def in_order_of(lines: pa.Table) -> pa.Array:
     """Places of lines in their order, by plain comparison."""
     keys = [tuple((value is not None, value) for value in row.values()) for row in lines.select(ORDER).to_pylist()]
@@ -113,16 +140,18 @@ def by_loop(pool: Pool, rows: list[dict[str, object]], of: PriceBook) -> dict[tu
         )
         quantity = (kappa * requested + (MICROS - kappa) * within + beta * beyond + MICROS // 2) // MICROS
         weight = prices[str(row["resource"])] * tiers[str(row["qos"] or UNTOLD_TIER)]
-        shares["base", row["team"] or UNATTRIBUTED, row["container"], row["resource"]] = weight * quantity
-        if gap:
-            gaps[UNATTRIBUTED, row["container"], row["resource"]] = weight * (quantity * gap // max(minutes, 1))
+        if requested or within or beyond:
+            shares["base", row["team"] or UNATTRIBUTED, row["container"], row["resource"]] = weight * quantity
+        if unknown := quantity * gap // max(minutes, 1):
+            gaps[UNATTRIBUTED, row["container"], row["resource"]] = weight * unknown
     keys = [*shares, *(("unattributed", *key) for key in sorted(gaps))]
     weights = [*shares.values(), *(gaps[key] for key in sorted(gaps))]
     worth = sum(weight * MICROS * pool.capacity.get(name, 0) for name, weight in prices.items())
     sold: int = sum(weights)
     rest = 0 if of.policy.recovery == "full" and sold else max(0, worth - sold)
     if not sold + rest:
-        return {**dict.fromkeys(keys, 0), ("unattributed", UNATTRIBUTED, None, None): pool.cost_micros}
+        whole: dict[tuple[object, ...], int] = {("unattributed", UNATTRIBUTED, None, None): pool.cost_micros}
+        return dict.fromkeys(keys, 0) | (whole if pool.cost_micros else {})
     names = [f"{number:03d}" for number in range(len(keys) + 1)]
     amounts = apportion(pool.cost_micros, [*weights, rest], names).tolist()
     found = dict(zip(keys, amounts[:-1], strict=True))

@@ -162,6 +162,24 @@ def test_a_pool_that_no_node_is_in_is_told_at_import(folder: Path, bill: Run) ->
     assert pool in told[told.index("pools of nodes:") :]
 
 
+def test_focus_rows_without_a_pool_are_shown_and_effective_cost_can_be_read(folder: Path, bill: Run) -> None:
+    lake, file = Lake.open(folder / "lake", TABLES), folder / "focus.csv"
+    pool = pool_names(lake.read("nodes"))[0].as_py()
+    hours = f"{PLAN.start:%Y-%m-%d %H:%M:%S} UTC,{PLAN.start + timedelta(hours=2):%Y-%m-%d %H:%M:%S} UTC"
+    head = "BilledCost,EffectiveCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,ResourceName\n"
+    file.write_text(f"{head}0,7.5,EUR,{hours},{pool}\n900,0,EUR,{hours},\n1.25,1.25,EUR,{hours},\n")
+
+    code, said = bill("import", str(file), "--name", "mar", "--format", "focus", "--cost", "EffectiveCost")
+
+    assert code == 0, said
+    assert "bill mar: 7.5 EUR over 2 hours of pools" in said
+    assert "2 rows name no pool" in said
+    assert "1.25 EUR is no node's cost and not imported" in said
+    assert sum(lake.read("bills")["cost_micros"].to_pylist()) == 7_500_000
+    assert bill("import", str(file), "--name", "x", "--cost", "EffectiveCost")[0] == 2
+    assert bill("import", str(file), "--name", "x", "--format", "focus", "--cost", "ListCost")[0] == 2
+
+
 def test_errors_say_what_to_do(folder: Path, bill: Run) -> None:
     broken = folder / "broken.csv"
     broken.write_text("pool,start,end,cost\n")

@@ -170,7 +170,7 @@ def test_a_budget_applies_until_the_next_one_begins(bill: Run, store: Engine) ->
         (("--amount", "5", "--warn", "80"), "such as 0.8"),
         (("--amount", "5", "--since", "2026-13"), "is not a month: write it as 2026-11"),
         (("--amount", "5", "--since", "2020-01"), "cohabit bill books"),
-        (("--amount", "5", "--team", "pool:x"), "COHABIT_MAPPING"),
+        (("--amount", "5", "--team", "pool:x"), "has account 'team:pool:x'"),
     ],
 )
 def test_what_is_no_budget_is_refused_in_a_line(bill: Run, store: Engine, words: tuple[str, ...], says: str) -> None:

@@ -54,7 +54,7 @@ def send(bootstrap: str) -> None:
 def residents(bootstrap: str, *topics: str) -> dict[str, float]:
     """CPU of everybody in the snapshot of a refresher that reads some topics."""
     state = LiveState("c", lambda: 2**60)
-    with closing(KafkaSource(ConsumerSettings(bootstrap, topics, "-".join(topics)), state.position)) as source:
+    with closing(KafkaSource(ConsumerSettings(bootstrap, topics, "-".join(topics)), state)) as source:
         source.stop_at_end()
         metrics = IngestMetrics.on(CollectorRegistry())
         ingest(source, state, Landers(FORMATS, Capacities), metrics, Event())

@@ -201,7 +201,7 @@ def test_a_refresher_told_by_the_stream_sees_what_one_that_computes_by_itself_do
 
     told, own = LiveState(PLAN.cluster, lambda: 2**60), LiveState(PLAN.cluster, lambda: 2**60)
     topics = ("nodes", "placements", "node_state")
-    with closing(KafkaSource(ConsumerSettings(kafka.bootstrap, topics, "told"), told.position)) as source:
+    with closing(KafkaSource(ConsumerSettings(kafka.bootstrap, topics, "told"), told)) as source:
         source.stop_at_end()
         read_by(source, told)
     with closing(FileSource(files, TOPICS, own.position)) as source:

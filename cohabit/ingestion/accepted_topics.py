@@ -1,0 +1,26 @@
+"""Accepting a recreated topic, after a look at what the broker has. An edge."""
+
+from contextlib import closing
+
+from cohabit.config.errors import NothingToAccept
+from ingest.kafka_io.connection import Brokers
+from ingest.kafka_io.topic_admin import TopicAdmin
+from ingest.lake.tables import Lake
+
+
+def accept_topic(lake: Lake, topic: str, brokers: Brokers) -> None:
+    """Record the topic's present id, so that ingestion starts at its offset 0.
+
+    Raises:
+        NothingToAccept: there is no such topic, or its records follow those in the lake.
+    """
+    with closing(TopicAdmin(brokers)) as admin:
+        places, found = admin.places([topic]), admin.ids([topic]).get(topic)
+        if not places:
+            raise NothingToAccept(topic, f"{brokers} has no such topic")
+        origin, recorded = lake.topic_ids.origin(topic), lake.topic_ids.recorded(topic)
+        behind = [end < (lake.position(origin, place.partition) or 0) for place, end in admin.ends(places).items()]
+        if found == recorded and not any(behind):
+            raise NothingToAccept(topic, f"its id is {found}, as ingested, and no partition ends before the lake does")
+        if not lake.topic_ids.accept(topic, found or ""):
+            raise NothingToAccept(topic, "another process accepted it meanwhile")
