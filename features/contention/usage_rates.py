@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, floats, micros, numbers
+from features.columnar.asof_join import newest_known
 from features.columnar.composite_keys import dense, joint, ranks, rising
 from features.columnar.group_means import group_means, group_starts
 from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
@@ -231,8 +232,32 @@ def _per_minute(sampled: _Sampled) -> _Cells:
     value = floats(rows["value"])[order]
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
+    first = np.flatnonzero(np.append([True], np.diff(series) != 0) & counter & np.isfinite(value))
+    moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
+    alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
+    gap_us = ts[first] - _alive_before(sampled, order[first], order[moved], alive_us[moved])
+    first, gap_us = first[gap_us <= MAX_GAP_US], gap_us[gap_us <= MAX_GAP_US]
+    rate[first], seconds[first] = value[first] / (gap_us / 1e6), gap_us / 1e6
     starts = group_starts(joint([series, minute]))
     return _Cells(order[starts], minute[starts], group_means(np.where(counter, rate, value), seconds, starts))
+
+
+def _alive_before(sampled: _Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> Ints:
+    """(n,) when the run before that of each row was alive for sure, if its container restarted since; else long ago.
+
+    Counters of a cgroup begin at 0 with it, so the first value of a later run is what it has used since. A run that
+    changed between two samples was alive at the first of them, (c,) `alive_us` of the rows that changed.
+    """
+    ts, group = micros(sampled.rows["ts"]), joint([sampled.container, dense(sampled.reporter)])
+    having = np.asarray(sampled.rows["instance"].take(pa.array(changed)).is_valid())
+    named, alive_us = changed[having], alive_us[having]
+    if not len(named):
+        return np.full(len(rows), -MAX_GAP_US)
+    found = newest_known(group[rows], ts[rows] - 1, group[named], ts[named])
+    known = (found >= 0) & np.asarray(sampled.rows["instance"].take(pa.array(rows)).is_valid())
+    before = named[found]
+    known[known] = sampled.run[before[known]] != sampled.run[rows[known]]
+    return np.where(known, alive_us[found], -MAX_GAP_US)
 
 
 def _held(sampled: _Sampled, cells: _Cells) -> _Cells:

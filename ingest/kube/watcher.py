@@ -239,9 +239,10 @@ class Follower:
 
     def _beat(self) -> None:
         """Say of each node that it is still there, if that is due; called when the cluster was heard."""
-        if not self._kind.beats or monotonic() - self._beat_s < BEAT_S:
+        now_s = self._around.now_ms() / 1e3
+        if not self._kind.beats or 0 <= now_s - self._beat_s < BEAT_S:
             return
-        self._beat_s = monotonic()
+        self._beat_s = now_s
         for published in self._progress.published.values():
             if (record := still_there(published, self._heard())) is not None:
                 self._send(NODE_USAGE, record)

@@ -21,6 +21,9 @@ def stats(timeline: Timeline, rng: Rng) -> list[Sent]:
     times: list[Floats] = []
     values: list[bytes] = []
     for node in timeline.nodes:
+        at = scrapes(timeline, node, 0.5)
+        values += _root(node.name, at)
+        times.append(at)
         for group in cgroups(timeline, node):
             at = scrapes(timeline, node, float(rng.uniform(0, timeline.interval_s)))
             at = at[(at >= group.start) & (at < group.end)]
@@ -39,6 +42,14 @@ def _records(group: Cgroup, machine: str, at: Floats) -> list[bytes]:
         stat = f'{{"timestamp":"{stamp}","cpu":{cpu},"memory":{ram}}}'
         found.append(f'{{"timestamp":"{stamp}",{head},"container_stats":{stat}}}'.encode())
     return found
+
+
+def _root(machine: str, at: Floats) -> list[bytes]:
+    """The machine's own cgroup, which is always there."""
+    stamps = (datetime.fromtimestamp(START_S + second, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z") for second in at)
+    head = f'"machine_name":"{machine}","container_Name":"/"'
+    stat = f'"memory":{{"working_set":{9 << 30}}}'
+    return [f'{{"timestamp":"{t}",{head},"container_stats":{{"timestamp":"{t}",{stat}}}}}'.encode() for t in stamps]
 
 
 _CFS = '{"periods":0,"throttled_periods":0,"throttled_time":0}'

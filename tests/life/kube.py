@@ -135,7 +135,8 @@ def pod_changes(pod: Pod) -> Iterator[Change]:
 
 def node_changes(node: Node) -> Iterator[Change]:
     """Versions of a node's object."""
-    for at in (node.start, node.start + HEARTBEAT_S):
+    beats = int((min(node.end, END_S) - node.start) // HEARTBEAT_S) + 1
+    for at in (node.start + number * HEARTBEAT_S for number in range(beats)):
         if at < node.end:
             yield Change(at, node.name, there=True, body=node_object(node, at))
     if node.end < inf:
@@ -217,10 +218,10 @@ class Published:
 
 
 def watched(timeline: Timeline, folder: Path) -> dict[str, list[Sent]]:
-    """Records of topics nodes and placements, as watchers publish them that hear what the timeline lets them hear."""
+    """Records of three topics, as watchers publish them that hear what the timeline lets them hear."""
     edges = [timeline.begin, *(edge for lost in timeline.unheard for edge in (lost.start, lost.end)), END_S]
     spans = list(pairwise(edges))[::2]
-    topics: dict[str, list[Sent]] = {"nodes": [], "placements": []}
+    topics: dict[str, list[Sent]] = {"nodes": [], "placements": [], "node_usage": []}
     objects = (
         (PODS, [change for pod in timeline.pods for change in pod_changes(pod)]),
         (CLUSTER_NODES, [change for node in timeline.nodes for change in node_changes(node)]),

@@ -41,7 +41,7 @@ SENDERS: Mapping[str, Callable[[Timeline, Rng], list[Sent]]] = {
     "prom-text": prometheus.text,
     "telegraf-json": telegraf.kubernetes,
 }
-NATIVE = ("nodes", "placements")
+NATIVE = ("nodes", "placements", "node_usage")
 WRITTEN = ("node_state", "node_usage", "labels", "profiles", "contention", "metered", "idle", "pool_hours")
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LATENESS_S = 90.0
@@ -175,7 +175,7 @@ def _published(seed: int, cluster: str) -> dict[str, list[Sent]]:
 
 
 ANY = "any-cluster"
-DECODERS = {name: decoder_named(name) for name in (*SENDERS, "native-nodes", "native-placements")}
+DECODERS = {name: decoder_named(name) for name in (*SENDERS, "native-nodes", "native-placements", "native-node_usage")}
 
 
 def world(names: Iterable[str], seeds: range, folder: Path) -> World:

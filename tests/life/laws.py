@@ -23,6 +23,8 @@ MINUTE_S = 60.0
 SHARE = 0.02
 """Core-minutes may be off by so much, or by INTERVALS of scraping of the use of each run of a container."""
 INTERVALS = 2
+RESOLUTION_S = 60.0
+"""Tables have whole minutes: the first and the last of a run may be half wrong each."""
 NODE_SILENCE_S = 600.0
 """A node of which nothing was heard for so long is no capacity."""
 CONTAINER_SILENCE_S = 900.0
@@ -130,7 +132,7 @@ class Use:
             whole, shown = whole + float(used.sum()), shown + float(used[~hidden].sum())
             unseen += float(hidden.sum()) / MINUTE_S
         edges = sum(max(run.levels) for pod in pods for run in pod.instances)
-        scrapes = INTERVALS * timeline.interval_s / MINUTE_S * edges
+        scrapes = (INTERVALS * timeline.interval_s + RESOLUTION_S) / MINUTE_S * edges
         request = max(pod.request_cores for pod in pods)
         return Use(whole, shown, max(SHARE * whole, scrapes), unseen, request)
 

@@ -89,6 +89,8 @@ def _all(timeline: Timeline, replica: Replica) -> Iterator[Series]:
 
 def _cadvisor(timeline: Timeline, node: Node, at: Floats) -> Iterator[Series]:
     common = {"job": "kubelet", "metrics_path": "/metrics/cadvisor", "node": node.name, "instance": "10.0.0.1:10250"}
+    if len(at):
+        yield Series(MEMORY, {**common, "id": "/"}, at, [str(9 << 30)] * len(at))
     for group in cgroups(timeline, node):
         there = at[(at >= group.start) & (at < group.end) & (read_at(at) >= group.start)]
         if not len(there):
