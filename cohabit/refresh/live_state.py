@@ -161,11 +161,15 @@ def add(pieces: list[pa.Table], rows: pa.Table) -> None:
 
 
 def last_heard(heard: pa.Table) -> pa.Table:
-    """Of each container, or node, the row in which it was heard last; what was not for a day is left out."""
+    """Of each container, or node, when it was heard last, as if it had been all the time before.
+
+    What went before does not matter to what is there now. What was not heard for a day is left out.
+    """
     last = heard.group_by(HEARD.names[:3], use_threads=False).aggregate([("last", "max")])
     newest = pc.max(last["last_max"])
     ts = last["last_max"]
-    rows = pa.table([*(last[name] for name in HEARD.names[:3]), ts, ts], schema=HEARD)
+    always = pa.array(np.zeros(last.num_rows, np.int64), TIMESTAMP)
+    rows = pa.table([*(last[name] for name in HEARD.names[:3]), always, ts], schema=HEARD)
     kept = pc.greater_equal(ts.cast(pa.int64()), pc.subtract(newest.cast(pa.int64()), FORGOTTEN_US))
     return rows.filter(kept) if rows.num_rows else rows
 

@@ -24,6 +24,8 @@ NODE_SILENCE_US = 600 * 1_000_000
 """A node of which nothing was heard for longer has ended when it was last heard of."""
 CONTAINER_SILENCE_US = 900 * 1_000_000
 """A container that was measured, and for longer was not while its node was, has ended when it was last measured."""
+LATE_DELETION_US = 180 * 1_000_000
+"""A deletion dated longer after its container was last measured was heard late, by the list after a lost watch."""
 SLOT_US = 300 * 1_000_000
 """What was heard of something is kept as its first and last time in so long."""
 INFERRED = "inferred"
@@ -68,7 +70,8 @@ def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -
 
     Returns:
         Facts with more rows. A container that was measured, then for more than CONTAINER_SILENCE_US was not although
-        its node was, is deleted when it was last measured. A node that held containers or was measured, and of which
+        its node was, is deleted when it was last measured; so is one whose deletion is dated more than LATE_DELETION_US
+        later. A node that held containers or was measured, and of which
         then nothing was heard for more than NODE_SILENCE_US while other nodes of its cluster were, is deleted when it
         was last heard of; a container that was never measured keeps its node. What is on a node when that ends is
         deleted then. What is heard again is there again. The ends arrive once they can be known: when the silence has
@@ -109,13 +112,19 @@ def _with_silent_containers(placements: pa.Table, heard: pa.Table, horizon_us: i
     order = rising(left, first)
     left, first, last = left[order], first[order], last[order]
     again = np.append(np.where(np.diff(left) == 0, first[1:], NEVER), [NEVER])[: len(left)]
-    silent = np.minimum(again, horizon_us) - last > CONTAINER_SILENCE_US
+    silent = np.minimum(again, horizon_us) - last > LATE_DELETION_US
     left, last, again = left[silent], last[silent], again[silent]
-    stood = newest_known(left, last, key, ts)
-    good = (stood >= 0) & ~is_delete(events)[stood] & (_next_of(key, ts)[stood] - last > CONTAINER_SILENCE_US)
-    stood, last, again = stood[good], last[good], again[good]
-    measured = _heard_within(events.take(pa.array(stood)), heard, NODE, last + CONTAINER_SILENCE_US, again)
-    return _with_events(events, stood[measured], last[measured], CONTAINER_SILENCE_US, again[measured])
+    stood, gone = newest_known(left, last, key, ts), is_delete(events)
+    following = _next_of(key, ts)[stood]
+    deleted = np.append(gone[1:], [False])[stood] & (following < NEVER) & (following <= again)
+    limit = np.where(deleted, LATE_DELETION_US, CONTAINER_SILENCE_US)
+    good = (stood >= 0) & ~gone[stood] & (np.minimum(np.minimum(again, horizon_us), following) - last > limit)
+    stood, last, again, deleted = stood[good], last[good], again[good], deleted[good]
+    known_us = np.where(deleted, following[good], last + CONTAINER_SILENCE_US)
+    there = events.take(pa.array(stood))
+    measured = _heard_within(there, heard, NODE, last + limit[good], np.where(deleted, NEVER, again))
+    again = np.where(deleted, NEVER, again)[measured]
+    return _with_events(events, stood[measured], last[measured], (known_us - last)[measured], again)
 
 
 def _heard_within(rows: pa.Table, heard: pa.Table, keys: list[str], since_us: Ints, until_us: Ints) -> Bools:

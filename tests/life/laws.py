@@ -23,8 +23,8 @@ MINUTE_S = 60.0
 SHARE = 0.02
 """Core-minutes may be off by so much, or by INTERVALS of scraping of the use of each run of a container."""
 INTERVALS = 2
-RESOLUTION_S = 60.0
-"""Tables have whole minutes: the first and the last of a run may be half wrong each."""
+RESOLUTION_S = 120.0
+"""Tables have whole minutes: the first and the last of a run may each be counted whole."""
 NODE_SILENCE_S = 600.0
 """A node of which nothing was heard for so long is no capacity."""
 CONTAINER_SILENCE_S = 900.0

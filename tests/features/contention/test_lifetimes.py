@@ -156,3 +156,15 @@ def test_the_same_name_on_other_hardware_is_described_by_its_own_time() -> None:
     assert cores == {0: (None, 64.0), 10: ("delete", 64.0), 20: (None, 4.0)}
     assert events(found.placements, "container", "a") == [("add", 0), ("delete", 10)]
     assert events(found.placements, "container", "b") == [("add", 20)]
+
+
+def test_a_deletion_that_was_heard_late_is_dated_back_to_the_last_measurement() -> None:
+    late = {"container": "a", "ts": 20 * MINUTE, "event": "delete"}
+    facts = Facts(nodes(), placements({"container": "a"}, late, {"container": "b"}))
+    seen = heard(a=("n", range(1, 11)), b=("n", range(1, 60)))
+
+    found = with_ends(facts, seen, NOTHING, round(at(3600).timestamp() * 1e6)).placements
+
+    assert events(found, "container", "a") == [("add", -1), ("delete", 10), ("delete", 20)]
+    (end,) = [row for row in found.to_pylist() if row["event"] == "delete" and row["ts"] == at(10 * MINUTE)]
+    assert end["arrived_at"] == at(20 * MINUTE)
