@@ -108,7 +108,7 @@ def owners(cluster: pa.ChunkedArray, called: pa.ChunkedArray, time_us: Ints, pla
     gone = np.flatnonzero(deleted)
     until = _taken(gone, newest_known(left, -time_us, right[gone], -micros(named["ts"])[gone]))
     found = np.where(found < 0, until, found)
-    over = (found >= 0) & (end_us[found] < time_us - LINGER_US)
+    over = (found >= 0) & (np.append(end_us, 0)[found] < time_us - LINGER_US)
     return named["container"].take(pa.array(found, mask=(found < 0) | over))
 
 

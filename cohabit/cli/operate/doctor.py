@@ -1,5 +1,6 @@
 """`cohabit doctor`: look whether what runs does what it should."""
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,11 +73,15 @@ def ingest_command(
 ) -> None:
     """Check topics against the lake: recreated topics, records behind, and open transactions that hold a partition.
 
+    The newest samples of the lake are looked at first: exporters that report memory and no CPU, and exporters that
+    report another node name than the placements of their pods.
+
     Ingestion reads committed records only. A transaction that a producer never ended holds its partition; the line
     names the producer id, since when, and the command that aborts it. Exits 1 on a problem.
     """
     from time import time
 
+    from cohabit.doctor import measurements
     from cohabit.doctor.finding import show_findings
     from cohabit.doctor.ingestion import Ingested, examine
     from cohabit.ingestion.worker import Wishes, foreign_in, formats_of
@@ -84,8 +89,9 @@ def ingest_command(
 
     own = settings()
     topics = (*TOPICS, *foreign_in(formats_of(own, Wishes(topics=tuple(topic or ())))))
-    what = Ingested(own.kafka.brokers(bootstrap), existing_lake(own, lake), topics, time())
-    raise typer.Exit(not show_findings(examine(what)))
+    opened = existing_lake(own, lake)
+    what = Ingested(own.kafka.brokers(bootstrap), opened, topics, time())
+    raise typer.Exit(not show_findings(chain(measurements.examine(opened), examine(what))))
 
 
 def run_doctor_scheduler(

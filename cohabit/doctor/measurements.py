@@ -1,0 +1,69 @@
+"""Measurement checks: what exporters lack, and which of them report another node than placements say. An edge."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cohabit.doctor.finding import Finding, ok, warning
+from features.contention.container_resolution import OWN, moved_in
+from features.contention.node_state import Facts
+from ingest.lake.row_filter import EPOCH
+from ingest.lake.tables import Lake
+from ingest.schema.tables import WHOLE_NODE
+
+LOOKED_AT = timedelta(minutes=15)
+"""The newest samples, of so long, are looked at."""
+NO_CPU = {
+    "kubelet": "scrape container_cpu_usage_seconds_total too",
+    "node_exporter": "enable its collector cpu",
+    "telegraf": "set collect_cpu_time = true in inputs.cpu, or read usage_total in inputs.docker",
+    "kubeletstats": "enable *.cpu.usage (or *.cpu.time) in its metrics",
+    "hostmetrics": "enable its scraper cpu",
+}
+"""What gives an exporter's CPU, by exporter."""
+
+
+def examine(lake: Lake) -> Iterator[Finding]:
+    """Findings of the newest samples of a lake; nothing is written."""
+    span = lake.span("samples")
+    if span is None:
+        yield ok("samples", "the lake has none: only Cohabit's own format was ingested")
+        return
+    end = EPOCH + timedelta(microseconds=span[1] + 1)
+    rows = lake.rows("samples", end - LOOKED_AT, end, [*OWN, "exporter", "metric", "value", "ts"])
+    yield from _without_cpu(rows)
+    yield _moved(rows, Facts(lake.read("nodes", end=end), lake.read("placements", end=end)))
+
+
+def _without_cpu(rows: pa.Table) -> Iterator[Finding]:
+    """Exporters that report memory of pods or nodes and no CPU of them, from any exporter."""
+    known = rows.filter(pc.is_valid(rows["value"]))
+    for name, which in (("pods", pc.not_equal), ("nodes", pc.equal)):
+        here = known.filter(which(known["container"], WHOLE_NODE))
+        memory, cpu = (_exporters(here, metric) for metric in ("memory_bytes", "cpu_cores"))
+        if memory and not cpu:
+            hints = "; ".join(f"{one}: {NO_CPU.get(one, 'see docs/ingest.md')}" for one in memory)
+            yield warning(name, f"memory but no CPU from {', '.join(memory)}: {hints}")
+        elif cpu:
+            yield ok(name, f"CPU from {', '.join(cpu)}, memory from {', '.join(memory) or 'none'}")
+
+
+def _exporters(rows: pa.Table, metric: str) -> list[str]:
+    """Exporters of a metric, sorted."""
+    found = pc.unique(rows.filter(pc.equal(rows["metric"], metric))["exporter"]).to_pylist()
+    return sorted(name or "others" for name in found)
+
+
+def _moved(rows: pa.Table, facts: Facts) -> Finding:
+    seen = rows.group_by(OWN, use_threads=False).aggregate([("ts", "max")]).rename_columns({"ts_max": "ts"})
+    moved = moved_in(seen, facts).to_pylist()
+    if not moved:
+        return ok("node names", f"{len(pc.unique(rows['node'])):,} nodes report the pods that were placed on them")
+    pairs = ", ".join(f"{one['node']} for {one['placed_on']}" for one in moved[:3])
+    return warning(
+        "node names",
+        f"{len(moved):,} exporters report another name than their node's ({pairs}): the placements' nodes are used; "
+        "set hostNetwork, or the host name, as docs/ingest.md shows",
+    )

@@ -1,0 +1,56 @@
+"""What doctor says of the newest samples: exporters without CPU, and names that are no node."""
+
+from pathlib import Path
+
+from cohabit.doctor.measurements import examine
+from features.schema.tables import TABLES
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import Link
+from ingest.schema.tables import PLACEMENTS, SAMPLES, Table
+from tests.features.rows import rows_of
+
+
+def lake_of(folder: Path, **tables: list[dict[str, object]]) -> Lake:
+    lake = Lake.open(folder, TABLES)
+    kinds: dict[str, Table] = {"samples": SAMPLES, "placements": PLACEMENTS}
+    for name, given in tables.items():
+        rows = rows_of(kinds[name], *given)
+        link = Link(f"{name}-by-hand", 0, 0, rows.num_rows)
+        lake.commit(link, lake.append(name, rows, link))
+    return lake
+
+
+def sample(metric: str, **more: object) -> dict[str, object]:
+    return {"container": "uid", "metric": metric, "kind": "gauge", "value": 1.0, "exporter": "kubeletstats", **more}
+
+
+def said(lake: Lake) -> dict[str, tuple[str, str]]:
+    return {one.subject: (one.level, one.said) for one in examine(lake)}
+
+
+def test_memory_without_cpu_is_said_with_the_exporter_and_what_to_turn_on(tmp_path: Path) -> None:
+    found = said(lake_of(tmp_path, samples=[sample("memory_bytes"), sample("cpu_cores", value=None)]))
+
+    level, message = found["pods"]
+    assert level == "warning"
+    assert "memory but no CPU from kubeletstats" in message
+    assert "enable *.cpu.usage" in message
+
+
+def test_where_both_are_there_that_is_said(tmp_path: Path) -> None:
+    found = said(lake_of(tmp_path, samples=[sample("memory_bytes"), sample("cpu_cores", exporter="kubelet")]))
+
+    assert found["pods"] == ("ok", "CPU from kubelet, memory from kubeletstats")
+    assert found["node names"][0] == "ok"
+
+
+def test_an_exporter_under_another_name_than_its_node_is_named(tmp_path: Path) -> None:
+    placed: dict[str, object] = {"container": "uid", "node": "n1", "event": "add", "ts": -60}
+    found = said(lake_of(tmp_path, samples=[sample("cpu_cores", node="cadvisor-x")], placements=[placed]))
+
+    level, message = found["node names"]
+    assert (level, "cadvisor-x for n1" in message) == ("warning", True)
+
+
+def test_a_lake_without_samples_says_so(tmp_path: Path) -> None:
+    assert said(Lake.open(tmp_path, TABLES))["samples"][0] == "ok"
