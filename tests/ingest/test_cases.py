@@ -123,3 +123,21 @@ def test_nodes_that_left_are_no_capacity(tmp_path: Path) -> None:
     assert len(hours) == 48
     minutes = [dict(row["capacity"])["cpu"] / 8e6 for row in hours]
     assert set(minutes) == {80.0}
+
+
+def test_who_used_nodes_that_left_pays_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = landed("05", tmp_path)
+    for name, value in (
+        ("LAKE", str(lake.root)),
+        ("DATABASE", f"{tmp_path}/store.sqlite"),
+        ("BILLING__LEDGER_DIR", f"{tmp_path}/ledger"),
+    ):
+        monkeypatch.setenv(f"COHABIT_{name}", value)
+    run("admin", "database", "migrate")
+    run("bill", "import", str(case("05") / "bill.csv"), "--name", "march")
+    run("bill", "meter", "--from", "2026-03-01", "--to", "2026-03-03")
+
+    shown = run("bill", "propose-book", str(case("05") / "book.toml"), "--preview", "2026-03")
+
+    rows = [[word.strip() for word in line.split("│")[1:3]] for line in shown.splitlines() if line.startswith("│")]
+    assert dict(rows) == {"data": "5.28", "platform": "7.92", "shop": "7.92", "together": "21.12"}
