@@ -18,8 +18,9 @@ from advisor.plans.rules.plan_record import Identity, expected, plan_json
 from advisor.plans.rules.policy import DAY_US, Freeze, Rules
 from advisor.remediation.action import MOVES
 from advisor.remediation.action_costs import Prices
-from advisor.remediation.migration_options import Room, Scene, elsewhere, moved, without
+from advisor.remediation.migration_options import Scene, elsewhere, moved, without
 from advisor.remediation.ranked_options import HOUR_US, STARTING_HOURS, ladder, lately, restart_of
+from advisor.remediation.room import Room
 from advisor.scoring.score_scale import BE_WEIGHT
 from advisor.scoring.scorer import ModelScorer
 from features.schema.catalog import NAMES
