@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 WHY = (
     "fit",
     "hold it now",
-    "are not in the snapshot",
+    "are not known",
     "are about to go",
     "are cordoned",
     "are tainted",

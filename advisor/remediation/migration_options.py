@@ -54,6 +54,14 @@ class Scene:
         """The cluster."""
         return self.scorer.snapshot
 
+    def home(self, row: int) -> int:
+        """Row of a resident's node."""
+        return int(np.searchsorted(self.snapshot.first, row, side="right")) - 1
+
+    def lacking(self, row: int) -> str:
+        """Why no other node accepts a resident, by number of nodes; empty where one does."""
+        return self.room.lacking(row, self.home(row))
+
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
@@ -93,7 +101,7 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     Source: ours; scores as for a pending pod, docs/decisions/0043-rescheduling.md.
     """
     of = scene.snapshot
-    home = int(np.searchsorted(of.first, row, side="right")) - 1
+    home = scene.home(row)
     nodes = scene.room.nodes_for(row, home)
     nodes = nodes[of.node_known[nodes]]
     if not len(nodes):
