@@ -40,7 +40,8 @@ class Room:
             found = node_codes(self.occupancy.pods[uid], self.occupancy.nodes, home)
             found[self.occupancy.kept_away(uid) & (found == FITS)] = APART
         for column in range(left.shape[1]):
-            found[(found == FITS) & ~(left[:, column] >= 0)] = LACKS + column
+            if self.needs[row, column] != 0:  # the scheduler does not ask for what a pod does not need
+                found[(found == FITS) & ~(left[:, column] >= 0)] = LACKS + column
         if not np.isfinite(self.needs[row]).all():
             found[found >= LACKS] = NEEDS_UNKNOWN
         found[np.isneginf(self.free).any(axis=1)] = UNKNOWN
