@@ -206,11 +206,3 @@ def _diagnosis(of: Snapshot, node: int, victim: str, antagonist: str, added: flo
     return Diagnosis(
         of.cluster, of.nodes[node], victim, None, of.as_of_us, 1.0 + added, "antagonist", reason, ends, slow, (suspect,)
     )
-
-
-def as_created(pod: Object, name: str, node: str | None) -> Object:
-    """A pod as it is created: on a node, or for the scheduler to place."""
-    meta = {key: pod["metadata"][key] for key in ("namespace", "labels")}
-    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    spec |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
-    return {"metadata": {"name": name, **meta}, "spec": spec | ({} if node is None else {"nodeName": node})}
