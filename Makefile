@@ -37,8 +37,8 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 	$(BIN)/python -m tests.ingest.rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.ingest.live_rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 
-e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n and MOVES=n for fewer; needs Go on PATH
-	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES))
+e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n, MOVES=n and CLUSTERS=n for fewer; needs Go on PATH
+	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES)) $(if $(CLUSTERS),--clusters $(CLUSTERS))
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
 	$(BIN)/python -m tests.deploy.rendered

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from advisor.plans.plan_service import Desk
 from advisor.plans.rules import approval_states as states
-from advisor.plans.rules.plan_record import Plan, Proposal, State
+from advisor.plans.rules.plan_record import Proposal, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ def all_shown(desk: Desk, wanted: Collection[State] = ()) -> list[Proposal]:
 
 
 def helping(desk: Desk, container: str) -> list[Proposal]:
-    """Proposals that still need an action, and that would help a container."""
-    return [one for one in all_shown(desk, states.WAITING) if _helps(one.plan, container)]
+    """Proposals that would help or move a container: open ones, and exported ones until their outcome is known."""
+    return [one for one in all_shown(desk, (*states.WAITING, "exported")) if _concerns(one, container)]
 
 
-def _helps(plan: Plan, container: str) -> bool:
-    return any(container in step.victims for step in plan.open_steps)
+def _concerns(of: Proposal, container: str) -> bool:
+    return any(container in {step.who.container, *step.victims} for step in of.standing)
 
 
 def on_nodes(of: Proposal) -> list[OnNode]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.optimizer.assignment_cost import homes
-from advisor.plans.rules.cooldowns import cools_down, refused
+from advisor.plans.rules.cooldowns import cools_down, in_plan, refused
 from advisor.plans.rules.disruption_budgets import shares_budget
 from advisor.plans.rules.evictable import Roster
 from advisor.plans.rules.move_limit import steps_left
@@ -55,11 +55,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A victim for whom nothing is proposed, and why, in words."""
+    """A victim for whom nothing is proposed, and why, in words; `pending`: since an earlier plan is to help it."""
 
     victim: str
     node: str
     why: str
+    pending: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,15 @@ def draft(of: Situation, rules: Rules, search: Search | None = None) -> Draft:
     closed = rules.closed(at_us)
     for one in of.diagnoses:
         helped, ranked = found.is_helped(one.container), None
-        if len(found.ladders) < MAX_LADDERS or not (helped or found.full):
+        pending = "" if helped else in_plan(one.container, of.past)
+        if pending:
+            found.ladders.append(Ladder(one.container, (), pending))
+        elif len(found.ladders) < MAX_LADDERS or not (helped or found.full):
             ranked = _calibrated(ladder(one, of.diagnoses, found.scene, rules.prices), of.factor)
             found.ladders.append(ranked)
-        why = "" if helped else found.full or closed or (found.take(one, ranked) if ranked else "")
+        why = "" if helped else pending or found.full or closed or (found.take(one, ranked) if ranked else "")
         if why:
-            found.skipped.append(Skipped(one.container, one.node, why))
+            found.skipped.append(Skipped(one.container, one.node, why, bool(pending)))
     if search is not None and not closed and not found.full:
         found.rearrange(search)
     steps = _numbered(found.steps)
@@ -186,7 +190,7 @@ class _Found:
             uid for uid, node in zip(snapshot.containers, home.tolist(), strict=True) if snapshot.nodes[node] in nodes
         }
         now_us = self.of.scene.now_us
-        past = {one.step.who.container for one in self.of.past if cools_down(one, self.rules, now_us)}
+        past = {one.step.who.container for one in self.of.past if one.pending or cools_down(one, self.rules, now_us)}
         return there | past | set(self.of.roster.left_alone)
 
     def _refused(self, step: Step) -> str:

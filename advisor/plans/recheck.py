@@ -9,7 +9,9 @@ from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.plans.rules.evictable import Roster
 from advisor.plans.rules.plan_record import Plan, Step
 from advisor.remediation.action import MOVES
+from advisor.remediation.fits import FITS, LACKS, UNKNOWN
 from advisor.remediation.migration_options import Scene, elsewhere, moved
+from advisor.remediation.room import reason
 
 
 def stale_steps(
@@ -64,12 +66,27 @@ def _not_there(plan: Plan, step: Step, scene: Scene, roster: Roster) -> str:
         return ""
     if why := roster.left_alone.get(step.who.container):
         return why
-    node = scene.snapshot.node_index.get(step.target)
+    return _refused(step, scene) or _dearer(plan, step, scene)
+
+
+def _refused(step: Step, scene: Scene) -> str:
+    """Why the scheduler would not accept it there now."""
+    target = str(step.target)
+    node = scene.snapshot.node_index.get(target)
     row = scene.snapshot.containers.index(step.who.container)
     if node is None or not scene.snapshot.node_known[node]:
-        return f"{step.target} is no longer in the snapshot"
-    if not (scene.room.free[node] >= scene.room.needs[row]).all():
-        return f"{step.target} no longer has room for it"
+        return f"{target} is no longer in the snapshot"
+    code = int(scene.room.codes(row, scene.snapshot.node_index[step.source])[node])
+    if code != FITS:
+        lacks = code == UNKNOWN or code >= LACKS
+        return f"{target} {'no longer has room for' if lacks else 'no longer accepts'} it: {reason(code)}"
+    return ""
+
+
+def _dearer(plan: Plan, step: Step, scene: Scene) -> str:
+    """Whether the move would no longer pay."""
+    node = scene.snapshot.node_index[str(step.target)]
+    row = scene.snapshot.containers.index(step.who.container)
     only = np.full(scene.room.free.shape, -np.inf)
     only[node] = scene.room.free[node]
     found = elsewhere(replace(scene, room=replace(scene.room, free=only)), row, frozenset())

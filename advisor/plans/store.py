@@ -165,7 +165,15 @@ def past(engine: Engine, cluster: str, now_us: int) -> tuple[Past, ...]:
         exported = {row._mapping["plan"] for row in rows if row._mapping["exported"] is not None}
         found = _proposals(connection, rows)
     return tuple(
-        Past(step, one.state, one.decision_of(step.number), one.changed_us, exported=one.plan.plan in exported)
+        Past(
+            step,
+            one.state,
+            one.decision_of(step.number),
+            one.changed_us,
+            exported=one.plan.plan in exported,
+            plan=one.plan.plan,
+            created_us=one.plan.created_us,
+        )
         for one in found
         for step in one.plan.steps
     )

@@ -16,6 +16,7 @@ from advisor.cluster.snapshot import Snapshot
 from advisor.optimizer.assignment_cost import homes, rearranged
 from advisor.remediation.action import Remedy, remedy_of
 from advisor.remediation.benefit import NOTHING, Amount, Hurt, measured_degradation, relief, sufficient
+from advisor.remediation.room import Room
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN, cost, cost_of_harm, cost_of_pending
 from advisor.scoring.scorer import ModelScorer, Scores
 
@@ -27,36 +28,7 @@ LEAST_DOUBT = 0.03
 """The same, at least."""
 MAX_HURT = 5
 """Maximum number of named containers that one container slows down."""
-MAX_TRIED = 256
-"""Nodes that are scored for one move."""
 ONE_SIDED_90 = 1.2815515655446004
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What containers are promised, and what nodes have left of it: cores and bytes of memory.
-
-    Args:
-        free: (n, 2) of each node; -inf where it is not known, or no container may go there.
-        needs: (m, 2) of each resident.
-    """
-
-    free: Floats
-    needs: Floats
-
-    def nodes_for(self, row: int, home: int) -> Ints:
-        """Nodes but the own one that have room for a resident, those with the most room left first."""
-        left = self.free - self.needs[row]
-        fits = np.flatnonzero((left >= 0).all(axis=1))
-        fits = fits[fits != home]
-        best = np.argsort(-self.free[fits].min(axis=1, initial=np.inf), kind="stable")
-        return np.asarray(fits[best[:MAX_TRIED]])
-
-    def taken(self, row: int, target: int) -> "Room":
-        """Capacity left once a resident comes to a node; its old place counts as used until it has left."""
-        free = self.free.copy()
-        free[target] -= self.needs[row]
-        return Room(free, self.needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +53,14 @@ class Scene:
     def snapshot(self) -> Snapshot:
         """The cluster."""
         return self.scorer.snapshot
+
+    def home(self, row: int) -> int:
+        """Row of a resident's node."""
+        return int(np.searchsorted(self.snapshot.first, row, side="right")) - 1
+
+    def lacking(self, row: int) -> str:
+        """Why no other node accepts a resident, by number of nodes; empty where one does."""
+        return self.room.lacking(row, self.home(row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +101,7 @@ def elsewhere(scene: Scene, row: int, but: frozenset[str]) -> Elsewhere | None:
     Source: ours; scores as for a pending pod, docs/decisions/0043-rescheduling.md.
     """
     of = scene.snapshot
-    home = int(np.searchsorted(of.first, row, side="right")) - 1
+    home = scene.home(row)
     nodes = scene.room.nodes_for(row, home)
     nodes = nodes[of.node_known[nodes]]
     if not len(nodes):
@@ -231,11 +211,10 @@ def moved(scene: Scene, container: str, target: str) -> Scene:
     place = homes(of)
     place[row] = node
     order = np.argsort(place, kind="stable")
-    room = scene.room.taken(row, node)
     return replace(
         scene,
         scorer=replace(scene.scorer, snapshot=rearranged(of, place)),
-        room=replace(room, needs=room.needs[order]),
+        room=scene.room.taken(row, node).ordered(order),
     )
 
 

@@ -44,6 +44,8 @@ REST = {
     "downstream": "its replicas are slow too: check the services it calls; a move would not help",
     "not enough data": "too few measurements to propose a remedy",
 }
+NOT_THERE = "it is not in the snapshot any more: it ended, or was not measured since"
+NOT_PREDICTED = "other nodes accept it, but no move is predicted to help: the model does not cover them or it"
 
 
 def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Prices) -> Ladder:
@@ -65,6 +67,8 @@ def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Pri
         al., "CPI2", EuroSys 2013.
     """
     rows = {uid: row for row, uid in enumerate(scene.snapshot.containers)}
+    if of.container not in rows:
+        return Ladder(of.container, (), NOT_THERE)
     if of.verdict == "self-inflicted":
         return Ladder(of.container, tuple(_raised(of, rows.get(of.container), scene)))
     if of.verdict in REST:
@@ -77,12 +81,14 @@ def ladder(of: Diagnosis, others: Sequence[Diagnosis], scene: Scene, prices: Pri
         if calm:
             found.append(throttle(_throttled(scene, row, antagonist, of, others), prices.hours))
         found.append(move_antagonist(scene, row, hurt, restart_of(scene, row, prices)))
-    if of.container in rows and np.isfinite(of.slowdown):
+    if np.isfinite(of.slowdown):
         found.append(move_victim(scene, rows[of.container], lately(of), prices.restart))
-    options = [one for one in found if one is not None]
+    options, rest = [one for one in found if one is not None], ""
     if not any(one.target for one in options):
-        options.append(_more_capacity(of))
-    return Ladder(of.container, cheapest_sufficient_first(options, prices.hours))
+        lacking = _lacking(of.container, antagonist, rows, scene)
+        options += [_more_capacity(of, lacking)] if lacking else []
+        rest = "" if lacking else NOT_PREDICTED
+    return Ladder(of.container, cheapest_sufficient_first(options, prices.hours), rest)
 
 
 def restart_of(scene: Scene, row: int, prices: Prices) -> float:
@@ -160,6 +166,16 @@ def _raised(of: Diagnosis, row: int | None, scene: Scene) -> list[Remedy]:
     return [remedy_of("raise cpu limit", of.container, NOTHING, cost=0.0, sufficient=None, why=why, fields=fields)]
 
 
-def _more_capacity(of: Diagnosis) -> Remedy:
-    why = "no node has room for it or its antagonist: one more node of this class would"
+def _lacking(victim: str, antagonist: Suspect | None, rows: Mapping[str, int], scene: Scene) -> str:
+    """Why no node accepts a victim, nor its antagonist; empty where one does."""
+    own = scene.lacking(rows[victim])
+    if antagonist is None or antagonist.container not in rows:
+        return f"of the other nodes {own}" if own else ""
+    other = scene.lacking(rows[antagonist.container])
+    both = f"of the other nodes {own}; for its antagonist {other}"
+    return both if own and other else ""
+
+
+def _more_capacity(of: Diagnosis, lacking: str) -> Remedy:
+    why = f"no node accepts it{' or its antagonist' if 'antagonist' in lacking else ''}: {lacking}"
     return remedy_of("add capacity", of.container, NOTHING, cost=0.0, sufficient=None, why=why)

@@ -57,6 +57,9 @@ def show_skipped(found: Sequence[Skipped], *, everything: bool) -> None:
     if not found:
         return
     if not everything:
+        for one in found:
+            if one.pending:
+                console.print(printable(f"{one.victim} on {one.node}: {one.why}"), soft_wrap=True)
         console.print(f"nothing is proposed for {len(found)} slowed containers; --all lists the reasons")
         return
     show_table("nothing is proposed for", ("container", "node", "why"), [(o.victim, o.node, o.why) for o in found])

@@ -1,7 +1,8 @@
 """`python -m e2e.kube`: a real kube-scheduler and a real advisor: moves; without it, with it, with it killed and back.
 
-Exit 1 where a pod got no node, where a total was not what both sides say, where a pod did not go to the highest one,
-where too few moved pods are on their target, a disruption budget was breached, or a dry run told something else.
+Exit 1 where kube-scheduler rejected a target of a plan on a drawn cluster, where a pod got no node, where a total was
+not what both sides say, where a pod did not go to the highest one, where too few moved pods are on their target, a
+disruption budget was breached, or a dry run had another answer.
 """
 
 import signal
@@ -23,6 +24,7 @@ from e2e.kube.dry_runs import Asked
 from e2e.kube.errors import E2eError
 from e2e.kube.moves import Moved, moved, steered
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
+from e2e.kube.targets import Tried, targets
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -41,6 +43,9 @@ def _run(arguments: Namespace) -> int:
     programs = binaries(console.print)
     with tempfile.TemporaryDirectory(prefix="cohabit-e2e-kube-") as name:
         folder = Path(name)
+        accepted = _accepted(targets(folder, programs, arguments.clusters))
+        if arguments.targets_only:
+            return 0 if accepted else 1
         console.print(f"a snapshot of {arguments.nodes:,} nodes and a bundle; then clusters, one after the other")
         changing = prepared(folder, arguments.nodes, arguments.residents)
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
@@ -49,7 +54,7 @@ def _run(arguments: Namespace) -> int:
             _show_moves(plans, dry_runs)
             carried_out = steered(plans) and all(one.found == one.expected for one in dry_runs)
             if arguments.moves_only:
-                return 0 if carried_out else 1
+                return 0 if carried_out and accepted else 1
             alone = without(plan)
             advised, sample = with_advisor(plan, arguments.sampled)
             outcomes = [alone, advised, killed(plan)]
@@ -57,7 +62,18 @@ def _run(arguments: Namespace) -> int:
     _show_sample(sample)
     whole = all(outcome.bound == outcome.pods for outcome in outcomes)
     judged = sample.verdict
-    return 0 if carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
+    return 0 if accepted and carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
+
+
+def _accepted(found: Sequence[Tried]) -> bool:
+    """Whether kube-scheduler accepted every target of the plans on drawn clusters."""
+    rejected = [one for one in found if one.said]
+    console.print(
+        f"targets of plans on drawn clusters: {len(found):,}, of which kube-scheduler rejected {len(rejected):,}"
+    )
+    for one in rejected:
+        console.print(f"  cluster {one.cluster}, {one.pod} to {one.target}: {one.said}")
+    return not rejected
 
 
 def _show(outcomes: Sequence[Outcome]) -> None:
@@ -110,6 +126,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--residents", type=int, default=30, help="containers on each node, for the advisor alone (30)")
     parser.add_argument("--sampled", type=int, default=200, help="pods of which every score is looked at (200)")
     parser.add_argument("--moves", type=int, default=500, help="pods that are moved, by each way of asking (500)")
+    parser.add_argument("--clusters", type=int, default=200, help="drawn clusters whose plans are carried out (200)")
+    parser.add_argument("--targets-only", action="store_true", help="nothing but the targets on drawn clusters")
     parser.add_argument("--moves-only", action="store_true", help="nothing but the moves")
     return parser
 

@@ -127,10 +127,11 @@ class EmptyDir(Foreign):
 
 
 class Volume(Foreign):
-    """One volume, as far as it lies on the node."""
+    """One volume, as far as it binds the pod to nodes."""
 
     empty_dir: EmptyDir | None = None
     host_path: dict[str, object] | None = None
+    persistent_volume_claim: dict[str, object] | None = None
 
 
 class PodSpec(Foreign):

@@ -38,6 +38,7 @@ def node_facts(node: Node, cluster: str) -> Record:
         "memory_bytes": _amount(status.capacity.get("memory")),
         "allocatable_cores": _amount(status.allocatable.get("cpu")),
         "allocatable_memory_bytes": _amount(status.allocatable.get("memory")),
+        "allocatable_pods": _amount(status.allocatable.get("pods")),
         "gpus": float(gpus_in(status.capacity)) if status.capacity else None,
         "zone": meta.first(ZONE),
         "rack": meta.first(RACK),

@@ -70,6 +70,8 @@ def placement(pod: Pod, cluster: str) -> Record:
         "local_storage": has_local_storage(spec),
         "tolerations": [toleration_text(toleration) for toleration in spec.tolerations],
         "affinity": affinity_json(spec),
+        "labels": meta.labels,
+        "volume_claims": any(volume.persistent_volume_claim is not None for volume in spec.volumes),
     }
     return {name: value for name, value in record.items() if value is not None}
 
@@ -174,8 +176,11 @@ def has_local_storage(spec: PodSpec) -> bool:
 
 
 def toleration_text(toleration: Toleration) -> str:
-    """A toleration in the form of a taint: key=value:effect; key:effect whatever the value; * for any key or effect."""
-    value = f"={toleration.value}" if toleration.operator != "Exists" and toleration.value else ""
+    """A toleration in the form of a taint: key=value:effect; key:effect whatever the value; * for any key or effect.
+
+    `key=:effect` tolerates a taint without a value only: operator Equal compares with the empty value.
+    """
+    value = "" if toleration.operator == "Exists" else f"={toleration.value}"
     return f"{toleration.key or '*'}{value}:{toleration.effect or '*'}"
 
 

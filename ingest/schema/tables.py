@@ -227,7 +227,7 @@ NODE_EVENTS = ("add", "delete")
 
 NODES = Table(
     "nodes",
-    3,
+    4,
     ("cluster", "node", "ts"),
     "ts",
     (
@@ -263,6 +263,7 @@ NODES = Table(
         Column("taints", pa.list_(pa.string()), "", "taints, key=value:effect"),
         _number("allocatable_cores", "cores", "CPU the scheduler may place", 0, 4096),
         _number("allocatable_memory_bytes", "bytes", "memory the scheduler may place", 0, 1e15),
+        _number("allocatable_pods", "pods", "pods the scheduler may place", 0, 1e5),
         _text("sku", "what is bought"),
         _count("cost_micros_per_hour", "10^-6 of the currency", "cost of an hour"),
         *LANDING,
@@ -295,7 +296,7 @@ PLACEMENT_EVENTS = ("add", "change", "delete")
 
 PLACEMENTS = Table(
     "placements",
-    2,
+    3,
     ("cluster", "container", "ts", "event"),
     "ts",
     (
@@ -326,6 +327,8 @@ PLACEMENTS = Table(
         _flag("local_storage", "holds data on the node"),
         Column("tolerations", pa.list_(pa.string()), "", "tolerated taints"),
         _text("affinity", "affinity rules as JSON"),
+        Column("labels", pa.map_(pa.string(), pa.string()), "", "labels that affinity rules of other pods select by"),
+        _flag("volume_claims", "mounts persistent volume claims, whose volumes may be bound to a zone"),
         *LANDING,
     ),
 )

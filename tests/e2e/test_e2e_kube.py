@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -13,11 +14,14 @@ from e2e.kube.advisor import counts_in
 from e2e.kube.api import Api
 from e2e.kube.binaries import ETCD, KUBERNETES, MODULE, binaries, versions
 from e2e.kube.control_plane import PAGE, extender_of, scheduler_config, signing_key
+from e2e.kube.drawn import drawn
 from e2e.kube.errors import NoGo
 from e2e.kube.moves import Moved, on_target, planned, steered
 from e2e.kube.processes import answers, free_ports
 from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
+from e2e.kube.targets import TARGET, as_created, extender
 from e2e.kube.workloads import Changed, Kubelet, Labels, Metadata, Pod, Spec, Status, budget_body, deployment_body
+from tests.advisor.clusters import snapshot
 
 ROOT = Path(__file__).parents[2]
 
@@ -211,3 +215,26 @@ def test_the_command_explains_itself() -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert {"--nodes", "--pods", "--sampled", "--moves", "--moves-only"} <= set(done.stdout.split())
+
+
+def test_the_extender_of_drawn_clusters_passes_the_target_where_it_is_offered() -> None:
+    def passed(names: list[str]) -> list[str]:
+        asked = {"Pod": {"metadata": {"annotations": {TARGET: "n1"}}}, "NodeNames": names}
+        request = Request(f"http://127.0.0.1:{port}/extender/filter", json.dumps(asked).encode())
+        with urlopen(request, timeout=10) as reply:  # noqa: S310 - loopback
+            return list(json.load(reply)["NodeNames"])
+
+    with extender() as port:
+        assert passed(["n0", "n1"]) == ["n1"]
+        assert passed(["n0"]) == []
+
+
+def test_a_drawn_pod_is_created_on_its_node_or_for_its_target() -> None:
+    pod = drawn(snapshot(1, residents=(1, 2)), 1).pods[0]
+
+    there, anew = as_created(pod, "a", node="n3"), as_created(pod, "b", target="n1")
+
+    assert there["spec"]["nodeName"] == "n3"
+    assert "nodeName" not in anew["spec"]
+    assert anew["metadata"]["annotations"] == {TARGET: "n1"}
+    assert anew["spec"]["tolerations"] == pod["spec"]["tolerations"]

@@ -306,7 +306,7 @@ def a_node(name: str, **changes: Any) -> Object:
         "spec": {"taints": changes.get("taints")},
         "status": {
             "capacity": capacity,
-            "allocatable": {"cpu": "7910m", "memory": "31Gi"},
+            "allocatable": {"cpu": "7910m", "memory": "31Gi", "pods": "110"},
             "nodeInfo": {"architecture": "amd64"},
         },
     }

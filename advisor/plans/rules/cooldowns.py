@@ -32,6 +32,8 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
     if step.kind in MOVES and who in left_alone:
         return left_alone[who]
     own = [one for one in past if _is_of(step, one)]
+    if pending := next((one for one in own if one.pending), None):
+        return pending.in_plan
     if any(cools_down(one, rules, at_us) for one in own):
         return "it is within the cooldown after a recent step or proposal"
     if step.kind in MOVES and any(_takes_back(step, one, at_us) for one in own):
@@ -39,6 +41,12 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
     if budget_in_use(step, past, at_us):
         return f"its disruption budget {step.who.budget} is in use"
     return ""
+
+
+def in_plan(container: str, past: Sequence[Past]) -> str:
+    """In which plan a container is, to be moved or helped, whose outcome is not known; empty where it is in none."""
+    concerned = (one for one in past if container in {one.step.who.container, *one.step.victims})
+    return next((one.in_plan for one in concerned if one.pending), "")
 
 
 def cools_down(one: Past, rules: Rules, at_us: int) -> bool:

@@ -9,7 +9,7 @@ from advisor.remediation.action import MOVES
 
 
 def budget_in_use(step: Step, past: Sequence[Past], at_us: int) -> bool:
-    """Whether a move would violate a disruption budget that another move took within the last hour.
+    """Whether a move would violate a disruption budget that another one took within the last hour, or may take.
 
     Args:
         step: to be proposed; only moves disrupt.
@@ -20,7 +20,7 @@ def budget_in_use(step: Step, past: Sequence[Past], at_us: int) -> bool:
         return False
     own = step.who.budget, step.who.namespace
     same = [one for one in past if (one.step.who.budget, one.step.who.namespace) == own]
-    return any(one.step.kind in MOVES and one.counts and one.at_us > at_us - HOUR_US for one in same)
+    return any(one.step.kind in MOVES and one.counts and (one.waits or one.at_us > at_us - HOUR_US) for one in same)
 
 
 def shares_budget(one: Identity, others: Collection[Identity]) -> bool:

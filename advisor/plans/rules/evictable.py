@@ -12,16 +12,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.cluster.snapshot import Snapshot
+from advisor.optimizer.assignment_cost import homes
 from advisor.plans.rules.plan_record import Identity
-from advisor.remediation.migration_options import Room
+from advisor.remediation.pod_neighbours import Occupancy
+from advisor.remediation.pod_rules import node_rules, pod_rules
+from advisor.remediation.room import Room
 from features.columnar.arrow_columns import floats, micros
 from features.contention.node_state import Facts, known_at
 from features.schema.catalog import NAMES
+from ingest.schema.tables import LANDED
 
 Floats = NDArray[np.float64]
 REQUESTS = ("cpu_request_cores", "memory_request_bytes")
 ALLOCATABLE = ("allocatable_cores", "allocatable_memory_bytes")
 CAPACITY = ("cores", "memory_bytes")
+OFFERED = (*ALLOCATABLE, *CAPACITY, "gpus", "allocatable_pods", "labels", "taints", "zone")
 USED = [NAMES.index("cpu"), NAMES.index("memory")]
 
 
@@ -51,41 +56,80 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
 
     Returns:
         Their roster. A container without a description is not moved; one that requests nothing needs what it uses. A
-        node has room where its capacity is known.
+        node has room where its capacity is known; pods that run there without being measured count too.
 
     Raises:
         Nothing.
     """
-    nodes = _known(snapshot, facts.nodes, "node", snapshot.nodes)
     placed = _known(snapshot, facts.placements, "container", snapshot.containers)
-    offered = np.column_stack([_either(nodes, *pair) for pair in zip(ALLOCATABLE, CAPACITY, strict=True)])
-    request = np.column_stack([floats(placed[name]) for name in REQUESTS])
-    needs = np.fmax(request, snapshot.resident_use[:, USED])
-    promised = np.zeros(offered.shape)
-    home = np.repeat(np.arange(len(snapshot.nodes)), np.diff(snapshot.first))
-    np.add.at(promised, home, np.nan_to_num(needs))
-    free = np.where(np.isfinite(offered) & snapshot.node_known[:, None], offered - promised, -np.inf)
-    rows = placed.to_pylist()
+    rows, unmeasured = placed.to_pylist(), _unmeasured(snapshot, facts.placements)
     return Roster(
         identity={uid: _identity(uid, row) for uid, row in zip(snapshot.containers, rows, strict=True)},
         left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row))},
-        room=Room(free, np.nan_to_num(needs, nan=np.inf)),
+        room=_room(snapshot, facts.nodes, placed, unmeasured),
         began_us=_began(snapshot, facts.placements),
     )
 
 
 WANTED = (
-    *("event", "namespace", "name", "app", "team", "qos", "disruption_budget", "pinned", "local_storage", "gang"),
+    *("event", "node", "namespace", "name", "app", "team", "qos", "disruption_budget", "pinned", "local_storage"),
+    *("gang", "gpu_request", "tolerations", "affinity", "labels", "volume_claims"),
     *REQUESTS,
 )
 
 
+def _room(snapshot: Snapshot, described: pa.Table, placed: pa.Table, unmeasured: pa.Table) -> Room:
+    """Capacity left on nodes, and the rules of pods and nodes."""
+    nodes = _known(snapshot, described, "node", snapshot.nodes)
+    offered = np.column_stack([_either(nodes, *pair) for pair in zip(ALLOCATABLE, CAPACITY, strict=True)])
+    use = np.concatenate([snapshot.resident_use[:, USED], np.full((unmeasured.num_rows, 2), np.nan)])
+    everyone = pa.concat_tables([placed, unmeasured.select(placed.column_names)])
+    needs = np.fmax(np.column_stack([floats(everyone[name]) for name in REQUESTS]), use)
+    gpus, pods = np.nan_to_num(floats(nodes["gpus"])), np.nan_to_num(floats(nodes["allocatable_pods"]), nan=np.inf)
+    offered = np.column_stack([offered, gpus, pods])
+    needs = np.column_stack([needs, np.nan_to_num(floats(everyone["gpu_request"])), np.ones(len(needs))])
+    row_of = snapshot.node_index
+    home = np.append(homes(snapshot), [row_of[node] for node in unmeasured["node"].to_pylist()]).astype(np.int64)
+    promised = np.zeros(offered.shape)
+    np.add.at(promised, home, np.nan_to_num(needs))
+    known = np.isfinite(offered[:, :2]).all(axis=1, keepdims=True) & snapshot.node_known[:, None]
+    uids = (*snapshot.containers, *unmeasured["container"].to_pylist())
+    occupancy = Occupancy(
+        tuple(node_rules(name, row) for name, row in zip(snapshot.nodes, _rows(nodes), strict=True)),
+        dict(zip(uids, map(pod_rules, _rows(everyone)), strict=True)),
+        {uid: (row,) for uid, row in zip(uids, home.tolist(), strict=True)},
+    )
+    mine = np.nan_to_num(needs[: len(snapshot.containers)], nan=np.inf, posinf=np.inf)
+    return Room(np.where(known, offered - promised, -np.inf), mine, snapshot.containers, occupancy)
+
+
+def _rows(table: pa.Table) -> list[dict[str, object]]:
+    """Rows as the rules of pods and nodes are read from them."""
+    return list(table.to_pylist())
+
+
+def _unmeasured(snapshot: Snapshot, placements: pa.Table) -> pa.Table:
+    """Newest placements of containers on the snapshot's nodes that are not in it and have not ended."""
+    here = placements.filter(pc.equal(placements["cluster"], snapshot.cluster))
+    others = pc.invert(pc.is_in(here["container"], pa.array(snapshot.containers, pa.string())))
+    names = tuple(sorted(pc.unique(here["container"].filter(others)).to_pylist()))
+    found = _known(snapshot, placements, "container", names).append_column("container", pa.array(names, pa.string()))
+    runs = pc.and_(
+        pc.is_in(found["event"], pa.array(["add", "change"])), pc.is_in(found["node"], pa.array(snapshot.nodes))
+    )
+    return found.filter(runs)
+
+
 def _known(snapshot: Snapshot, facts: pa.Table, key: str, names: tuple[str, ...]) -> pa.Table:
+    """The newest row of each name; columns that older inputs of plans do not have are null."""
     keys = pa.table(
         {"cluster": pa.array([snapshot.cluster] * len(names), pa.string()), key: pa.array(names, pa.string())}
     )
-    found = known_at(keys, np.full(len(names), snapshot.as_of_us), facts, ["cluster", key])
-    return found.select([*ALLOCATABLE, *CAPACITY] if key == "node" else WANTED)
+    wanted = OFFERED if key == "node" else WANTED
+    table, schema = facts, LANDED["nodes" if key == "node" else "placements"].schema
+    for name in set(wanted) - set(facts.column_names):
+        table = table.append_column(schema.field(name), pa.nulls(facts.num_rows, schema.field(name).type))
+    return known_at(keys, np.full(len(names), snapshot.as_of_us), table, ["cluster", key]).select(wanted)
 
 
 def _began(snapshot: Snapshot, placements: pa.Table) -> dict[str, int]:

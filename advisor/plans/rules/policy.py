@@ -59,7 +59,7 @@ class Rules:
         """Why nothing may be changed at a time; empty where it may."""
         for freeze in self.freezes:
             if freeze.start_us <= at_us < freeze.end_us:
-                return f"changes are frozen until {_utc(freeze.end_us)} (COHABIT_PLANS__CHANGE_FREEZES)"
+                return f"changes are frozen until {utc(freeze.end_us)} (COHABIT_PLANS__CHANGE_FREEZES)"
         if self.windows and not any(_within(window, at_us) for window in self.windows):
             return "no change window is open (COHABIT_PLANS__CHANGE_WINDOWS)"
         return ""
@@ -76,5 +76,6 @@ def _within(window: Window, at_us: int) -> bool:
     )
 
 
-def _utc(at_us: int) -> str:
+def utc(at_us: int) -> str:
+    """A time for people, to the minute."""
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,13 +1,17 @@
 """What a plan does to each node, and what is drawn of it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from advisor.plans.listing import OnNode, on_nodes
+from advisor.database.engine import migrate, open_store
+from advisor.plans.listing import OnNode, helping, on_nodes
 from advisor.plans.rules.approval_states import approved, drafted
+from advisor.plans.rules.did_estimate import Outcome
 from advisor.ui.site.intervals import WIDTH, intervals
-from tests.advisor.plans.made import plan, step
+from tests.advisor.plans.made import LASTS_US, NOW_US, plan, step
+from tests.advisor.plans.offices import DRAFTER, Bureau
 
 
 def test_a_node_is_spared_what_its_steps_gain_and_the_target_gets_what_they_add_there() -> None:
@@ -41,3 +45,23 @@ def test_intervals_are_drawn_on_one_scale_that_begins_at_nothing() -> None:
 
     assert (wide.low, wide.wide, wide.middle) == (WIDTH / 4, WIDTH * 3 / 4, WIDTH / 2)
     assert (below.low, below.wide, below.middle) == (0.0, WIDTH / 2, WIDTH / 8)
+
+
+def test_a_container_s_plans_are_listed_until_their_outcome_is_known(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "store.sqlite")) as store:
+        migrate(store)
+        bureau = Bureau(store)
+        bureau.put(plan(1, name="p1"))
+
+        def listed(container: str) -> list[str]:
+            return [one.state for one in helping(bureau.desk, container)]
+
+        states = [listed("victim")]
+        bureau.desk.approve("p1", 1, None, DRAFTER, lambda _of, _steps: {})
+        bureau.desk.export("p1", 2, lambda _connection, _of: b"{}", DRAFTER)
+        bureau.now_us = NOW_US + 2 * LASTS_US
+        states += [listed("victim"), listed("uid-1"), listed("other")]
+        bureau.desk.conclude(bureau.desk.one("p1"), Outcome(1.0, 0.0, 0, 0), DRAFTER)
+
+        assert states == [["drafted"], ["exported"], ["exported"], []]
+        assert listed("victim") == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.diagnosis.slowdown_causes import Diagnosis
-from advisor.plans.planner import Draft, Situation, draft, holdout, under_way
+from advisor.plans.planner import Draft, Situation, Skipped, draft, holdout, under_way
 from advisor.plans.recheck import stale_steps
 from advisor.plans.rules.evictable import Roster
 from advisor.plans.rules.past_steps import Past
@@ -18,8 +18,9 @@ from advisor.plans.rules.plan_record import Identity, expected, plan_json
 from advisor.plans.rules.policy import DAY_US, Freeze, Rules
 from advisor.remediation.action import MOVES
 from advisor.remediation.action_costs import Prices
-from advisor.remediation.migration_options import Room, Scene, elsewhere, moved, without
-from advisor.remediation.ranked_options import HOUR_US, STARTING_HOURS, ladder, lately, restart_of
+from advisor.remediation.migration_options import Scene, elsewhere, moved, without
+from advisor.remediation.ranked_options import HOUR_US, STARTING_HOURS, Ladder, ladder, lately, restart_of
+from advisor.remediation.room import Room
 from advisor.scoring.score_scale import BE_WEIGHT
 from advisor.scoring.scorer import ModelScorer
 from features.schema.catalog import NAMES
@@ -179,13 +180,43 @@ def test_whose_own_limit_holds_it_back_is_told_a_higher_one_and_nobody_is_moved(
     assert {field.name for field in found.ladders[0].remedies[0].fields} == {"cpu.max", "resources.limits.cpu"}
 
 
+def test_a_container_of_a_plan_without_an_outcome_gets_no_second_step(scorer_of: ScorerOf) -> None:
+    of, first = proposed(scorer_of)
+    assert first.plan is not None
+    (step,) = first.plan.steps
+    old = NOW_US - 3 * DAY_US
+    exported = Past(step, "exported", "approved", old, exported=True, plan="p7", created_us=old - HOUR_US)
+
+    again = draft(replace(of, past=(exported,)), RULES)
+    known = draft(replace(of, past=(replace(exported, state="refuted"),)), RULES)
+
+    assert again.plan is None
+    why = "it is in plan p7 since 2026-02-25 23:00 UTC, exported 2026-02-26 00:00 UTC; its outcome is not known yet"
+    assert again.skipped == (Skipped(of.diagnoses[0].container, of.diagnoses[0].node, why, pending=True),)
+    assert again.ladders == (Ladder(of.diagnoses[0].container, (), why),)
+    assert known.plan is not None
+
+
+def test_a_victim_that_is_not_in_the_snapshot_gets_a_sentence(scorer_of: ScorerOf) -> None:
+    of = situation(scorer_of)
+    gone = replace(attributed(of), container="deleted")
+
+    found = ladder(gone, [gone], of.scene, Prices())
+
+    assert found.remedies == ()
+    assert "not in the snapshot" in found.rest
+
+
 def test_without_room_anywhere_more_capacity_is_named(scorer_of: ScorerOf) -> None:
     of = situation(scorer_of)
     full = replace(of.scene, room=Room(np.full_like(of.scene.room.free, -np.inf), of.scene.room.needs))
 
     found = ladder(attributed(of), [attributed(of)], full, Prices()).remedies
 
-    assert "add capacity" in {remedy.kind for remedy in found}
+    (more,) = [remedy for remedy in found if remedy.kind == "add capacity"]
+    assert more.why == (
+        "no node accepts it or its antagonist: of the other nodes 5 are not known; for its antagonist 5 are not known"
+    )
     assert not {remedy.kind for remedy in found} & set(MOVES)
 
 
@@ -221,7 +252,8 @@ def test_a_freeze_and_the_day_s_budget_keep_plans_away_and_say_so(scorer_of: Sco
     assert first.plan is not None
     done = tuple(Past(step, "exported", "approved", NOW_US - 1) for step in first.plan.steps)
     others = tuple(
-        replace(one, step=replace(one.step, who=replace(one.step.who, container="x", app=None))) for one in done
+        replace(one, step=replace(one.step, who=replace(one.step.who, container="x", app=None), victims=("y",)))
+        for one in done
     )
 
     assert "frozen" in proposed(scorer_of, frozen)[1].skipped[0].why
@@ -236,7 +268,8 @@ def test_nothing_is_done_twice_within_the_cool_down(scorer_of: ScorerOf) -> None
     done = tuple(Past(step, "exported", "approved", NOW_US - 1) for step in first.plan.steps)
 
     again = draft(replace(of, past=done), RULES)
-    later = draft(replace(of, past=tuple(replace(one, at_us=NOW_US - DAY_US) for one in done)), RULES)
+    concluded = tuple(replace(one, at_us=NOW_US - DAY_US, state="confirmed") for one in done)
+    later = draft(replace(of, past=concluded), RULES)
 
     touched = {step.who.container for step in first.plan.steps}
     assert not touched & {step.who.container for step in (again.plan.steps if again.plan else ())}

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from advisor.plans.planner import Skipped
 from advisor.plans.rules.plan_record import Decided, Proposal
-from cohabit.plans.tables import show_list, show_plan
+from cohabit.plans.tables import show_list, show_plan, show_skipped
 from cohabit.terminal.console import console
 from tests.advisor.plans.made import plan, step, who
 
@@ -33,3 +34,12 @@ def test_a_list_has_a_line_for_each_however_narrow_the_terminal() -> None:
     lines = shown.get().splitlines()
     assert len(lines) == 2
     assert "1 step saves" in lines[0]
+
+
+def test_a_container_of_an_earlier_plan_is_named_without_asking_for_all_reasons() -> None:
+    found = [Skipped("web", "n0", "it is in plan p7 since then", pending=True), Skipped("db", "n1", "no remedy")]
+    with console.capture() as shown:
+        show_skipped(found, everything=False)
+
+    assert "web on n0: it is in plan p7 since then" in shown.get()
+    assert "db" not in shown.get()

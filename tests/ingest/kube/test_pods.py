@@ -92,6 +92,8 @@ def test_a_pod_says_who_it_is_and_what_it_asks_for() -> None:
         "pinned": False,
         "local_storage": False,
         "tolerations": [],
+        "labels": a_pod("u1")["metadata"]["labels"],
+        "volume_claims": False,
     }
 
 
@@ -251,11 +253,12 @@ def test_tolerations_and_taints_have_one_form_and_rules_are_json() -> None:
         {"key": "gpu", "operator": "Equal", "value": "a100", "effect": "NoSchedule"},
         {"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
         {"operator": "Exists"},
+        {"key": "spot", "operator": "Equal", "effect": "NoSchedule"},
     ]
     rules: dict[str, Any] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
     row = placed(spec={"tolerations": tolerations, "affinity": rules, "nodeSelector": {"disk": "ssd"}})
 
-    assert row["tolerations"] == ["gpu=a100:NoSchedule", "gpu:NoExecute", "*:*"]
+    assert row["tolerations"] == ["gpu=a100:NoSchedule", "gpu:NoExecute", "*:*", "spot=:NoSchedule"]
     assert json.loads(str(row["affinity"])) == {**rules, "nodeSelector": {"disk": "ssd"}}
 
 
@@ -273,6 +276,7 @@ def test_a_node_says_what_it_is_and_has() -> None:
         "memory_bytes": 32.0 * 2**30,
         "allocatable_cores": 7.91,
         "allocatable_memory_bytes": 31.0 * 2**30,
+        "allocatable_pods": 110.0,
         "gpus": 4.0,
         "zone": "z1",
         "rack": "r7",

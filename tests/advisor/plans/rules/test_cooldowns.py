@@ -37,7 +37,8 @@ def test_who_is_left_alone_is_not_moved_but_may_be_held_back() -> None:
     [
         (past(), True),
         (past(ago_us=DAY_US - 1), True),
-        (past(ago_us=DAY_US), False),
+        (past(ago_us=DAY_US), True),
+        (past(state="confirmed", ago_us=DAY_US), False),
         (past(state="drafted", decision="open"), True),
         (past(state="rejected", decision="rejected"), False),
         (past(state="expired", decision="open"), False),
@@ -50,7 +51,7 @@ def test_after_a_step_a_container_is_let_alone_for_a_while(of: Past, *, cools: b
 
 
 def test_who_was_moved_is_known_by_its_app_where_it_went() -> None:
-    moved = past(step(of=who("old"), source="n0", target="n1"))
+    moved = past(step(of=who("old"), source="n0", target="n1"), state="confirmed")
     again = step(of=who("new"), source="n1", target="n2")
 
     assert "within the cooldown" in refused(again, NOBODY, (moved,), RULES, NOW_US)
@@ -61,7 +62,6 @@ def test_who_was_moved_is_known_by_its_app_where_it_went() -> None:
 @pytest.mark.parametrize(
     ("state", "ago_us", "refuses"),
     [
-        ("exported", 2 * DAY_US, True),
         ("confirmed", 2 * DAY_US, True),
         ("refuted", 2 * DAY_US, False),
         ("confirmed", REMEMBERED_US, False),
@@ -155,3 +155,18 @@ def test_a_window_that_is_none_is_refused_with_an_example(told: str) -> None:
 def test_a_freeze_that_is_none_is_refused(told: str) -> None:
     with pytest.raises(ValueError, match=r"START/END|ends before"):
         freezes_of(told)
+
+
+def test_a_container_without_a_known_outcome_gets_no_second_step_at_any_age() -> None:
+    exported = past(ago_us=3 * DAY_US)
+
+    assert "its outcome is not known yet" in refused(step(), NOBODY, (exported,), RULES, NOW_US)
+    assert refused(step(), NOBODY, (replace(exported, state="confirmed"),), RULES, NOW_US) == ""
+
+
+def test_a_disruption_budget_of_a_plan_that_waits_is_in_use() -> None:
+    of = step(of=who("uid-8", app="db", budget="db"), source="n5", target="n6")
+    waits = past(of, state="drafted", decision="open", ago_us=3 * HOUR_US)
+    same = step(of=who("uid-9", app="db", budget="db"))
+
+    assert "budget db is in use" in refused(same, NOBODY, (waits,), RULES, NOW_US)

@@ -74,8 +74,9 @@ def test_room_is_what_may_be_given_out_less_the_larger_of_requests_and_use() -> 
 
     found = roster(of, placed(FIRST, cpu_request_cores=3.0, memory_request_bytes=5e8), allocatable_cores=7.0)
 
-    assert found.room.needs[0].tolist() == [3.0, 1e9]
-    np.testing.assert_allclose(found.room.free, [[7.0 - 3.0 - 1.0, 64e9 - 2e9], [7.0 - 2.0, 64e9 - 2e9]])
+    assert found.room.needs[0].tolist() == [3.0, 1e9, 0.0, 1.0]
+    np.testing.assert_allclose(found.room.free[:, :2], [[7.0 - 3.0 - 1.0, 64e9 - 2e9], [7.0 - 2.0, 64e9 - 2e9]])
+    assert found.room.free[:, 2:].tolist() == [[0.0, np.inf], [0.0, np.inf]]
 
 
 def test_a_node_of_which_nothing_is_known_has_no_room_and_who_needs_the_unknown_fits_nowhere() -> None:
@@ -86,5 +87,5 @@ def test_a_node_of_which_nothing_is_known_has_no_room_and_who_needs_the_unknown_
     found = roster(of)
 
     assert np.isneginf(found.room.free[1]).all()
-    assert np.isinf(found.room.needs[0]).all()
+    assert np.isinf(found.room.needs[0, :2]).all()
     assert not len(found.room.nodes_for(0, 1))
