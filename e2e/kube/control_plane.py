@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
+from types import MappingProxyType
 from typing import Any, Literal
 
 import yaml
@@ -35,10 +36,21 @@ class ControlPlane:
     api: Api
 
     @contextmanager
-    def scheduler(self, advisor: int | None, verbosity: int = 5, advice: Advice = "prioritize") -> Iterator[Running]:
-        """kube-scheduler, with a sample configuration for an advisor on that port, or without any."""
+    def scheduler(
+        self,
+        advisor: int | None,
+        verbosity: int = 5,
+        advice: Advice = "prioritize",
+        changed: Mapping[str, object] = MappingProxyType({}),
+    ) -> Iterator[Running]:
+        """kube-scheduler, with a sample configuration for an advisor on that port, or without any.
+
+        `changed` are fields of the extender that differ from the sample.
+        """
         config, kubeconfig = self.folder / "scheduler.json", self.folder / "kubeconfig"
-        config.write_text(json.dumps(scheduler_config(PAGE.read_text(), advisor, kubeconfig, advice)))
+        made = scheduler_config(PAGE.read_text(), advisor, kubeconfig, advice)
+        extenders = [{**one, **changed} for one in made["extenders"]]
+        config.write_text(json.dumps({**made, "extenders": extenders}))
         words = (f"--config={config}", "--secure-port=0", f"--vmodule=schedule_one={verbosity}", "--v=2")
         log = self.folder / f"kube-scheduler-{verbosity}.log"
         with running([self.binaries / "kube-scheduler", *words], log) as process:
@@ -76,7 +88,7 @@ def extender_of(page: str, advice: Advice = "prioritize") -> dict[str, Any]:
 
 def scheduler_config(
     page: str, advisor: int | None, kubeconfig: Path, advice: Advice = "prioritize"
-) -> Mapping[str, object]:
+) -> Mapping[str, Any]:
     """KubeSchedulerConfiguration: what the page advises, but for the advisor's port."""
     extender = extender_of(page, advice)
     extender["urlPrefix"] = re.sub(r":\d+", f":{advisor}", extender["urlPrefix"])
