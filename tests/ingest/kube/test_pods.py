@@ -383,7 +383,8 @@ def test_a_list_tells_again_what_stands_with_the_same_key_and_content() -> None:
     assert pod_listed(first.published, a_pod("u1"), later) == first
     assert pod_listed(renamed.published, a_pod("u1", **LABELLED), later) == renamed
     assert pod_listed(ended.published, a_pod("u2", **DONE), later).records == []
-    assert node_listed(node.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), later) == node
+    again = node_listed(node.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), later)
+    assert (again.records, again.published) == (node.records[-1:], node.published)
 
 
 def test_a_nodes_heartbeat_tells_nothing_and_a_change_does() -> None:
@@ -391,7 +392,10 @@ def test_a_nodes_heartbeat_tells_nothing_and_a_change_does() -> None:
     beat = node_seen(first.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z"), HEARD)
     label = node_seen(beat.published, a_node("n1", heartbeat="2026-03-01T12:05:00Z", labels={"pool": "x"}), HEARD)
 
-    assert [r["ts"] for r in (*first.records, *beat.records, *label.records)] == [NOON_MS, NOON_MS + 300_000]
+    created_ms = NOON_MS - 7_200_000
+    assert [r["ts"] for r in first.records] == [created_ms, NOON_MS]
+    assert beat.records == []
+    assert [r["ts"] for r in label.records] == [NOON_MS + 300_000]
 
 
 def accepted(table: Table, record: dict[str, object]) -> dict[str, object]:
@@ -405,7 +409,7 @@ def accepted(table: Table, record: dict[str, object]) -> dict[str, object]:
 
 def test_records_are_rows_of_our_tables() -> None:
     [pod] = pod_seen(None, a_pod("u1"), HEARD).records
-    [node] = node_seen(None, a_node("n1"), HEARD).records
+    *_, node = node_seen(None, a_node("n1"), HEARD).records
 
     assert accepted(PLACEMENTS, pod)["cpu_request_cores"] == 0.25
     assert accepted(NODES, node)["labels"] == list(a_node("n1")["metadata"]["labels"].items())
