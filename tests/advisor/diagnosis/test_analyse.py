@@ -304,3 +304,42 @@ def test_loud_antagonists_of_our_measured_windows_are_named() -> None:
     assert figures["measured_top1"] >= 0.8
     assert figures["measured_abstained_frac"] <= 0.3
     assert LOUD == 1.5
+
+
+def ended(given: Evidence, *containers: str) -> Evidence:
+    """The evidence, with deletions of some containers a minute before its end."""
+    rows = given.facts.placements
+    last = {row["container"]: row for row in rows.to_pylist() if row["container"] in containers}
+    at = pa.scalar(round(TIMES[-1] * 1e6) - 60_000_000, rows.schema.field("ts").type).as_py()
+    gone = [{**row, "event": "delete", "ts": at, "arrived_at": at} for row in last.values()]
+    placements = pa.concat_tables([rows, pa.Table.from_pylist(gone, rows.schema)])
+    return replace(given, facts=replace(given.facts, placements=placements))
+
+
+def test_what_has_ended_is_neither_a_victim_nor_a_suspect(tables: Tables) -> None:
+    at_us = round(TIMES[-1] * 1e6)
+    found = diagnose(tables.evidence, at_us)
+    victim = next(one for one in found if one.suspects)
+    suspect = victim.suspects[0].container
+
+    without_victim = diagnose(ended(tables.evidence, victim.container), at_us)
+    without_suspect = diagnose(ended(tables.evidence, suspect), at_us)
+
+    assert {one.container for one in found} - {one.container for one in without_victim} == {victim.container}
+    assert suspect not in {s.container for one in without_suspect for s in one.suspects}
+
+
+def test_a_suspect_used_something_in_half_of_the_slow_windows(tables: Tables) -> None:
+    for one in diagnose(tables.evidence, round(TIMES[-1] * 1e6)):
+        slow = [k for k, value in enumerate(one.slowdowns) if value >= 1.25]
+        for suspect in one.suspects if len(one.suspects[0].used) == len(one.slowdowns) else ():
+            assert len(slow) == 0 or any(suspect.used[k] > 0 for k in slow)
+
+
+def test_a_container_that_was_not_measured_is_an_error_and_no_all_clear(
+    stage: tuple[Cast, Lake, list[Scene]],
+) -> None:
+    ran = CliRunner().invoke(app, ["victims", "--lake", str(stage[1].root), "--container", "nope"])
+
+    assert ran.exit_code != 0
+    assert "none of the" in " ".join(ran.stderr.split())

@@ -1,5 +1,6 @@
 """Victims as JSON: all of them by what is wanted, or one with what was seen."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from advisor.remediation.benefit import Amount
 from advisor.remediation.options_file import FILE as LADDERS
 from advisor.remediation.options_file import keep_ladders
 from advisor.remediation.ranked_options import Ladder
+from tests.advisor.clusters import snapshot
 from tests.advisor.diagnoses import AT_US, FOUND, WINDOWS
 from tests.advisor.processes import Process
 
@@ -139,3 +141,22 @@ def test_ladders_that_cannot_be_read_are_an_error_and_no_crash(
 
     assert reply.status_code == 503
     assert LADDERS in reply.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/v1/victims?team=shop", "/v1/victims/web-1?app=web", "/v1/plans?nodes=n1"])
+def test_a_parameter_that_a_route_lacks_is_refused(client: TestClient, path: str) -> None:
+    reply = client.get(path)
+
+    assert reply.status_code == 422
+    assert "no such parameter" in reply.json()["error"]
+
+
+def test_a_victim_that_has_ended_is_counted_and_not_listed(client: TestClient, process: Process) -> None:
+    of = snapshot(3)
+    process.publish(replace(of, containers=("web-2", *of.containers[1:])))
+    process.serving.reload()
+
+    reply: dict[str, Any] = client.get("/v1/victims").json()
+
+    assert ([one["container"] for one in reply["victims"]], reply["ended"]) == (["web-2"], 3)
+    assert client.get("/v1/victims/web-1").status_code == 404
