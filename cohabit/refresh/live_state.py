@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
 from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
-from features.contention.lifetimes import HEARD, TIMES, heard_in, with_ends
+from features.contention.lifetimes import HEARD, heard_in, times_of, with_ends
 from features.contention.node_state import LANDED_IN, Facts, undeleted
 from features.contention.stream_state import minutes_published
 from features.contention.usage_rates import LOOK_BACK_US, rates
@@ -19,7 +19,7 @@ from features.training.online_features import live_view, state_by
 from ingest.pipeline.transform import Landing
 from ingest.schema.errors import TopicRecreated
 from ingest.schema.provenance import Link
-from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP, WHOLE_NODE
+from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP
 
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""
@@ -95,7 +95,7 @@ class LiveState:
                 add(self._pieces[landing.table], rows)
             if landing.table in (*MEASURED, *BEATS):
                 kind = "measured" if landing.table in MEASURED else "beats"
-                self._heard[kind] = last_heard(pa.concat_tables([self._heard[kind], heard_in(_times(rows))]))
+                self._heard[kind] = last_heard(pa.concat_tables([self._heard[kind], heard_in(times_of(rows))]))
             heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
             newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
@@ -172,13 +172,6 @@ def last_heard(heard: pa.Table) -> pa.Table:
     rows = pa.table([*(last[name] for name in HEARD.names[:3]), always, ts], schema=HEARD)
     kept = pc.greater_equal(ts.cast(pa.int64()), pc.subtract(newest.cast(pa.int64()), FORGOTTEN_US))
     return rows.filter(kept) if rows.num_rows else rows
-
-
-def _times(rows: pa.Table) -> pa.Table:
-    if "container" in rows.column_names:
-        return rows.select(TIMES)
-    whole = pa.array([WHOLE_NODE] * rows.num_rows, pa.string())
-    return rows.append_column("container", whole).select(TIMES)
 
 
 def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar) -> pa.Table:

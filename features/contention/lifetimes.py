@@ -48,7 +48,7 @@ def heard_in(rows: pa.Table) -> pa.Table:
     """When containers and nodes were measured.
 
     Args:
-        rows: columns TIMES, any order; of several tables together, or HEARD already counted, see `heard_again`.
+        rows: columns TIMES, any order; of several tables together, any number of them.
 
     Returns:
         Table HEARD, sorted by its columns.
@@ -57,6 +57,14 @@ def heard_in(rows: pa.Table) -> pa.Table:
     grouped = rows.append_column("slot", slot).group_by([*TIMES[:3], "slot"], use_threads=False)
     found = grouped.aggregate([("ts", "min"), ("ts", "max")])
     return pa.table([found[name] for name in (*TIMES[:3], "ts_min", "ts_max")], schema=HEARD)
+
+
+def times_of(rows: pa.Table) -> pa.Table:
+    """Columns TIMES of rows of any measured table; rows of nodes are of WHOLE_NODE."""
+    if "container" in rows.column_names:
+        return rows.select(TIMES)
+    whole = pa.array([WHOLE_NODE] * rows.num_rows, pa.string())
+    return rows.append_column("container", whole).select(TIMES)
 
 
 def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -> Facts:
@@ -71,11 +79,10 @@ def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -
     Returns:
         Facts with more rows. A container that was measured, then for more than CONTAINER_SILENCE_US was not although
         its node was, is deleted when it was last measured; so is one whose deletion is dated more than LATE_DELETION_US
-        later. A node that held containers or was measured, and of which
-        then nothing was heard for more than NODE_SILENCE_US while other nodes of its cluster were, is deleted when it
-        was last heard of; a container that was never measured keeps its node. What is on a node when that ends is
-        deleted then. What is heard again is there again. The ends arrive once they can be known: when the silence has
-        lasted so long.
+        later. A node that held containers or was measured, and of which then nothing was heard for more than
+        NODE_SILENCE_US while other nodes of its cluster were, is deleted when it was last heard of; a container that
+        was never measured keeps its node. What is on a node when that ends is deleted then. What is heard again is
+        there again. The ends arrive once they can be known: when the silence has lasted so long.
 
     Source: ours, docs/decisions/0060-lifetimes.md.
     """
@@ -89,7 +96,7 @@ def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -
 
 def _placed(heard: pa.Table, facts: Facts) -> pa.Table:
     """What was heard, of the containers and on the nodes that placements know."""
-    nameless = heard.append_column("pod", pa.nulls(heard.num_rows, pa.string())).append_column("ts", heard["first"])
+    nameless = heard.append_column("pod", pa.nulls(heard.num_rows, pa.string())).append_column("ts", heard["last"])
     return resolved(nameless, facts).samples.select(HEARD.names)
 
 

@@ -112,7 +112,8 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) ->
         See Rated. The pod's own cgroup counts where it was sampled, else its containers: added up, or the largest, or
         weighted means. One container without a value makes the sum missing; one that was not sampled in a minute
         counts with its minute before. Of several reports of the same, by other exporters or replicas of a collector,
-        one is used, see `_reported`; of several runs of a container the newest, see `_running`.
+        one is used, see `_reported`; of several runs of a container the newest, see `_running`, whose first value is
+        what it used since the run before.
 
     Source: ours, docs/decisions/0009-samples.md.
     """

@@ -15,18 +15,19 @@ from features.contention.lifetimes import (
     NODE_SILENCE_US,
     TIMES,
     heard_in,
+    times_of,
     with_ends,
 )
 from features.contention.node_state import Facts, undeleted
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
-from ingest.schema.tables import TIMESTAMP, WHOLE_NODE
+from ingest.schema.tables import TIMESTAMP
 
 MEASURED = ("usage", "samples")
 HOUR = timedelta(hours=1)
 SILENCE = timedelta(microseconds=max(CONTAINER_SILENCE_US, NODE_SILENCE_US))
 MAX_SPANS = 48
-"""Beyond so many hours in which unmeasured containers came, all time between the first and the last is looked at."""
+"""Beyond so many stretches of hours in which unmeasured containers came, all time between them is read."""
 
 
 def facts_between(lake: Lake, start: datetime, end: datetime, *, ahead: bool = True) -> Facts:
@@ -73,11 +74,7 @@ def _hours(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) 
 
 def _times(lake: Lake, table: str, start: datetime, end: datetime) -> pa.Table:
     there = [name for name in TIMES if name in lake.table(table).by_name]
-    rows = lake.rows(table, start, end, there)
-    if "container" in there:
-        return rows.select(TIMES)
-    whole = pa.array([WHOLE_NODE] * rows.num_rows, pa.string())
-    return rows.append_column("container", whole).select(TIMES)
+    return times_of(lake.rows(table, start, end, there))
 
 
 def _before(lake: Lake, placements: pa.Table, heard: pa.Table, start: datetime) -> Iterator[pa.Table]:
@@ -93,7 +90,8 @@ def _before(lake: Lake, placements: pa.Table, heard: pa.Table, start: datetime) 
     hours = np.unique(micros(came["ts"]) // (HOUR // timedelta(microseconds=1)))
     if not len(hours):
         return
-    spans = [(hour, hour + 2) for hour in hours] if len(hours) <= MAX_SPANS else [(hours[0], hours[-1] + 2)]
+    near = np.split(hours, np.flatnonzero(np.diff(hours) > 2) + 1)
+    spans = [(some[0], some[-1] + 2) for some in (near if len(near) <= MAX_SPANS else [hours])]
     for first, last in spans:
         found = measured_between(lake, EPOCH + int(first) * HOUR, min(EPOCH + int(last) * HOUR, start), MEASURED)
         left, right = key_codes(found, came, keys)

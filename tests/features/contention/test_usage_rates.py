@@ -354,7 +354,7 @@ def test_memory_of_a_run_that_ended_is_not_taken_for_that_of_the_next() -> None:
 
 @given(skew=st.floats(0, 12), phase=st.floats(0, 29), rate=st.floats(0.05, 20))
 def test_writers_whose_clocks_differ_leave_the_mean_as_it_is(skew: float, phase: float, rate: float) -> None:
-    """Two writers of one series, without a label that tells them apart; the second one's clock is ahead."""
+    """Two writers of one series, without a label that distinguishes them; the second one's clock is ahead."""
     first = [(t, rate * t + 1e6) for t in range(0, 1801, 30)]
     second = [(t + phase + skew, rate * (t + phase) + 1e6) for t in range(0, 1801, 30)]
     rows = samples(*({"ts": round(t, 3), "value": v} for t, v in (*first, *second)))
