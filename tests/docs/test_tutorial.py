@@ -27,7 +27,7 @@ PLAIN, ASKS, APPROVED = (
     "runs as a test after another person approved",
 )
 MONTH, DAY = "bill meter --from 2026-03-02 ", "bill meter --from 2026-03-31 "
-"""A month of metering takes half a minute, its last day a second; it counts from the first hour that was metered."""
+"""A month of metering takes a minute, its last day seconds; it counts from the first hour that was metered."""
 
 
 def exports() -> dict[str, str]:
