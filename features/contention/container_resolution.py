@@ -113,11 +113,21 @@ def owners(cluster: pa.ChunkedArray, called: pa.ChunkedArray, time_us: Ints, pla
 
 
 def _ends(named: pa.Table, deleted: Bools) -> Ints:
-    """(n,) when each row's container ended; the end of time where it has not."""
+    """(n,) when the run that each row is of ended: its container's next deletion; the end of time where there is none.
+
+    A static pod has one container id for all its runs on a node.
+    """
     codes = key_codes(named, named.slice(0, 0), ["cluster", "container"])[0]
-    ends = np.full(codes.max(initial=-1) + 1, np.iinfo(np.int64).max)
-    ends[codes[deleted]] = micros(named["ts"])[deleted]
-    return ends[codes]
+    ts = micros(named["ts"])
+    order = rising(codes, ts // SECOND_US, *(ranks(named[name]) for name in LANDED_IN))
+    places = np.arange(len(order))
+    gone = np.where(deleted[order], places, len(order))
+    next_gone = np.minimum.accumulate(gone[::-1])[::-1]
+    after = np.append(order, -1)[next_gone]
+    same = (after >= 0) & (codes[after] == codes[order]) if len(order) else np.zeros(0, np.bool_)
+    ends = np.empty(len(order), np.int64)
+    ends[order] = np.where(same, ts[after], np.iinfo(np.int64).max) if len(order) else 0
+    return ends
 
 
 def _unclear(samples: pa.Table, placements: pa.Table) -> pa.Table:

@@ -54,21 +54,27 @@ class Grid:
         begin = self._minute * WINDOW_US
         low, high = np.maximum(first[self._row], begin), np.minimum(last[self._row], begin + WINDOW_US)
         self._overlap: Floats = (high - low).astype(np.float64)
+        self._low, self._high = low - begin, high - begin
 
     def _place(self, where: pa.Table) -> None:
-        """Minutes at whose end each event was its container's newest, where it says that it is on one of the nodes."""
-        minute = (micros(self.events["ts"]) - self.hours.start_us) // WINDOW_US
-        since = np.clip(minute, 0, self.hours.minutes)
+        """Minutes at whose end, and at whose start, each event was its container's newest and on one of the nodes."""
+        since = (micros(self.events["ts"]) - self.hours.start_us) // WINDOW_US
         same = np.append(np.diff(self._whose) == 0, [False]) if len(since) else np.zeros(0, np.bool_)
         until = np.where(same, np.append(since[1:], [0])[: len(since)], self.hours.minutes)
         alive = np.asarray(pc.not_equal(self.events["event"], "delete").to_numpy(), np.bool_)
         node, wanted = key_codes(self.events, where, ["cluster", "node"])
-        counts = np.where(alive & np.isin(node, wanted), until - since, 0)
-        self._event, step = _steps(counts)
-        self._event_minute: Ints = since[self._event] + step
+        here = alive & np.isin(node, wanted)
+        self._event, self._event_minute = self._each(since, until, here)
+        self._stood, self._stood_minute = self._each(since + 1, until + 1, here)
         containers = max(self._who.max(initial=-1), self._whose.max(initial=-1)) + 1
         self._first: Ints = np.full(containers, self.hours.minutes)
-        np.minimum.at(self._first, self._whose, since)
+        np.minimum.at(self._first, self._whose, np.clip(since, 0, self.hours.minutes))
+
+    def _each(self, since: Ints, until: Ints, wanted: Bools) -> tuple[Ints, Ints]:
+        """Each wanted row and minute of [since, until) in the hours."""
+        first = np.clip(since, 0, self.hours.minutes)
+        row, step = _steps(np.where(wanted, np.clip(until, 0, self.hours.minutes) - first, 0))
+        return row, first[row] + step
 
     @cached_property
     def _used_cell(self) -> Ints:
@@ -120,8 +126,32 @@ class Grid:
         found: Bools = there.reshape(-1, MINUTES) | (since & until & untold)
         return found
 
+    @cached_property
+    def _share(self) -> Floats:
+        """(e, 60) part of each minute that its use is counted for: all, but for the first and the last of a run.
+
+        The part before what was measured counts where a placement stood when the minute began, or the minute before was
+        measured too; the part after it likewise.
+        """
+        shape = (len(self.entities), MINUTES)
+        first, last = np.full(shape, WINDOW_US), np.zeros(shape, np.int64)
+        np.minimum.at(first.reshape(-1), self._used_cell, self._low)
+        np.maximum.at(last.reshape(-1), self._used_cell, self._high)
+        before, after = np.zeros((2, *shape), np.bool_)
+        before[:, 1:], after[:, :-1] = last[:, :-1] > 0, last[:, 1:] > 0
+        place = self._pod[self._stood] * self.hours.count + self._stood_minute // MINUTES
+        row = np.minimum(np.searchsorted(self.entities, place), max(len(self.entities) - 1, 0))
+        there = self.entities[row] == place if len(self.entities) else np.zeros(0, np.bool_)
+        before[row[there], self._stood_minute[there] % MINUTES] = True
+        after.reshape(-1)[self._held_cell] = True
+        share: Floats = (np.where(after, WINDOW_US, last) - np.where(before, 0, first)) / WINDOW_US
+        return share
+
     def use(self, resource: Resource) -> Floats:
-        """(e, 60) mean use of a resource, its units; NaN where it was not measured."""
+        """(e, 60) use of a resource, its units: the mean of what was measured, for as long as it ran in the minute.
+
+        NaN where it was not measured.
+        """
         cells = len(self.entities) * MINUTES
         if any(self.usage[name].null_count == self.usage.num_rows for name in resource.usage):
             return np.full((len(self.entities), MINUTES), np.nan)
@@ -130,7 +160,7 @@ class Grid:
         total = np.bincount(self._used_cell[known], value[known] * self._overlap[known], cells)
         support = np.bincount(self._used_cell[known], self._overlap[known], cells)
         mean: Floats = np.divide(total, support, out=np.full(cells, np.nan), where=support > 0)
-        return mean.reshape(-1, MINUTES)
+        return mean.reshape(-1, MINUTES) * self._share
 
     def request(self, resource: Resource) -> Floats:
         """(e, 60) request, units; NaN where not known."""

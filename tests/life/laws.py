@@ -23,8 +23,6 @@ MINUTE_S = 60.0
 SHARE = 0.02
 """Core-minutes may be off by so much, or by INTERVALS of scraping of the use of each run of a container."""
 INTERVALS = 2
-RESOLUTION_S = 120.0
-"""Tables have whole minutes: the first and the last of a run may each be counted whole."""
 NODE_SILENCE_S = 600.0
 """A node of which nothing was heard for so long is no capacity."""
 CONTAINER_SILENCE_S = 900.0
@@ -132,7 +130,7 @@ class Use:
             whole, shown = whole + float(used.sum()), shown + float(used[~hidden].sum())
             unseen += float(hidden.sum()) / MINUTE_S
         edges = sum(max(run.levels) for pod in pods for run in pod.instances)
-        scrapes = (INTERVALS * timeline.interval_s + RESOLUTION_S) / MINUTE_S * edges
+        scrapes = INTERVALS * timeline.interval_s / MINUTE_S * edges
         request = max(pod.request_cores for pod in pods)
         return Use(whole, shown, max(SHARE * whole, scrapes), unseen, request)
 
@@ -163,10 +161,10 @@ def everything_is_decoded(life: Life, _computed: Computed) -> Violations:
 def core_minutes(life: Life, computed: Computed) -> Violations:
     """Minutes of each container add up to what it used, within 2 % or two scrape intervals of its use."""
     truth = life.truth
-    found: dict[str, float] = defaultdict(float)
+    found, known = defaultdict(float), pods_by_container(truth)
     for container, node, end, cpu in computed.minutes[truth.cluster]:
-        found[named(truth, container, end - MINUTE_S / 2, node)] += cpu
-    known = pods_by_container(truth)
+        name = named(truth, container, end - MINUTE_S / 2, node)
+        found[name] += cpu * _ran(known.get(name, []), end)
     strange = [
         f"{_who(life)}: no such container {name} ({value:.2f})" for name, value in found.items() if name not in known
     ]
@@ -176,6 +174,12 @@ def core_minutes(life: Life, computed: Computed) -> Violations:
         for name, use in uses
         if not use.shown - use.allowed <= found[name] <= use.whole + use.allowed
     ]
+
+
+def _ran(pods: Sequence[Pod], end: float) -> float:
+    """Part of a minute that pods ran in, more or less a clock's error: a table of minutes has means of what ran."""
+    ran = sum(max(0.0, min(pod.end, END_S, end) - max(pod.start, end - MINUTE_S)) for pod in pods)
+    return min(1.0, ran / MINUTE_S) if pods else 1.0
 
 
 def billed_core_minutes(life: Life, computed: Computed) -> Violations:

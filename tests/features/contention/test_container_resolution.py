@@ -66,6 +66,18 @@ def test_a_name_whose_pod_ended_long_ago_is_nobodys() -> None:
     assert found == [("n", "old"), ("n", "shop/db-0")]
 
 
+def test_a_static_pod_that_runs_again_has_its_name_for_as_long_as_it_runs() -> None:
+    runs: list[dict[str, object]] = [{"ts": 0}, {"ts": 60, "event": "delete"}, {"ts": 1000}]
+    later = 61 + LINGER_US / 1e6
+
+    found = who(
+        samples({"ts": 10}, {"ts": later}, {"ts": 1000 + later}),
+        *({**SHOP, "container": f"{HASH}@n", **run} for run in runs),
+    )
+
+    assert [name for _, name in found] == [f"{HASH}@n", "shop/db-0", f"{HASH}@n"]
+
+
 def test_the_node_is_where_the_pod_was_placed_whatever_the_exporter_calls_its_own() -> None:
     rows = samples(
         {"ts": 10, "container": "uid", "node": "cadvisor-x7k2p"},

@@ -86,7 +86,20 @@ def test_a_minute_is_the_mean_of_what_overlaps_it_by_time() -> None:
 def test_a_row_across_two_hours_counts_in_both() -> None:
     rows = usage({"container": "c", "ts": 3630, "interval_s": 60.0, "cpu_cores": 1.0})
 
-    assert cpu(meter(rows, placements(), TWO)) == [(MICROS, MICROS, 0, 1, 0)] * 2
+    assert cpu(meter(rows, placements(), TWO)) == [(MICROS // 2, MICROS // 2, 0, 1, 0)] * 2
+
+
+def test_use_of_the_first_and_last_minute_counts_for_as_long_as_it_ran() -> None:
+    runs = [{"container": "c", "ts": 80 + 20 * i, "interval_s": 20.0, "cpu_cores": 3.0} for i in range(6)]
+    placed = placements(
+        {"container": "c", "ts": 60, "cpu_request_cores": 1.0}, {"container": "c", "ts": 185, "event": "delete"}
+    )
+
+    alone, from_before = meter(usage(*runs), placements()), meter(usage(*runs[1:]), placed)
+
+    assert cpu(alone) == [(6 * MICROS, 6 * MICROS, 0, 2, 0)]  # 60 to 180 s
+    assert cpu(meter(usage(*runs[2:-1]), placements())) == [(3 * MICROS, 3 * MICROS, 0, 2, 0)]  # 100 to 160 s
+    assert cpu(from_before) == [(2 * MICROS, 2 * MICROS, 3 * MICROS, 2, 0)]  # 80 to 180 s, on from 120
 
 
 def test_late_rows_count_and_doubled_rows_count_once() -> None:
@@ -227,8 +240,29 @@ def minute_by_loop(
             over += [(overlap, row["cpu_cores"])] * (overlap > 0)
     known = [(weight, value) for weight, value in over if value is not None]
     use = sum(w * v for w, v in known) / sum(w for w, _ in known) if known else NAN
+    use *= part_by_loop(used, placed, who, minute) if over else 1.0
     request = event["cpu_request_cores"] if here and event is not None else None
     return here, bool(over), NAN if request is None else request, use  # type: ignore[return-value]
+
+
+def part_by_loop(used: list[Row], placed: list[Row], who: tuple[str, str], minute: int) -> float:
+    """Part of a measured minute that counts."""
+    low, high = minute * 60, minute * 60 + 60
+    own = [(row["ts"] - row["interval_s"], row["ts"]) for row in used if (row["container"], row["node"]) == who]  # type: ignore[operator]
+
+    def measured(start: int, end: int) -> bool:
+        same_hour = start // 3600 == minute // 60
+        return same_hour and any(a < end and b > start for a, b in own)
+
+    def held(at: int) -> bool:
+        newest = [e for e in placed if e["container"] == who[0] and e["ts"] < at]  # type: ignore[operator]
+        last = max(enumerate(newest), key=lambda one: (one[1]["ts"], one[0]))[1] if newest else None
+        return last is not None and last["event"] != "delete" and last["node"] == who[1]
+
+    inside = [(max(a, low), min(b, high)) for a, b in own if a < high and b > low]
+    first = low if held(low) or measured(low - 60, low) else min(a for a, _ in inside)
+    last = high if held(high) or measured(high, high + 60) else max(b for _, b in inside)
+    return (last - first) / 60
 
 
 def hour_by_loop(used: list[Row], placed: list[Row], who: tuple[str, str], hour: int) -> tuple[int, ...]:
