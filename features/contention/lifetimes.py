@@ -162,7 +162,8 @@ def _with_silent_nodes(
     silent &= np.isin(code, np.unique(code[used[order]]))
     code, until, following = code[silent], until[silent], following[silent]
     stood = newest_known(code, until, key, ts)
-    good = (stood >= 0) & ~np.append(gone, True)[stood]
+    stood = np.where(stood < 0, np.searchsorted(key, code), stood)  # described later, or its description was let go of
+    good = ~gone[stood]
     good[good] = _heard_within(
         described.take(pa.array(stood[good])), all_heard, NODE[:1], until[good] + NODE_SILENCE_US, following[good]
     )

@@ -65,6 +65,8 @@ CLIPPED = tuple(c.name for c in SIGNALS if c.unit == "s/s" and c.high == 1)
 """Shares of time, that sums over threads and jitter push above 1."""
 RESET_RATIO = 0.5
 """A counter that falls below this share of its value was reset; above, collectors whose clocks differ wrote it."""
+SHORTEST_US = 1_000_000
+"""A pod's first sample, alone in its minute, speaks of so long."""
 ORIGIN = ("topic", "partition", "offset")
 
 
@@ -99,7 +101,7 @@ class _Cells:
     value: Floats
 
 
-def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) -> Rated:
+def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, trim: bool = False) -> Rated:
     """Usage of pods and nodes, from samples.
 
     Args:
@@ -107,6 +109,7 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) ->
         facts: placements say which pod a name was and on which node, see `container_resolution`; capacities of nodes
             show what is impossible.
         lateness_us: samples that arrived later than this after their time are left out.
+        trim: whether rows of minutes before and after which a pod was not sampled begin and end with its samples.
 
     Returns:
         See Rated. The pod's own cgroup counts where it was sampled, else its containers: added up, or the largest, or
@@ -126,7 +129,7 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US) ->
     running = _running(sampled, per_minute, _held(sampled, per_minute))
     grid = _grid(sampled, _added_up(sampled, _reported(sampled, running)))
     values, outside = within_range(with_ratios(pods(grid)))
-    usage, node_usage = _rows(sampled, grid, values)
+    usage, node_usage = _rows(sampled, grid, values, trim=trim)
     possible, over_us = _within_capacity(usage, facts.nodes)
     minute = np.repeat(grid.minute[group_starts(grid.pod)], outside)
     return Rated(possible, node_usage, np.append(sampled.first_end + minute * WINDOW_US, over_us))
@@ -427,19 +430,23 @@ def within_range(values: Floats) -> tuple[Floats, Ints]:
     return np.where(outside, np.nan, clipped), outside.sum(axis=1)
 
 
-def _rows(sampled: _Sampled, grid: Grid, values: Floats) -> tuple[pa.Table, pa.Table]:
+def _rows(sampled: _Sampled, grid: Grid, values: Floats, *, trim: bool) -> tuple[pa.Table, pa.Table]:
     """Rows of `usage` and of `node_usage`."""
     starts = group_starts(grid.pod)
     row, minute = grid.row[starts], grid.minute[starts]
     first = sampled.rows.take(pa.array(row))
     columns = {c: first[c] for c in ("cluster", "node", "container", "app", "team", "qos", *ORIGIN)}
+    end_us = sampled.first_end + minute * WINDOW_US
+    start_us = end_us - WINDOW_US
+    if trim:
+        start_us, end_us = _trimmed(sampled, row, minute)
     columns |= {
-        "ts": pa.array(sampled.first_end + minute * WINDOW_US, TIMESTAMP),
-        "arrived_at": pa.array(_arrivals(sampled, row, minute), TIMESTAMP),
-        "interval_s": pa.array(np.full(len(starts), WINDOW_US / 1e6)),
+        "ts": pa.array(end_us, TIMESTAMP),
+        "arrived_at": pa.array(_of_cells(sampled, row, minute, "arrived_at", np.maximum), TIMESTAMP),
+        "interval_s": pa.array((end_us - start_us) / 1e6),
     }
-    columns |= {c.name: numbers(values[:, AT[c.name]]) for c in SIGNALS}
     whole = np.asarray(pc.equal(first["container"], WHOLE_NODE))
+    columns |= {c.name: numbers(values[:, AT[c.name]]) for c in SIGNALS}
     return _select(columns, USAGE, ~whole), _select(columns, NODE_USAGE, whole)
 
 
@@ -462,10 +469,25 @@ def _select(columns: dict[str, pa.Array], kind: Table, rows: Bools) -> pa.Table:
     return pa.table(arrays, schema=kind.schema).filter(pa.array(rows))
 
 
-def _arrivals(sampled: _Sampled, row: Ints, minute: Ints) -> Ints:
-    """(p,) when the last sample of each pod in each minute had arrived."""
+def _trimmed(sampled: _Sampled, row: Ints, minute: Ints) -> tuple[Ints, Ints]:
+    """(p,) start and end of each minute of a pod; those of its first sample, and its last, at the ends of a run.
+
+    A run goes on over minutes without samples that a counter may lean over, see MAX_GAP_US.
+    """
+    pod, end = sampled.pod[row], sampled.first_end + minute * WINDOW_US
+    goes_on = (np.diff(pod) == 0) & (np.diff(minute) <= MAX_GAP_US // WINDOW_US)
+    first, last = (_of_cells(sampled, row, minute, "ts", pick) for pick in (np.minimum, np.maximum))
+    stop = np.where(np.append(goes_on, [False]), end, last)
+    begin = end - WINDOW_US
+    start = np.where(np.append([False], goes_on), begin, np.minimum(first, stop - SHORTEST_US))
+    return np.maximum(start, begin), stop
+
+
+def _of_cells(sampled: _Sampled, row: Ints, minute: Ints, name: str, pick: np.ufunc) -> Ints:
+    """(p,) the least, or the largest, time in a column of each pod's samples in each minute."""
     pods, minutes = np.append(sampled.pod, sampled.pod[row]), np.append(sampled.minute, minute)
-    code = dense(joint([pods, minutes]))
-    latest = np.zeros(int(code.max()) + 1, np.int64)
-    np.maximum.at(latest, code[: len(sampled.pod)], micros(sampled.rows["arrived_at"]))
-    return latest[code[len(sampled.pod) :]]
+    own, asked = np.split(dense(joint([pods, minutes])), [len(sampled.pod)])
+    us = micros(sampled.rows[name])
+    found = np.full(int(max(own.max(), asked.max())) + 1, us.max() if pick is np.minimum else 0)
+    pick.at(found, own, us)
+    return found[asked]

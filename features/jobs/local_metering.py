@@ -135,7 +135,7 @@ def _metered(lake: Lake, hour: Hours, facts: Facts, where: pa.Table, moved: pa.T
     usage = lake.rows("usage", start + TICK, end + LONGEST + TICK, COLUMNS, nodes=names)
     before, after = timedelta(microseconds=LOOK_BACK_US), timedelta(microseconds=WINDOW_US)
     samples = lake.rows("samples", start - before, end + after, nodes=names)
-    made = rates(samples, facts, lateness_us=NEVER).usage.select(COLUMNS)
+    made = rates(samples, facts, lateness_us=NEVER, trim=True).usage.select(COLUMNS)
     if moved.num_rows:
         made = made.filter(pc.is_in(made["node"], wanted))
     return metered(pa.concat_tables([usage, made]), facts, hour, where)

@@ -67,8 +67,9 @@ def metered(usage: pa.Table, facts: Facts, hours: Hours, where: pa.Table) -> pa.
     Returns:
         Table `metered`, sorted by its key. A container is on a node in the minutes at whose end a placement says so,
         and in those that a usage row overlaps; before its first placement event, also in between these within an hour.
-        Its use in a minute is the mean of the rows that overlap it, weighted by overlap; its request is that of the
-        newest event. Of the two the known one stands for the missing one; a minute with neither is a gap, never zero.
+        Its use in a minute is the mean of the rows that overlap it, weighted by overlap, times the part of the minute
+        that it ran in; its request is that of the newest event. Of the two the known one stands for the missing one; a
+        minute with neither is a gap, never zero.
         Resources other than cpu and memory have rows only where something of the hour is known.
 
     Source: ours, docs/decisions/0049-billing.md.

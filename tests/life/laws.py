@@ -4,7 +4,7 @@ Each law takes lives and the computed tables, and returns its violations, one re
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.cluster.snapshot import Snapshot
-from features.schema.catalog import NAMES
+from features.columnar.arrow_columns import floats
+from features.schema.catalog import NAMES, RESOURCES, Resource
 from tests.life.lake import LATENESS_S, Life, World, at_second
 from tests.life.truth import END_S, START_S, Node, Pod, Timeline
 
@@ -35,26 +35,30 @@ EDGES = 3
 BY_NAME = ("telegraf-json",)
 """Formats that know pods by namespace and name alone."""
 CPU = NAMES.index("cpu")
+ROUNDED = 60e-6
+"""Each minute of an hour is metered in whole micro-units."""
 Violations = list[str]
 T = TypeVar("T")
 
 
 class Minute(NamedTuple):
-    """A container's minute: its node, its end, and core-minutes, 0 where CPU was not measured."""
+    """A container's minute: its node, its end, mean cores, 0 where not measured, and of each resource its mean use."""
 
     container: str
     node: str
     end: float
     used: float
+    use: tuple[float, ...]
 
 
 class Hour(NamedTuple):
-    """What was metered of a container on a node in an hour, core-minutes."""
+    """What was metered of a container on a node in an hour, core-minutes, in how many minutes of which CPU is known."""
 
     container: str
     node: str
     start: float
     taken: float
+    known: int
 
 
 class PoolHour(NamedTuple):
@@ -77,7 +81,8 @@ class Computed:
         rows = self.world.lake.read("node_state")
         columns = (rows[name].to_pylist() for name in ("container", "node"))
         ends = [at_second(moment) for moment in rows["window_end"].to_pylist()]
-        return _by_cluster(rows, map(Minute, *columns, ends, pc.fill_null(rows["cpu_cores"], 0.0).to_pylist()))
+        cores = pc.fill_null(rows["cpu_cores"], 0.0).to_pylist()
+        return _by_cluster(rows, map(Minute, *columns, ends, cores, zip(*map(_use_of(rows), RESOURCES), strict=True)))
 
     @cached_property
     def metered(self) -> Mapping[str, list[Hour]]:
@@ -86,7 +91,8 @@ class Computed:
         rows = found.filter(pc.equal(found["resource"], "cpu"))
         columns = (rows[name].to_pylist() for name in ("container", "node"))
         taken = pc.divide(pc.cast(pc.add(rows["within"], rows["beyond"]), pa.float64()), 1e6).to_pylist()
-        return _by_cluster(rows, map(Hour, *columns, map(at_second, rows["hour"].to_pylist()), taken))
+        hours = map(at_second, rows["hour"].to_pylist())
+        return _by_cluster(rows, map(Hour, *columns, hours, taken, rows["minutes"].to_pylist()))
 
     @cached_property
     def pool_hours(self) -> Mapping[str, list[PoolHour]]:
@@ -95,6 +101,16 @@ class Computed:
         pools = [pool.partition("@")[0] for pool in rows["pool"].to_pylist()]
         cores = [dict(had).get("cpu", 0) / 1e6 for had in rows["capacity"].to_pylist()]
         return _by_cluster(rows, map(PoolHour, pools, map(at_second, rows["hour"].to_pylist()), cores))
+
+
+def _use_of(rows: pa.Table) -> Callable[[Resource], list[float]]:
+    """Means of a resource; NaN where it was not measured."""
+
+    def values(resource: Resource) -> list[float]:
+        parts = [floats(rows[name]) for name in resource.usage]
+        return np.sum(parts, axis=0).tolist()  # type: ignore[no-any-return]
+
+    return values
 
 
 def _by_cluster(rows: pa.Table, found: Iterable[T]) -> Mapping[str, list[T]]:
@@ -153,6 +169,19 @@ def named(timeline: Timeline, container: str, at: float, node: str | None = None
     return here[-1].container if here else container
 
 
+def _confused(life: Life) -> set[str]:
+    """Containers that a format of names alone cannot tell from one of their name that came unheard."""
+    truth = life.truth
+    if life.format not in BY_NAME:
+        return set()
+    anew = {pod.name for pod in truth.pods if truth.learnt(pod.start) != pod.start}
+    return {pod.container for pod in truth.pods if pod.name in anew and len(_of_name(truth, pod)) > 1}
+
+
+def _of_name(truth: Timeline, pod: Pod) -> set[str]:
+    return {other.container for other in truth.pods if (other.namespace, other.name) == (pod.namespace, pod.name)}
+
+
 def everything_is_decoded(life: Life, _computed: Computed) -> Violations:
     """No record that an exporter sends is a dead letter."""
     return [f"{_who(life)}: {row['reason']}, {row['detail']}" for row in life.rejected().slice(0, 3).to_pylist()]
@@ -161,18 +190,20 @@ def everything_is_decoded(life: Life, _computed: Computed) -> Violations:
 def core_minutes(life: Life, computed: Computed) -> Violations:
     """Minutes of each container add up to what it used, within 2 % or two scrape intervals of its use."""
     truth = life.truth
-    found, known = defaultdict(float), pods_by_container(truth)
-    for container, node, end, cpu in computed.minutes[truth.cluster]:
+    found: dict[str, float] = defaultdict(float)
+    known = pods_by_container(truth)
+    for container, node, end, cpu, _ in computed.minutes[truth.cluster]:
         name = named(truth, container, end - MINUTE_S / 2, node)
         found[name] += cpu * _ran(known.get(name, []), end)
     strange = [
         f"{_who(life)}: no such container {name} ({value:.2f})" for name, value in found.items() if name not in known
     ]
+    confused = _confused(life)
     uses = ((name, Use.of(truth, pods, late=False)) for name, pods in known.items())
     return strange + [
         f"{_who(life)} {name}: {found[name]:.2f} min, used {use.shown:.2f} to {use.whole:.2f} +-{use.allowed:.2f}"
         for name, use in uses
-        if not use.shown - use.allowed <= found[name] <= use.whole + use.allowed
+        if name not in confused and not use.shown - use.allowed <= found[name] <= use.whole + use.allowed
     ]
 
 
@@ -186,17 +217,23 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
     """Metered CPU is what was used, and the request where nothing was measured."""
     truth = life.truth
     found: dict[str, float] = defaultdict(float)
-    for container, node, hour, taken in computed.metered[truth.cluster]:
+    for container, node, hour, taken, _ in computed.metered[truth.cluster]:
         found[_in_hour(truth, container, hour, node)] += taken
-    wrong = []
+    wrong, confused = [], _confused(life)
     for name, pods in pods_by_container(truth).items():
         use = Use.of(truth, pods, late=True)
         gone = [pod.node for pod in pods if pod.ending == "orphaned" and truth.heard(pod.node.end) != pod.node.end]
         spare = use.unseen_minutes + EDGES * len(pods) + NODE_SILENCE_S / MINUTE_S * len(gone)
+        spare += sum(min(END_S - pod.end, CONTAINER_SILENCE_S) / MINUTE_S for pod in pods if _ended_unheard(truth, pod))
         highest = use.whole + use.allowed + use.request_cores * spare
-        if not use.shown - use.allowed <= found[name] <= highest:
+        if name not in confused and not use.shown - use.allowed <= found[name] <= highest:
             wrong.append(f"{_who(life)} {name}: {found[name]:.2f} metered, used {use.shown:.2f} to {highest:.2f}")
     return wrong
+
+
+def _ended_unheard(truth: Timeline, pod: Pod) -> bool:
+    """Whether a pod ended without a record; silence ends it once it has lasted, which is after the timeline."""
+    return pod.end + CONTAINER_SILENCE_S > END_S > pod.end and truth.heard(pod.deleted) == inf
 
 
 def _in_hour(timeline: Timeline, container: str, hour: float, node: str) -> str:
@@ -210,7 +247,7 @@ def one_node_at_a_time(life: Life, computed: Computed) -> Violations:
     truth = life.truth
     ran = {(pod.container, pod.node.name) for pod in truth.pods}
     where: dict[tuple[str, float], set[str]] = defaultdict(set)
-    for container, node, end, _ in computed.minutes[truth.cluster]:
+    for container, node, end, *_ in computed.minutes[truth.cluster]:
         where[named(truth, container, end - MINUTE_S / 2, node), end].add(node)
     wrong = [
         f"{_who(life)} {name} at {end:.0f}: on {sorted(nodes)}"
@@ -260,13 +297,14 @@ def nothing_ended_is_computed(life: Life, computed: Computed) -> Violations:
     """No minute of a container, as victim or neighbour, later than one window after its end."""
     last = {name: max(min(pod.end, END_S) for pod in pods) for name, pods in pods_by_container(life.truth).items()}
     latest: dict[str, float] = {}
-    for container, node, end, _ in computed.minutes[life.truth.cluster]:
+    confused = _confused(life)
+    for container, node, end, *_ in computed.minutes[life.truth.cluster]:
         name = named(life.truth, container, end - MINUTE_S / 2, node)
         latest[name] = max(latest.get(name, 0.0), end)
     return [
         f"{_who(life)} {name}: a minute that ends at {end:.0f}, ended at {last[name]:.0f}"
         for name, end in latest.items()
-        if name in last and end > (ceil((last[name] + CLOCK_S) / MINUTE_S) + 1) * MINUTE_S
+        if name in last and name not in confused and end > (ceil((last[name] + CLOCK_S) / MINUTE_S) + 1) * MINUTE_S
     ]
 
 
@@ -324,21 +362,25 @@ def _known_until(truth: Timeline, node: Node) -> float:
 def _kept_until(truth: Timeline, pod: Pod) -> float:
     """The last second at which a pod may still be taken for running: its deletion may be heard later than it ended."""
     heard = truth.heard(pod.end) if pod.ending == "evicted" else truth.heard(pod.deleted)
-    return min(heard, pod.end + CONTAINER_SILENCE_S, _known_until(truth, pod.node)) + MINUTE_S + CLOCK_S
+    gone = pod.node.end
+    anew = any(node.name == pod.node.name and gone < node.start < gone + NODE_SILENCE_S for node in truth.nodes)
+    known = inf if anew and truth.heard(gone) == inf else _known_until(truth, pod.node)
+    return min(heard, pod.end + CONTAINER_SILENCE_S, known) + MINUTE_S + CLOCK_S
 
 
 def live_is_batch(life: Life, computed: Computed) -> Violations:
     """Use of residents in a snapshot is, to the last bit, that of the newest minute in the batch job's table."""
-    newest: dict[str, tuple[float, float]] = {}
+    newest: dict[str, tuple[float, tuple[float, ...]]] = {}
     growing = (life.snapshot.as_of_us / 1e6 - START_S) // MINUTE_S * MINUTE_S + MINUTE_S
-    for container, _, end, cpu in computed.minutes[life.truth.cluster]:
+    for container, _, end, _, use in computed.minutes[life.truth.cluster]:
         if end <= min(life.minute, growing):
-            newest[container] = max(newest.get(container, (0.0, 0.0)), (end, cpu))
+            newest[container] = max(newest.get(container, (0.0, ())), (end, use))
     learnt = _learnt_later(life) if life.format in BY_NAME else set()
     return [
         f"{_who(life)} at {life.minute:.0f} {name}: live {use}, batch {newest.get(name)}"
-        for name, use in _use(life.snapshot)
-        if np.isfinite(use) and name not in learnt and use != newest.get(name, (0.0, -1.0))[1]
+        for name, use in zip(life.snapshot.containers, life.snapshot.resident_use, strict=True)
+        if np.isfinite(use).any() and name not in learnt
+        if not np.array_equal(use, newest.get(name, (0.0, ()))[1], equal_nan=True)
     ]
 
 
@@ -351,23 +393,30 @@ def _learnt_later(life: Life) -> set[str]:
     return {pod.container for pod in meant} | {f"{pod.namespace}/{pod.name}" for pod in meant}
 
 
-def _use(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
-    return zip(snapshot.containers, snapshot.resident_use[:, CPU].tolist(), strict=True)
-
-
 def billing_is_batch(life: Life, computed: Computed) -> Violations:
-    """Metered CPU is that of the batch job's minutes, and the request in minutes without; where no record is late."""
+    """Metered CPU is that of the batch job's minutes, and the request in minutes without; where no record is late.
+
+    Of the first and the last measured minute of a run a part may count.
+    """
     if any(held.end - held.start > LATENESS_S for held in life.truth.held):
         return []
-    minutes: dict[tuple[str, str, float], float] = defaultdict(float)
-    for container, node, end, used in computed.minutes[life.truth.cluster]:
-        minutes[container, node, (end - 1) // 3600 * 3600] += round(used, 6)
-    return [
-        f"{_who(life)} {hour.container}: {hour.taken} metered, {in_minutes} in minutes"
-        for hour in computed.metered[life.truth.cluster]
-        for in_minutes in [minutes[hour.container, hour.node, hour.start]]
-        if hour.taken < in_minutes - 1e-6
-    ]
+    minutes: dict[tuple[str, str, float], dict[float, float]] = defaultdict(dict)
+    for container, node, end, used, use in computed.minutes[life.truth.cluster]:
+        if np.isfinite(use[CPU]):
+            minutes[container, node, (end - 1) // 3600 * 3600][end] = used
+    requests = {name: [pod.request_cores for pod in pods] for name, pods in pods_by_container(life.truth).items()}
+    wrong = []
+    for hour in computed.metered[life.truth.cluster]:
+        if hour.container not in requests:  # known by name alone
+            continue
+        found = minutes[hour.container, hour.node, hour.start]
+        rest = hour.known - len(found)
+        asked = requests[hour.container]
+        inner = sum(used for end, used in found.items() if {end - MINUTE_S, end + MINUTE_S} <= found.keys())
+        low, high = inner + rest * min(asked), sum(found.values()) + rest * max(asked)
+        if not low - ROUNDED <= hour.taken <= high + ROUNDED:
+            wrong.append(f"{_who(life)} {hour.container}: {hour.taken} metered, {low} to {high} by its minutes")
+    return wrong
 
 
 def _who(life: Life) -> str:

@@ -112,7 +112,9 @@ def with_all_rates(samples: DataFrame, facts: Facts) -> DataFrame:
     In:  rows of table samples, from by_node, features.contention.usage_rates.LOOK_BACK_US more than what is wanted.
     Out: features.metering.usage_hours.COLUMNS.
     """
-    kernel = whole_partitions(lambda rows: rates(rows, facts, lateness_us=NEVER).usage.select(COLUMNS), SAMPLES.schema)
+    kernel = whole_partitions(
+        lambda rows: rates(rows, facts, lateness_us=NEVER, trim=True).usage.select(COLUMNS), SAMPLES.schema
+    )
     return samples.mapInArrow(kernel, spark_schema(READ))
 
 

@@ -60,7 +60,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def by_kernel(lake: Lake) -> pa.Table:
     facts = Facts(lake.read("nodes"), lake.read("placements"))
-    made = rates(lake.read("samples"), facts, lateness_us=NEVER).usage
+    made = rates(lake.read("samples"), facts, lateness_us=NEVER, trim=True).usage
     usage = pa.concat_tables([lake.read("usage"), made]).select(COLUMNS)
     return metered(usage, facts, HOURS, nodes_in(usage, facts.placements))
 
