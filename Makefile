@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-kustomize e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-kustomize e2e-golden e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PO
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
 	$(BIN)/python -m tests.deploy.rendered
+
+e2e-golden: $(JARS) ## configurations of docs/ingest.md on the exporters' own golden data, through a real broker; needs Go; minutes
+	$(BIN)/python -m e2e.golden
 
 e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
 	$(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))

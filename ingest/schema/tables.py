@@ -175,6 +175,7 @@ EXPORTER_PREFERENCE = (
     "kubelet",
     "cadvisor",
     "node_exporter",
+    "kubelet resource",
     "koordlet",
     "dcgm",
     "kubeletstats",

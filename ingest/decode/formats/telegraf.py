@@ -19,7 +19,7 @@ from ingest.decode.samples import Plan, Point, Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 TIME, NAME, FIELDS = b',"timestamp":', b'},"name":"', b'{"fields":{'
-"""Telegraf sorts its keys, hence begins every message with fields and ends it with the time."""
+"""Telegraf sorts its keys, hence begins every message with fields and ends it with the time and a line feed."""
 LONGEST = 1 << 16
 """Longer messages are always parsed whole."""
 
@@ -33,12 +33,12 @@ def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
         rows = Rows()
         add_known = _adder_of_known(rows, shapes)
         for number, message in enumerate(messages.to_pylist()):
-            if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message):
+            if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message.rstrip()):
                 continue
             parsed = load(message)
             if isinstance(parsed, dict) and "fields" in parsed:
                 plan = _add(rows, shapes, (number, 0), parsed)
-                _remember_tail(shapes, message or b"", parsed, plan)
+                _remember_tail(shapes, (message or b"").rstrip(), parsed, plan)
             elif isinstance(parsed, dict) and isinstance(parsed.get("metrics"), list) and parsed["metrics"]:
                 _add_list(rows, shapes, number, parsed["metrics"])
             else:

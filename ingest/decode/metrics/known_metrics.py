@@ -71,6 +71,12 @@ KUBELET = (
 )
 """cAdvisor's own endpoint and the kubelet's /metrics/cadvisor."""
 
+KUBELET_RESOURCE = (
+    _node_counter("node_cpu_usage_seconds_total", "cpu_cores"),
+    _node_gauge("node_memory_working_set_bytes", "memory_bytes"),
+)
+"""The node in the kubelet's /metrics/resource. Its containers have the names of /metrics/cadvisor."""
+
 EVENTS = {
     "cycles_s": ("cycles", "cpu-cycles", "CPU_CLK_UNHALTED.THREAD", "CYCLES"),
     "instructions_s": ("instructions", "INST_RETIRED.ANY", "INSTRUCTIONS", "INSTRUCTIONS_RETIRED"),
@@ -139,6 +145,8 @@ KOORDLET = (
         for name in ("koordlet_container_psi", "koordlet_pod_psi")
         for resource, degree in _PSI
     ),
+    _node_gauge("koordlet_node_used_cpu_cores", "cpu_cores"),
+    _node_gauge("koordlet_node_used_memory_bytes", "memory_bytes"),
 )
 """Pressure is the kernel's average over 10 s, in percent."""
 
@@ -309,6 +317,7 @@ EXPORTERS = MetricMap.of(
     (
         *_of("kubelet", (*KUBELET, *PERF)),
         *_of("node_exporter", NODE_EXPORTER),
+        *_of("kubelet resource", KUBELET_RESOURCE),
         *_of("koordlet", KOORDLET),
         *_of("dcgm", DCGM),
         *_of("kubeletstats", KUBELETSTATS),

@@ -111,6 +111,7 @@ class Labels:
         "node_name",
         "kubernetes_node",
         "Hostname",
+        "hostname",
         "machine_name",
         "host.name",
         "host_name",

@@ -115,6 +115,31 @@ def test_a_sample_without_node_or_container_is_rejected(labels: dict[str, str]) 
     assert reasons(decoded("prom-adapter", dumped(adapter(labels=labels)))) == [("0", "missing_key")]
 
 
+@pytest.mark.parametrize("label", ["Hostname", "hostname"])
+def test_a_gpu_is_of_the_node_that_any_version_of_its_exporter_names(label: str) -> None:
+    labels = {label: "n1", "instance": "10.0.0.8:9400", "gpu": "0", "pod": "web-0", "namespace": "shop"}
+
+    result = decoded("prom-adapter", dumped(adapter(name="DCGM_FI_PROF_SM_ACTIVE", labels=labels, value="0.5")))
+
+    assert result.rows["node"].to_pylist() == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "kind", "exporter"),
+    [
+        ("node_cpu_usage_seconds_total", "cpu_cores", "counter", "kubelet resource"),
+        ("node_memory_working_set_bytes", "memory_bytes", "gauge", "kubelet resource"),
+        ("koordlet_node_used_cpu_cores", "cpu_cores", "gauge", "koordlet"),
+        ("koordlet_node_used_memory_bytes", "memory_bytes", "gauge", "koordlet"),
+    ],
+)
+def test_the_kubelets_and_koordlets_use_of_the_node_lands(name: str, metric: str, kind: str, exporter: str) -> None:
+    result = decoded("prom-adapter", dumped(adapter(name=name, labels={"node": "n1"}, value="7")))
+
+    assert short(result) == [("/", None, metric, None, 7.0, kind)]
+    assert result.rows["exporter"].to_pylist() == [exporter]
+
+
 def test_a_gpu_that_nobody_has_is_nobodys() -> None:
     labels = {"Hostname": "n1", "gpu": "0", "pod": "", "namespace": "", "container": ""}
 

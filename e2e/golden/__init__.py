@@ -1,0 +1,1 @@
+"""Documented configurations of exporters, run on the exporters' own golden data."""
