@@ -20,7 +20,7 @@ from cohabit.config.settings import read_settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.doctor.scheduler_config import configured, read_config
 from features.metering.invoices import FOCUS, PLAIN, Columns, read_bill
-from features.schema.errors import BadBill
+from features.schema.errors import FeaturesError
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import read_mapping
 from ingest.schema.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
@@ -161,7 +161,7 @@ def _bill(name: str, good: bytes, columns: Columns) -> Target:
     def read(told: str) -> object:
         return read_bill(told, "nov", "c", columns)
 
-    return Target(name, "features.metering.invoices", (good,), of_utf8(read), (BadBill, Refused))
+    return Target(name, "features.metering.invoices", (good,), of_utf8(read), (FeaturesError, Refused))
 
 
 def _traces(folder: Path) -> Iterator[Target]:
