@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cohabit.lifecycle.drift import SKEW, last_skew
 from ingest.kube.list_watch import core_api
-from ingest.schema.errors import NoCluster
+from ingest.schema.errors import IngestError
 from models.bundle.bundle import SIGNATURE, read_bundle, write_bundle
 from models.bundle.manifest import Manifest
 from models.bundle.signing import make_keys, signer_of, trust_of
@@ -89,5 +89,5 @@ def registry_targets(folder: Path) -> Iterator[Target]:
         "ingest.kube.list_watch",
         (KUBECONFIG,),
         of_file(folder / "kubeconfig", lambda path: core_api(path, None, in_cluster=False)),
-        (NoCluster,),
+        (IngestError,),
     )

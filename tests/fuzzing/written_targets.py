@@ -23,7 +23,7 @@ from features.metering.invoices import FOCUS, PLAIN, Columns, read_bill
 from features.schema.errors import FeaturesError
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import read_mapping
-from ingest.schema.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
+from ingest.schema.errors import IngestError
 from ingest.traces.convert import FORMS, file_messages, trace_files
 from ingest.traces.form import Origin
 from tests.benchmarks.reassign import test_roadef, test_tianchi
@@ -114,7 +114,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
         "cohabit.config.topic_formats",
         (TOPICS,),
         of_text(_topics),
-        (BadSettings, BadTopic, BadName, UnknownFormat),
+        (BadSettings, BadTopic, IngestError),
     )
     yield Target(
         "price book",
@@ -128,7 +128,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
         "ingest.decode.metrics.metric_mapping",
         (MAPPING,),
         of_file(folder / "mapping.toml", lambda path: read_mapping(path, EXPORTERS)),
-        (BadMapping,),
+        (IngestError,),
     )
     yield Target(
         "scheduler configuration",
@@ -173,9 +173,7 @@ def _traces(folder: Path) -> Iterator[Target]:
     packed = gzip.compress(test_traces.SLICES["alibaba2018/machine_meta.csv"].encode(), mtime=0)
     (folder / "alibaba2018" / "machine_meta.csv.gz").write_bytes(packed)
     for form in FORMS:
-        yield in_folder(
-            f"trace {form}", "ingest.traces.convert", folder / form, _trace(form), (NoTrace, UnreadableTrace)
-        )
+        yield in_folder(f"trace {form}", "ingest.traces.convert", folder / form, _trace(form), (IngestError,))
 
 
 def _trace(form: str) -> Callable[[Path], object]:

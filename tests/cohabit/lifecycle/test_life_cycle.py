@@ -25,7 +25,7 @@ from cohabit.training.train_model import Birth, Effort, train_bundle
 from features.schema.tables import TABLES
 from ingest.lake import tables
 from ingest.lake.tables import Lake
-from ingest.schema.errors import OlderTable
+from ingest.schema.errors import IngestError
 from ingest.simulator.simulate import Plan
 from models.bundle.bundle import read_bundle, write_bundle
 from models.bundle.signing import make_keys
@@ -455,7 +455,7 @@ def test_derived_tables_with_columns_of_other_names_are_refused_until_they_are_c
         Path(f"{file}.old").rename(file)
     tables._older.cache_clear()
 
-    with pytest.raises(OlderTable, match=r"table node_state of .* columns of other names: .*`cohabit features`"):
+    with pytest.raises(IngestError, match=r"table node_state of .* columns of other names: .*`cohabit features`"):
         Lake.open(lake.root, TABLES).read("node_state")
     ran = CliRunner().invoke(app, ["features", "--lake", str(lake.root)], env={"COLUMNS": "200"})
 
