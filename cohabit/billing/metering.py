@@ -151,7 +151,7 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, columns: Col
     """Land a bill, once.
 
     Raises:
-        BadBill: a row cannot be read.
+        FeaturesError: a row cannot be read.
         BillTooLarge: the file has more than MAX_BYTES.
         MixedBill: some pool and hour would cost something in several currencies, for good.
         NotText: it is not UTF-8.

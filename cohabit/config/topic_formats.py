@@ -25,9 +25,7 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
 
     Raises:
         BadTopic: one is not NAME=FORMAT, or names one of our own topics.
-        BadName: a name cannot be a topic's.
-        UnknownFormat: no format has that name.
-        BadMapping: the file cannot be used.
+        IngestError: a name cannot be a topic's, no format has that name, or the file cannot be used.
     """
     path = mapping or settings.mapping
     known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)

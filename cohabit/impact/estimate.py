@@ -131,7 +131,7 @@ def ledger(folder: Path, lake: Lake, rules: Rules) -> Ledger:
         NoHoldout: none of a time with a holdout.
         UnreadableAdvised: a line is no decision.
         NothingLabelled: the lake holds no labels since.
-        NotComparable: an arm has too few pods with an outcome.
+        ModelsError: an arm has too few pods with an outcome.
     """
     lines, outside = trial_lines(folder)
     labels = labels_since(lake, lines[0].at_us - LABEL_US * rules.windows)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from models.bundle.leakage_guard import PLACEMENT
 from models.drift.detector import DriftContext, Labels, evidence, next_status, with_change
 from models.drift.drift_status import DriftStatus, read_status, write_status
 from models.drift.feature_shift import REFERENCE, Reference, stability_index
-from models.errors import BundleCorrupt, NothingToWatch
+from models.errors import BundleCorrupt, ModelsError
 from models.estimator.feature_matrix import read_rows
 from models.estimator.load_fallback import LoadAware
 from models.estimator.predictor import medians_of
@@ -71,9 +72,8 @@ def check_drift(lake: Lake, registry: Registry, how: Watch, now: datetime) -> Dr
         The status that is in force from now on.
 
     Raises:
-        NothingToWatch: no bundle is current, or it has no placement model with margins.
-        BundleCorrupt, CatalogueMismatch, Unsigned: it cannot be read.
-        UnreadableDrift: what the last check wrote is damaged.
+        ModelsError: no bundle is current, it cannot be read or has no placement model with margins, or what the last
+            check wrote is damaged.
     """
     bundle = _current(registry)
     before = _before(registry, bundle, now)
@@ -104,10 +104,10 @@ def keep_skew(registry: Registry, share: float, now: datetime) -> None:
 def _current(registry: Registry) -> Bundle:
     current = registry.current()
     if current is None:
-        raise NothingToWatch(registry.root, "it has no current bundle")
+        raise _nothing_to_watch(registry.root, "it has no current bundle")
     bundle = load_bundle(current, catalogue_hash(), registry.trust)
     if PLACEMENT not in bundle.manifest.models:
-        raise NothingToWatch(registry.root, f"{current.name} has no placement model")
+        raise _nothing_to_watch(registry.root, f"{current.name} has no placement model")
     return bundle
 
 
@@ -161,3 +161,7 @@ def last_skew(registry: Registry) -> float | None:
         return LastSkew.model_validate_json((registry.root / SKEW).read_bytes()).share
     except (FileNotFoundError, ValidationError):
         return None
+
+
+def _nothing_to_watch(root: Path, reason: str) -> ModelsError:
+    return ModelsError(f"there is no model to watch in {root}: {reason}; run `cohabit model train` first")

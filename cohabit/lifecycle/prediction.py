@@ -58,7 +58,7 @@ def explain(lake: Lake, bundle: Bundle, subject: Sequence[str | None]) -> Explan
 
     Raises:
         NothingToExplain: no row matches.
-        NotExplainable: the bundle holds no trees.
+        ModelsError: the bundle holds no trees.
     """
     row = _newest(lake, subject)
     entry = bundle.entry_of(PLACEMENT)

@@ -21,7 +21,7 @@ from ingest.lake.tables import Lake
 from models.bundle.bundle import Bundle, fingerprint, load_bundle
 from models.bundle.leakage_guard import PLACEMENT
 from models.bundle.manifest import Manifest
-from models.errors import GateRefused, NotJudged
+from models.errors import ModelsError
 from models.estimator.predictor import open_predictor
 from models.evaluation.promotion_gate import FEWEST_GROUPS, FEWEST_LABELS, Judged, check_all
 from models.evaluation.protocols import read_keys
@@ -78,8 +78,8 @@ def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Sn
         The verdict, which stands in the registry from now on; of what is current it is passed, and is not kept.
 
     Raises:
-        UnknownBundle, BundleCorrupt, CatalogueMismatch: one of the two cannot be judged.
-        GraphUnreadable, UnusableBundle: the challenger could not be served.
+        ModelsError: one of the two cannot be judged.
+        ModelsError, UnusableBundle: the challenger could not be served.
     """
     challenger = _usable(registry, registry.bundle(name))
     current = registry.current()
@@ -119,11 +119,9 @@ def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = N
         forced: why it is promoted whatever the verdict; None where it is not.
 
     Raises:
-        GraphUnreadable, UnusableBundle, CatalogueMismatch: it could not be served, even when forced.
-        NotJudged: there is no verdict on this place, or one on what was called so before.
-        GateRefused: it was not passed.
-        ChangedMeanwhile: another bundle became current meanwhile.
-        NotNoted: it is current, but the history lacks it.
+        ModelsError, UnusableBundle: it could not be served, even when forced.
+        ModelsError: there is no verdict on this place, or one on what was called so before, or it was not passed;
+            another bundle became current meanwhile; it is current, but the history lacks it.
     """
     current = registry.current()
     now = None if current is None else current.name
@@ -145,9 +143,8 @@ def roll_back(registry: Registry, hand: Hand) -> tuple[str, str]:
     """Return to the models before, and refuse the present ones from now on; names of both.
 
     Raises:
-        NothingToRollBackTo: there are none.
-        BundleCorrupt, GraphUnreadable, UnusableBundle, CatalogueMismatch: they could not be served; nothing changes.
-        NotNoted: they are current again, but the history lacks it.
+        ModelsError: there are none; they are current again, but the history lacks it.
+        ModelsError, UnusableBundle: they could not be served; nothing changes.
     """
     current = registry.current()
     left = trained_name(current.name) if current is not None else ""
@@ -208,15 +205,18 @@ def _must_have_passed(registry: Registry, meant: Bundle, current: str | None) ->
     name = meant.directory.name
     verdict = registry.verdict(name)
     if verdict is None:
-        raise NotJudged(name, "it was never judged")
+        raise _not_judged(name, "it was never judged")
     if verdict.refusals:
-        raise GateRefused(name, verdict.refusals)
+        raise ModelsError(
+            f"{name} may not become current: {'; '.join(verdict.refusals)}. What is current stays; --force REASON "
+            "overrides"
+        )
     if verdict.contents != fingerprint(meant):
-        raise NotJudged(name, "it holds something else than what was judged under its name")
+        raise _not_judged(name, "it holds something else than what was judged under its name")
     champion = None if current is None else trained_name(current)
     if verdict.champion != champion:
         against = verdict.champion or "an empty registry"
-        raise NotJudged(name, f"it was judged against {against}, and {champion or 'nothing'} is current")
+        raise _not_judged(name, f"it was judged against {against}, and {champion or 'nothing'} is current")
 
 
 def _judged(lake: Lake, challenger: Bundle, champion: Bundle, now: datetime, refusals: list[str]) -> Verdict:
@@ -293,3 +293,9 @@ def _by_shadow(found: Shadow) -> Iterator[str]:
             f"over the newest snapshot it would have no node for {found.silent[1]:.0%} of apps, what is current for "
             f"{found.silent[0]:.0%}"
         )
+
+
+def _not_judged(name: str, reason: str) -> ModelsError:
+    return ModelsError(
+        f"{name} may not become current: {reason}; run `cohabit model gate {name}`, or say why with --force REASON"
+    )

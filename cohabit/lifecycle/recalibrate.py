@@ -17,7 +17,7 @@ from models.bundle.leakage_guard import PLACEMENT
 from models.bundle.manifest import EntryMargins, Followed
 from models.bundle.margin_updates import follow, needed, tracking_key
 from models.bundle.margins import margins_of
-from models.errors import NothingNewer, NothingToFollow
+from models.errors import ModelsError, NothingNewer
 from models.estimator.feature_matrix import read_rows
 from models.estimator.predictor import Predictor, open_predictor
 from models.registry.model_card import CARD, model_card
@@ -68,10 +68,9 @@ def recalibrate(
         What was followed.
 
     Raises:
-        NothingToFollow: no bundle, or one without margins.
+        ModelsError: no bundle, or one without margins; another bundle became current meanwhile.
         NothingNewer: no label since.
         BundleCorrupt: the current bundle's files are not what was written.
-        ChangedMeanwhile: another bundle became current meanwhile.
     """
     bundle, margins = _current(registry)
     until = margins.followed.until if margins.followed else bundle.manifest.training_window[1]
@@ -96,11 +95,11 @@ def recalibrate(
 def _current(registry: Registry) -> tuple[Bundle, EntryMargins]:
     current = registry.current()
     if current is None:
-        raise NothingToFollow(f"{registry.root} has no current bundle", "run `cohabit model train` first")
+        raise _nothing_to_follow(f"{registry.root} has no current bundle")
     bundle = load_bundle(current, catalogue_hash(), registry.trust)
     entry = bundle.manifest.models.get(PLACEMENT)
     if entry is None or entry.margins is None:
-        raise NothingToFollow(f"{current} has no margins of its own", "run `cohabit model train` first")
+        raise _nothing_to_follow(f"{current} has no margins of its own")
     return bundle, entry.margins
 
 
@@ -156,3 +155,7 @@ def _write(bundle: Bundle, margins: EntryMargins, directory: Path, sign: Signer 
     entry = bundle.manifest.models[PLACEMENT].model_copy(update={"margins": margins})
     manifest = bundle.manifest.model_copy(update={"models": {**bundle.manifest.models, PLACEMENT: entry}})
     write_bundle(directory, manifest, {**bundle.files, CARD: model_card(manifest).encode()}, sign)
+
+
+def _nothing_to_follow(reason: str) -> ModelsError:
+    return ModelsError(f"margins stay as they are: {reason}; run `cohabit model train` first")

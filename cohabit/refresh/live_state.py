@@ -16,8 +16,8 @@ from features.contention.node_state import LANDED_IN, Facts, undeleted
 from features.contention.stream_state import minutes_published
 from features.contention.usage_rates import LOOK_BACK_US, rates
 from features.training.online_features import live_view, state_by
+from ingest.lake.topic_ids import topic_recreated
 from ingest.pipeline.transform import Landing
-from ingest.schema.errors import TopicRecreated
 from ingest.schema.provenance import Link
 from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP
 
@@ -78,10 +78,10 @@ class LiveState:
         """Compare a topic's id with the one whose records are held.
 
         Raises:
-            TopicRecreated: it is another; what is held came from the topic of before.
+            IngestError: it is another; what is held came from the topic of before.
         """
         if (held := self._topic_ids.setdefault(topic, found)) != found:
-            raise TopicRecreated(topic, held, found, "cohabit refresh")
+            raise topic_recreated(topic, held, found, "cohabit refresh")
 
     def write(self, landing: Landing) -> None:
         """Take up a batch."""

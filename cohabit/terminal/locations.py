@@ -53,7 +53,7 @@ def registry_of(settings: Settings, folder: Path | None = None) -> Registry:
     """The registry that an option or the settings name, with whose bundles are believed.
 
     Raises:
-        BadKey: a file of COHABIT_SIGNING__TRUSTED_KEYS holds no key.
+        ModelsError: a file of COHABIT_SIGNING__TRUSTED_KEYS holds no key.
     """
     return Registry(folder or settings.registry, trust_of(settings.signing.trusted_keys))
 
@@ -62,7 +62,7 @@ def signer_in(settings: Settings) -> Callable[[bytes], bytes] | None:
     """Signs bundles; None where the settings name no key.
 
     Raises:
-        BadKey: the file holds no key.
+        ModelsError: the file holds no key.
     """
     return None if settings.signing.key is None else signer_of(settings.signing.key)
 

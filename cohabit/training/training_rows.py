@@ -44,7 +44,7 @@ def sample_of(lake: Lake, max_rows: int, spark: OnSpark | None = None, until: da
 
     Raises:
         InconsistentDataset: there are none.
-        FewerThanStrata: max_rows are fewer than strata.
+        FeaturesError: max_rows are fewer than strata.
     """
     end = FOREVER if until is None else until + MICROSECOND
     if rows_there(lake, end) <= max_rows:

@@ -5,7 +5,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.columnar.composite_keys import dense, joint, ranks
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 Ints = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
@@ -24,14 +24,12 @@ def newest_known(left_key: Ints, left_time: Ints, right_key: Ints, right_time: I
         (n,) index into the right rows, -1 where there is none.
 
     Raises:
-        LengthMismatch: a key and its time differ in length.
+        FeaturesError: a key and its time differ in length.
 
     Source: ours; a binary search over right rows sorted by key, then time.
     """
-    if len(left_key) != len(left_time) or len(right_key) != len(right_time):
-        raise LengthMismatch(
-            left=len(left_key), left_time=len(left_time), right=len(right_key), right_time=len(right_time)
-        )
+    refuse_other_lengths(left=left_key, left_time=left_time)
+    refuse_other_lengths(right=right_key, right_time=right_time)
     if not len(right_key):
         return np.full(len(left_key), -1, np.int64)
     order = np.lexsort((right_time, right_key))
@@ -56,12 +54,11 @@ def stands_until(key: Ints, known: Ints) -> Ints:
         no sooner than a later one never stood: its end is not after its beginning.
 
     Raises:
-        LengthMismatch: keys and times differ in length.
+        FeaturesError: keys and times differ in length.
 
     Source: ours; the smallest of all later times, from the last row to the first.
     """
-    if len(key) != len(known):
-        raise LengthMismatch(key=len(key), known=len(known))
+    refuse_other_lengths(key=key, known=known)
     if not len(key):
         return known
     times, rank = np.unique(known, return_inverse=True)

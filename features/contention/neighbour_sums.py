@@ -7,7 +7,7 @@ share one arithmetic. Sums run in row order: callers sort rows first, so that ev
 import numpy as np
 from numpy.typing import NDArray
 
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,12 +25,11 @@ def neighbour_sum(use: Floats, group: Ints) -> Floats:
         there are neighbours and none was measured; 0 where there are none.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
-    if len(use) != len(group):
-        raise LengthMismatch(use=len(use), group=len(group))
+    refuse_other_lengths(use=use, group=group)
     sums: Floats = neighbour_sums(use[None], group)[0]
     return sums
 
@@ -67,12 +66,11 @@ def neighbour_max(use: Floats, group: Ints) -> Floats:
         (n,) maximum over the others; NaN where none of them was measured, 0 where there are none.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours; the largest of a group, or its runner-up for the largest itself.
     """
-    if len(use) != len(group):
-        raise LengthMismatch(use=len(use), group=len(group))
+    refuse_other_lengths(use=use, group=group)
     if not len(use):
         return use
     count = np.bincount(group)[group]
@@ -105,12 +103,11 @@ def core_pressure(cpu_cores: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats
         share of the whole node. Missing neighbours as in `neighbour_sum`.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
-    if len(cpu_cores) != len(allowed):
-        raise LengthMismatch(cpu_cores=len(cpu_cores), allowed=len(allowed))
+    refuse_other_lengths(cpu_cores=cpu_cores, allowed=allowed)
     one_node = np.zeros(len(cpu_cores), np.int64)
     total: Floats = neighbour_sum(cpu_cores, one_node)
     spread = np.where(np.isfinite(cpu_cores), cpu_cores, 0.0) / allowed.sum(axis=1)

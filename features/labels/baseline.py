@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 CALM_QUANTILE = 0.2
 MIN_CALM = 8
@@ -60,12 +60,11 @@ def fit_curve(load: Floats, value: Floats) -> Curve | None:
         The curve (medians in equal-count bins of load, never falling with it), or None with fewer than MIN_CALM rows.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours; a latency curve that falls with load would be confounding, so bins are made monotone.
     """
-    if len(load) != len(value):
-        raise LengthMismatch(load=len(load), value=len(value))
+    refuse_other_lengths(load=load, value=value)
     measured = np.isfinite(value)
     loaded = measured & np.isfinite(load)
     if loaded.sum() < MIN_CALM:

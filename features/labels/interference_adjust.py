@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from features.columnar.arrow_columns import Floats
 from features.columnar.nonneg_ridge import non_negative_ridge
 from features.labels.baseline import CALM_QUANTILE
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 MIN_HARM_ROWS = 40
 """Windows with signal and pressures; fewer say nothing about harm."""
@@ -36,12 +36,11 @@ def harm(ratio: Floats, pressure: Floats, so_far: Floats) -> Floats:
         (n,) ratios >= 1, 1 at no pressure, a gap counting as none; ones with fewer than MIN_HARM_ROWS rows to fit.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0006-profiles.md; non-negative regression on bent pressures, calm rows counting most.
     """
-    if not len(ratio) == len(pressure) == len(so_far):
-        raise LengthMismatch(ratio=len(ratio), pressure=len(pressure), so_far=len(so_far))
+    refuse_other_lengths(ratio=ratio, pressure=pressure, so_far=so_far)
     measured = pressure[:, np.isfinite(pressure).any(axis=0)]
     usable = np.isfinite(ratio) & np.isfinite(measured).all(axis=1)
     if usable.sum() < MIN_HARM_ROWS:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats
 from features.labels.baseline import MAX_BINS, MIN_BIN, Curve
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 CONSISTENT = 1.4826
 """Standard deviation over the median absolute deviation, of normal noise."""
@@ -28,13 +28,12 @@ def fit_use(use: Floats, value: Floats, whole: float) -> Curve:
         distance is noise, and level beyond the outermost; with too few rows for two bins, the whole alone.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0025-contrast.md; bins of utilisation as in Intel's workload-collocation-agent, the
     weights are those of a random-effects mean (DerSimonian and Laird, 1986).
     """
-    if len(use) != len(value):
-        raise LengthMismatch(use=len(use), value=len(value))
+    refuse_other_lengths(use=use, value=value)
     known = np.flatnonzero(np.isfinite(use) & np.isfinite(value))
     count = min(MAX_BINS, len(known) // MIN_BIN)
     if count < 2:

@@ -6,7 +6,7 @@ from features.columnar.arrow_columns import Floats, Ints
 from features.columnar.composite_keys import dense
 from features.labels.baseline import CALM_QUANTILE
 from features.labels.interference_adjust import SMALLEST, calmness
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 MIN_TIMES = 20
 """Windows of time with two replicas or more, behind what replicas are taken to share."""
@@ -35,12 +35,11 @@ def shared_drift(log: Floats, pressure: Floats, time_us: Ints) -> Floats:
         without others, and everywhere with less than MIN_TIMES times of two replicas.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0025-contrast.md; a random effect of time, its variance from products of replicas.
     """
-    if not len(log) == len(pressure) == len(time_us):
-        raise LengthMismatch(log=len(log), pressure=len(pressure), time_us=len(time_us))
+    refuse_other_lengths(log=log, pressure=pressure, time_us=time_us)
     known, when = np.isfinite(log), dense(time_us)
     others = _others(known.astype(np.float64), when)
     if len(np.unique(when[known & (others > 0)])) < MIN_TIMES:
@@ -82,12 +81,11 @@ def use_at_rest(use: Floats, harm: Floats, time_us: Ints) -> Floats:
         share load. NaN in, NaN out.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0025-contrast.md; the within-group (fixed effects) regression.
     """
-    if not len(use) == len(harm) == len(time_us):
-        raise LengthMismatch(use=len(use), harm=len(harm), time_us=len(time_us))
+    refuse_other_lengths(use=use, harm=harm, time_us=time_us)
     known = use > 0
     when = dense(time_us[known])
     slower, more = _within(np.log(harm[known]), when), _within(np.log(use[known]), when)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.columnar.windows import LABEL_US
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,11 +40,11 @@ def own_minutes(own: Windows) -> Floats:
         (n,) minutes in measured windows above the limit; NaN where nothing was measured.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0037-worth.md.
     """
-    _check(violating=own.violating, measured=own.measured)
+    refuse_other_lengths(violating=own.violating, measured=own.measured)
     return np.where(own.measured > 0, WINDOW_MINUTES * own.violating, np.nan)
 
 
@@ -63,12 +63,12 @@ def neighbour_minutes(pod: Ints, before: Windows, after: Windows, pods: int) -> 
         caller's to count.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0037-worth.md; a difference of differences, resident by resident.
     """
     counts = (before.violating, before.measured, after.violating, after.measured)
-    _check(pod=pod, **dict(zip(("v_before", "n_before", "v_after", "n_after"), counts, strict=True)))
+    refuse_other_lengths(pod=pod, **dict(zip(("v_before", "n_before", "v_after", "n_after"), counts, strict=True)))
     both = (before.measured > 0) & (after.measured > 0)
     expected = after.measured * before.violating / np.maximum(before.measured, 1)
     added = WINDOW_MINUTES * np.where(both, after.violating - expected, 0.0)
@@ -127,11 +127,11 @@ def outcomes(windows: Measured, pod: Ints, node: Ints, start: Ints, *, horizon: 
         (p,) each, pods in the order given.
 
     Raises:
-        LengthMismatch: the arrays differ in length.
+        FeaturesError: the arrays differ in length.
 
     Source: ours, docs/decisions/0037-worth.md.
     """
-    _check(pod=pod, node=node, start=start)
+    refuse_other_lengths(pod=pod, node=node, start=start)
     of, row = _rows_of(windows.container, windows.number, pod, start, start + horizon)
     own = _windows(windows, of, row, len(pod))
     of, row = _rows_of(windows.node, windows.number, node, start - horizon, start + horizon)
@@ -169,8 +169,3 @@ def _rows_of(key: Ints, number: Ints, wanted: Ints, first: Ints, last: Ints) -> 
     count = end - begin
     of = np.repeat(np.arange(len(wanted)), count)
     return of, order[np.arange(len(of)) - np.repeat(np.cumsum(count) - count - begin, count)]
-
-
-def _check(**columns: NDArray[np.generic]) -> None:
-    if len({len(column) for column in columns.values()}) > 1:
-        raise LengthMismatch(**{name: len(column) for name, column in columns.items()})

@@ -15,7 +15,7 @@ from io import StringIO
 
 import pyarrow as pa
 
-from features.schema.errors import BadBill
+from features.schema.errors import FeaturesError
 from features.schema.tables import BILLS
 from ingest.schema.currencies import CURRENCIES, MEANT
 
@@ -101,21 +101,21 @@ def read_bill(content: str, name: str, cluster: str, columns: Columns) -> Bill:
         are its cost to the micro-unit. Rows of FOCUS without a pool are counted and summed, and left out.
 
     Raises:
-        BadBill: with the line, the column and what to do.
+        FeaturesError: with the line, the column and what to do.
 
     Source: ours, docs/decisions/0049-billing.md.
     """
     every = list(_items(content, name, columns))
     if not every:
-        raise BadBill(name, 1, columns.cost, "there are no rows below the header: export the bill again")
+        raise _wrong(name, 1, columns.cost, "there are no rows below the header: export the bill again")
     items, others = [one for one in every if one.pool], [one for one in every if not one.pool]
     if not items:
-        raise BadBill(name, 1, columns.pool, f"no row names a pool, nor tag {POOL_TAG}: name it with --pool-column")
+        raise _wrong(name, 1, columns.pool, f"no row names a pool, nor tag {POOL_TAG}: name it with --pool-column")
     if (spent := sum((abs(item.cost) for item in items), Decimal())) > MAX_TOTAL:
-        raise BadBill(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MAX_TOTAL:,}): cut it up")
+        raise _wrong(name, 1, columns.cost, f"it comes to {spent:,.0f} (limit {MAX_TOTAL:,}): cut it up")
     total = sum(item.hours for item in items)
     if total > MAX_ROWS:
-        raise BadBill(name, 1, columns.start, f"it is {total:,} hours of pools (limit {MAX_ROWS:,}): cut it up")
+        raise _wrong(name, 1, columns.start, f"it is {total:,} hours of pools (limit {MAX_ROWS:,}): cut it up")
     found: dict[str, list[object]] = {field: [] for field in BILLS.schema.names}
     for item, micros in _whole(items):
         for number, amount in enumerate(_evenly(micros, item.hours)):
@@ -138,12 +138,12 @@ def _items(content: str, name: str, columns: Columns) -> Iterator[_Item]:
     needed += [] if TAGS in head else [columns.pool]
     for column in needed:
         if column not in head:
-            raise BadBill(name, 1, column, f"the header does not have it, only {', '.join(head)[:200] or 'nothing'}")
+            raise _wrong(name, 1, column, f"the header does not have it, only {', '.join(head)[:200] or 'nothing'}")
         if head.count(column) > 1:
-            raise BadBill(name, 1, column, "the header has it twice: leave one")
+            raise _wrong(name, 1, column, "the header has it twice: leave one")
     for row in _rows(reader, name):
         if None in row:
-            raise BadBill(name, reader.line_num, head[-1], "there are more cells than the header has: quote commas")
+            raise _wrong(name, reader.line_num, head[-1], "there are more cells than the header has: quote commas")
         yield _item(row, reader.line_num, name, columns)
 
 
@@ -151,7 +151,7 @@ def _head(reader: "csv.DictReader[str]", name: str) -> Sequence[str]:
     try:
         return reader.fieldnames or ()
     except csv.Error as error:
-        raise BadBill(name, 1, "header", f"it is no CSV ({error}): export the bill again") from error
+        raise _wrong(name, 1, "header", f"it is no CSV ({error}): export the bill again") from error
 
 
 def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[dict[str, str | None]]:
@@ -159,7 +159,7 @@ def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[dict[str, str | 
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise BadBill(name, reader.line_num + 1, "any", f"it is no CSV ({error}): export the bill again") from error
+            raise _wrong(name, reader.line_num + 1, "any", f"it is no CSV ({error}): export the bill again") from error
         if row is None:
             return
         yield dict(row)
@@ -169,17 +169,17 @@ def _item(row: Mapping[str, str | None], line: int, name: str, columns: Columns)
     currency = (row[columns.currency] or "").strip()
     if currency not in CURRENCIES:
         instead = MEANT.get(currency.upper(), "three capital letters such as USD, EUR or CNY")
-        raise BadBill(name, line, columns.currency, f"{currency[:20]!r} is no currency of ISO 4217: write {instead}")
+        raise _wrong(name, line, columns.currency, f"{currency[:20]!r} is no currency of ISO 4217: write {instead}")
     cost, pool = _cost(row, line, name, columns.cost), (row.get(columns.pool) or "").strip() or _tagged(row.get(TAGS))
     if not pool and not columns.poolless:
-        raise BadBill(name, line, columns.pool, "it is empty: name the pool, class@site")
+        raise _wrong(name, line, columns.pool, "it is empty: name the pool, class@site")
     if not pool:
         return _Item(line, "", datetime.min.replace(tzinfo=UTC), 0, cost, currency)  # its times may be of any length
     start, end = (_hour(row, line, name, column) for column in (columns.start, columns.end))
     if end <= start:
-        raise BadBill(name, line, columns.end, "it is not after the start: give the first hour that is not billed")
+        raise _wrong(name, line, columns.end, "it is not after the start: give the first hour that is not billed")
     if end - start > LONGEST:
-        raise BadBill(name, line, columns.end, f"it is {(end - start).days:,} days after the start: look at the years")
+        raise _wrong(name, line, columns.end, f"it is {(end - start).days:,} days after the start: look at the years")
     return _Item(line, pool, start, (end - start) // HOUR, cost, currency)
 
 
@@ -189,9 +189,9 @@ def _hour(row: Mapping[str, str | None], line: int, name: str, column: str) -> d
         moment = datetime.fromisoformat(text.removesuffix(ZONE))
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise BadBill(name, line, column, f"{text[:40]!r} is no time: write 2026-11-01T00:00:00Z") from error
+        raise _wrong(name, line, column, f"{text[:40]!r} is no time: write 2026-11-01T00:00:00Z") from error
     if moment.minute or moment.second or moment.microsecond:
-        raise BadBill(name, line, column, f"{text[:40]} is within an hour: bill whole hours, UTC")
+        raise _wrong(name, line, column, f"{text[:40]} is within an hour: bill whole hours, UTC")
     return moment
 
 
@@ -200,9 +200,9 @@ def _cost(row: Mapping[str, str | None], line: int, name: str, column: str) -> D
     try:
         cost = Decimal(text)
     except InvalidOperation as error:
-        raise BadBill(name, line, column, f"{text[:40]!r} is no decimal number: write 1234.56") from error
+        raise _wrong(name, line, column, f"{text[:40]!r} is no decimal number: write 1234.56") from error
     if not cost.is_finite() or cost.copy_abs() > MAX_COST:  # abs() would overflow
-        raise BadBill(name, line, column, f"{text[:40]} is beyond {MAX_COST:,}: look at its unit")
+        raise _wrong(name, line, column, f"{text[:40]} is beyond {MAX_COST:,}: look at its unit")
     return cost
 
 
@@ -232,3 +232,7 @@ def _evenly(micros: int, hours: int) -> list[int]:
     each, more = divmod(abs(micros), hours)
     sign = -1 if micros < 0 else 1
     return [sign * (each + (number < more)) for number in range(hours)]
+
+
+def _wrong(bill: str, line: int, column: str, reason: str) -> FeaturesError:
+    return FeaturesError(f"bill {bill!r}, line {line}, column {column}: {reason}; nothing was imported")

@@ -7,7 +7,7 @@ from features.columnar.arrow_columns import Ints, micros
 from features.columnar.asof_join import key_codes
 from features.columnar.group_means import group_starts
 from features.metering.node_hours import CAPACITY, HOUR_US, MINUTES, node_hours
-from features.schema.errors import MixedCurrencies
+from features.schema.errors import FeaturesError
 from features.schema.tables import POOL_HOURS
 
 OF_NODES = "nodes"
@@ -30,7 +30,7 @@ def pool_hours(nodes: pa.Table, bills: pa.Table, start_us: int, hours: int) -> p
         where a node that was there has no cost. What bills say of a pool and hour takes the place of that.
 
     Raises:
-        MixedCurrencies: bills of one pool and hour are in several.
+        FeaturesError: bills of one pool and hour are in several.
 
     Source: ours, docs/decisions/0049-billing.md.
     """
@@ -83,5 +83,8 @@ def _billed(bills: pa.Table, of: Ints) -> dict[int, tuple[str, int]]:
         names, currencies, total = found.get(group, (set(), set(), 0))
         found[group] = (names | {bill}, currencies | {currency}, total + amount)
         if len(found[group][1]) > 1:
-            raise MixedCurrencies(sorted(found[group][0]), sorted(found[group][1]))
+            raise FeaturesError(
+                f"bills {', '.join(sorted(found[group][0]))} name costs of the same pool and hour in "
+                f"{', '.join(sorted(found[group][1]))}: nothing is converted; import them again in one currency"
+            )
     return {group: (", ".join(sorted(names)), total) for group, (names, _, total) in found.items()}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from features.columnar.arrow_columns import Floats, floats
 from features.schema.catalog import DEMANDS, EXPECTED, FEATURE_NAMES, KNEE, NAMES, PRESSURES, RAW_NAMES, SENSITIVITIES
-from features.schema.errors import LengthMismatch
+from features.schema.errors import refuse_other_lengths
 
 PROFILE_COLUMNS = (*EXPECTED, "cpi", "llc_mpki", "qps", "windows")
 NODE_COLUMNS = ("cores", "frequency_ghz", "llc_bytes", "memory_bandwidth_bytes_s")
@@ -48,10 +48,9 @@ def raw_features(pressure: Floats, profile: Floats, node: Floats) -> Floats:
         (n, len(RAW)) in the catalogue's order; NaN where missing.
 
     Raises:
-        LengthMismatch: the parts differ in length.
+        FeaturesError: the parts differ in length.
     """
-    if not len(pressure) == len(profile) == len(node):
-        raise LengthMismatch(pressure=len(pressure), profile=len(profile), node=len(node))
+    refuse_other_lengths(pressure=pressure, profile=profile, node=node)
     return np.concatenate([pressure, profile, node], axis=1)
 
 
@@ -66,12 +65,11 @@ def complete(raw: Floats, fills: Floats) -> Floats:
         (n, len(FEATURES)). Filled columns are finite; the other profile and node columns keep NaN.
 
     Raises:
-        LengthMismatch: raw or fills have another width than the catalogue.
+        FeaturesError: raw or fills have another width than the catalogue.
 
     Source: ours; a missing pressure takes its training median and sets its mark.
     """
-    if raw.shape[1] != len(RAW_NAMES) or len(fills) != len(RAW_NAMES):
-        raise LengthMismatch(raw=raw.shape[1], fills=len(fills), catalogue=len(RAW_NAMES))
+    refuse_other_lengths(raw=raw.T, fills=fills, catalogue=RAW_NAMES)
     result = np.empty((len(raw), len(FEATURE_NAMES)))
     own = result[:, : len(RAW_NAMES)]
     own[:] = raw

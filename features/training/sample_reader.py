@@ -52,7 +52,7 @@ def draw_local(lake: Lake, max_rows: int, *, power: float, seed: int = 0, end: d
         end: rows of windows that ended before count.
 
     Raises:
-        FewerThanStrata: max_rows are fewer than strata.
+        FeaturesError: max_rows are fewer than strata.
     """
     if rows_there(lake, end) > max_rows:
         counted = lake.pieces(TRAINING.name, COUNTED, end)

@@ -16,7 +16,7 @@ from features.columnar.arrow_columns import Floats, Ints, floats
 from features.columnar.asof_join import key_codes, row_of
 from features.columnar.hashing import Hashes, row_hashes
 from features.schema.catalog import PRESSURES
-from features.schema.errors import FewerThanStrata
+from features.schema.errors import FeaturesError
 from features.schema.tables import TRAINING
 
 SLOWDOWN_EDGES = (1.1, 1.25, 1.5)
@@ -127,12 +127,15 @@ def quotas(rows: Ints, max_rows: int, power: float) -> Ints:
         of any stratum.
 
     Raises:
-        FewerThanStrata: max_rows are fewer than strata, some of which could then stand for nothing.
+        FeaturesError: max_rows are fewer than strata, some of which could then stand for nothing.
 
     Source: power allocation, Bankier, The American Statistician 42(3), 1988; filled up by bisection.
     """
     if max_rows < len(rows):
-        raise FewerThanStrata(max_rows, len(rows))
+        raise FeaturesError(
+            f"{max_rows:,} training rows cannot stand for {len(rows):,} strata (app, band of slowdown, band of "
+            f"pressure): ask for {len(rows):,} rows at least"
+        )
     size = rows.astype(np.float64) ** power
 
     def filled(level: float) -> Ints:

@@ -24,7 +24,7 @@ from ingest.devkafka.jars import jar_paths
 from ingest.devkafka.java import java
 from ingest.kafka_io.client import connect
 from ingest.kafka_io.connection import Brokers
-from ingest.schema.errors import BrokerFailed
+from ingest.schema.errors import IngestError
 from ingest.schema.topics import TOPICS, Topic
 
 HOST = "127.0.0.1"
@@ -100,7 +100,7 @@ class Broker:
         """Start and return once the broker answers requests.
 
         Raises:
-            BrokerFailed: it ended, or did not answer within the limit.
+            IngestError: it ended, or did not answer within the limit.
         """
         deadline = monotonic() + limit_s
         _write_settings(self)
@@ -134,9 +134,7 @@ def running_broker(folder: Path, more: Callable[[Broker], Mapping[str, str]] = l
     """A broker in `folder` on free ports, stopped on the way out; `more` are properties in the place of ours.
 
     Raises:
-        JarsMissing: the jars were never fetched.
-        NoJava: no Java can be found.
-        BrokerFailed: it did not start.
+        IngestError: the jars were never fetched; no Java can be found; it did not start.
     """
     client, controller = free_ports(2)
     broker = Broker(folder, client, controller)
@@ -198,7 +196,7 @@ def _run_to_end(broker: Broker, deadline: float) -> None:
     settings = str(broker.folder / "server.properties")
     process = _launch(broker, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", settings)
     if process.wait(max(deadline - monotonic(), 0)):
-        raise BrokerFailed(broker.log, "its folder could not be formatted", _tail(broker.log))
+        raise _failed(broker, "its folder could not be formatted")
 
 
 def _launch(broker: Broker, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -217,13 +215,13 @@ def _await_answer(broker: Broker, process: subprocess.Popen[bytes], deadline: fl
     while not _listens(broker.client_port):
         _pause_while_alive(broker, process)
         if monotonic() > deadline:
-            raise BrokerFailed(broker.log, "it did not listen in time", _tail(broker.log))
+            raise _failed(broker, "it did not listen in time")
     left_ms = max(deadline - monotonic(), 1) * 1000
     probe = connect(KafkaAdminClient, broker.bootstrap, bootstrap_timeout_ms=left_ms, request_timeout_ms=1000)
     with closing(probe) as admin:
         answered = admin.describe_cluster()["cluster_id"]
     if f"cluster.id={answered}" not in (broker.folder / "data" / "meta.properties").read_text().split():
-        raise BrokerFailed(broker.log, f"another broker answers on port {broker.client_port}", _tail(broker.log))
+        raise _failed(broker, f"another broker answers on port {broker.client_port}")
 
 
 def _pause_while_alive(broker: Broker, process: subprocess.Popen[bytes]) -> None:
@@ -231,7 +229,7 @@ def _pause_while_alive(broker: Broker, process: subprocess.Popen[bytes]) -> None
         process.wait(0.05)
     except subprocess.TimeoutExpired:
         return
-    raise BrokerFailed(broker.log, f"it ended with code {process.returncode}", _tail(broker.log))
+    raise _failed(broker, f"it ended with code {process.returncode}")
 
 
 def _listens(port: int) -> bool:
@@ -241,3 +239,10 @@ def _listens(port: int) -> bool:
 
 def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+
+
+def _failed(broker: Broker, reason: str) -> IngestError:
+    return IngestError(
+        f"the embedded Kafka broker did not start: {reason}. Its log is {broker.log}; free 1 GB of memory and 200 MB "
+        f"of disk, or name a broker of your own in COHABIT_KAFKA__BOOTSTRAP. It last said:\n{_tail(broker.log)}"
+    )

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ingest.devkafka.java import cache_folder
 from ingest.devkafka.maven import Fetch, fetchers
-from ingest.schema.errors import FetchFailed, JarsMissing
+from ingest.schema.errors import FetchFailed, IngestError
 
 TRIES = 3
 CHUNK = 16
@@ -66,12 +66,14 @@ def jar_paths(which: str) -> list[Path]:
     """Paths of one set of jars, `broker` or `spark`.
 
     Raises:
-        JarsMissing: some have not been fetched.
+        IngestError: some have not been fetched.
     """
     jars = [jar for jar in listed_jars() if jar.set == which]
     missing = [jar.name for jar in jars if not jar.path.is_file()]
     if missing:
-        raise JarsMissing(which, missing)
+        raise IngestError(
+            f"{len(missing)} of the {which} jars are missing, first {missing[0]}: run `python -m ingest.devkafka.jars`"
+        )
     return [jar.path for jar in jars]
 
 

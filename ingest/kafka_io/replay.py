@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from ingest.kafka_io.client import connect
 from ingest.kafka_io.connection import Brokers
 from ingest.kafka_io.stream_files import Message, read_messages, topic_path
-from ingest.schema.errors import SendFailed
+from ingest.schema.errors import IngestError
 
 REPORT_EVERY = 10_000
 Progress = Callable[[int], None]
@@ -63,11 +63,15 @@ class Sender:
         """Wait until every message is safe.
 
         Raises:
-            SendFailed: some were refused.
+            IngestError: some were refused.
         """
         self._producer.flush()
         if self._failures:
-            raise SendFailed(len(self._failures), str(self._failures[0]))
+            raise IngestError(
+                f"{len(self._failures)} messages were refused, first because: {self._failures[0]}. Check that the "
+                "topics exist and that no message is longer than the broker takes; sending all again doubles nothing "
+                "in the lake"
+            )
 
     def close(self) -> None:
         """Close the connection."""

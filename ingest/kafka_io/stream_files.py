@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ingest.schema.batch import MessageBatch, message_batch
-from ingest.schema.errors import BadLine, UnwritableMessage
+from ingest.schema.errors import IngestError
 from ingest.schema.provenance import Link
 
 SUFFIX = ".log"
@@ -45,13 +45,16 @@ def parse_line(line: bytes, path: Path, number: int) -> Message:
     """The message on a line.
 
     Raises:
-        BadLine: the line is not in the console consumer's form.
+        IngestError: the line is not in the console consumer's form.
     """
     stamp, _, rest = line.rstrip(b"\n").partition(b"\t")
     key, tab, value = rest.partition(b"\t")
     kind, _, digits = stamp.partition(b":")
     if not tab or kind not in STAMPS or not _is_time(digits):
-        raise BadLine(path, number, line)
+        raise IngestError(
+            f"{path} line {number + 1} is not 'CreateTime:<ms><TAB><key><TAB><message>' but {line[:60]!r}: write the "
+            "file with kafka-console-consumer --property print.timestamp=true --property print.key=true"
+        )
     return Message(int(digits), None if key == NOTHING else key, None if value == NOTHING else value)
 
 
@@ -63,12 +66,15 @@ def print_line(message: Message) -> bytes:
     """The line of a message.
 
     Raises:
-        UnwritableMessage: the message holds a line feed, or its key a tab.
+        IngestError: the message holds a line feed, or its key a tab.
     """
     key = NOTHING if message.key is None else message.key
     value = NOTHING if message.value is None else message.value
     if b"\n" in value or b"\n" in key or b"\t" in key:
-        raise UnwritableMessage(key, value)
+        raise IngestError(
+            f"message with key {key[:60]!r} holds a line feed, or its key a tab, and cannot stand on one line: send it "
+            "to Kafka, or encode it without them"
+        )
     return b"CreateTime:%d\t%b\t%b\n" % (message.arrived_ms, key, value)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ingest.schema.errors import ClusterRefused, ClusterUnanswered, NoCluster, PositionExpired
+from ingest.schema.errors import ClusterRefused, ClusterUnanswered, IngestError, PositionExpired
 
 PAGE = 500
 WATCH_S = 300
@@ -175,7 +175,7 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
     """The client's CoreV1Api: of the pod's own service account, or of a configuration file.
 
     Raises:
-        NoCluster: neither names a cluster.
+        IngestError: neither names a cluster.
     """
     from kubernetes import client, config
     from yaml import YAMLError
@@ -189,8 +189,15 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
         else:
             loaders.load_kube_config(path, context, client_configuration=settings, persist_config=False)
     except (config.ConfigException, YAMLError) as error:
-        raise NoCluster(str(error)) from error
+        raise _no_cluster(str(error)) from error
     except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
-        raise NoCluster(f"it is YAML, but no configuration ({type(error).__name__})") from error
+        raise _no_cluster(f"it is YAML, but no configuration ({type(error).__name__})") from error
     settings.retries = False  # a retry of the client's own would hide that a watch broke off
     return client.CoreV1Api(client.ApiClient(settings))
+
+
+def _no_cluster(reason: str) -> IngestError:
+    return IngestError(
+        f"no Kubernetes cluster to watch ({reason}): run inside a pod with a service account, or name a configuration "
+        "with --kubeconfig and --context"
+    )

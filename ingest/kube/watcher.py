@@ -141,7 +141,7 @@ class Follower:
         Raises:
             ClusterRefused: the first answer was that we may not read.
             ClusterUnanswered: only when listing once.
-            SendFailed: the broker refused records; what is saved is older than they are.
+            IngestError: the broker refused records; what is saved is older than they are.
         """
         if until == "listed":
             self._progress.version = None
@@ -287,7 +287,7 @@ def follow_all(followers: Sequence[Follower], stop: Event, until: Until = "stopp
     Raises:
         ClusterRefused: we may not read.
         ClusterUnanswered: only when listing once.
-        SendFailed: the broker refused records.
+        IngestError: the broker refused records.
     """
     if until == "listed":
         for follower in followers:

@@ -7,7 +7,7 @@ from typing import Literal
 from ingest.lake.checkpoints import Found, is_newest, newest_checkpoint
 from ingest.lake.layout import DataFile, Layout, LinkFacts
 from ingest.schema.atomic_file import create_exclusively
-from ingest.schema.errors import BrokenChain, DamagedLake, LinkTaken
+from ingest.schema.errors import DamagedLake, IngestError, LinkTaken
 from ingest.schema.provenance import Link
 
 
@@ -91,13 +91,16 @@ class Ends:
 
         Raises:
             LinkTaken: another writer landed this start.
-            BrokenChain: the chain does not end at this start.
+            IngestError: the chain does not end at this start.
         """
         end = self.end(link.topic, link.partition) or 0
         if end > link.start:
             raise LinkTaken(link.topic, link.partition, link.start)
         if end < link.start:
-            raise BrokenChain(link.topic, link.partition, link.start, end)
+            raise IngestError(
+                f"{link.topic}[{link.partition}]: a batch from {link.start} cannot follow a chain that ends at {end}; "
+                "seek to the chain's end, or land a gap when the broker no longer holds those records"
+            )
         facts = LinkFacts(link.end, kind, tuple(files), dict(unknown_fields))
         if not create_exclusively(self.layout.link(link.topic, link.partition, link.start), facts.written()):
             raise LinkTaken(link.topic, link.partition, link.start)

@@ -216,7 +216,7 @@ def _join(lake: Lake, table: str, number: int, run: _Run, counter: _Counter) -> 
     """Newest batch first, so that of equal keys the newest stays the first, as it is for readers of batches.
 
     Raises:
-        OlderTable: a batch has columns of other names, whose values would be lost.
+        IngestError: a batch has columns of other names, whose values would be lost.
     """
     kind = lake.table(table)
     target = lake.layout.compacted(kind, number)

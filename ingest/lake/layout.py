@@ -24,7 +24,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from ingest.schema.errors import UnsupportedLake
+from ingest.schema.errors import IngestError
 from ingest.schema.provenance import checked_name, checked_origin
 from ingest.schema.tables import Table
 
@@ -270,11 +270,16 @@ def local_folder(uri: str) -> Path:
     """The folder a lake's address names.
 
     Raises:
-        UnsupportedLake: it names something else.
+        IngestError: it names something else.
     """
     scheme, mark, rest = uri.partition("://")
     if not mark:
         return Path(uri).absolute()
     if scheme != "file" or not rest.startswith("/"):
-        raise UnsupportedLake(uri, "only folders and file:// addresses can create a file only if absent")
+        raise unsupported_lake(uri, "only folders and file:// addresses can create a file only if absent")
     return Path(rest)
+
+
+def unsupported_lake(uri: str, reason: str) -> IngestError:
+    """The lake's address names a file system without atomic create-if-absent."""
+    return IngestError(f"lake {uri!r} cannot be used: {reason}; use a folder on a file system that can hard-link files")

@@ -35,6 +35,7 @@ from ingest.lake.layout import (
     finished_batches,
     local_folder,
     parse_range,
+    unsupported_lake,
 )
 from ingest.lake.log_replay import History
 from ingest.lake.row_filter import (
@@ -49,7 +50,7 @@ from ingest.lake.row_filter import (
 )
 from ingest.lake.topic_ids import TopicIds
 from ingest.schema.atomic_file import create_exclusively
-from ingest.schema.errors import DamagedLake, OlderTable, RowsOutsideRange, UnknownTable, UnsupportedLake
+from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.provenance import BatchId, Link, checked_name
 from ingest.schema.tables import TIMESTAMP, Table
 
@@ -101,7 +102,7 @@ class Lake:
             tables: the tables that may lie in it, by name.
 
         Raises:
-            UnsupportedLake: the file system has no atomic create-if-absent.
+            IngestError: the file system has no atomic create-if-absent.
         """
         lake = Lake(local_folder(str(uri)), tables)
         lake._refuse_unless_exclusive(str(uri))
@@ -136,7 +137,7 @@ class Lake:
 
         Raises:
             LinkTaken: another writer landed this start; the files stay orphans.
-            BrokenChain: the chain does not end at this start.
+            IngestError: the chain does not end at this start.
         """
         self.ends.commit(link, files, kind=kind, unknown_fields=unknown_fields or {})
 
@@ -193,14 +194,16 @@ class Lake:
             Rows written.
 
         Raises:
-            RowsOutsideRange: the batch holds rows outside [start, end).
+            IngestError: the batch holds rows outside [start, end).
         """
         kind = self.table(table)
         own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
         rows = ds.dataset(own, schema=kind.schema)
         count, inside = rows.count_rows(), rows.count_rows(filter=within(kind.time, start, end))
         if count != inside:
-            raise RowsOutsideRange(table, count - inside)
+            raise IngestError(
+                f"{count - inside} rows of {table!r} lie outside the stretch they would replace: filter the batch first"
+            )
         paths = self._staged_files(batch) if isinstance(batch, Path) else self._new_files(table, rows.to_table(), job)
         while not self._swap_range(table, job, Part(paths, microseconds(start), microseconds(end))):
             pass
@@ -284,7 +287,7 @@ class Lake:
         """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's.
 
         Raises:
-            OlderTable: a file has columns of other names.
+            IngestError: a file has columns of other names.
         """
         kind, parts = self.table(table), list(self.parts(table, start, end))
         for part in parts:
@@ -300,7 +303,7 @@ class Lake:
     def table(self, name: str) -> Table:
         """The table's facts."""
         if name not in self.tables:
-            raise UnknownTable(name, sorted(self.tables))
+            raise IngestError(f"no table {name!r}; tables are {', '.join(sorted(self.tables))}")
         return self.tables[name]
 
     def counting(self, table: str) -> list[DataFile]:
@@ -422,10 +425,10 @@ class Lake:
         try:
             won = [create_exclusively(probe, b"") for _ in range(2)]
         except OSError as error:
-            raise UnsupportedLake(uri, f"creating a file only if absent failed ({error.strerror})") from error
+            raise unsupported_lake(uri, f"creating a file only if absent failed ({error.strerror})") from error
         probe.unlink()
         if won != [True, False]:
-            raise UnsupportedLake(uri, "creating a file twice succeeded twice")
+            raise unsupported_lake(uri, "creating a file twice succeeded twice")
 
 
 def refuse_older(root: Path, kind: Table, paths: Iterable[str]) -> None:
@@ -437,11 +440,15 @@ def refuse_older(root: Path, kind: Table, paths: Iterable[str]) -> None:
         paths: of its files, from the root.
 
     Raises:
-        OlderTable: there is one; raw tables are never refused, since columns are only added to them.
+        IngestError: there is one; raw tables are never refused, since columns are only added to them.
     """
     known = frozenset(kind.schema.names)
     if not kind.is_landed and any(_older(str(root / path), known) for path in paths):
-        raise OlderTable(root, kind.name)
+        again = "cohabit bill judge" if kind.name == "slowed" else "cohabit features"
+        raise IngestError(
+            f"table {kind.name} of lake {root} was written by another version, with columns of other names: compute it "
+            f"again with `{again}`; remove hours whose raw records have expired with `cohabit lake expire`"
+        )
 
 
 @lru_cache(maxsize=1 << 16)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ingest.lake import manifests as journal
 from ingest.lake.layout import Layout, Small, record
-from ingest.schema.errors import TopicRecreated
+from ingest.schema.errors import IngestError
 
 
 class TopicId(Small, frozen=True):
@@ -56,13 +56,13 @@ class TopicIds:
         """Compare a topic's id with the one that counts; the first id is recorded.
 
         Raises:
-            TopicRecreated: it is another topic of that name.
+            IngestError: it is another topic of that name.
         """
         recorded = self.recorded(topic)
         if recorded is None and not self._add(topic, 1, found):
             recorded = self.recorded(topic)
         if recorded and recorded != found:
-            raise TopicRecreated(topic, recorded, found, f"cohabit lake accept-topic {topic}")
+            raise topic_recreated(topic, recorded, found, f"cohabit lake accept-topic {topic}")
 
     def accept(self, topic: str, found: str) -> bool:
         """Let ingestion start anew at offset 0 of the topic; False when another process was faster."""
@@ -70,3 +70,11 @@ class TopicIds:
 
     def _add(self, topic: str, number: int, found: str) -> bool:
         return journal.add(self.layout.topic_ids(topic), number, TopicId(found).written())
+
+
+def topic_recreated(topic: str, recorded: str, found: str, command: str) -> IngestError:
+    """A topic was deleted and created again: its offsets are of other records than those ingested."""
+    return IngestError(
+        f"topic {topic} was recreated: its id is {found}, the ingested one was {recorded}, and offsets start at 0 "
+        f"again; if the new topic is meant, run `{command}`"
+    )

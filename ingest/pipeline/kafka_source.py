@@ -15,7 +15,7 @@ from ingest.kafka_io.topic_admin import TopicAdmin
 from ingest.pipeline.open_transactions import WaitingPartitions, log_waiting
 from ingest.pipeline.sink import Sink
 from ingest.schema.batch import Backlog, Gap, MessageBatch, message_batch
-from ingest.schema.errors import ChainAhead
+from ingest.schema.errors import IngestError
 from ingest.schema.provenance import Link
 from ingest.schema.topics import TOPICS
 
@@ -159,7 +159,7 @@ class KafkaSource:
         Asked after each poll and before what it brought is landed, so no record of a recreated topic is.
 
         Raises:
-            TopicRecreated: a topic is another one than the sink knows.
+            IngestError: a topic is another one than the sink knows.
         """
         again: set[TopicPartition] = set()
         for topic, found in self._admin.ids(topics).items():
@@ -200,8 +200,7 @@ class KafkaSource:
 
     def _part(self, place: TopicPartition, records: Sequence["_Record"]) -> MessageBatch | Gap:
         start = self._next[place]
-        if records[0].offset < start:
-            raise ChainAhead(place.topic, place.partition, start, records[0].offset)
+        _refuse_chain_ahead(place, start, records[0].offset)
         if records[0].offset > start and (earliest := self._earliest(place)) > start:
             self._go_to(place, earliest)
             return _gap(place, start, earliest)
@@ -332,7 +331,11 @@ def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
 
 def _refuse_chain_ahead(place: TopicPartition, start: int, end: int) -> None:
     if start > end:
-        raise ChainAhead(place.topic, place.partition, start, end)
+        raise IngestError(
+            f"{place.topic}[{place.partition}] is ingested up to offset {start}, but the broker's newest is {end}: the "
+            f"broker lost records or the topic was recreated; run `cohabit lake accept-topic {place.topic}` to start "
+            "at its offset 0"
+        )
 
 
 def _offsets(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -34,8 +34,7 @@ def ingest_kafka(
     """Land topics of Kafka as a member of a consumer group; how many messages were landed.
 
     Raises:
-        TopicRecreated: a topic was deleted and created again.
-        ChainAhead: the broker lost records that are in the lake.
+        IngestError: a topic was deleted and created again, or the broker lost records that are in the lake.
     """
     sink = LakeSink(lake)
     with (
@@ -62,7 +61,7 @@ def ingest_files(
     """Land stream files by the same loop; how many messages were landed.
 
     Raises:
-        BadLine: a file is not in the console consumer's form.
+        IngestError: a file is not in the console consumer's form.
     """
     sink = LakeSink(lake)
     with (

@@ -22,7 +22,7 @@ class Sink(Protocol):
         """The next offset to read; None where nothing was ever landed."""
 
     def check_topic(self, topic: str, found: str) -> None:
-        """Compare a topic's id with the one whose records were written; raises TopicRecreated when it is another."""
+        """Compare a topic's id with the one whose records were written; raises IngestError when it is another."""
 
     def write(self, landing: Landing) -> None:
         """Land a batch, all of it or nothing; raises LinkTaken when another writer was quicker."""

@@ -3,21 +3,21 @@
 import re
 from dataclasses import dataclass
 
-from ingest.schema.errors import BadName
+from ingest.schema.errors import IngestError
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 _RECREATED = re.compile(r"@[0-9]{1,12}\Z")
 
 
 def checked_name(name: str) -> str:
-    """The name itself, when it can be a Kafka topic or a folder; raises BadName otherwise."""
+    """The name itself, when it can be a Kafka topic or a folder; raises IngestError otherwise."""
     if not _NAME.fullmatch(name):
-        raise BadName(name)
+        raise _bad_name(name)
     return name
 
 
 def checked_origin(name: str) -> str:
-    """The name itself, when it can be a topic's, or a recreated topic's (`usage@2`); raises BadName otherwise."""
+    """The name itself, when it can be a topic's, or a recreated topic's (`usage@2`); raises IngestError otherwise."""
     checked_name(_RECREATED.sub("", name))
     return name
 
@@ -37,7 +37,7 @@ class Link:
     def __post_init__(self) -> None:
         checked_origin(self.topic)
         if not 0 <= self.start <= self.end or self.partition < 0:
-            raise BadName(f"{self.topic}[{self.partition}] {self.start}..{self.end}")
+            raise _bad_name(f"{self.topic}[{self.partition}] {self.start}..{self.end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,7 @@ class BatchId:
 
     def __post_init__(self) -> None:
         checked_name(self.job)
+
+
+def _bad_name(name: str) -> IngestError:
+    return IngestError(f"{name!r} cannot name a place in the lake: letters, digits, '.', '_' and '-' only")

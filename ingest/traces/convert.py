@@ -9,7 +9,7 @@ import pyarrow.csv as pc
 
 from ingest.kafka_io.sender import Outlet
 from ingest.kafka_io.stream_files import Message
-from ingest.schema.errors import NoTrace, UnreadableTrace
+from ingest.schema.errors import IngestError
 from ingest.traces.alibaba2018 import ALIBABA_2018
 from ingest.traces.form import Form, Origin, TraceFile
 from ingest.traces.gentd26 import GENTD26
@@ -35,12 +35,15 @@ def trace_files(form: Form, source: Path) -> dict[Path, TraceFile]:
         source: its folder, or one of its files.
 
     Raises:
-        NoTrace: there is none.
+        IngestError: there is none.
     """
     candidates = sorted(source.iterdir()) if source.is_dir() else [source]
     found = {path: how for path in candidates if (how := form.files(_stem(path))) and path.name.endswith(SUFFIXES)}
     if not found or not all(path.is_file() for path in found):
-        raise NoTrace(source, form.name, form.expected)
+        raise IngestError(
+            f"{source} holds nothing of trace {form.name}: expected is {form.expected}, each also as .csv.gz; "
+            "docs/traces.md says where to get it"
+        )
     return found
 
 
@@ -59,7 +62,7 @@ def import_trace(files: dict[Path, TraceFile], outlet: Outlet, origin: Origin, p
         How many messages were sent and are safe.
 
     Raises:
-        UnreadableTrace: a file is no CSV, or lacks a column.
+        IngestError: a file is no CSV, or lacks a column.
     """
     count = 0
     streams = [_sent_to(how.topic.name, file_messages(path, how, origin)) for path, how in files.items()]
@@ -77,7 +80,7 @@ def file_messages(path: Path, how: TraceFile, origin: Origin) -> Iterator[Messag
     """Messages of one file, block by block.
 
     Raises:
-        UnreadableTrace: it is no CSV, or lacks a column.
+        IngestError: it is no CSV, or lacks a column.
     """
     broken: list[str] = []
     for block in _blocks(path, how, broken):
@@ -118,7 +121,7 @@ def _blocks(path: Path, how: TraceFile, broken: list[str]) -> Iterator[pa.Table]
             )
             yield from (pa.Table.from_batches([batch]).combine_chunks() for batch in reader)
         except (pa.ArrowInvalid, OSError) as error:
-            raise UnreadableTrace(path, str(error)) from error
+            raise _unreadable_trace(path, str(error)) from error
 
 
 def _header(path: Path, how: TraceFile) -> Sequence[str]:
@@ -129,7 +132,11 @@ def _header(path: Path, how: TraceFile) -> Sequence[str]:
         line = stream.read(1 << 16).partition(b"\n")[0].decode(errors="replace")
     names = [name.strip().strip('"') for name in line.split(",")]
     if missing := set(how.columns) - set(names):
-        raise UnreadableTrace(path, f"its first line names no column {', '.join(sorted(missing))}")
+        raise _unreadable_trace(path, f"its first line names no column {', '.join(sorted(missing))}")
     if twice := [name for name in names if name and names.count(name) > 1]:
-        raise UnreadableTrace(path, f"its first line names column {twice[0][:40]!r} twice: leave one")
+        raise _unreadable_trace(path, f"its first line names column {twice[0][:40]!r} twice: leave one")
     return names
+
+
+def _unreadable_trace(path: Path, reason: str) -> IngestError:
+    return IngestError(f"{path} cannot be imported ({reason}): fetch it again, or see docs/traces.md for its form")

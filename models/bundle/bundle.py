@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from models.bundle.leakage_guard import PLACEMENT, refuse_leakage
 from models.bundle.manifest import Manifest, ModelEntry
 from models.bundle.signing import ANYBODY, Trust
-from models.errors import BundleCorrupt, BundleExists, CatalogueMismatch, UnknownModel
+from models.errors import BundleCorrupt, ModelsError
 
 MANIFEST, SEAL, SIGNATURE = "manifest.json", "manifest.sha256", "manifest.sig"
 
@@ -35,10 +35,13 @@ class Bundle:
         """What the manifest says of one model.
 
         Raises:
-            UnknownModel: the bundle has none of that name.
+            ModelsError: the bundle has none of that name.
         """
         if model not in self.manifest.models:
-            raise UnknownModel(self.directory, model, tuple(self.manifest.models))
+            raise ModelsError(
+                f"bundle {self.directory} has no model {model!r}; it has "
+                f"{', '.join(sorted(self.manifest.models)) or 'none'}"
+            )
         return self.manifest.models[model]
 
     def file_of(self, model: str, role: str) -> bytes:
@@ -52,8 +55,8 @@ def write_bundle(
     """Write a new bundle, with a signature of its manifest where one is wanted; it appears complete or not at all.
 
     Raises:
-        BundleExists: the directory holds something already.
-        KnownTooLate: its placement model reads what is known only after the decision.
+        ModelsError: the directory holds something already, or its placement model reads what is known only after the
+            decision.
     """
     _refuse_leakage(manifest)
     sealed = manifest.model_copy(update={"sha256": {name: _digest(content) for name, content in files.items()}})
@@ -81,13 +84,15 @@ def load_bundle(directory: Path, catalogue_hash: str, trust: Trust = ANYBODY) ->
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
-        Unsigned: it has no signature of a trusted signer.
-        KnownTooLate: its placement model reads what is known only after the decision.
-        CatalogueMismatch: the bundle was trained on another catalogue.
+        ModelsError: it has no signature of a trusted signer, its placement model reads what is known only after the
+            decision, or the bundle was trained on another catalogue.
     """
     bundle = read_bundle(directory, trust)
     if bundle.manifest.catalogue_hash != catalogue_hash:
-        raise CatalogueMismatch(directory, bundle.manifest.catalogue_hash, catalogue_hash)
+        raise ModelsError(
+            f"bundle {directory} was trained on feature catalogue {bundle.manifest.catalogue_hash!r}, this process "
+            f"builds {catalogue_hash!r}: train again with this version, or start the version that trained it"
+        )
     return bundle
 
 
@@ -96,8 +101,8 @@ def read_bundle(directory: Path, trust: Trust = ANYBODY) -> Bundle:
 
     Raises:
         BundleCorrupt: a file is missing or differs from what was written.
-        Unsigned: it has no signature of a trusted signer.
-        KnownTooLate: its placement model reads what is known only after the decision.
+        ModelsError: it has no signature of a trusted signer, or its placement model reads what is known only after the
+            decision.
     """
     seal = _read(directory, SEAL).decode(errors="replace")
     described = _verified(directory, MANIFEST, seal)
@@ -166,5 +171,7 @@ def _move(building: Path, directory: Path) -> None:
         building.rename(directory)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
-            raise BundleExists(directory) from error
+            raise ModelsError(
+                f"bundle {directory} exists already and is never overwritten: write under another name"
+            ) from error
         raise

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from features.training.diagnosis_rows import AFTER_DECISION
 from models.data.dataset import Dataset
-from models.errors import KnownTooLate
+from models.errors import ModelsError
 
 PLACEMENT, DIAGNOSIS = "placement", "diagnosis"
 """The models of a bundle."""
@@ -14,18 +14,21 @@ def refuse_leakage(names: Iterable[str]) -> None:
     """Refuse columns of a placement model that the catalogue declares as known only while the container runs.
 
     Raises:
-        KnownTooLate: some are.
+        ModelsError: some are.
     """
     late = tuple(sorted(AFTER_DECISION & set(names)))
     if late:
-        raise KnownTooLate(late)
+        raise ModelsError(
+            f"a placement model may not read {', '.join(late)}: known only after the decision; leave it out, or give "
+            "it to the diagnosis model"
+        )
 
 
 def known_at_decision(data: Dataset) -> Dataset:
     """The same rows, which describe decisions.
 
     Raises:
-        KnownTooLate: a column is known only after the decision.
+        ModelsError: a column is known only after the decision.
     """
     refuse_leakage(data.names)
     return data

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import BadKey, Unsigned
+from models.errors import ModelsError
 
 PRIVATE, PUBLIC = "bundles.key", "bundles.pub"
 
@@ -21,22 +21,22 @@ class Trust:
     keys: tuple[bytes, ...] = ()
 
     def verify(self, directory: Path, described: bytes, signature: bytes | None) -> None:
-        """Raise Unsigned unless one of the keys signed a manifest."""
+        """Raise ModelsError unless one of the keys signed a manifest."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         if signature is None:
-            raise Unsigned(directory, "has no signature")
+            raise _unsigned(directory, "has no signature")
         try:
             raw = b64decode(signature, validate=True)
         except binascii.Error as error:
-            raise Unsigned(directory, "has a signature that is none") from error
+            raise _unsigned(directory, "has a signature that is none") from error
         for key in self.keys:
             try:
                 return Ed25519PublicKey.from_public_bytes(key).verify(raw, described)
             except InvalidSignature:
                 continue
-        raise Unsigned(directory, "is not signed by anybody who is trusted")
+        raise _unsigned(directory, "is not signed by anybody who is trusted")
 
 
 ANYBODY = Trust()
@@ -46,7 +46,7 @@ def trust_of(files: Iterable[Path]) -> Trust:
     """Believe bundles that the holders of these public keys signed, PEM each.
 
     Raises:
-        BadKey: a file holds no such key.
+        ModelsError: a file holds no such key.
     """
     return Trust(tuple(_public(path) for path in files))
 
@@ -55,7 +55,7 @@ def signer_of(file: Path) -> Callable[[bytes], bytes]:
     """Signs by the private key of a PEM file: bytes to a signature in base64.
 
     Raises:
-        BadKey: the file holds no such key.
+        ModelsError: the file holds no such key.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -64,9 +64,9 @@ def signer_of(file: Path) -> Callable[[bytes], bytes]:
     try:
         key = load_pem_private_key(file.read_bytes(), None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadKey(file, _reason(error)) from error
+        raise _bad_key(file, _reason(error)) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadKey(file, "it is a key of another kind")
+        raise _bad_key(file, "it is a key of another kind")
     return lambda content: b64encode(key.sign(content))
 
 
@@ -96,11 +96,22 @@ def _public(path: Path) -> bytes:
     try:
         key = load_pem_public_key(path.read_bytes())
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadKey(path, _reason(error)) from error
+        raise _bad_key(path, _reason(error)) from error
     if not isinstance(key, Ed25519PublicKey):
-        raise BadKey(path, "it is a key of another kind")
+        raise _bad_key(path, "it is a key of another kind")
     return key.public_bytes_raw()
 
 
 def _reason(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else "it cannot be read"
+
+
+def _unsigned(directory: Path, reason: str) -> ModelsError:
+    return ModelsError(
+        f"bundle {directory} {reason}: train it where COHABIT_SIGNING__KEY is set, or add the key of who signed it to "
+        "COHABIT_SIGNING__TRUSTED_KEYS"
+    )
+
+
+def _bad_key(path: Path, reason: str) -> ModelsError:
+    return ModelsError(f"{path} is no Ed25519 key in PEM ({reason}): `cohabit model keys FOLDER` makes a pair")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.bundle.bundle import Bundle
-from models.errors import BundleCorrupt, NotExplainable
+from models.errors import BundleCorrupt, ModelsError
 from models.forms.pressure_base import BaseTerms
 from models.forms.tree_arrays import Forest
 
@@ -52,13 +52,15 @@ def read_trees(bundle: Bundle, model: str, role: str = ROLE) -> tuple[Forest, Ba
     """The trees and the base of a model of a verified bundle, checked so that attribution cannot go astray in them.
 
     Raises:
-        UnknownModel: the bundle has no model of that name.
-        NotExplainable: the bundle was written before there was such a file.
+        ModelsError: the bundle has no model of that name; the bundle was written before there was such a file.
         BundleCorrupt: the file is not one, or describes no trees.
     """
     entry = bundle.entry_of(model)
     if role not in entry.files:
-        raise NotExplainable(bundle.directory, model)
+        raise ModelsError(
+            f"bundle {bundle.directory} has graphs but no trees of model {model!r}, it is older than explanations: "
+            "train again to have them"
+        )
     corrupt = partial(BundleCorrupt, bundle.directory, entry.files[role])
     content = bundle.file_of(model, role)
     if len(content) > MAX_BYTES:

@@ -5,10 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import InconsistentDataset
+from models.errors import InconsistentDataset, ModelsError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+
+def refuse_other_widths(features: Floats, width: int) -> None:
+    """Raise ModelsError unless features are (n, width), with the columns that a model was trained on."""
+    if features.ndim != 2 or features.shape[1] != width:
+        raise ModelsError(
+            f"features have shape {features.shape}, the model reads (rows, {width}): build the rows with the catalogue "
+            "of the model's manifest"
+        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.schema.atomic_file import replace_atomically
-from models.errors import UnreadableDrift
+from models.errors import ModelsError
 from models.registry.registry import Registry, trained_name
 
 STATUS = ".drift.json"
@@ -73,7 +73,7 @@ def read_status(registry: Registry) -> DriftStatus | None:
     """What the last check wrote; None before the first one.
 
     Raises:
-        UnreadableDrift: something else is there.
+        ModelsError: something else is there.
     """
     path = _path(registry)
     try:
@@ -81,7 +81,9 @@ def read_status(registry: Registry) -> DriftStatus | None:
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        raise UnreadableDrift(path, str(error).splitlines()[0]) from error
+        raise ModelsError(
+            f"{path} is no status of drift ({str(error).splitlines()[0]}): remove it, and run `cohabit model drift`"
+        ) from error
 
 
 def write_status(registry: Registry, status: DriftStatus) -> None:

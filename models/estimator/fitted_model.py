@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from models.bundle.margins import Margins, without_apps
 from models.calibration.conformal import Calibration
-from models.errors import WithoutBase
+from models.errors import ModelsError
 from models.forms.co_runner_choice import Choice
 from models.forms.novelty import Novelty
 from models.forms.power_law import Trend
@@ -70,10 +70,12 @@ class Placement:
         """The sum of pressures that the trees start from.
 
         Raises:
-            WithoutBase: they start from a trend.
+            ModelsError: they start from a trend.
         """
         if isinstance(self.terms, Trend):
-            raise WithoutBase
+            raise ModelsError(
+                "the model starts from a trend, not from a sum of pressures: train it on columns with signs"
+            )
         return self.terms
 
     def bounds(self) -> Margins:

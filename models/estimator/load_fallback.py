@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.schema.catalog import FEATURE_NAMES, PRESSURES
-from models.errors import WrongFeatures
+from models.data.dataset import refuse_other_widths
 from models.estimator.predictor import Prediction
 from models.forms.co_runner_choice import Choice
 
@@ -41,12 +41,11 @@ class LoadAware:
             log1p(HARM x sum of pressures), all else zero. A missing pressure counts as its median.
 
         Raises:
-            WrongFeatures: features are not (n, d).
+            ModelsError: features are not (n, d).
 
         Source: the strongest of the plain heuristics in our evaluation, docs/evaluation.md.
         """
-        if features.ndim != 2 or features.shape[1] != len(FEATURE_NAMES):
-            raise WrongFeatures(features.shape, len(FEATURE_NAMES))
+        refuse_other_widths(features, len(FEATURE_NAMES))
         pressure = features[:, COLUMNS]
         filled = np.where(np.isnan(pressure), np.nan_to_num(self.medians[COLUMNS]), pressure)
         excess = HARM * filled.sum(axis=1)

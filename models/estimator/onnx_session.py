@@ -13,7 +13,8 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as refusals
 
-from models.errors import GraphUnreadable, WrongFeatures
+from models.data.dataset import refuse_other_widths
+from models.errors import ModelsError
 
 Floats = NDArray[np.float64]
 REFUSALS = (
@@ -45,7 +46,7 @@ class Graph:
             One (n,) float64 array per output; its values do not depend on n.
 
         Raises:
-            WrongFeatures: features are not (n, width).
+            ModelsError: features are not (n, width).
 
         Source: ours, see docs/decisions/0003-exporter.md.
         """
@@ -54,9 +55,8 @@ class Graph:
         return dict(zip(self.outputs, self.session.run(self.outputs, {"features": rows}), strict=True))
 
     def refuse_other_widths(self, features: Floats) -> None:
-        """Raise WrongFeatures unless features are (n, width)."""
-        if features.ndim != 2 or features.shape[1] != self.width:
-            raise WrongFeatures(features.shape, self.width)
+        """Raise ModelsError unless features are (n, width)."""
+        refuse_other_widths(features, self.width)
 
 
 _OPEN: WeakValueDictionary[bytes, Graph] = WeakValueDictionary()
@@ -67,7 +67,7 @@ def load_graph(model: bytes | Path) -> Graph:
     """Open an exported graph from its bytes or its file; bytes that are open already are not opened again.
 
     Raises:
-        GraphUnreadable: it is not a graph, or one of a newer version than this runtime.
+        ModelsError: it is not a graph, or one of a newer version than this runtime.
     """
     if isinstance(model, Path):
         return _opened(str(model))
@@ -81,7 +81,9 @@ def _opened(source: bytes | str) -> Graph:
     try:
         session = ort.InferenceSession(source, _options(), providers=["CPUExecutionProvider"])
     except REFUSALS as error:
-        raise GraphUnreadable(str(error)) from error
+        raise ModelsError(
+            f"onnxruntime cannot open the graph: {error}; was it exported by a newer version? Upgrade, or roll back"
+        ) from error
     outputs = tuple(output.name for output in session.get_outputs())
     return Graph(session, session.get_inputs()[0].shape[1], outputs)
 

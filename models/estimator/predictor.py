@@ -78,7 +78,7 @@ class Predictor:
             trees send it. Each row's result is independent of the other rows.
 
         Raises:
-            WrongFeatures: features are not (n, d).
+            ModelsError: features are not (n, d).
             InconsistentDataset: known is not one flag a row.
 
         Source: ours, docs/decisions/0008-model-form.md.
@@ -113,7 +113,7 @@ class Predictor:
             all that is expected where trees start from a trend.
 
         Raises:
-            WrongFeatures: features are not (k, d).
+            ModelsError: features are not (k, d).
 
         Source: ours, docs/decisions/0034-choice-by-base.md and 0039-what-neighbours-do-together.md.
         """
@@ -176,7 +176,7 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
     """The predictor of one model of a verified bundle.
 
     Raises:
-        UnknownModel: the bundle has no model of that name.
+        ModelsError: the bundle has no model of that name.
         BundleCorrupt: a graph has other inputs or outputs than its model.
     """
     entry = bundle.entry_of(model)

@@ -64,7 +64,7 @@ def as_served(entry: ModelEntry, predictor: Predictor, table: pa.Table) -> AsSer
         In the order of the table; missing values as in models.estimator.predictor.
 
     Raises:
-        WrongFeatures: the predictor reads other columns than the catalogue's.
+        ModelsError: the predictor reads other columns than the catalogue's.
 
     Source: docs/decisions/0019-own-margins.md and 0024-following-labels.md.
     """

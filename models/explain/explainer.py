@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from models.bundle.bundle import Bundle
 from models.bundle.tree_file import FAMILIAR_ROLE, read_trees
+from models.data.dataset import refuse_other_widths
 from models.data.impute import impute
-from models.errors import WrongFeatures
 from models.estimator.predictor import medians_of
 from models.explain.shap import Attribution, base_attribution, path_attribution, tree_shap
 from models.explain.tree_paths import Paths, paths_of
@@ -42,7 +42,7 @@ class Explainer:
             pressure contributes as its training median would.
 
         Raises:
-            WrongFeatures: features are not (n, d).
+            ModelsError: features are not (n, d).
 
         Source: ours, docs/decisions/0014-attribution.md.
         """
@@ -55,8 +55,7 @@ class Explainer:
         return self._with_base(rows, path_attribution(rows, self.paths))
 
     def _complete(self, features: Floats) -> Floats:
-        if features.ndim != 2 or features.shape[1] != len(self.names):
-            raise WrongFeatures(features.shape, len(self.names))
+        refuse_other_widths(features, len(self.names))
         return impute(features, self.medians)
 
     def _with_base(self, rows: Floats, trees: Attribution) -> Attribution:
@@ -72,8 +71,7 @@ def open_explainer(bundle: Bundle, model: str, *, known: bool = False) -> Explai
         known: whether rows are of apps with an own margin, which may have trees of their own, see `Predictor.predict`.
 
     Raises:
-        UnknownModel: the bundle has no model of that name.
-        NotExplainable: the bundle was written before it held what explains.
+        ModelsError: the bundle has no model of that name; the bundle was written before it held what explains.
         BundleCorrupt: what explains is not what `write_trees` writes.
     """
     entry = bundle.entry_of(model)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import WrongFeatures
+from models.data.dataset import refuse_other_widths
 from models.explain.tree_paths import Alike, Paths
 from models.forms.pressure_base import BaseTerms, base_sum
 
@@ -42,11 +42,11 @@ def path_attribution(features: Floats, paths: Paths) -> Attribution:
         in a tree matters, so features that work together share unevenly; `tree_shap` does not have this flaw.
 
     Raises:
-        WrongFeatures: features are not (n, d).
+        ModelsError: features are not (n, d).
 
     Source: Saabas, "Interpreting random forests", 2014; the same as Lundberg et al. 2020 call Saabas' method.
     """
-    _refuse_other_widths(features, paths)
+    refuse_other_widths(features, paths.forest.width)
     size = max(1, _LANES // len(paths.forest.roots))
     parts = [_walk(features[i : i + size], paths) for i in range(0, len(features), size)]
     return Attribution(paths.expected, np.concatenate([np.empty((0, paths.forest.width)), *parts]))
@@ -64,13 +64,13 @@ def tree_shap(features: Floats, paths: Paths) -> Attribution:
         without splits has exactly 0.
 
     Raises:
-        WrongFeatures: features are not (n, d).
+        ModelsError: features are not (n, d).
 
     Source: the values of Lundberg et al., Nature Machine Intelligence 2020, algorithm 2. Computed for each path by
         itself, as the integral of its multilinear extension along the diagonal, Owen, Management Science 1972, with a
         Gauss-Legendre rule that is exact for its degree: every factor is >= 0, so nothing cancels.
     """
-    _refuse_other_widths(features, paths)
+    refuse_other_widths(features, paths.forest.width)
     by_feature = np.empty(features.shape)
     for i, row in enumerate(features):  # one row already is some hundred thousand numbers
         by_feature[i] = _shapley(row, paths)
@@ -99,11 +99,6 @@ def base_attribution(features: Floats, terms: BaseTerms) -> Floats:
     by_feature = np.zeros(features.shape)
     np.add.at(by_feature.T, terms.columns, features.T[terms.columns] * terms.weights[:, None] * rate)
     return by_feature
-
-
-def _refuse_other_widths(features: Floats, paths: Paths) -> None:
-    if features.ndim != 2 or features.shape[1] != paths.forest.width:
-        raise WrongFeatures(features.shape, paths.forest.width)
 
 
 def _walk(features: Floats, paths: Paths) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import NotExactlyExportable
+from models.errors import ModelsError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,15 +62,15 @@ def parse_forest(model_text: str) -> Forest:
         NaN goes left where `nan_left`: its learned side, or the side of zero where NaN was not seen in training.
 
     Raises:
-        NotExactlyExportable: several classes, averaged trees (rf), linear leaves, categorical splits, zero read as
-            missing, no trees, or an unknown version of the format.
+        ModelsError: several classes, averaged trees (rf), linear leaves, categorical splits, zero read as missing, no
+            trees, or an unknown version of the format.
 
     Source: LightGBM 4.7, include/LightGBM/tree.h (NumericalDecision), src/io/tree.cpp (ToString).
     """
     header, *blocks = model_text.split("\nend of trees", 1)[0].split("\nTree=")
     _refuse_header(_fields(header))
     if not blocks:
-        raise NotExactlyExportable("it has no trees", "train at least one round")
+        raise _not_exactly_exportable("it has no trees", "train at least one round")
     return _joined(int(_fields(header)["max_feature_idx"]) + 1, [_tree(_fields(block)) for block in blocks])
 
 
@@ -97,20 +97,20 @@ def _fields(block: str) -> Fields:
 
 def _refuse_header(header: Fields) -> None:
     if header.get("version") != "v4":
-        raise NotExactlyExportable(f"format {header.get('version')!r} is not v4", "use LightGBM 4.6 or newer")
+        raise _not_exactly_exportable(f"format {header.get('version')!r} is not v4", "use LightGBM 4.6 or newer")
     if header["num_tree_per_iteration"] != "1":
-        raise NotExactlyExportable("it predicts several classes", "train one model per output")
+        raise _not_exactly_exportable("it predicts several classes", "train one model per output")
     if "average_output" in header:
-        raise NotExactlyExportable("boosting=rf averages its trees", "train with boosting=gbdt or dart")
+        raise _not_exactly_exportable("boosting=rf averages its trees", "train with boosting=gbdt or dart")
 
 
 def _refuse_tree(fields: Fields, decision: Ints) -> None:
     if fields.get("is_linear", "0") != "0":
-        raise NotExactlyExportable("linear_tree puts regressions in leaves", "train with linear_tree=false")
+        raise _not_exactly_exportable("linear_tree puts regressions in leaves", "train with linear_tree=false")
     if (decision & _CATEGORICAL).any():
-        raise NotExactlyExportable("it splits on categories", "encode categories as numbers before training")
+        raise _not_exactly_exportable("it splits on categories", "encode categories as numbers before training")
     if (decision & _MISSING_ZERO).any():
-        raise NotExactlyExportable("zero_as_missing reads zero as missing", "train with zero_as_missing=false")
+        raise _not_exactly_exportable("zero_as_missing reads zero as missing", "train with zero_as_missing=false")
 
 
 def _tree(fields: Fields) -> _Tree:
@@ -164,3 +164,7 @@ def _ints(text: str) -> Ints:
 
 def _floats(text: str) -> Floats:
     return np.array(text.split(), dtype=np.float64)
+
+
+def _not_exactly_exportable(reason: str, remedy: str) -> ModelsError:
+    return ModelsError(f"the forest cannot be exported exactly: {reason}; {remedy}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from models.errors import NotComparable
+from models.errors import ModelsError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -109,7 +109,7 @@ def worth(trial: Trial, horizon_us: int) -> Worth:
         Effects in violation-minutes, above 0 where the advice avoids them, each with its 90 % interval.
 
     Raises:
-        NotComparable: an arm has too few pods, or a value is not finite or out of its range.
+        ModelsError: an arm has too few pods, or a value is not finite or out of its range.
 
     Source: regression with interactions, Lin, "Agnostic notes on regression adjustments", Annals of Applied Statistics
     2013, weighted by inverse chances; effects given what happened before, Bojinov & Shephard, JASA 2019, where pods
@@ -324,15 +324,19 @@ def _more(pods: int, avoided: float, error: float, times: float) -> float:
 def _check(trial: Trial) -> None:
     columns = trial.outcome, trial.advised_chance, trial.kept_chance, trial.covariates
     if not all(np.isfinite(column).all() for column in columns):
-        raise NotComparable("a value of a pod is not finite", "leave pods without outcome out, and count them")
+        raise _not_comparable("a value of a pod is not finite", "leave pods without outcome out, and count them")
     if ((trial.advised_chance <= 0) | (trial.advised_chance >= 1)).any():
-        raise NotComparable("some pod could be in one arm only", "leave out what was decided without a holdout share")
+        raise _not_comparable("some pod could be in one arm only", "leave out what was decided without a holdout share")
     if ((trial.kept_chance <= 0) | (trial.kept_chance > 1)).any():
-        raise NotComparable("the chance to be kept is not in (0, 1] for some pod", "look at the lines of the log")
+        raise _not_comparable("the chance to be kept is not in (0, 1] for some pod", "look at the lines of the log")
     fewest = max(FEWEST, FEWEST_PER_COVARIATE * (1 + trial.covariates.shape[1]))
     advised, held_out = int(trial.advised.sum()), int((~trial.advised).sum())
     if min(advised, held_out) < fewest:
-        raise NotComparable(
+        raise _not_comparable(
             f"{advised:,} advised and {held_out:,} held-out pods have an outcome, {fewest} of each are the least",
             "let more pods come, or raise COHABIT_ADVISOR__HOLDOUT_SHARE",
         )
+
+
+def _not_comparable(reason: str, remedy: str) -> ModelsError:
+    return ModelsError(f"the impact of advice cannot be estimated: {reason}; {remedy}")

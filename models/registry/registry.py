@@ -17,14 +17,7 @@ from pydantic import ValidationError
 from ingest.schema.atomic_file import replace_atomically
 from models.bundle.bundle import Bundle, read_bundle
 from models.bundle.signing import ANYBODY, Trust
-from models.errors import (
-    BadBundleName,
-    ChangedMeanwhile,
-    NothingToRollBackTo,
-    StillServed,
-    UnknownBundle,
-    UnreadableVerdict,
-)
+from models.errors import ModelsError
 from models.registry.gate_result import Verdict
 
 POINTER, LOCK, VERDICTS = "current", ".lock", ".verdicts"
@@ -43,10 +36,13 @@ def checked_name(name: str) -> str:
     """The name, if a bundle that is trained can have it.
 
     Raises:
-        BadBundleName: it would lie elsewhere, be more than a line, or be taken for one whose margins followed labels.
+        ModelsError: it would lie elsewhere, be more than a line, or be taken for one whose margins followed labels.
     """
     if not NAME.fullmatch(name) or FOLLOWED in name:
-        raise BadBundleName(name, FOLLOWED)
+        raise ModelsError(
+            f"no bundle can be called {name!r}: give up to 100 letters of a to z and A to Z, digits, '.', '_' and '-', "
+            f"a letter or digit first, without {FOLLOWED!r}"
+        )
     return name
 
 
@@ -61,11 +57,11 @@ class Registry:
         """The bundle to serve, or None before the first promotion.
 
         Raises:
-            UnknownBundle: what is named as current lies elsewhere, and was never promoted by us.
+            ModelsError: what is named as current lies elsewhere, and was never promoted by us.
         """
         promoted = self.promoted()
         if promoted and (Path(promoted[-1]).name != promoted[-1] or promoted[-1] in {"", ".."}):
-            raise UnknownBundle(promoted[-1], self.names())
+            raise _unknown_bundle(promoted[-1], self.names())
         return self.root / promoted[-1] if promoted else None
 
     def names(self) -> tuple[str, ...]:
@@ -78,18 +74,18 @@ class Registry:
         """Read and verify one.
 
         Raises:
-            UnknownBundle: no such bundle.
+            ModelsError: no such bundle.
             BundleCorrupt: its files are not what was written, or not signed by anybody who is trusted.
         """
         if name not in self.names():
-            raise UnknownBundle(name, self.names())
+            raise _unknown_bundle(name, self.names())
         return read_bundle(self.root / name, self.trust)
 
     def promote(self, name: str) -> Path:
         """Serve a bundle from now on, after verifying its files.
 
         Raises:
-            UnknownBundle: no such bundle.
+            ModelsError: no such bundle.
             BundleCorrupt: its files are not what was written; the current bundle stays.
         """
         self._point(lambda promoted: promoted if promoted[-1:] == [name] else [*promoted, name])
@@ -99,14 +95,16 @@ class Registry:
         """As promote, but only while another one is current, None for none.
 
         Raises:
-            UnknownBundle, BundleCorrupt: see `promote`.
-            ChangedMeanwhile: it is not; nothing is changed.
+            ModelsError: as in `promote`, or another one is current; nothing is changed.
         """
 
         def then(promoted: list[str]) -> list[str]:
             found = promoted[-1] if promoted else None
             if found != current:
-                raise ChangedMeanwhile(name, current, found)
+                raise ModelsError(
+                    f"{name} was made for the place of {current or 'nothing'}, but {found or 'nothing'} is current by "
+                    "now: run the command again"
+                )
             return [*promoted, name]
 
         self._point(then)
@@ -119,7 +117,7 @@ class Registry:
             first: called with that bundle before anything changes; where it raises, nothing does.
 
         Raises:
-            NothingToRollBackTo: there was none.
+            ModelsError: there was none.
             BundleCorrupt: its files are not what was written; the current bundle stays.
         """
 
@@ -129,7 +127,7 @@ class Registry:
             while kept and trained_name(kept[-1]) == now:
                 kept.pop()
             if not kept:
-                raise NothingToRollBackTo(self.root)
+                raise ModelsError(f"registry {self.root} has no earlier bundle to return to: promote one by name")
             return kept
 
         return self.root / self._point(before, first)
@@ -138,12 +136,12 @@ class Registry:
         """Remove a bundle that is not current, and the way back to it.
 
         Raises:
-            StillServed: it is current.
+            ModelsError: it is current.
         """
 
         def without(promoted: list[str]) -> list[str]:
             if promoted[-1:] == [name]:
-                raise StillServed(name)
+                raise ModelsError(f"bundle {name} is current: promote another one first")
             return [kept for kept in promoted if kept != name]
 
         if name in self.promoted():
@@ -161,7 +159,7 @@ class Registry:
         """What came of judging a challenger; None before it was judged.
 
         Raises:
-            UnreadableVerdict: something else is kept there.
+            ModelsError: something else is kept there.
         """
         path = self._verdict(name)
         try:
@@ -169,7 +167,9 @@ class Registry:
         except FileNotFoundError:
             return None
         except ValidationError as error:
-            raise UnreadableVerdict(path, str(error).splitlines()[0]) from error
+            raise ModelsError(
+                f"{path} is no verdict ({str(error).splitlines()[0]}): judge again with `cohabit model gate`"
+            ) from error
 
     def keep(self, verdict: Verdict) -> None:
         """Keep a verdict in the place of an earlier one on the same challenger."""
@@ -177,7 +177,7 @@ class Registry:
 
     def _verdict(self, name: str) -> Path:
         if name not in self.names():
-            raise UnknownBundle(name, self.names())
+            raise _unknown_bundle(name, self.names())
         return self.root / VERDICTS / f"{name}.json"
 
     def _point(
@@ -199,3 +199,7 @@ class Registry:
         with (self.root / LOCK).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _unknown_bundle(name: str, known: tuple[str, ...]) -> ModelsError:
+    return ModelsError(f"the registry has no bundle {name!r}; it has {', '.join(known) or 'none'}")

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from models.errors import NotNoted
+from models.errors import ModelsError
 from models.registry.registry import Registry
 
 HISTORY = ".history.jsonl"
@@ -30,7 +30,7 @@ def note(registry: Registry, event: Event) -> None:
     """Add a line; on disk when this returns.
 
     Raises:
-        NotNoted: it cannot be written.
+        ModelsError: it cannot be written.
     """
     path = registry.root / HISTORY
     try:
@@ -39,7 +39,10 @@ def note(registry: Registry, event: Event) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise NotNoted(path, event.bundle, error.strerror or str(error)) from error
+        raise ModelsError(
+            f"{event.bundle} is current now, but {path} does not record who did that ({error.strerror or str(error)}): "
+            "write it down yourself"
+        ) from error
 
 
 def events(registry: Registry) -> list[Event]:

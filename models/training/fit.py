@@ -107,7 +107,7 @@ def train(data: Dataset, config: TrainConfig) -> Trained:
 
     Raises:
         InconsistentDataset: one group only, or an imputed column is never known.
-        NotExactlyExportable: the trained trees could not be served exactly.
+        ModelsError: the trained trees could not be served exactly.
 
     Source: ours, docs/decisions/0008-model-form.md; Friedman, Annals of Statistics 2001 (boosting).
     """

@@ -78,7 +78,7 @@ def fit(rows: Rows, config: TrainConfig) -> Placement:
     """Train on all rows, with margins by app; serving completes raw features with these rows' fills.
 
     Raises:
-        KnownTooLate: a column is known only after the decision.
+        ModelsError: a column is known only after the decision.
     """
     fills = training_fills(rows.raw)
     trained = train(known_at_decision(rows.dataset(fills)), config)

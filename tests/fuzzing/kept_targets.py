@@ -63,7 +63,7 @@ from features.schema.catalog import RAW_NAMES
 from models.bundle.bundle import MANIFEST, SEAL, read_bundle, write_bundle
 from models.bundle.manifest import Manifest, ModelEntry
 from models.calibration.conformal import Calibration
-from models.errors import BundleCorrupt, KnownTooLate
+from models.errors import BundleCorrupt, ModelsError
 from models.metrics.errors_and_ranks import Estimate
 from tests.advisor.billing.billed import START_US
 from tests.advisor.billing.lines.test_line import lines
@@ -221,7 +221,7 @@ def _bundle(folder: Path) -> Iterator[Target]:
         platforms=("epyc",),
         metrics={"leave_group_out": {"ours": {"mae_log": Estimate(0.1, 0.05, 0.2)}}},
     )
-    refuses = BundleCorrupt, KnownTooLate
+    refuses = BundleCorrupt, ModelsError
     write_bundle(folder / "one", manifest, FILES)
     write_bundle(folder / "sealed", manifest, FILES)
     yield in_folder("bundle", "models.bundle.bundle", folder / "one", read_bundle, refuses)

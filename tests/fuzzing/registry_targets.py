@@ -6,12 +6,12 @@ from pathlib import Path
 
 from cohabit.lifecycle.drift import SKEW, last_skew
 from ingest.kube.list_watch import core_api
-from ingest.schema.errors import NoCluster
+from ingest.schema.errors import IngestError
 from models.bundle.bundle import SIGNATURE, read_bundle, write_bundle
 from models.bundle.manifest import Manifest
 from models.bundle.signing import make_keys, signer_of, trust_of
 from models.drift.drift_status import STATUS, Change, DriftStatus, Signal, read_status
-from models.errors import BadKey, UnreadableDrift, UnreadableVerdict, Unsigned
+from models.errors import ModelsError
 from models.registry.gate_result import Check, Range, Verdict
 from models.registry.registry import VERDICTS, Registry
 from models.registry.registry_log import HISTORY, Event, events
@@ -47,14 +47,14 @@ def registry_targets(folder: Path) -> Iterator[Target]:
         "models.registry.registry",
         (VERDICT.model_dump_json().encode(),),
         of_file(shelf.root / VERDICTS / "one.json", lambda _: shelf.verdict("one")),
-        (UnreadableVerdict,),
+        (ModelsError,),
     )
     yield Target(
         "drift status",
         "models.drift.drift_status",
         (DRIFT.model_dump_json().encode(),),
         of_file(shelf.root / STATUS, lambda _: read_status(shelf)),
-        (UnreadableDrift,),
+        (ModelsError,),
     )
     event = Event(at=T0, what="forced", bundle="one", before=None, by="ann", why="a drill")
     yield Target(
@@ -72,18 +72,22 @@ def registry_targets(folder: Path) -> Iterator[Target]:
         "models.bundle.signing",
         ((bundle / SIGNATURE).read_bytes(),),
         of_file(bundle / SIGNATURE, lambda path: read_bundle(path.parent, trust)),
-        (Unsigned,),
+        (ModelsError,),
     )
     key = public.read_bytes()
     yield Target(
-        "public key", "models.bundle.signing", (key,), of_file(folder / "k.pub", lambda p: trust_of([p])), (BadKey,)
+        "public key",
+        "models.bundle.signing",
+        (key,),
+        of_file(folder / "k.pub", lambda p: trust_of([p])),
+        (ModelsError,),
     )
     key = private.read_bytes()
-    yield Target("private key", "models.bundle.signing", (key,), of_file(folder / "k.key", signer_of), (BadKey,))
+    yield Target("private key", "models.bundle.signing", (key,), of_file(folder / "k.key", signer_of), (ModelsError,))
     yield Target(
         "kubeconfig",
         "ingest.kube.list_watch",
         (KUBECONFIG,),
         of_file(folder / "kubeconfig", lambda path: core_api(path, None, in_cluster=False)),
-        (NoCluster,),
+        (IngestError,),
     )

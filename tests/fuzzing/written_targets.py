@@ -20,10 +20,10 @@ from cohabit.config.settings import read_settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.doctor.scheduler_config import configured, read_config
 from features.metering.invoices import FOCUS, PLAIN, Columns, read_bill
-from features.schema.errors import BadBill
+from features.schema.errors import FeaturesError
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import read_mapping
-from ingest.schema.errors import BadMapping, BadName, NoTrace, UnknownFormat, UnreadableTrace
+from ingest.schema.errors import IngestError
 from ingest.traces.convert import FORMS, file_messages, trace_files
 from ingest.traces.form import Origin
 from tests.benchmarks.reassign import test_roadef, test_tianchi
@@ -114,7 +114,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
         "cohabit.config.topic_formats",
         (TOPICS,),
         of_text(_topics),
-        (BadSettings, BadTopic, BadName, UnknownFormat),
+        (BadSettings, BadTopic, IngestError),
     )
     yield Target(
         "price book",
@@ -128,7 +128,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
         "ingest.decode.metrics.metric_mapping",
         (MAPPING,),
         of_file(folder / "mapping.toml", lambda path: read_mapping(path, EXPORTERS)),
-        (BadMapping,),
+        (IngestError,),
     )
     yield Target(
         "scheduler configuration",
@@ -161,7 +161,7 @@ def _bill(name: str, good: bytes, columns: Columns) -> Target:
     def read(told: str) -> object:
         return read_bill(told, "nov", "c", columns)
 
-    return Target(name, "features.metering.invoices", (good,), of_utf8(read), (BadBill, Refused))
+    return Target(name, "features.metering.invoices", (good,), of_utf8(read), (FeaturesError, Refused))
 
 
 def _traces(folder: Path) -> Iterator[Target]:
@@ -173,9 +173,7 @@ def _traces(folder: Path) -> Iterator[Target]:
     packed = gzip.compress(test_traces.SLICES["alibaba2018/machine_meta.csv"].encode(), mtime=0)
     (folder / "alibaba2018" / "machine_meta.csv.gz").write_bytes(packed)
     for form in FORMS:
-        yield in_folder(
-            f"trace {form}", "ingest.traces.convert", folder / form, _trace(form), (NoTrace, UnreadableTrace)
-        )
+        yield in_folder(f"trace {form}", "ingest.traces.convert", folder / form, _trace(form), (IngestError,))
 
 
 def _trace(form: str) -> Callable[[Path], object]:

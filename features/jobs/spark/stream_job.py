@@ -113,7 +113,7 @@ def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
     """Rows straight from topics, through the decoders that ingest uses.
 
     Raises:
-        TopicRecreated: a topic is another one than the lake knows.
+        IngestError: a topic is another one than the lake knows.
     """
     check = partial(_check_topics, lake, broker)
     check()

@@ -10,7 +10,7 @@ from ingest.decode.formats import prometheus_text as exposition
 from ingest.decode.formats.native import decoder as native
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
-from ingest.schema.errors import UnknownFormat
+from ingest.schema.errors import IngestError
 from ingest.schema.tables import LANDED, Table
 
 Factory = Callable[[MetricMap], Decode]
@@ -37,8 +37,8 @@ def decoder_named(name: str, mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of a format.
 
     Raises:
-        UnknownFormat: no format has that name.
+        IngestError: no format has that name.
     """
     if name not in FORMATS:
-        raise UnknownFormat(name, list(FORMATS))
+        raise IngestError(f"no format {name!r}; formats are {', '.join(FORMATS)}")
     return FORMATS[name](mapping)

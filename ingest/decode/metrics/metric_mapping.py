@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ingest.schema.errors import BadMapping
+from ingest.schema.errors import IngestError
 from ingest.schema.tables import INGREDIENTS, KIND_VALUES, SIGNALS, Column
 from ingest.schema.workload_identity import APP_LABELS, QOS_LABELS, TEAM_LABELS
 
@@ -204,18 +204,18 @@ def read_mapping(path: Path, known: MetricMap) -> MetricMap:
     """The known map with a TOML file's entries in place of those of the same name.
 
     Raises:
-        BadMapping: the file is not TOML, or an entry cannot be used; it says which, and where.
+        IngestError: the file is not TOML, or an entry cannot be used; it says which, and where.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 1,000 lists in each other
-        raise BadMapping(path, "it is not TOML", str(error)) from error
+        raise _bad_mapping(path, "it is not TOML", str(error)) from error
     if strange := sorted(document.keys() - {"metric", "labels"}):
-        raise BadMapping(path, f"{strange[0]!r} is unknown", "there are [[metric]] and [labels]")
+        raise _bad_mapping(path, f"{strange[0]!r} is unknown", "there are [[metric]] and [labels]")
     entries = document.get("metric", [])
     if not isinstance(entries, list):
-        raise BadMapping(path, "'metric' is no list", "write each metric under [[metric]]")
+        raise _bad_mapping(path, "'metric' is no list", "write each metric under [[metric]]")
     added = MetricMap.of(_metric(path, text, number, entry) for number, entry in enumerate(entries))
     return MetricMap({**known.metrics, **added.metrics}, _labels(path, document.get("labels", {}), known.labels))
 
@@ -224,13 +224,13 @@ def _metric(path: Path, text: str, number: int, entry: object) -> ForeignMetric:
     starts = [row for row, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip() == "[[metric]]"]
     where = f"metric {number + 1}" + (f", line {starts[number]}" if number < len(starts) else "")
     if not isinstance(entry, dict):
-        raise BadMapping(path, f"{where} is no table", "write each metric under [[metric]]")
+        raise _bad_mapping(path, f"{where} is no table", "write each metric under [[metric]]")
     if isinstance(entry.get("name"), str):
         where += f", {entry['name']!r}"
     given = {name: _field(path, where, name, value) for name, value in entry.items()}
     for name in ("name", "target"):
         if name not in given:
-            raise BadMapping(path, f"{where}: {name} is missing", "name and target are needed")
+            raise _bad_mapping(path, f"{where}: {name} is missing", "name and target are needed")
     return ForeignMetric(**given)  # type: ignore[arg-type]  # each value was checked by its name
 
 
@@ -238,11 +238,11 @@ def _field(path: Path, where: str, name: str, value: object) -> object:
     """A field's value as ForeignMetric has it."""
     known = [f.name for f in fields(ForeignMetric)]
     if name not in known:
-        raise BadMapping(path, f"{where}: {name!r} is unknown", f"there are {', '.join(known)}")
+        raise _bad_mapping(path, f"{where}: {name!r} is unknown", f"there are {', '.join(known)}")
     read, wanted = _FIELDS[name]
     found = read(value)
     if found is None:
-        raise BadMapping(path, f"{where}: {name} = {value!r}", f"it must be {wanted}")
+        raise _bad_mapping(path, f"{where}: {name} = {value!r}", f"it must be {wanted}")
     return found
 
 
@@ -308,12 +308,12 @@ def _labels(path: Path, given: object, known: Labels) -> Labels:
     """Labels with the file's candidates before the known ones."""
     names = [f.name for f in fields(Labels)]
     if not isinstance(given, dict):
-        raise BadMapping(path, "'labels' is no table", f"write it under [labels], with {', '.join(names)}")
+        raise _bad_mapping(path, "'labels' is no table", f"write it under [labels], with {', '.join(names)}")
     added: dict[str, Words] = {}
     for name, value in given.items():
         words = _words(value)
         if name not in names or words is None:
-            raise BadMapping(path, f"labels: {name} = {value!r}", f"give lists of labels for {', '.join(names)}")
+            raise _bad_mapping(path, f"labels: {name} = {value!r}", f"give lists of labels for {', '.join(names)}")
         added[name] = (*words, *_candidates(known, name))
     return replace(known, **added)
 
@@ -321,3 +321,7 @@ def _labels(path: Path, given: object, known: Labels) -> Labels:
 def _candidates(labels: Labels, name: str) -> Sequence[str]:
     found: Words = getattr(labels, name)
     return found
+
+
+def _bad_mapping(path: Path, what: str, wanted: str) -> IngestError:
+    return IngestError(f"mapping {path} cannot be used: {what}; {wanted}")

@@ -15,7 +15,7 @@ from advisor.scoring.scorer import Scores
 from cohabit.server.score_table_process import Tabling
 from features.schema.catalog import FEATURE_NAMES, PRESSURES
 from models.drift.drift_status import STATUS, DriftStatus, State, write_status
-from models.errors import WrongFeatures
+from models.errors import ModelsError
 from models.estimator.load_fallback import HARM, LoadAware
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
@@ -146,5 +146,5 @@ def test_load_says_more_where_more_is_pressed_and_refuses_other_columns() -> Non
     said = plain.predict(rows)
     assert said.log_mean.tolist() == np.log1p(HARM * np.array([0.0, 0.5, 0.2])).tolist()
     assert not said.spread.any()
-    with pytest.raises(WrongFeatures):
+    with pytest.raises(ModelsError, match="features have shape"):
         plain.predict(rows[:, 1:])

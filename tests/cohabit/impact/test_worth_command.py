@@ -30,7 +30,7 @@ from features.columnar.arrow_columns import micros
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
-from models.errors import NotComparable
+from models.errors import ModelsError
 from models.impact.ab_estimate import Interval
 from tests.advisor.processes import new_process
 from tests.models.lakes import derived_lake
@@ -203,7 +203,7 @@ def test_a_line_that_is_no_decision_is_named_with_its_folder(tmp_path: Path, lin
     [
         (lambda lines: [], NothingAdvised, "COHABIT_ADVISOR__HOLDOUT_SHARE above 0"),
         (lambda lines: [line for line in lines if not line.held_out], NoHoldout, "no holdout to compare with"),
-        (lambda lines: lines[:10], NotComparable, "let more pods come"),
+        (lambda lines: lines[:10], ModelsError, "let more pods come"),
     ],
     ids=["empty", "none held out", "few"],
 )

@@ -18,7 +18,7 @@ from features.schema.tables import TABLES
 from ingest.devkafka.broker import Broker, create_topics
 from ingest.kafka_io.connection import Brokers
 from ingest.lake.tables import Lake
-from ingest.schema.errors import TopicRecreated
+from ingest.schema.errors import IngestError
 from ingest.schema.provenance import Link
 from ingest.schema.topics import Topic
 
@@ -115,5 +115,5 @@ def test_a_refresher_does_not_go_on_with_a_recreated_topic() -> None:
     state.check_topic("usage", "one")
     state.check_topic("usage", "one")
 
-    with pytest.raises(TopicRecreated, match="run `cohabit refresh`"):
+    with pytest.raises(IngestError, match="run `cohabit refresh`"):
         state.check_topic("usage", "other")

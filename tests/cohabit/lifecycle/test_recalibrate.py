@@ -19,7 +19,7 @@ from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.bundle.bundle import read_bundle
 from models.bundle.manifest import EntryMargins, Manifest
-from models.errors import NothingToFollow
+from models.errors import ModelsError
 from models.registry.registry import Registry
 from models.training.fit import TrainConfig
 from tests.models.lakes import derived_lake
@@ -70,7 +70,7 @@ def test_labels_since_training_are_followed_once_and_the_models_stay(lake: Lake,
     graphs = {name: digest for name, digest in after.sha256.items() if name != "MODEL_CARD.md"}
     assert graphs == {name: digest for name, digest in before.sha256.items() if name != "MODEL_CARD.md"}
     assert margins_of(registry).model_copy(update={"followed": None}) == before.models["placement"].margins
-    with pytest.raises(NothingToFollow, match="no label of a window after"):
+    with pytest.raises(ModelsError, match="no label of a window after"):
         recalibrate(lake, registry, NOW + timedelta(hours=2), lambda _: None)
 
 
@@ -102,7 +102,7 @@ def test_hourly_bundles_do_not_fill_the_registry(lake: Lake, registry: Registry)
 
 
 def test_without_a_bundle_or_its_margins_nothing_is_followed(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(NothingToFollow, match="run `cohabit model train` first"):
+    with pytest.raises(ModelsError, match="run `cohabit model train` first"):
         recalibrate(lake, Registry(tmp_path), NOW, lambda _: None)
 
 

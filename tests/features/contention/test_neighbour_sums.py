@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.contention.neighbour_sums import core_pressure, neighbour_max, neighbour_sum
-from features.schema.errors import LengthMismatch
+from features.schema.errors import FeaturesError
 from ingest.schema.cpuset import cores_of, membership
 from ingest.schema.errors import BadCpuset
 
@@ -58,7 +58,7 @@ def test_a_further_neighbour_never_lowers_the_pressure(use: list[float], more: f
 
 
 def test_lengths_must_agree() -> None:
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         neighbour_sum(np.zeros(2), ONE_NODE)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from features.columnar.arrow_columns import Floats, floats
 from features.labels.baseline import MIN_BIN
 from features.labels.load_proxy import fit_use, normal_by_use, trust
-from features.schema.errors import LengthMismatch
+from features.schema.errors import FeaturesError
 from tests.features.labels.test_slowdown import settled_labels, windows
 
 N = 400
@@ -123,5 +123,5 @@ def test_a_normal_lies_between_the_whole_and_its_rows_in_any_order(seed: int, co
 
 
 def test_use_and_signal_are_of_the_same_rows() -> None:
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         fit_use(np.ones(3), np.ones(2), 1.0)

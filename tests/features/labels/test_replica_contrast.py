@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from features.columnar.arrow_columns import Floats, Ints
 from features.labels.replica_contrast import FLOOR, MAX_DRIFT, MIN_TIMES, shared_drift, use_at_rest
 from features.labels.slowdown import Conditions, log_ratio
-from features.schema.errors import LengthMismatch
+from features.schema.errors import FeaturesError
 
 TIMES, REPLICAS = 80, 5
 UNKNOWN = np.full(TIMES * REPLICAS, np.nan)
@@ -123,7 +123,7 @@ def test_use_at_rest_is_never_more_than_use_nor_less_than_harm_allows(seed: int)
 
 
 def test_arrays_are_of_the_same_rows() -> None:
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         shared_drift(np.ones(3), np.ones((2, 1)), np.arange(3))
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         use_at_rest(np.ones(3), np.ones(2), np.arange(3))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.metering.invoices import FOCUS, PLAIN, read_bill
-from features.schema.errors import BadBill
+from features.schema.errors import FeaturesError
 from features.schema.tables import BILLS
 
 HEADER = "pool,start,end,cost,currency\n"
@@ -79,7 +79,7 @@ def test_focus_rows_without_a_pool_are_counted_and_summed_not_refused() -> None:
     assert [(r["hour"], r["cost_micros"]) for r in effective.rows.to_pylist()] == [(h, 750_000) for h in hours]
     assert (billed.poolless, billed.poolless_costs) == (2, {"USD": Decimal(1000), "EUR": Decimal("19.25")})
     assert (effective.poolless, effective.poolless_costs) == (2, {"USD": Decimal(0), "EUR": Decimal("19.25")})
-    with pytest.raises(BadBill, match="column EffectiveCost: the header does not have it"):
+    with pytest.raises(FeaturesError, match="column EffectiveCost: the header does not have it"):
         read_bill(content.replace("EffectiveCost", "X"), "mar", "c", replace(FOCUS, cost="EffectiveCost"))
 
 
@@ -88,7 +88,7 @@ def test_a_tag_that_is_no_text_is_no_pool(tags: str) -> None:
     head = "BilledCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,Tags\n"
     content = f'{head}1.5,USD,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,"{tags}"\n'
 
-    with pytest.raises(BadBill, match="column ResourceName: no row names a pool, nor tag x_pool"):
+    with pytest.raises(FeaturesError, match="column ResourceName: no row names a pool, nor tag x_pool"):
         read_bill(content, "nov", "c", FOCUS)
 
 
@@ -121,5 +121,5 @@ def test_a_tag_that_is_no_text_is_no_pool(tags: str) -> None:
     ],
 )
 def test_what_cannot_be_read_is_told_by_line_and_column(content: str, says: str) -> None:
-    with pytest.raises(BadBill, match=says):
+    with pytest.raises(FeaturesError, match=says):
         rows(content)

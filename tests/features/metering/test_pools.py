@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from features.metering.node_hours import pool_names
 from features.metering.pools import pool_hours
 from features.metering.units import HOUR_US, MICROS
-from features.schema.errors import MixedCurrencies
+from features.schema.errors import FeaturesError
 from features.schema.tables import BILLS
 from ingest.lake.row_filter import microseconds
 from tests.features.rows import T0, at, nodes
@@ -93,7 +93,7 @@ def test_what_bills_say_takes_the_place_of_what_nodes_do_also_where_there_are_no
 
 
 def test_nothing_is_converted() -> None:
-    with pytest.raises(MixedCurrencies, match="EUR, USD"):
+    with pytest.raises(FeaturesError, match="EUR, USD"):
         pools(nodes(STD), bills({"hour": T0, "cost_micros": 5}, {"hour": T0, "cost_micros": 5, "currency": "USD"}))
 
 

@@ -19,7 +19,7 @@ from features.schema.catalog import (
     RAW_NAMES,
     SENSITIVITIES,
 )
-from features.schema.errors import LengthMismatch
+from features.schema.errors import FeaturesError
 from features.schema.tables import PROFILES
 from features.training.model_input import FILLED, complete, node_matrix, profile_matrix, raw_features, training_fills
 from ingest.schema.tables import NODES
@@ -85,11 +85,11 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(raw: np.ndarray, fills: np.
 
 
 def test_widths_and_lengths_must_agree() -> None:
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         complete(np.zeros((1, WIDTH + 1)), np.zeros(WIDTH))
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         complete(np.zeros((1, WIDTH)), np.zeros(WIDTH - 1))
-    with pytest.raises(LengthMismatch):
+    with pytest.raises(FeaturesError, match="differ in length"):
         raw_features(np.zeros((2, len(PRESSURE_COLUMNS))), np.zeros((1, 18)), np.zeros((2, 4)))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from features.columnar.hashing import row_hashes
 from features.jobs.spark.stratified_reader import draw_with_spark, measured_with_spark
-from features.schema.errors import FewerThanStrata
+from features.schema.errors import FeaturesError
 from features.schema.tables import TABLES, TRAINING
 from features.training.diagnosis_rows import STATE_COLUMNS
 from features.training.sample_reader import Sample, draw_local, measured_in, rows_there
@@ -113,7 +113,7 @@ def test_asking_for_more_rows_gives_no_stratum_fewer(rows: np.ndarray, power: fl
 
 
 def test_fewer_rows_than_strata_are_refused_with_the_number_to_ask_for() -> None:
-    with pytest.raises(FewerThanStrata, match="ask for 3 rows at least"):
+    with pytest.raises(FeaturesError, match="ask for 3 rows at least"):
         quotas(np.array([5, 5, 5]), 2, EVEN)
 
 

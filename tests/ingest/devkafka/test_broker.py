@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from ingest.devkafka import child_process as supervise
 from ingest.devkafka.broker import Broker, create_topics, free_ports
 from ingest.kafka_io.client import connect
-from ingest.schema.errors import BrokerFailed, BrokerUnreachable
+from ingest.schema.errors import IngestError
 from ingest.schema.topics import Topic
 
 
@@ -59,14 +59,14 @@ def test_topics_that_exist_are_left_alone(kafka: Broker, new_topic: Callable[[st
 def test_a_broker_that_cannot_start_says_where_its_log_is(kafka: Broker, tmp_path: Path) -> None:
     second = Broker(tmp_path, kafka.client_port, kafka.controller_port)
 
-    with pytest.raises(BrokerFailed, match=r"broker\.log"):
+    with pytest.raises(IngestError, match=r"broker\.log"):
         second.start()
 
 
 def test_a_broker_that_does_not_answer_is_named_with_what_to_check() -> None:
     (port,) = free_ports(1)
 
-    with pytest.raises(BrokerUnreachable, match=f"{port}.*COHABIT_KAFKA__BOOTSTRAP"):
+    with pytest.raises(IngestError, match=f"{port}.*COHABIT_KAFKA__BOOTSTRAP"):
         connect(KafkaAdminClient, f"127.0.0.1:{port}", bootstrap_timeout_ms=300)
 
 

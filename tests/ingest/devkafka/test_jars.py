@@ -9,7 +9,7 @@ import pytest
 from ingest.devkafka.jars import fetch_jars, jar_paths, listed_jars
 from ingest.devkafka.java import OLDEST, java, java_home
 from ingest.devkafka.truststore import authorities, java_truststore
-from ingest.schema.errors import JarsMissing
+from ingest.schema.errors import IngestError
 
 
 def test_every_listed_jar_is_named_after_its_coordinate() -> None:
@@ -43,7 +43,7 @@ def test_missing_jars_are_told_with_the_command_that_fetches_them(
 ) -> None:
     monkeypatch.setenv("COHABIT_CACHE", str(tmp_path))
 
-    with pytest.raises(JarsMissing, match=r"python -m ingest\.devkafka\.jars"):
+    with pytest.raises(IngestError, match=r"python -m ingest\.devkafka\.jars"):
         jar_paths("spark")
 
 

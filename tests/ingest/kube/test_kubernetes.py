@@ -37,7 +37,7 @@ from ingest.pipeline.consumer_loop import Formats
 from ingest.pipeline.kafka_source import ConsumerSettings
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_kafka
-from ingest.schema.errors import ClusterRefused, ClusterUnanswered, NoCluster
+from ingest.schema.errors import ClusterRefused, ClusterUnanswered, IngestError
 from ingest.schema.tables import DEAD_LETTERS, LANDED, NODE_USAGE, NODES, PLACEMENTS
 from ingest.schema.topics import Topic
 from tests.ingest.api_server import ApiServer, Cut, Fault, GoneEvent, Line, Status, a_node, a_pod, api_server
@@ -502,7 +502,7 @@ def test_a_configuration_that_names_no_cluster_is_told(tmp_path: Path, content: 
     if content is not None:
         (tmp_path / "config").write_text(content)
 
-    with pytest.raises(NoCluster, match="--kubeconfig and --context"):
+    with pytest.raises(IngestError, match="--kubeconfig and --context"):
         core_api(tmp_path / "config", None, in_cluster=False)
 
 
@@ -510,7 +510,7 @@ def test_a_pods_own_account_is_used_inside_a_cluster(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
 
-    with pytest.raises(NoCluster, match="Service host/port"):
+    with pytest.raises(IngestError, match="Service host/port"):
         core_api(None, None, in_cluster=True)
 
 

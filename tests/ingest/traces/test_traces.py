@@ -29,7 +29,7 @@ from ingest.pipeline.consumer_loop import Formats
 from ingest.pipeline.kafka_source import ConsumerSettings
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files, ingest_kafka
-from ingest.schema.errors import NoTrace, UnreadableTrace
+from ingest.schema.errors import IngestError
 from ingest.schema.tables import DEAD_LETTERS, LANDED
 from ingest.schema.topics import PLACEMENTS, SAMPLES, Topic
 from ingest.traces.cells import numbers
@@ -246,7 +246,7 @@ def test_a_file_that_is_not_the_traces_is_told(tmp_path: Path, form: str, name: 
     (tmp_path / name).write_text(content)
     files = trace_files(FORMS[form], tmp_path)
 
-    with pytest.raises(UnreadableTrace, match=told):
+    with pytest.raises(IngestError, match=told):
         import_trace(files, FileOutlet(tmp_path / "out"), Origin("c", EPOCH_S), lambda _count: None)
 
 
@@ -254,7 +254,7 @@ def test_a_file_that_is_not_the_traces_is_told(tmp_path: Path, form: str, name: 
 def test_a_folder_without_the_trace_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x")
 
-    with pytest.raises(NoTrace, match=r"docs/traces\.md"):
+    with pytest.raises(IngestError, match=r"docs/traces\.md"):
         trace_files(FORMS["alibaba2018"], tmp_path)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.bundle.bundle import Bundle
 from models.bundle.manifest import Manifest
 from models.bundle.tree_file import MAX_BYTES, ROLE, SCHEMA, read_trees, write_trees
-from models.errors import BundleCorrupt, NotExplainable
+from models.errors import BundleCorrupt, ModelsError
 from models.explain.shap import tree_shap
 from models.explain.tree_paths import paths_of
 from models.forms.pressure_base import BaseTerms
@@ -192,5 +192,5 @@ def test_a_file_that_is_too_long_is_not_read(manifest: Manifest) -> None:
 def test_an_older_bundle_says_that_it_has_no_trees(manifest: Manifest) -> None:
     entry = manifest.models["placement"].model_copy(update={"files": {}})
 
-    with pytest.raises(NotExplainable, match="train again"):
+    with pytest.raises(ModelsError, match="train again"):
         read_trees(bundle(manifest.model_copy(update={"models": {"placement": entry}}), b""), "placement")

@@ -18,7 +18,7 @@ from ingest.schema.tables import SIGNALS
 from models.bundle.bundle import Bundle, load_bundle, read_bundle, write_bundle
 from models.bundle.leakage_guard import DIAGNOSIS, PLACEMENT
 from models.data.dataset import Dataset
-from models.errors import KnownTooLate
+from models.errors import ModelsError
 from models.estimator.feature_matrix import Rows
 from models.estimator.fitted_model import Placement
 from models.estimator.predictor import open_predictor
@@ -194,7 +194,7 @@ class Hindsighted(Rows):
 
 @pytest.mark.parametrize("name", sorted(AFTER_DECISION))
 def test_a_placement_model_that_reads_what_is_known_too_late_is_not_trained(learnt: Simulated, name: str) -> None:
-    with pytest.raises(KnownTooLate, match=name):
+    with pytest.raises(ModelsError, match=name):
         fit(Hindsighted(**vars(learnt.rows), name=name), CONFIG)
 
 
@@ -206,12 +206,12 @@ def test_a_placement_bundle_that_reads_an_own_signal_is_neither_written_nor_load
     late = entry.model_copy(update={"features": (*entry.features[:-1], f"own_{name}")})
     told = bundle.manifest.model_copy(update={"models": {PLACEMENT: late}})
 
-    with pytest.raises(KnownTooLate, match=f"own_{name}"):
+    with pytest.raises(ModelsError, match=f"own_{name}"):
         write_bundle(tmp_path / "new", told, bundle.files)
 
     assert list(tmp_path.iterdir()) == []
     by_hand = copied_with(bundle, tmp_path / "by-hand", json.loads(told.model_dump_json()))
-    with pytest.raises(KnownTooLate, match=f"own_{name}"):
+    with pytest.raises(ModelsError, match=f"own_{name}"):
         load_bundle(by_hand, catalogue_hash())
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import NotComparable
+from models.errors import ModelsError
 from models.impact.ab_estimate import (
     Interval,
     Trial,
@@ -214,7 +214,7 @@ def test_where_the_advice_moves_nobody_for_sure_there_are_no_bounds() -> None:
     ids=["one arm", "few", "outcome", "covariate", "no chance", "never kept", "covariates"],
 )
 def test_what_cannot_be_compared_is_refused_with_what_to_do(spoil: Callable[[Trial], Trial], said: str) -> None:
-    with pytest.raises(NotComparable, match=said):
+    with pytest.raises(ModelsError, match=said):
         worth(spoil(trial()), HOUR_US)
 
 

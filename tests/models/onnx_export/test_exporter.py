@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.errors import WrongFeatures
+from models.errors import ModelsError
 from models.estimator.onnx_session import Graph, load_graph
 from models.forms.pressure_base import BaseTerms, base_sum
 from models.forms.tree_arrays import Forest, parse_forest
@@ -151,7 +151,7 @@ def test_the_same_model_gives_the_same_file(train: Train) -> None:
 def test_rows_of_another_width_are_refused(train: Train) -> None:
     graph = load_graph(export_spread(parse_forest(train(rounds=2).model_to_string())))
 
-    with pytest.raises(WrongFeatures, match=r"\(1, 5\)"):
+    with pytest.raises(ModelsError, match=r"\(1, 5\)"):
         graph.predict(np.zeros((1, 5)))
 
 

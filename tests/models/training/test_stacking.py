@@ -9,7 +9,7 @@ from sklearn.linear_model import RidgeCV
 
 from models.data.dataset import Dataset
 from models.data.splits import leave_group_out
-from models.errors import WithoutBase
+from models.errors import ModelsError
 from models.estimator.fitted_model import Placement
 from models.estimator.onnx_session import load_graph
 from models.forms.kernel_residual import near_value
@@ -213,5 +213,5 @@ def test_the_same_data_give_the_same_model(data: Dataset, placement: Placement) 
 
 
 def test_a_model_on_a_trend_says_that_it_has_no_base(placement: Placement) -> None:
-    with pytest.raises(WithoutBase, match="trend"):
+    with pytest.raises(ModelsError, match="trend"):
         placement.base()

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.decode.formats.detect import sniff
 from ingest.decode.formats.format_registry import FORMATS, decoder_named
-from ingest.schema.errors import UnknownFormat
+from ingest.schema.errors import IngestError
 from tests.ingest.foreign import TS, decoded, dumped, reasons, same
 from tests.ingest.samples_of import MESSAGES
 
@@ -60,6 +60,6 @@ def test_json_may_begin_with_white_space_and_have_its_keys_in_any_order() -> Non
 
 
 def test_a_format_that_is_not_known_is_answered_with_those_that_are() -> None:
-    with pytest.raises(UnknownFormat, match="auto, telegraf-json, prom-adapter"):
+    with pytest.raises(IngestError, match="auto, telegraf-json, prom-adapter"):
         decoder_named("telegraph")
     assert all(callable(decoder_named(name)) for name in FORMATS)

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import COUNTER, LEVELS, TARGETS, read_mapping
-from ingest.schema.errors import BadMapping
+from ingest.schema.errors import IngestError
 from ingest.schema.tables import KIND_VALUES
 from tests.ingest.foreign import decoded, dumped, short
 from tests.ingest.samples_of import telegraf
@@ -102,5 +102,5 @@ def test_a_file_adds_metrics_and_labels_and_replaces_those_of_the_same_name(tmp_
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_says_which_entry_and_what_is_wanted(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(BadMapping, match=told):
+    with pytest.raises(IngestError, match=told):
         read_mapping(read(tmp_path, text), EXPORTERS)
