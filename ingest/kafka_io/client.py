@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError
 
 from ingest.kafka_io.connection import Brokers, context_of, for_python
 from ingest.schema.errors import IngestError
@@ -54,7 +54,8 @@ class _Tries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         for argument in record.args if isinstance(record.args, tuple) else ():
-            cut_off = isinstance(argument, KafkaConnectionError) and self.reason  # an earlier try came further
+            late = isinstance(argument, KafkaConnectionError | RequestTimedOutError)
+            cut_off = late and self.reason  # an earlier try came further
             if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError) and not cut_off:
                 self.reason = str(argument)
 

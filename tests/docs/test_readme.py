@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.node_counts import by_map_and_page
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +73,11 @@ def test_the_requests_are_answered(folder: Path) -> None:
     with served(folder) as (main, scheduler):
         commands = block("runs as a test against a running server")
         commands = commands.replace("localhost:8080", main).replace("localhost:8081", scheduler)
+        counts = by_map_and_page(main)
         prioritized, scores, ready = re.split(r"(?<=[\]}])(?=[{])", shell(commands, folder))
 
+    assert counts
+    assert [node for node, by_map, by_page in counts if by_map != by_page] == []
     assert [entry["Host"] for entry in json.loads(prioritized)] == ["node-0000", "node-0007"]
     assert all(type(entry["Score"]) is int for entry in json.loads(prioritized))
     assert json.loads(scores)["nodes"][0]["slowdown_ratio"] > 0.5

@@ -15,6 +15,7 @@ from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 import pytest
 
 from tests.advisor.commands import BIN, environment
+from tests.docs.node_counts import by_map_and_page
 
 pytestmark = pytest.mark.slow
 GROUPS = {"admin", "dev", "lake", "model", "plan"}
@@ -96,6 +97,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             with served(folder) as (main, scheduler):
                 asked = commands.replace("localhost:8080", main).replace("localhost:8081", scheduler)
                 found["curl"] = shell(asked, folder)
+                found["counts"] = json.dumps(by_map_and_page(main))
         elif marker == APPROVED:
             with served(folder, COHABIT_ADVISOR__AUTH="token") as (main, _):
                 approve(main, (folder / "try" / "bob").read_text().split()[0])
@@ -131,6 +133,14 @@ def test_advice_is_what_the_page_shows(told: dict[str, str]) -> None:
     for name, within in (("score", 1.0), ("slowdown_ratio", 0.05), ("slowdown_upper", 0.05)):
         shown = [float(value) for value in re.findall(rf'"{name}":([\d.]+)', PAGE)]
         assert [node[name] for node in advised] == pytest.approx(shown, abs=within)
+
+
+def test_the_map_counts_of_each_node_what_its_page_lists(told: dict[str, str]) -> None:
+    counts = json.loads(told["counts"])
+
+    assert len(counts) == 6
+    assert sum(containers for _, (containers, _), _ in counts) == 72
+    assert [node for node, by_map, by_page in counts if by_map != by_page] == []
 
 
 def test_a_victim_is_explained_and_a_plan_given_out(told: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from advisor.optimizer.constraints import wrongs
 from advisor.optimizer.objective import cost
+from advisor.optimizer.search.search import compile_kernels
 from benchmarks.reassign.plan_scale import GOOD, PLAN_SCALE, drawn, planned, run
 from benchmarks.runner import OURS, main
 
@@ -21,6 +22,7 @@ def test_a_drawn_cluster_is_legal_and_leaves_something_to_improve() -> None:
 
 def test_a_plan_is_legal_and_costs_what_it_says() -> None:
     problem = drawn(100, np.random.default_rng(1))
+    compile_kernels()  # else it would take all of the time
 
     found = planned(problem, 1, 0.5)
 
