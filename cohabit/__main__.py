@@ -1,6 +1,7 @@
 """`cohabit`, and `python -m cohabit`. Processes that a command starts import this too, and have no use for commands."""
 
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +16,9 @@ def main() -> None:
             f"error: {other.parent} holds a package named {other.name!r}, which Python imports instead of Cohabit's. "
             f"Run `cohabit` rather than `python -m cohabit`, in another folder, and take {other.parent} off PYTHONPATH."
         )
+    if sys.argv[1:] == ["--version"]:  # scripts ask often, and importing the commands takes half a second
+        sys.stdout.write(f"cohabit {version('cohabit')}\n")
+        return
     from cohabit.cli.main import main as run
 
     run()

@@ -70,6 +70,12 @@ def test_processes_that_a_command_starts_do_without_the_commands() -> None:
     assert not imported_by("import cohabit.__main__") & {"typer", "pydantic", "rich"}
 
 
+def test_the_version_is_printed_without_the_commands() -> None:
+    printed = "import sys; sys.argv = ['cohabit', '--version']; from cohabit.__main__ import main; main()"
+
+    assert not imported_by(printed) & {"typer", "pydantic", "rich"}
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"], ["dev", "import", "--help"]],
