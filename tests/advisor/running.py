@@ -65,11 +65,11 @@ ASKED = b'{"Pod": {"metadata": {"labels": {"app": "web"}}}, "NodeNames": ["n0", 
 
 def until_ready(main: str, scheduler: str) -> None:
     """Wait until the table answers, for an app that it knows too: from then on nothing depends on how busy we are."""
-    deadline = monotonic() + 30
+    deadline = monotonic() + 120
     while monotonic() < deadline:
         with urlopen(f"{scheduler}/extender/prioritize", ASKED, timeout=5):  # noqa: S310
             pass
         with urlopen(f"{main}/metrics", timeout=5) as reply:  # noqa: S310
             if b'source="table"' in reply.read():
                 return
-    raise TimeoutError("the table does not answer after 30 seconds")
+    raise TimeoutError("the table does not answer after two minutes")

@@ -61,7 +61,7 @@ def served(folder: Path, **more: str) -> Iterator[tuple[str, str]]:
         assert process.stdout is not None
         try:
             main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
-            deadline = monotonic() + 30
+            deadline = monotonic() + 120
             while not ready(main):
                 assert monotonic() < deadline
             yield main, scheduler

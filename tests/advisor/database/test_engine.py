@@ -223,7 +223,7 @@ def test_a_server_for_tests_ends_with_whoever_started_it(open_folder: Path) -> N
         address = parent.stdout.readline().strip()
         parent.kill()
 
-    gone_by = monotonic() + 20
+    gone_by = monotonic() + 120
     while monotonic() < gone_by:
         try:
             psycopg.connect(address, connect_timeout=2).close()

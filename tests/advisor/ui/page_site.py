@@ -74,7 +74,7 @@ def site(folder: Path, snapshot: Snapshot, told: DiagnosisReport | None, *, auth
 
 
 def _until_alive(main: str) -> None:
-    deadline = monotonic() + 20
+    deadline = monotonic() + 120
     with Client() as client:
         while monotonic() < deadline:
             try:

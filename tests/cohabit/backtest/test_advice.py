@@ -199,7 +199,7 @@ def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path, words:
         assert running.wait(60) == 128 + signal.SIGTERM
 
     assert not list(tmp_path.glob("cohabit-backtest-*"))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while living(running.pid) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not living(running.pid)

@@ -310,7 +310,7 @@ def test_ingest_drains_when_told_to_stop_and_begins_where_it_ended(sent: Broker,
     settings = {"COHABIT_KAFKA__BOOTSTRAP": sent.bootstrap, "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "1000"}
     lake = Lake.open(tmp_path / "lake", TABLES)
     with running(tmp_path, "ingest", **settings) as process:
-        deadline = monotonic() + 20
+        deadline = monotonic() + 120
         while lake.read("usage").num_rows < 2 and monotonic() < deadline:
             assert process.poll() is None
         code, output = ended(process)
@@ -382,7 +382,7 @@ def test_several_processes_land_together_and_tell_prometheus(sent: Broker, tmp_p
     )
     with running(tmp_path, *words, "--dead-letter-topic", **settings) as process:
         addresses = [said(process, lambda line: "metrics at" in line).split()[-1] for _ in range(2)]
-        deadline, told = monotonic() + 20, ""
+        deadline, told = monotonic() + 120, ""
         while any(metric not in told for metric in metrics) and monotonic() < deadline:
             assert process.poll() is None
             told = "".join(urlopen(address).read().decode() for address in addresses)  # noqa: S310

@@ -116,7 +116,7 @@ def serve(folder: Path, *words: str, peers: str = "", log: Path = Path("/dev/std
 
 
 def until(true: Callable[[], bool], what: str) -> None:
-    deadline = monotonic() + 30
+    deadline = monotonic() + 120
     while not true():
         assert monotonic() < deadline, what
         sleep(0.1)

@@ -40,7 +40,7 @@ def when(holds: partial[bool], do: partial[None]) -> Thread:
     """Do something, in a thread, once something holds."""
 
     def wait_and_do() -> None:
-        deadline = monotonic() + 30
+        deadline = monotonic() + 120
         while not holds() and monotonic() < deadline:
             Event().wait(0.02)
         do()

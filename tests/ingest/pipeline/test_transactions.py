@@ -86,7 +86,7 @@ def recreate(kafka: Broker, topic: Topic) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
         before = admin.describe_topics([topic.name])[0]["topic_id"]
         admin.delete_topics([topic.name])
-        deadline = monotonic() + 20
+        deadline = monotonic() + 120
         while admin.describe_topics([topic.name])[0]["topic_id"] in {before} and monotonic() < deadline:
             pass
     create_topics(kafka.bootstrap, [topic])
