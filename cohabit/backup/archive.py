@@ -159,8 +159,8 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
 
     Raises:
         NoBackup, DamagedBackup: see `verify`.
-        NotEmpty, StoreNotEmpty: something is there.
-        IncompleteDump, StoreAhead: its store is of a newer Cohabit, or not whole.
+        NotEmpty, AdvisorError: something is there.
+        AdvisorError, StoreAhead: its store is of a newer Cohabit, or not whole.
 
     Folders get their names last, once all of them and the store are whole: where one of these was raised, none is.
     """

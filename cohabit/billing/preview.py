@@ -21,7 +21,7 @@ def unkept_draft(lake: Lake, cluster: str, period: str, *, books: Sequence[Price
     """As cohabit.billing.draft.draft_of, of which no file is left.
 
     Raises:
-        BadPeriod, NotReady, NoPrice, NoCost: as it.
+        Invalid, Conflict, NotFound: as it.
     """
     with TemporaryDirectory(prefix="cohabit-lines-") as name:
         folder = Path(name)
@@ -92,11 +92,11 @@ def preview(
         progress: called day by day, twice.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
         BadPriceBook: the version cannot be billed by.
         OtherCurrency: it is in another currency than the month.
-        NotReady: nothing was metered in it.
-        NoPrice, NoCost: an hour cannot be billed.
+        Conflict: nothing was metered in it.
+        NotFound, Conflict: an hour cannot be billed.
     """
     refuse_wrong(proposed)
     if not books:
@@ -122,7 +122,7 @@ def moved_to(book: PriceBook, period: str) -> PriceBook:
     """A version as if it had begun with a month, and had been approved.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
     """
     start_us = round(bounds(period)[0].timestamp() * 1e6)
     return replace(book, start_us=start_us, end_us=None, approved_by=APPROVER)

@@ -10,7 +10,7 @@ from pathlib import Path
 from advisor.cluster.snapshot import Snapshot, load_current
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.slowdown_causes import Diagnosis
-from advisor.errors import NoBundle, NotBelieved
+from advisor.errors import AdvisorError
 from advisor.plans import store as proposal_store
 from advisor.plans.plan_service import Actor, Desk, Stale
 from advisor.plans.planner import Draft, Search, Situation, draft, under_way
@@ -99,11 +99,11 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
         looked: victims; None finds them.
 
     Raises:
-        NoSnapshot, NoBundle: there is nothing to propose from.
+        AdvisorError: there is nothing to propose from.
         StaleSnapshot: the snapshot and the newest labels are too far apart.
         OtherCluster: the snapshot is of another cluster than the desk.
         NothingMeasured: there are no labels.
-        Halted: nothing is to be drafted.
+        Frozen: nothing is to be drafted.
     """
     desk.must_not_be_frozen()
     desk.expire(actor)
@@ -200,9 +200,14 @@ def _where(of: Sources, snapshot: Snapshot) -> Inputs:
     """Placements and model; without victims and without earlier plans."""
     facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
     if bundle is None:
-        raise NoBundle(of.registry.root)
+        raise AdvisorError(
+            f"no promoted bundle in {of.registry.root}: run `cohabit model train`, or set COHABIT_REGISTRY"
+        )
     if (status := status_of(of.registry, bundle.name)) is not None and status.state == "fallen_back":
-        raise NotBelieved(bundle.name)
+        raise AdvisorError(
+            f"model {bundle.name} failed its drift check, so no plan is drafted or approved: see `cohabit model "
+            "drift`; then promote a newly trained model, or run `cohabit model rollback`"
+        )
     return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), (0.0, 0.0), bundle.name, snapshot.as_of_us)
 
 

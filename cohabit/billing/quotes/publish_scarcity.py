@@ -33,7 +33,7 @@ def publish(lake: Lake, cluster: str, period: str, now: datetime) -> tuple[bool,
         Whether it is new, and the rows of table `scarcity` that count: those that were published first.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
         AlreadyBegun: it has begun, and nothing was published of it.
         NothingMetered: nothing was metered in the last weeks.
     """

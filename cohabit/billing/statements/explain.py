@@ -63,7 +63,7 @@ def explain(engine: Engine, cluster: str, reference: str, folder: Path) -> Expla
 
     Raises:
         NoSuchLine: nothing that was billed is called so.
-        BadLineFile, LostInputs: the line, or what it was made of, is not there any more or was changed.
+        Unavailable, LostInputs: the line, or what it was made of, is not there any more or was changed.
     """
     posted, row = _found(engine, cluster, reference)
     lines, _ = read_lines(folder / f"{posted.batch.sha256}.parquet")

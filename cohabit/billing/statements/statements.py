@@ -15,8 +15,8 @@ from sqlalchemy import Engine
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.breakdown_reader import Drilling
-from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.periods import wrong_state
 from advisor.billing.ledger.spreadsheet_safe import as_text
 from advisor.billing.ledger.store import Posted
 from advisor.billing.lines.money import MICROS, exponent_of, in_coins
@@ -47,11 +47,11 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
         How many lines it is about.
 
     Raises:
-        BadPeriod: it is no month.
-        PeriodState: it is not closed.
+        Invalid: it is no month.
+        Conflict: it is not closed.
         NoSuchAccount: nothing was billed to it.
         UnknownForm: the file's ending says no form.
-        BadLineFile: a file of lines is gone, or was changed.
+        Unavailable: a file of lines is gone, or was changed.
     """
     bounds(period)
     if out.suffix not in SUFFIXES:
@@ -59,7 +59,7 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
         with reading(engine) as connection:
-            raise PeriodState(period, ledger_store.period_of(connection, cluster, period).state, "reported")
+            raise wrong_state(period, ledger_store.period_of(connection, cluster, period).state, "reported")
     found = list(lines_of(posted, team, folder))
     if not found:
         raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))
