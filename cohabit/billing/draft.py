@@ -23,7 +23,7 @@ from advisor.billing.lines.parquet import write_lines
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from cohabit.billing.inputs import write_inputs
 from cohabit.billing.slowed_days import day_of, unjudged
-from cohabit.config.errors import OtherCurrencyOfBill
+from cohabit.config.errors import CohabitError
 from features.columnar.arrow_columns import micros
 from ingest.lake.tables import Lake
 
@@ -134,7 +134,7 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
 
     Raises:
         NotFound: an hour has none.
-        OtherCurrencyOfBill: a bill is in another one than the price book of its hour.
+        CohabitError: a bill is in another one than the price book of its hour.
     """
     pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
     if not pools.num_rows:
@@ -162,7 +162,11 @@ def _refuse_other_currency(part: Part, bills: pa.Table) -> None:
     theirs = _where(bills, "pool", part.pool)
     theirs = theirs.filter(pc.is_in(theirs["hour"], pc.unique(part.known.pools["hour"])))
     for row in theirs.filter(pc.not_equal(theirs["currency"], part.book.currency)).slice(0, 1).to_pylist():
-        raise OtherCurrencyOfBill(row["bill"], row["currency"], part.book.version, part.book.currency)
+        raise CohabitError(
+            f"bill {row['bill']!r} is in {row['currency']}, but price book {part.book.version!r} is in "
+            f"{part.book.currency}: propose a price book in {row['currency']}, or convert the bill to "
+            f"{part.book.currency} before its import"
+        )
 
 
 def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:

@@ -13,7 +13,7 @@ from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.postings import owed
 from advisor.billing.pricing.price_book import PriceBook, refuse_wrong
 from cohabit.billing.draft import Progress, draft_of
-from cohabit.config.errors import OtherCurrency
+from cohabit.config.errors import CohabitError
 from ingest.lake.tables import Lake
 
 
@@ -94,7 +94,7 @@ def preview(
     Raises:
         Invalid: it is no month.
         BadPriceBook: the version cannot be billed by.
-        OtherCurrency: it is in another currency than the month.
+        CohabitError: it is in another currency than the month.
         Conflict: nothing was metered in it.
         NotFound, Conflict: an hour cannot be billed.
     """
@@ -103,7 +103,10 @@ def preview(
         return _first(lake, cluster, period, proposed=proposed, progress=progress)
     before = unkept_draft(lake, cluster, period, books=books, progress=progress)
     if before.currency != proposed.currency:
-        raise OtherCurrency(proposed.version, proposed.currency, period, before.currency)
+        raise CohabitError(
+            f"price book {proposed.version!r} is in {proposed.currency}, but {period} is billed in {before.currency}: "
+            f"preview it with currency = {before.currency!r}; only the ratios of its prices matter"
+        )
     after = unkept_draft(lake, cluster, period, books=[moved_to(proposed, period)], progress=progress)
     used = tuple(dict.fromkeys(batch.book for batch in before.batches))
     cost = sum(batch.cost_micros for batch in before.batches)

@@ -42,18 +42,7 @@ from cohabit.backup.archive import Places, back_up, verify
 from cohabit.billing.draft import draft_of
 from cohabit.billing.inputs import SUFFIX, read_inputs
 from cohabit.billing.statements.explain import explain
-from cohabit.config.errors import (
-    DamagedBackup,
-    LostInputs,
-    NoBackup,
-    NoHoldout,
-    NoSuchLine,
-    NothingAdvised,
-    NothingKept,
-    NothingServed,
-    UnreadableAdvised,
-    UnreadableServed,
-)
+from cohabit.config.errors import CohabitError
 from cohabit.impact.estimate import trial_lines
 from cohabit.lifecycle.training_serving_skew import read_served
 from cohabit.plans.plan_inputs import Inputs, keep, kept
@@ -151,14 +140,14 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
     inputs = Inputs(snapshot(11), _NAMES, _NAMES, (diagnosis(),), (), PlanRules(), (0.5, 0.0), "b", 1)
     keep(folder / "plans" / "p1", inputs)
     yield in_folder(
-        "kept plan", "cohabit.plans.plan_inputs", folder / "plans" / "p1", kept, (NothingKept, AdvisorError)
+        "kept plan", "cohabit.plans.plan_inputs", folder / "plans" / "p1", kept, (CohabitError, AdvisorError)
     )
     write_table(folder / "table" / "scores", _scores())
     yield in_folder("score table", "advisor.scoring.score_table_file", folder / "table", _table, (NoTable,))
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     arms = [msgspec.structs.replace(line, held_out=arm, holdout_share=0.5) for arm in (True, False)]
     _put(folder / "advised" / "1.jsonl", b"".join(msgspec.json.encode(arm) + b"\n" for arm in arms))
-    refuses = UnreadableAdvised, NothingAdvised, NoHoldout
+    refuses = (CohabitError,)
     yield in_folder("advised lines", "advisor.placement.decision_log", folder / "advised", trial_lines, refuses)
     served = {"cluster": "c", "as_of_us": 5, "profiles_us": 0, "node": "n0", "app": "web", "team": None}
     features = [None, *(0.5 for _ in RAW_NAMES[1:])]
@@ -168,7 +157,7 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
         "cohabit.lifecycle.training_serving_skew",
         folder / "served",
         read_served,
-        (UnreadableServed, NothingServed),
+        (CohabitError,),
     )
 
 
@@ -239,12 +228,12 @@ def _site(folder: Path) -> Iterator[Target]:
         places = _closed_month(folder / "places", store)
         lines = {"lines": places.folders["lines"]}  # the lake's files are many, and checked as these are
         back_up(replace(places, folders=lines), folder / "backup", _quietly)
-    refuses = NoBackup, DamagedBackup
+    refuses = (CohabitError,)
     yield in_folder("backup", "cohabit.backup.archive", folder / "backup", lambda of: verify(of, _quietly), refuses)
     billed_lines = folder / "places" / "lines"
     inputs, billed = (sorted(billed_lines.glob(f"*{suffix}"))[:1] for suffix in (SUFFIX, ".parquet"))
     files = inputs[0].name, billed[0].name
-    yield in_folder("billed inputs", "cohabit.billing.inputs", billed_lines, _inputs, (LostInputs,), files[:1])
+    yield in_folder("billed inputs", "cohabit.billing.inputs", billed_lines, _inputs, (CohabitError,), files[:1])
     yield in_folder(
         "line file",
         "advisor.billing.lines.parquet",
@@ -284,7 +273,7 @@ def _explained(store: Path, lines_folder: Path, reference: str) -> Target:
             return _explain(engine, told, lines_folder)
 
     return Target(
-        "line reference", "cohabit.billing.statements.explain", (reference.encode(),), of_text(read), (NoSuchLine,)
+        "line reference", "cohabit.billing.statements.explain", (reference.encode(),), of_text(read), (CohabitError,)
     )
 
 

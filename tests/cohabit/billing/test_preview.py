@@ -21,7 +21,7 @@ from cohabit.billing.draft import draft_of
 from cohabit.billing.preview import Preview, preview
 from cohabit.billing.statements.preview_tables import show_preview
 from cohabit.cli.main import app
-from cohabit.config.errors import OtherCurrency
+from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
 from ingest.lake.tables import Lake
 from tests.advisor.billing.billed import POLICY, book
@@ -79,7 +79,7 @@ def test_the_first_version_of_all_is_previewed_alone(lake: Lake) -> None:
 
 
 def test_what_cannot_be_previewed_is_told(lake: Lake) -> None:
-    with pytest.raises(OtherCurrency, match="is billed in EUR"):
+    with pytest.raises(CohabitError, match="is billed in EUR"):
         previewed(lake, replace(OTHER, currency="USD"))
     with pytest.raises(Conflict, match="no metered hours"):
         previewed(lake, OTHER, "2026-10")
