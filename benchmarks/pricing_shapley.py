@@ -9,8 +9,6 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.lines.errors import TooManyPlayers
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -38,12 +36,12 @@ def exact(value: Value, players: int) -> Floats:
         (p,) shares in the value's unit; their sum is the value of all less that of nobody. NaN of any set makes NaN.
 
     Raises:
-        TooManyPlayers: more than MAX_EXACT.
+        ValueError: more than MAX_EXACT.
 
     Source: Shapley, "A value for n-person games", 1953.
     """
     if players > MAX_EXACT:
-        raise TooManyPlayers(players, MAX_EXACT)
+        raise ValueError(f"{players} players exceed the limit of exact attribution ({MAX_EXACT}): sample their orders")
     codes = np.arange(2**players)
     sets = (codes[:, None] >> np.arange(players) & 1).astype(np.bool_)
     worth, size = value(sets), sets.sum(axis=1)

@@ -24,131 +24,46 @@ from advisor.api.v1.plans import proposal_routes
 from advisor.api.v1.quotes import quote_routes
 from advisor.api.v1.scores import score_routes
 from advisor.api.v1.victims import victim_routes
-from advisor.billing.ledger.errors import (
-    AlreadyDecided,
-    BadPeriod,
-    NameTaken,
-    NoBills,
-    NoStatement,
-    NoSuchPriceBook,
-    NotReady,
-    OtherDraft,
-    OtherTeam,
-    PeriodChanged,
-    PeriodState,
-    TakenBack,
-    UnreadableDraft,
-)
-from advisor.billing.lines.errors import (
-    AlreadyStarted,
-    BadBookText,
-    BadLineFile,
-    BadPriceBook,
-    BadQuantities,
-    NoCost,
-    NoPrice,
-    NotApproved,
-    Overlap,
-)
+from advisor.billing.lines.errors import BadBookText, BadPriceBook
 from advisor.billing.quotes.dependencies import BillOffice
-from advisor.billing.quotes.errors import (
-    BadAsk,
-    NoLakeToQuote,
-    NothingMetered,
-    UnknownContainer,
-    UnknownMetered,
-    UnknownPlace,
-    UnknownPool,
-    UnknownTier,
-)
+from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.errors import (
     AdvisorError,
-    BadMove,
     BadRequest,
-    CallerGone,
+    Conflict,
+    Forbidden,
+    Frozen,
+    Invalid,
+    NotFound,
     NothingDiagnosed,
-    NoVictim,
     StoreUnavailable,
     TooBusy,
-    UnknownNode,
+    Unavailable,
     UnreadableDiagnoses,
-    UnreadableLadders,
 )
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from advisor.plans.plan_service import Office
-from advisor.plans.rules.errors import (
-    CannotTry,
-    ChangedMeanwhile,
-    ExportedOtherwise,
-    Halted,
-    NoOffice,
-    NoSuchProposal,
-    NoSuchStep,
-    NothingChosen,
-    NothingHolds,
-    NotNamed,
-    NotNow,
-    ReasonMissing,
-    UnreadablePlan,
-    WrongState,
-)
+from advisor.plans.rules.errors import ChangedMeanwhile, NothingHolds, UnreadablePlan
 
 STATUS: dict[type[AdvisorError], int] = {
     BadRequest: 400,
-    UnknownNode: 404,
-    NoVictim: 404,
+    Forbidden: 403,
+    NotFound: 404,
     NothingDiagnosed: 404,
-    TooBusy: 503,
-    CallerGone: 503,
-    UnreadableDiagnoses: 503,
-    UnreadableLadders: 503,
-    StoreUnavailable: 503,
-    NoSuchProposal: 404,
     ChangedMeanwhile: 409,
-    ExportedOtherwise: 409,
-    WrongState: 409,
+    Conflict: 409,
     NothingHolds: 409,
-    NoSuchStep: 422,
-    NothingChosen: 422,
-    ReasonMissing: 422,
-    NotNamed: 422,
-    BadMove: 422,
-    Halted: 423,
-    NotNow: 423,
-    NoOffice: 503,
-    CannotTry: 503,
-    UnreadablePlan: 503,
-    NoBills: 503,
-    UnreadableDraft: 503,
-    BadLineFile: 503,
-    OtherTeam: 403,
-    NotApproved: 403,
-    NoStatement: 404,
-    NoSuchPriceBook: 404,
-    PeriodChanged: 409,
-    PeriodState: 409,
-    OtherDraft: 409,
-    TakenBack: 409,
-    NotReady: 409,
-    AlreadyDecided: 409,
-    AlreadyStarted: 409,
-    NameTaken: 409,
-    Overlap: 409,
-    BadPeriod: 422,
     BadBookText: 422,
     BadPriceBook: 422,
+    Invalid: 422,
+    Frozen: 423,
     NoLakeToQuote: 503,
-    NothingMetered: 404,
-    NoPrice: 404,
-    UnknownContainer: 404,
-    UnknownPlace: 404,
-    UnknownPool: 404,
-    UnknownTier: 404,
-    NoCost: 409,
-    BadQuantities: 409,
-    BadAsk: 422,
-    UnknownMetered: 422,
+    StoreUnavailable: 503,
+    TooBusy: 503,
+    Unavailable: 503,
+    UnreadableDiagnoses: 503,
+    UnreadablePlan: 503,
 }
 MAX_SCHEDULER_BODY_BYTES = 64 << 20
 """Whole Node objects of 5,000 nodes, as sent with nodeCacheCapable: false, take about 58 MB."""
@@ -206,7 +121,7 @@ def assembled(title: str, routers: list[APIRouter], *, max_body_bytes: int) -> F
     """An application of some routers.
 
     Raises:
-        RouteWithoutRole: a route does not say who may call it.
+        AdvisorError: a route does not say who may call it.
     """
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
     for router in routers:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal, get_args
 
-from advisor.errors import BadTokenName, BadTokenTeam, UnknownRole
+from advisor.errors import AdvisorError, UnknownRole
 
 TokenRole = Literal["scheduler", "sre", "finance", "planner", "admin", "team"]
 ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
@@ -107,10 +107,12 @@ def checked_name(name: str) -> str:
     """The name.
 
     Raises:
-        BadTokenName: it could be mistaken, or break a line of a list.
+        AdvisorError: it could be mistaken, or break a line of a list.
     """
     if not NAME.fullmatch(name):
-        raise BadTokenName(name)
+        raise AdvisorError(
+            f"invalid token name {name[:120]!r}: use up to 100 letters, digits and ._@-; begin with a letter or digit"
+        )
     return name
 
 
@@ -130,10 +132,17 @@ def checked_team(role: TokenRole, team: str | None) -> str | None:
     """The team of a token.
 
     Raises:
-        BadTokenTeam: role `team` goes without, another one with a team, or it cannot be the name of one.
+        AdvisorError: role `team` goes without, another one with a team, or it cannot be the name of one.
     """
     if (team is None) != (role != "team"):
-        raise BadTokenTeam(role, team)
+        raise _bad_token_team(role, team)
     if team is not None and not (0 < len(team) <= MAX_TEAM_CHARS and team.isprintable()):
-        raise BadTokenTeam(role, team)
+        raise _bad_token_team(role, team)
     return team
+
+
+def _bad_token_team(role: str, team: str | None) -> AdvisorError:
+    team_text = f"with team {team[:80]!r}" if team is not None else "without a team"
+    return AdvisorError(
+        f"a token of role {role} {team_text} is not allowed: role team requires --team, other roles exclude it"
+    )

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from advisor.auth.api_tokens import Shown, State, Token, TokenRole, checked_name, checked_team, new_token
 from advisor.auth.audit_log import Entry, add
 from advisor.database.engine import TOKENS, reading, writing
-from advisor.errors import NoToken, StoreUnavailable, TokenExists
+from advisor.errors import AdvisorError, StoreUnavailable
 
 USED_EVERY_US = 3600 * 10**6
 """How often it is written down, at most, that a token was used."""
@@ -69,9 +69,8 @@ def create_token(
         The token itself, which cannot be shown again.
 
     Raises:
-        BadTokenName: the name does not fit.
-        BadTokenTeam: role `team` goes without a team, or another one with a team.
-        TokenExists: there is, or was, a token of that name: the audit could not distinguish the two.
+        AdvisorError: the name does not fit; role `team` goes without a team, or another one with a team; there is, or
+            was, a token of that name: the audit could not distinguish the two.
         StoreUnavailable: the database does not answer.
     """
     text, made = new_token(random_bytes)
@@ -90,7 +89,10 @@ def create_token(
             connection.execute(TOKENS.insert().values(row))
             add(connection, doer.entry("token create", f"{name} {made.prefix} as {role}{of}", "done"))
     except IntegrityError as error:
-        raise TokenExists(name) from error
+        raise AdvisorError(
+            f"token name {name!r} is or was in use, and the audit log needs unique names: choose another, such as "
+            f"{name}-2, then revoke the old token"
+        ) from error
     return text
 
 
@@ -98,13 +100,13 @@ def revoke_token(engine: Engine, name: str, doer: Doer) -> Token:
     """Take a token back; it stays in lists.
 
     Raises:
-        NoToken: none has that name, or it was taken back before.
+        AdvisorError: none has that name, or it was taken back before.
         StoreUnavailable: the database does not answer.
     """
     open_one = TOKENS.update().where(TOKENS.c.name == name, TOKENS.c.revoked_us.is_(None))
     with writing(engine) as connection:
         if not connection.execute(open_one.values(revoked_us=doer.now_us)).rowcount:
-            raise NoToken(name)
+            raise AdvisorError(f"no active token named {name[:120]!r}: `cohabit admin token list` lists all tokens")
         token = Token(*connection.execute(select(*COLUMNS).where(TOKENS.c.name == name)).one())
         add(connection, doer.entry("token revoke", f"{name} {token.prefix} as {token.role}", "done"))
     return token

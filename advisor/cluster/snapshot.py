@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.errors import NoSnapshot, VersionTaken
+from advisor.errors import AdvisorError, NotFound
 from features.schema.catalog import EXPECTED, RESOURCES
 from features.training.model_input import NODE_COLUMNS, PROFILE_COLUMNS
 from ingest.schema.atomic_file import replace_atomically
@@ -160,11 +160,13 @@ def publish(folder: Path, snapshot: Snapshot) -> Path:
     """Write a snapshot and make it the current one; older ones are removed but for the last few.
 
     Raises:
-        VersionTaken: a snapshot of that version was published before; `next_version` gives a free one.
+        AdvisorError: a snapshot of that version was published before; `next_version` gives a free one.
     """
     target = folder / directory_name(snapshot.version)
     if target.exists():
-        raise VersionTaken(folder, snapshot.version)
+        raise AdvisorError(
+            f"snapshot version {snapshot.version} already exists in {folder}: publish under next_version(folder)"
+        )
     building = folder / f"{BUILDING}{target.name}.{uuid.uuid4().hex}"
     building.mkdir(parents=True)
     for name in ARRAYS:
@@ -199,18 +201,18 @@ def load_current(folder: Path) -> Snapshot:
     """The current snapshot, read into memory: a file that is cut off later cannot end this process.
 
     Raises:
-        NoSnapshot: there is none, or it cannot be read.
+        AdvisorError: there is none, or it cannot be read.
     """
     name = current_version(folder)
     while True:
         if name is None:
-            raise NoSnapshot(folder, "it has no file `current`")
+            raise _no_snapshot(folder, "it has no file `current`")
         try:
             return _load(folder / name)
         except DAMAGED as error:
             tried, name = name, current_version(folder)
             if name == tried:
-                raise NoSnapshot(folder, f"{name!r} cannot be read ({error})") from error
+                raise _no_snapshot(folder, f"{name!r} cannot be read ({error})") from error
 
 
 def _load(directory: Path) -> Snapshot:
@@ -304,3 +306,12 @@ def _prune(folder: Path, current: str) -> None:
     others = [d for d in _published(folder) if d.name != current]
     for old in [*others[: 1 - KEPT], *(d for d in folder.glob(f"{BUILDING}*") if d.is_dir())]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _no_snapshot(folder: Path, reason: str) -> AdvisorError:
+    return AdvisorError(f"no usable snapshot in {folder}: {reason}; check that `cohabit refresh` writes there")
+
+
+def unknown_node(node: str) -> NotFound:
+    """A node that the snapshot does not hold."""
+    return NotFound(f"node {node!r} is not in the snapshot: check its messages on topic nodes")

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from advisor.database.engine import METADATA, SESSIONS, migrate, named, reading, version_of, writing
-from advisor.errors import IncompleteDump, StoreNotEmpty
+from advisor.errors import AdvisorError
 
 BATCH_ROWS = 200
 """Rows at once: a plan or a draft may have megabytes."""
@@ -62,9 +62,8 @@ def load(engine: Engine, folder: Path, version: str) -> None:
         version: of the store that was dumped.
 
     Raises:
-        StoreNotEmpty: it holds something.
+        AdvisorError: it holds something; a table is missing.
         StoreAhead: a newer Cohabit made the dump.
-        IncompleteDump: a table is missing.
         StoreUnavailable: the database does not answer.
     """
     migrate(engine, to=version)
@@ -72,7 +71,7 @@ def load(engine: Engine, folder: Path, version: str) -> None:
         _refuse_rows(engine, connection)
         paths = {table.name: folder / f"{table.name}.parquet" for table in _tables(connection)}
         if missing := [name for name, path in paths.items() if not path.is_file()]:
-            raise IncompleteDump(folder, missing)
+            raise AdvisorError(f"backup {folder} lacks database tables {', '.join(missing)}: restore another backup")
         for table in _tables(connection):
             with pq.ParquetFile(paths[table.name]) as file:
                 for batch in file.iter_batches(BATCH_ROWS):
@@ -85,7 +84,7 @@ def refuse_filled(engine: Engine) -> None:
     """Nothing, if a store has not been made, or holds nothing.
 
     Raises:
-        StoreNotEmpty: it holds something.
+        AdvisorError: it holds something.
         StoreUnavailable: the database does not answer.
     """
     if engine.dialect.name == "sqlite" and not Path(str(engine.url.database)).exists():
@@ -97,7 +96,10 @@ def refuse_filled(engine: Engine) -> None:
 def _refuse_rows(engine: Engine, connection: Connection) -> None:
     held = [t.name for t in _tables(connection) if connection.execute(select(t).limit(1)).first() is not None]
     if held:
-        raise StoreNotEmpty(named(engine), held)
+        raise AdvisorError(
+            f"database {named(engine)} already holds tables {', '.join(held)}; a restore never overwrites: set "
+            "COHABIT_DATABASE to an empty database or a new file"
+        )
 
 
 def _tables(connection: Connection) -> list[Table]:

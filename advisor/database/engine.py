@@ -34,7 +34,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
-from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreTooOld, StoreUnavailable
+from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -326,7 +326,7 @@ def migrate(engine: Engine, *, to: str = "head") -> tuple[str, str]:
     Raises:
         StoreUnavailable: the database does not answer.
         StoreAhead: a newer Cohabit has migrated it, or knows the version that it is to be at.
-        StoreTooOld: it is of a version that no migration begins at.
+        AdvisorError: it is of a version that no migration begins at.
     """
     from alembic import command  # takes half a second; hardly anybody migrates
 
@@ -351,7 +351,7 @@ def check(engine: Engine) -> None:
         StoreUnavailable: it does not answer.
         StoreOutdated: migrations are missing.
         StoreAhead: a newer Cohabit has migrated it.
-        StoreTooOld: it is of a version that no migration begins at.
+        AdvisorError: it is of a version that no migration begins at.
     """
     with reading(engine) as connection:
         found = version_of(connection)
@@ -374,7 +374,11 @@ def version_of(connection: Connection) -> str:
 
 def _must_be_known(engine: Engine, version: str) -> None:
     if version and version < _versions()[0]:
-        raise StoreTooOld(named(engine), version, _versions()[0])
+        raise AdvisorError(
+            f"the store {named(engine)} is at version {version}, and migrations begin at {_versions()[0]}: point "
+            "COHABIT_DATABASE at an empty database and run `cohabit admin database migrate`; read the old one with "
+            "the Cohabit that wrote it"
+        )
     if version and version not in _versions():
         raise StoreAhead(named(engine), version, newest_version())
 

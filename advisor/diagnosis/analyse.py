@@ -354,7 +354,7 @@ def attributed(scene: Scene, slow: Ints, running: Flags | None = None) -> tuple[
         attributed to those that are left.
 
     Raises:
-        UnusableEvidence: the slowdown of none is known.
+        AdvisorError: the slowdown of none is known.
     """
     weights = weighed(scene, slow)
     used = (weights.use[weights.bad] > 0).any(axis=2).mean(axis=0) if len(weights.rows) else np.zeros(0)

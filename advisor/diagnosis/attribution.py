@@ -12,7 +12,7 @@ from math import erfc
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.errors import UnusableEvidence
+from advisor.errors import AdvisorError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -80,16 +80,18 @@ def attribute(excess: Floats, use: Floats, sensitivity: Floats, bad: Flags) -> A
         Contributions; of no neighbours empty arrays. Their order and that of windows make no difference.
 
     Raises:
-        UnusableEvidence: shapes do not fit, or no bad window is known.
+        AdvisorError: shapes do not fit, or no bad window is known.
 
     Source: regression with a Gaussian prior, Rasmussen and Williams, "Gaussian processes for machine learning", 2006,
         chapter 2; which prior is ours, docs/decisions/0042-diagnosis.md.
     """
     known = np.isfinite(excess)
     if use.shape[:1] + use.shape[2:] != excess.shape + sensitivity.shape or bad.shape != excess.shape:
-        raise UnusableEvidence(f"{excess.shape} windows, use {use.shape}, {sensitivity.shape} resources")
+        raise AdvisorError(
+            f"invalid attribution input: {excess.shape} windows, use {use.shape}, {sensitivity.shape} resources"
+        )
     if not (bad & known).any():
-        raise UnusableEvidence("no window in which the victim was measured slow")
+        raise AdvisorError("invalid attribution input: no window in which the victim was measured slow")
     prior, x, y = np.nan_to_num(sensitivity, nan=UNKNOWN), np.nan_to_num(use[known]), excess[known]
     fits: list[_Fit] = [
         _fitted(y, x, scale * prior, scale * np.maximum(prior, LEAST_SENSITIVITY), bad[known]) for scale in SCALES

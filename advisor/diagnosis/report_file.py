@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
-from advisor.errors import ReportTooLarge, UnreadableDiagnoses
+from advisor.errors import AdvisorError, NotFound, UnreadableDiagnoses
 from ingest.schema.atomic_file import replace_atomically
 
 FILE = "diagnosis.json"
@@ -99,11 +99,14 @@ def write_report(folder: Path, report: DiagnosisReport) -> Path:
     """Put what was found in the place of what was there; readers see the one or the other.
 
     Raises:
-        ReportTooLarge: it would be larger than is read.
+        AdvisorError: it would be larger than is read.
     """
     written = msgspec.json.encode({"format": FORMAT, **_plain(report)})
     if len(written) > MAX_BYTES:
-        raise ReportTooLarge(len(report.diagnoses), len(written), MAX_BYTES)
+        raise AdvisorError(
+            f"the diagnoses of {len(report.diagnoses)} victims take {len(written)} bytes (limit {MAX_BYTES}): diagnose "
+            "fewer nodes at a time"
+        )
     replace_atomically(folder / FILE, written)
     return folder / FILE
 
@@ -179,3 +182,10 @@ def _suspect(of: SuspectFile) -> Suspect:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def no_victim(container: str) -> NotFound:
+    """A container that is not among the victims."""
+    return NotFound(
+        f"container {container[:253]!r} is not a victim in the newest diagnoses: GET /v1/victims lists all victims"
+    )

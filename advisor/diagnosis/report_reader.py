@@ -38,7 +38,7 @@ class NewestReport:
                 self._found, self._stamp = self._looked(), stamp
             found = self._found
         if found is None:
-            raise NothingDiagnosed(self.folder)
+            raise NothingDiagnosed
         if isinstance(found, UnreadableDiagnoses):
             raise found.with_traceback(None)
         return found

@@ -13,7 +13,7 @@ from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot, current_version, directory_name, load_current
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.report_reader import NewestReport
-from advisor.errors import AdvisorError, Contained, NoBundle
+from advisor.errors import AdvisorError, Contained
 from advisor.placement.decision_log import Explorer
 from advisor.placement.feature_log import ServedLog
 from advisor.scoring.loaded_model import Model, believed, open_model
@@ -156,7 +156,9 @@ class Serving:
     def _take_bundle(self) -> None:
         wanted = self.registry.current()
         if wanted is None:
-            raise NoBundle(self.registry.root)
+            raise AdvisorError(
+                f"no promoted bundle in {self.registry.root}: run `cohabit model train`, or set COHABIT_REGISTRY"
+            )
         if self._opened is None or self._opened.bundle != wanted:
             self._opened = open_model(wanted, self.registry.trust)
 

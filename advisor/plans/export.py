@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Literal
 
-from advisor.errors import BadMove
+from advisor.errors import Invalid
 from advisor.placement.reservation_match import Reservation
 from advisor.plans.rules import plan_record as planned
 
@@ -93,7 +93,7 @@ def evictions(moves: Iterable[ApprovedMove], cluster: str, expires_us: int) -> t
     """Evictions by policy/v1, each valid for one pod only, and the reservations of their targets.
 
     Raises:
-        BadMove: a name is not a Kubernetes name, or a step is repeated.
+        Invalid: a name is not a Kubernetes name, or a step is repeated.
 
     Source: Kubernetes' API-initiated eviction; a pod of the same name and another uid is answered with 409.
     """
@@ -126,7 +126,7 @@ def migration_jobs(moves: Iterable[ApprovedMove], ttl_s: int) -> list[MigrationJ
         ttl_s: seconds from the creation of a job to its end; it counts while others go first.
 
     Raises:
-        BadMove: a name is not a Kubernetes name, or a step is repeated.
+        Invalid: a name is not a Kubernetes name, or a step is repeated.
 
     Source: scheduling.koordinator.sh/v1alpha1; `paused` jobs are never exported, since their time runs too.
     """
@@ -153,7 +153,7 @@ def _in_order(moves: Iterable[ApprovedMove]) -> list[ApprovedMove]:
     for move in ordered:
         _check(move)
         if (move.plan, move.step) in seen:
-            raise BadMove(move.step, "number", str(move.step), "is repeated")
+            raise _bad_move(move.step, "number", str(move.step), "is repeated")
         seen.add((move.plan, move.step))
     return ordered
 
@@ -162,7 +162,7 @@ def _check(move: ApprovedMove) -> None:
     """What ends in a path or in a name of Kubernetes must be one.
 
     Raises:
-        BadMove: it is not.
+        Invalid: it is not.
     """
     wanted = (
         ("namespace", move.namespace, _LABEL, LONGEST_LABEL),
@@ -172,7 +172,7 @@ def _check(move: ApprovedMove) -> None:
     )
     for what, value, pattern, longest in wanted:
         if len(value) > longest or not pattern.fullmatch(value):
-            raise BadMove(move.step, what, value, "is not a Kubernetes name (DNS-1123)")
+            raise _bad_move(move.step, what, value, "is not a Kubernetes name (DNS-1123)")
 
 
 def _eviction(move: ApprovedMove) -> Eviction:
@@ -221,3 +221,7 @@ def _requests(move: ApprovedMove) -> Mapping[str, str]:
         "memory": str(move.memory_request_bytes) if move.memory_request_bytes else "",
     }
     return {name: amount for name, amount in asked.items() if amount}
+
+
+def _bad_move(step: int, what: str, value: str, why: str) -> Invalid:
+    return Invalid(f"step {step} cannot be exported: its {what} {value[:120]!r} {why}: run `cohabit plan create` again")

@@ -4,10 +4,10 @@ import json
 
 from sqlalchemy import Connection
 
+from advisor.errors import Conflict, Invalid
 from advisor.placement.reservation_store import add_reservations
 from advisor.plans.export import ApprovedMove, As, Step, document, evictions, migration_jobs
 from advisor.plans.plan_service import Given
-from advisor.plans.rules.errors import ExportedOtherwise, NotNamed
 from advisor.plans.rules.plan_record import Proposal
 from advisor.plans.rules.plan_record import Step as Planned
 from advisor.plans.rules.policy import HOUR_US
@@ -23,7 +23,7 @@ def given_as(form: As) -> Given:
     """Creates the export of a plan in a format, and opens its reservations if the format needs them.
 
     Raises:
-        NotNamed, BadMove: when called, if a container's name is not known or none.
+        Invalid: when called, if a container's name is not known or none.
     """
 
     def given(connection: Connection, of: Proposal) -> bytes:
@@ -46,7 +46,7 @@ def approved_moves(of: Proposal) -> list[ApprovedMove]:
     """The moves of a plan that were approved, in order.
 
     Raises:
-        NotNamed: the Kubernetes name of a container is unknown.
+        Invalid: the Kubernetes name of a container is unknown.
     """
     return [_approved(of, step) for step in of.approved if step.kind in MOVES]
 
@@ -54,7 +54,10 @@ def approved_moves(of: Proposal) -> list[ApprovedMove]:
 def _approved(of: Proposal, step: Planned) -> ApprovedMove:
     who = step.who
     if who.namespace is None or who.name is None or step.target is None:
-        raise NotNamed(step.number, who.container)
+        raise Invalid(
+            f"step {step.number} cannot be exported for Kubernetes: namespace and name of container {who.container} "
+            "are unknown. Send them on topic placements, or export the plan as plain"
+        )
     return ApprovedMove(
         step=step.number,
         round=step.round,
@@ -74,8 +77,11 @@ def must_be(document: bytes, name: str, form: str) -> None:
     """Check that the earlier export has the requested form.
 
     Raises:
-        ExportedOtherwise: it was exported before, in another one.
+        Conflict: it was exported before, in another one.
     """
     kept = json.loads(document)["as"]
     if kept != form:
-        raise ExportedOtherwise(name, kept, form)
+        raise Conflict(
+            f"proposal {name} was exported as {kept}; a second export as {form} could be carried out twice: export it "
+            f"as {kept}"
+        )

@@ -27,7 +27,7 @@ def one_shown(desk: Desk, name: str) -> Proposal:
     """A proposal, expired if it is too late for it.
 
     Raises:
-        NoSuchProposal: there is none.
+        NotFound: there is none.
     """
     return states.expired(desk.one(name), desk.now_us())
 

@@ -11,13 +11,18 @@ from advisor.auth.api_tokens import TokenRole
 from advisor.auth.audit_log import Entry
 from advisor.auth.principal import Caller
 from advisor.database.engine import reading, writing
+from advisor.errors import Frozen, Unavailable
 from advisor.plans import store as proposal_store
 from advisor.plans.rules import approval_states as states
 from advisor.plans.rules.did_estimate import Outcome
-from advisor.plans.rules.errors import ChangedMeanwhile, NoOffice, NothingHolds, NotNow
+from advisor.plans.rules.errors import ChangedMeanwhile, NothingHolds
 from advisor.plans.rules.plan_record import ChangeFreeze, Proposal, State, expected
 from advisor.plans.rules.policy import Rules
 
+NO_PLANS = (
+    "this server has no proposals: they need a database (`cohabit admin database migrate`) and a lake (COHABIT_LAKE); "
+    "create both, then restart `cohabit serve`"
+)
 Stale = Callable[[Proposal, Collection[int]], Mapping[int, str]]
 """Why some steps of a proposal do not hold any more."""
 Given = Callable[[Connection, Proposal], bytes]
@@ -59,8 +64,8 @@ class Desk:
         """Put a new one before people; `known` proposals were taken into account, None does not look.
 
         Raises:
-            DraftedMeanwhile: there are others by now.
-            Halted: all changes are frozen.
+            AdvisorError: there are others by now.
+            Frozen: all changes are frozen.
         """
         proposal_store.add(self.engine, proposal, self._entry(actor, "draft", proposal.plan.plan), known)
 
@@ -69,8 +74,8 @@ class Desk:
 
         Raises:
             ChangedMeanwhile: another decision came first.
-            Halted, NotNow: nothing may be changed.
-            WrongState, NoSuchStep, NoSuchProposal: it cannot be.
+            Frozen: nothing may be changed.
+            Conflict, Invalid, NotFound: it cannot be.
             NothingHolds: none of them holds any more; the proposal has expired.
         """
         before = self.one(name, seen)
@@ -99,7 +104,7 @@ class Desk:
 
         Raises:
             ChangedMeanwhile: another decision came first.
-            WrongState, ReasonMissing, NoSuchProposal: it cannot be.
+            Conflict, Invalid, NotFound: it cannot be.
         """
         after = states.rejected(self.one(name, seen), reason, self.now_us())
         with writing(self.engine) as connection:
@@ -111,8 +116,8 @@ class Desk:
 
         Raises:
             ChangedMeanwhile: another decision came first.
-            Halted, NotNow: nothing may be changed.
-            WrongState, NoSuchProposal: it cannot be.
+            Frozen: nothing may be changed.
+            Conflict, NotFound: it cannot be.
         """
         with writing(self.engine) as connection:
             before = proposal_store.one_of(connection, self.cluster, name)
@@ -133,7 +138,7 @@ class Desk:
 
         Raises:
             ChangedMeanwhile: another process has concluded it.
-            WrongState: it was not exported.
+            Conflict: it was not exported.
         """
         _, low, _ = expected(of.approved)
         whole = sum(step.gain for step in of.approved)
@@ -153,7 +158,7 @@ class Desk:
         """A proposal, in the version that was seen.
 
         Raises:
-            NoSuchProposal: there is none.
+            NotFound: there is none.
             ChangedMeanwhile: it is another version by now.
         """
         with reading(self.engine) as connection:
@@ -183,7 +188,7 @@ class Desk:
         """From now on nothing is drafted, approved or exported.
 
         Raises:
-            ReasonMissing: no reason is given.
+            Invalid: no reason is given.
         """
         text = states.reason_of(reason)
         proposal_store.freeze(self.engine, self.cluster, text, self._entry(actor, "freeze", self.cluster, text))
@@ -206,7 +211,7 @@ class Desk:
         """The export of a proposal; None before it is exported.
 
         Raises:
-            NoSuchProposal: there is none.
+            NotFound: there is none.
         """
         with reading(self.engine) as connection:
             return proposal_store.export_of(connection, self.cluster, name)
@@ -215,7 +220,7 @@ class Desk:
         """Make sure of it before anything is worked out.
 
         Raises:
-            Halted: all changes are frozen.
+            Frozen: all changes are frozen.
         """
         with reading(self.engine) as connection:
             proposal_store.refuse_frozen(connection, self.cluster)
@@ -223,7 +228,7 @@ class Desk:
     def _must_be_allowed(self, connection: Connection) -> None:
         proposal_store.refuse_frozen(connection, self.cluster)
         if closed := self.rules.closed(self.now_us()):
-            raise NotNow(closed)
+            raise Frozen(f"not now: {closed}")
 
     def _entry(self, actor: Actor, action: str, subject: str, outcome: str = "done") -> Entry:
         return Entry(self.now_us(), actor.who, actor.role, action, subject, outcome, actor.request_id)
@@ -265,8 +270,8 @@ def opened(office: Office | None) -> Office:
     """The office.
 
     Raises:
-        NoOffice: there is none.
+        Unavailable: there is none.
     """
     if office is None:
-        raise NoOffice
+        raise Unavailable(NO_PLANS)
     return office

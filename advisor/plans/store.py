@@ -10,8 +10,9 @@ from sqlalchemy.engine import Row
 from advisor.auth import audit_log as audit
 from advisor.auth.audit_log import Entry
 from advisor.database.engine import CHANGE_FREEZES, PLAN_STEPS, PLANS_TABLE, reading, writing
+from advisor.errors import AdvisorError, Frozen, NotFound
 from advisor.plans.rules.cooldowns import REMEMBERED_US
-from advisor.plans.rules.errors import ChangedMeanwhile, DraftedMeanwhile, Halted, NoSuchProposal, UnreadablePlan
+from advisor.plans.rules.errors import ChangedMeanwhile, UnreadablePlan
 from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import (
     DECISIONS,
@@ -45,8 +46,8 @@ def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = No
         known: number of the cluster's proposals known at drafting, see `count`; None does not check.
 
     Raises:
-        DraftedMeanwhile: there are more by now, which it does not take into account.
-        Halted: nothing is to be drafted.
+        AdvisorError: there are more by now, which it does not take into account.
+        Frozen: nothing is to be drafted.
         StoreUnavailable: the database does not answer; then nothing is kept.
     """
     plan = proposal.plan
@@ -55,7 +56,7 @@ def add(engine: Engine, proposal: Proposal, entry: Entry, known: int | None = No
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": DRAFTS_LOCK})
         refuse_frozen(connection, plan.cluster)
         if known is not None and _count(connection, plan.cluster) != known:
-            raise DraftedMeanwhile(plan.cluster)
+            raise AdvisorError(f"another plan for cluster {plan.cluster} was just drafted: review it, then draft again")
         if connection.execute(select(PLANS_TABLE.c.plan).where(PLANS_TABLE.c.plan == plan.plan)).first():
             return
         kept = {"plan": plan.plan, "cluster": plan.cluster, "created_us": plan.created_us, "document": plan_json(plan)}
@@ -105,13 +106,13 @@ def one_of(connection: Connection, cluster: str, name: str) -> Proposal:
     """A proposal of a cluster by its name.
 
     Raises:
-        NoSuchProposal: there is none.
+        NotFound: there is none.
         UnreadablePlan: another Cohabit wrote it.
     """
     here = and_(PLANS_TABLE.c.plan == name, PLANS_TABLE.c.cluster == cluster)
     row = connection.execute(select(PLANS_TABLE).where(here)).first()
     if row is None:
-        raise NoSuchProposal(name)
+        raise _no_such_proposal(name)
     return _proposals(connection, [row])[0]
 
 
@@ -119,12 +120,12 @@ def export_of(connection: Connection, cluster: str, name: str) -> bytes | None:
     """The export of a proposal; None before it is exported.
 
     Raises:
-        NoSuchProposal: there is none.
+        NotFound: there is none.
     """
     here = and_(PLANS_TABLE.c.plan == name, PLANS_TABLE.c.cluster == cluster)
     row = connection.execute(select(PLANS_TABLE.c.exported).where(here)).first()
     if row is None:
-        raise NoSuchProposal(name)
+        raise _no_such_proposal(name)
     return None if row[0] is None else bytes(row[0])
 
 
@@ -201,12 +202,12 @@ def refuse_frozen(connection: Connection, cluster: str) -> None:
     """Refuse while everything is frozen; who is not refused is done before a freeze says that it holds.
 
     Raises:
-        Halted: it is.
+        Frozen: it is.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": CHANGE_FREEZES_LOCK})
     if (found := standing(connection, cluster)) is not None:
-        raise Halted(found.who, found.reason)
+        raise Frozen(f"{found.who} froze all changes ({found.reason}): end the freeze with `cohabit plan unfreeze`")
 
 
 def standing(connection: Connection, cluster: str) -> ChangeFreeze | None:
@@ -284,3 +285,7 @@ def _plan(row: Mapping[str, object]) -> Plan:
         return plan_from(cast("bytes", row["document"]))
     except UnreadablePlan as error:
         raise UnreadablePlan(f"{row['plan']}: {error.reason}") from error
+
+
+def _no_such_proposal(name: str) -> NotFound:
+    return NotFound(f"no proposal {name[:80]!r}: `cohabit plan list` lists all proposals")

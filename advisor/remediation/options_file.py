@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from advisor.errors import UnreadableLadders
+from advisor.errors import Unavailable
 from advisor.remediation.ranked_options import Ladder
 from ingest.schema.atomic_file import replace_atomically
 
@@ -31,7 +31,7 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
     """Options for a container; None before they are computed.
 
     Raises:
-        UnreadableLadders: the file is broken, too large, or of a newer Cohabit.
+        Unavailable: the file is broken, too large, or of a newer Cohabit.
     """
     path = folder / FILE
     try:
@@ -41,7 +41,14 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
-        raise UnreadableLadders(path, str(error)) from error
+        raise _unreadable_ladders(path, str(error)) from error
     if found.format != FORMAT:
-        raise UnreadableLadders(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+        raise _unreadable_ladders(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return next((one for one in found.ladders if one.victim == victim), None)
+
+
+def _unreadable_ladders(path: Path, reason: str) -> Unavailable:
+    return Unavailable(
+        f"{path} cannot be read ({reason}): write it again with `cohabit plan create`, in the same version of Cohabit "
+        "as the server"
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.errors import UnusableBundle
+from advisor.errors import AdvisorError
 from features.schema.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
 from features.training.model_input import complete
 from models.bundle.bundle import load_bundle
@@ -58,17 +58,23 @@ def open_model(bundle: Path, trust: Trust = ANYBODY) -> Model:
 
     Raises:
         ModelsError: the bundle is corrupt, of another catalogue, or not signed by anybody who is trusted.
-        UnusableBundle: it holds no placement model, or one that says nothing of such a row.
+        AdvisorError: it holds no placement model, or one that says nothing of such a row.
     """
     verified = load_bundle(bundle, catalogue_hash(), trust)
     entry = verified.manifest.models.get(MODEL)
     if entry is None:
-        raise UnusableBundle(bundle, f"it has no model {MODEL!r}")
+        raise _unusable_bundle(bundle, f"it has no model {MODEL!r}")
     if entry.features != FEATURE_NAMES:
-        raise UnusableBundle(bundle, "its columns are not the catalogue's")
+        raise _unusable_bundle(bundle, "its columns are not the catalogue's")
     predictor = open_predictor(verified, MODEL)
     unknown = complete(np.full((1, len(RAW_NAMES)), np.nan), predictor.medians[: len(RAW_NAMES)])
     said = predictor.predict(unknown)
     if not (np.isfinite(said.log_mean).all() and np.isfinite(said.spread).all()):
-        raise UnusableBundle(bundle, "it lacks medians for what is not measured")
+        raise _unusable_bundle(bundle, "it lacks medians for what is not measured")
     return Model(bundle, predictor, entry, entry.calibration.node)
+
+
+def _unusable_bundle(bundle: Path, reason: str) -> AdvisorError:
+    return AdvisorError(
+        f"bundle {bundle} cannot score placements: {reason}; run `cohabit model rollback` or `cohabit model train`"
+    )

@@ -51,7 +51,7 @@ def create_pages(
         bills: where bills are kept; None where none are.
 
     Raises:
-        RouteWithoutRole: a page does not say who may see it.
+        AdvisorError: a page does not say who may see it.
     """
     known = assets()
     freezing = Freezing(office, serving.now_us)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from cohabit.config.errors import UnusableLaw
+from cohabit.config.errors import CohabitError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -52,8 +52,8 @@ def read_pairs(path: Path, alone: Path | None = None) -> Pairs:
     """Read victim, aggressor, slowdown and perhaps platform; `alone` has a column workload and numbers.
 
     Raises:
-        UnusableLaw: a column is missing, a name empty, a slowdown no number above 0, a pair repeated, there is
-            no victim, or `alone` has no known column or no workload of the pairs.
+        CohabitError: a column is missing, a name empty, a slowdown no number above 0, a pair repeated, there is no
+            victim, or `alone` has no known column or no workload of the pairs.
     """
     table = _read(path, COLUMNS)
     names = [_words(table, column, path) for column in COLUMNS[:2]]
@@ -62,9 +62,9 @@ def read_pairs(path: Path, alone: Path | None = None) -> Pairs:
     platform = _words(table, "platform", path) if "platform" in table.column_names else ["any"] * len(slowdown)
     workloads, platforms = sorted({*names[0], *names[1]}), sorted(set(platform))
     if len(workloads) > MAX_WORKLOADS:
-        raise UnusableLaw(path, f"it has {len(workloads)} workloads (limit {MAX_WORKLOADS})")
+        raise _unusable_law(path, f"it has {len(workloads)} workloads (limit {MAX_WORKLOADS})")
     if len(platforms) > MAX_PLATFORMS:
-        raise UnusableLaw(path, f"it has {len(platforms)} platforms (limit {MAX_PLATFORMS})")
+        raise _unusable_law(path, f"it has {len(platforms)} platforms (limit {MAX_PLATFORMS})")
     place = {name: i for i, name in enumerate(workloads)}
     victim, aggressor = ([place[name] for name in column] for column in names)
     at = ([platforms.index(name) for name in platform], victim, aggressor)
@@ -82,7 +82,7 @@ def _alone(path: Path, workloads: list[str]) -> Floats:
     _refuse(path, np.array([name in names[:i] for i, name in enumerate(names)]), "this workload is repeated")
     row = {name: i for i, name in enumerate(names)}
     if not row.keys() & set(workloads):
-        raise UnusableLaw(path, "it contains none of the workloads")
+        raise _unusable_law(path, "it contains none of the workloads")
     found = np.full((len(workloads), len(METRIC_WORDS)), np.nan)
     at = np.array([row.get(name, -1) for name in workloads])
     for column, words in enumerate(METRIC_WORDS.values()):
@@ -93,7 +93,7 @@ def _alone(path: Path, workloads: list[str]) -> Floats:
             found[:, column] = np.append(total, np.nan)[at]
     if not np.isfinite(found).any():
         heard = ", ".join(word for words in METRIC_WORDS.values() for word in words)
-        raise UnusableLaw(path, f"no column has the use of a shared resource: name one with {heard}")
+        raise _unusable_law(path, f"no column has the use of a shared resource: name one with {heard}")
     return found
 
 
@@ -102,15 +102,15 @@ def _read(path: Path, needed: tuple[str, ...]) -> pa.Table:
         table = csv.read_csv(path)
         names = table.column_names  # are decoded only here
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise UnusableLaw(path, f"invalid CSV: {error}") from error
+        raise _unusable_law(path, f"invalid CSV: {error}") from error
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise UnusableLaw(path, f"it has column {twice[0]!r} twice")
+        raise _unusable_law(path, f"it has column {twice[0]!r} twice")
     missing = [name for name in needed if name not in table.column_names]
     if missing:
-        raise UnusableLaw(path, f"it has no column {missing[0]!r}; it has {', '.join(table.column_names[:12])}")
+        raise _unusable_law(path, f"it has no column {missing[0]!r}; it has {', '.join(table.column_names[:12])}")
     if not table.num_rows:
-        raise UnusableLaw(path, "it has no rows")
+        raise _unusable_law(path, "it has no rows")
     return table
 
 
@@ -118,7 +118,7 @@ def _words(table: pa.Table, column: str, path: Path) -> list[str]:
     try:
         words: list[str | None] = table[column].cast(pa.string()).to_pylist()
     except pa.ArrowInvalid as error:
-        raise UnusableLaw(path, f"column {column!r} is not UTF-8: save the file as UTF-8") from error
+        raise _unusable_law(path, f"column {column!r} is not UTF-8: save the file as UTF-8") from error
     _refuse(path, np.array([not word for word in words]), f"{column} is empty")
     return [str(word) for word in words]
 
@@ -127,10 +127,17 @@ def _numbers(column: pa.ChunkedArray, path: Path, name: str) -> Floats:
     try:
         numbers = pc.cast(column.cast(pa.string()) if pa.types.is_boolean(column.type) else column, pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UnusableLaw(path, f"column {name!r} contains a value that is not a number ({error})") from error
+        raise _unusable_law(path, f"column {name!r} contains a value that is not a number ({error})") from error
     return np.asarray(numbers.to_numpy(), np.float64)
 
 
 def _refuse(path: Path, bad: NDArray[np.bool_], why: str) -> None:
     if bad.any():
-        raise UnusableLaw(path, f"line {int(np.flatnonzero(bad)[0]) + 2}: {why}")
+        raise _unusable_law(path, f"line {int(np.flatnonzero(bad)[0]) + 2}: {why}")
+
+
+def _unusable_law(path: Path, reason: str) -> CohabitError:
+    return CohabitError(
+        f"{path} cannot drive a backtest: {reason}; --law reads a CSV of victim, aggressor, slowdown and optionally "
+        "platform, one row per measured pair; --alone reads a CSV of workload and numbers"
+    )

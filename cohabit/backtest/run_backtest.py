@@ -23,7 +23,7 @@ from cohabit.backtest.backtest_report import (
 )
 from cohabit.backtest.scenario_cells import SHARE, sufficient
 from cohabit.backtest.study import ORACLE, OURS, Driver, Findings, Plan, study
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import bar, console, show_table
 from ingest.simulator.laws import LAWS
 from ingest.simulator.pair_law import COMPOSED
@@ -36,11 +36,11 @@ def drivers_of(laws: Sequence[str], composes: Sequence[str], alone: Path | None)
     """Laws by name or file, each file in every way to put pairs together.
 
     Raises:
-        BadOption: a name that is neither a law nor a file, or no such way.
+        CohabitError: a name that is neither a law nor a file, or no such way.
     """
     unknown = [name for name in composes if name not in COMPOSED]
     if unknown:
-        raise BadOption(f"--compose {unknown[0]}: choose from {', '.join(COMPOSED)}")
+        raise CohabitError(f"--compose {unknown[0]}: choose from {', '.join(COMPOSED)}")
     found: list[Driver] = []
     for law in laws or DEFAULT_LAWS:
         if law in LAWS:
@@ -49,9 +49,9 @@ def drivers_of(laws: Sequence[str], composes: Sequence[str], alone: Path | None)
             solo_path = "" if alone is None else str(alone)
             found += [Driver(law, compose, solo_path) for compose in composes or COMPOSED]
         else:
-            raise BadOption(f"--law {law}: neither a file nor one of {', '.join(LAWS)}")
+            raise CohabitError(f"--law {law}: neither a file nor one of {', '.join(LAWS)}")
     if alone is not None and not alone.is_file():
-        raise BadOption(f"--alone {alone}: the file does not exist")
+        raise CohabitError(f"--alone {alone}: the file does not exist")
     return found
 
 
@@ -69,7 +69,7 @@ def run_backtest(drivers: Sequence[Driver], plan: Plan, jobs: int, out: Path | N
     names = [driver.name for driver in drivers]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadOption(f"--law: {twice[0]} is repeated, and figures have its name: rename one of the files")
+        raise CohabitError(f"--law: {twice[0]} is repeated, and figures have its name: rename one of the files")
     end_with_workers()
     done: list[Findings] = []
     for driver in drivers:

@@ -22,7 +22,7 @@ from cohabit.backtest.scenario_cells import smallest
 from cohabit.backtest.sight import CPU, MEMORY, Policy
 from cohabit.backtest.trace import Trace, drawn_trace
 from cohabit.backtest.world import World, built_in_world, pair_world
-from cohabit.config.errors import CohabitError, StudyFailed
+from cohabit.config.errors import CohabitError
 from cohabit.training.train_model import training_table
 from features.columnar.arrow_columns import floats
 from features.schema.catalog import NAMES
@@ -64,7 +64,7 @@ class Driver:
         """The law over apps drawn from a seed.
 
         Raises:
-            UnusableLaw: the file cannot drive anything.
+            CohabitError: the file cannot drive anything.
         """
         if self.law in LAWS:
             return built_in_world(self.law, seed)
@@ -148,8 +148,7 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
         The findings.
 
     Raises:
-        UnusableLaw: the driver's file cannot drive anything.
-        StudyFailed: a history cannot be learnt from.
+        CohabitError: the driver's file cannot drive anything, or a history cannot be learnt from.
     """
     driver.world(TUNING_SEED)
     seeds = list(range(1, plan.seeds + 1))
@@ -163,7 +162,10 @@ def study(driver: Driver, plan: Plan, jobs: int, progress: Progress) -> Findings
                 found = done.result()
                 if isinstance(found, Failure):
                     pool.shutdown(cancel_futures=True)
-                    raise StudyFailed(f"{driver.name}: {what}", found.reason)
+                    raise CohabitError(
+                        f"{driver.name}: {what}: {found.reason}; if the training data are too few, raise "
+                        "--history-hours or --history-nodes"
+                    )
                 yield found
 
         learn = partial(_learn, driver, plan, Path(folder))

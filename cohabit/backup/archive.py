@@ -19,7 +19,7 @@ import msgspec
 from sqlalchemy import Engine
 
 from advisor.database.dump import dump, load, refuse_filled
-from cohabit.config.errors import DamagedBackup, LinkInside, NeverWhole, NoBackup, NotEmpty
+from cohabit.config.errors import CohabitError
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from models.registry.registry import LOCK
@@ -92,10 +92,8 @@ def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
         progress: called as the copy proceeds.
 
     Raises:
-        NotEmpty: the folder holds something.
+        CohabitError: the folder holds something, a folder holds a link, or files of the lake vanish again and again.
         StoreOutdated: there is no store.
-        LinkInside: a folder holds a link.
-        NeverWhole: files of the lake vanish again and again.
     """
     _refuse_filled(folder)
     made_at = datetime.now(UTC)
@@ -116,9 +114,8 @@ def back_up_once(places: Places, folder: Path, progress: Progress) -> Manifest:
     It is made next to its folder, whose name appears once it is whole.
 
     Raises:
-        NotEmpty: the folder holds something else.
-        NoBackup: what is there cannot be read.
-        StoreOutdated, LinkInside, NeverWhole: see `back_up`.
+        CohabitError: the folder holds something else, or what is there cannot be read.
+        StoreOutdated, CohabitError: see `back_up`.
     """
     if (folder / MANIFEST).exists():
         return _manifest(folder)
@@ -134,8 +131,7 @@ def verify(folder: Path, progress: Progress) -> Manifest:
     """What a backup holds, after reading all of it.
 
     Raises:
-        NoBackup: the folder holds none, or an unfinished one.
-        DamagedBackup: files are missing, or are not what was written.
+        CohabitError: the folder holds none, or an unfinished one, or files are missing or are not what was written.
     """
     found = _manifest(folder)
     done, wrong = 0, []
@@ -145,7 +141,10 @@ def verify(folder: Path, progress: Progress) -> Manifest:
         done += kept.size
         progress("checked", done, found.size)
     if wrong:
-        raise DamagedBackup(folder, wrong)
+        raise CohabitError(
+            f"{len(wrong)} files of the backup {folder} are missing or were changed ({', '.join(wrong[:3])}): restore "
+            "another backup"
+        )
     return found
 
 
@@ -158,9 +157,9 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
         progress: called as the copy proceeds.
 
     Raises:
-        NoBackup, DamagedBackup: see `verify`.
-        NotEmpty, StoreNotEmpty: something is there.
-        IncompleteDump, StoreAhead: its store is of a newer Cohabit, or not whole.
+        CohabitError: see `verify`.
+        CohabitError, AdvisorError: something is there.
+        AdvisorError, StoreAhead: its store is of a newer Cohabit, or not whole.
 
     Folders get their names last, once all of them and the store are whole: where one of these was raised, none is.
     """
@@ -189,11 +188,11 @@ def _manifest(folder: Path) -> Manifest:
     try:
         found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except OSError as error:
-        raise NoBackup(folder, error.strerror or str(error)) from error
+        raise _no_backup(folder, error.strerror or str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoBackup(folder, str(error)) from error
+        raise _no_backup(folder, str(error)) from error
     if found.format != FORMAT:
-        raise NoBackup(folder, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+        raise _no_backup(folder, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return found
 
 
@@ -207,7 +206,10 @@ def _copied(source: Path, target: Path, name: str, progress: Progress) -> dict[s
         if found is not None and not (name == "lake" and _lacking(target)):
             return found
         shutil.rmtree(target, ignore_errors=True)
-    raise NeverWhole(source, TRIES)
+    raise CohabitError(
+        f"files of the lake {source} were deleted during each of {TRIES} attempts to copy it: back up while `cohabit "
+        "lake compact` is not running"
+    )
 
 
 def _lacking(root: Path) -> bool:
@@ -278,7 +280,7 @@ def _files(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
         hidden: whether a name that begins with a dot means something there, unless a lock or a file being written.
 
     Raises:
-        LinkInside: something is a link, and what it leads to would be missing.
+        CohabitError: something is a link, and what it leads to would be missing.
         OSError: a folder cannot be read.
     """
 
@@ -291,7 +293,10 @@ def _files(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if name not in NOT_OURS and not BEING_WRITTEN.fullmatch(name))
         for path in (Path(place, name) for name in (*folders, *sorted(filter(counts, names)))):
             if path.is_symlink():
-                raise LinkInside(path)
+                raise CohabitError(
+                    f"{path} is a symbolic link, which a backup does not include: replace it by its target, or remove "
+                    "it"
+                )
         yield from (Path(place, name) for name in sorted(filter(counts, names)))
 
 
@@ -305,4 +310,11 @@ def _below(path: Path, folder: Path) -> str:
 
 def _refuse_filled(folder: Path) -> None:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise NotEmpty(folder)
+        raise CohabitError(f"{folder} is not empty, and its files would be overwritten: name an empty or new folder")
+
+
+def _no_backup(folder: Path, reason: str) -> CohabitError:
+    return CohabitError(
+        f"{folder} is not a complete backup ({reason}): name a folder that `cohabit admin backup make` of this version "
+        "wrote; restore others with the version that wrote them"
+    )

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from advisor.billing.interference.billed_hours import Known, bill_hours
 from advisor.billing.ledger import months
-from advisor.billing.ledger.drafts import FORMAT, Batch, Draft
-from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.drafts import FORMAT, Batch, Draft, not_ready
 from advisor.billing.ledger.postings import postings_of, reversed_of
 from advisor.billing.ledger.store import Posted
 from advisor.billing.lines import schema as line_table
@@ -24,7 +23,7 @@ from advisor.billing.lines.parquet import write_lines
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from cohabit.billing.inputs import write_inputs
 from cohabit.billing.slowed_days import day_of, unjudged
-from cohabit.config.errors import OtherCurrencyOfBill
+from cohabit.config.errors import CohabitError
 from features.columnar.arrow_columns import micros
 from ingest.lake.tables import Lake
 
@@ -66,25 +65,24 @@ def draft_of(
         corrected: what is billed of closed months that are corrected with it, by month.
 
     Raises:
-        BadPeriod: it, or what is corrected, is no month.
-        NotReady: nothing was metered in it, a pool has no cost in some of its hours, what is corrected is not earlier
-            and billed, or currencies differ.
-        NoPrice: an hour has none.
-        NoCost: containers were metered in a pool and hour without a known cost.
+        Invalid: it, or what is corrected, is no month.
+        Conflict: nothing was metered in it, a pool has no cost in some of its hours, what is corrected is not earlier
+            and billed, or currencies differ; containers were metered in a pool and hour without a known cost.
+        NotFound: an hour has none.
     """
     found = batches_of(lake, cluster, period, books=books, folder=folder, progress=progress)
     if not found:
-        raise NotReady(period, ["it has no metered hours: run `cohabit bill meter`"])
+        raise not_ready(period, ["it has no metered hours: run `cohabit bill meter`"])
     for month, standing in corrected.items():
         if month >= period or not standing:
-            raise NotReady(period, [f"{month} was not billed before it, so nothing in it can be corrected"])
+            raise not_ready(period, [f"{month} was not billed before it, so nothing in it can be corrected"])
         now = batches_of(lake, cluster, month, books=books, folder=folder, progress=progress)
         found += corrections(now, standing)
     currencies = {book.version: book.currency for book in books}
     used = sorted({currencies[batch.book] for batch in found})
     if len(used) > 1:
         several = f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"
-        raise NotReady(period, [several])
+        raise not_ready(period, [several])
     return Draft(FORMAT, cluster, period, used[0], tuple(found))
 
 
@@ -135,8 +133,8 @@ def parts_of(lake: Lake, cluster: str, start: datetime, end: datetime, books: Se
     """What the files of a stretch of hours are made of, pool by pool and book by book.
 
     Raises:
-        NoPrice: an hour has none.
-        OtherCurrencyOfBill: a bill is in another one than the price book of its hour.
+        NotFound: an hour has none.
+        CohabitError: a bill is in another one than the price book of its hour.
     """
     pools = _of_cluster(lake.read("pool_hours", start, end), cluster)
     if not pools.num_rows:
@@ -164,7 +162,11 @@ def _refuse_other_currency(part: Part, bills: pa.Table) -> None:
     theirs = _where(bills, "pool", part.pool)
     theirs = theirs.filter(pc.is_in(theirs["hour"], pc.unique(part.known.pools["hour"])))
     for row in theirs.filter(pc.not_equal(theirs["currency"], part.book.currency)).slice(0, 1).to_pylist():
-        raise OtherCurrencyOfBill(row["bill"], row["currency"], part.book.version, part.book.currency)
+        raise CohabitError(
+            f"bill {row['bill']!r} is in {row['currency']}, but price book {part.book.version!r} is in "
+            f"{part.book.currency}: propose a price book in {row['currency']}, or convert the bill to "
+            f"{part.book.currency} before its import"
+        )
 
 
 def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:
@@ -182,19 +184,19 @@ def _refuse_unpriced(lake: Lake, cluster: str, period: str) -> None:
             "set cost_micros_per_hour of its nodes, or import a bill of it with `cohabit bill import`, then "
             f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
         )
-        raise NotReady(period, [*reasons[:MAX_LISTED_POOLS], instead])
+        raise not_ready(period, [*reasons[:MAX_LISTED_POOLS], instead])
 
 
 def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> None:
     """Nothing, if every hour of a month that is over was metered, from the first hour that ever was.
 
     Raises:
-        BadPeriod: it is no month.
-        NotReady: it is not over, or some of its hours were not metered.
+        Invalid: it is no month.
+        Conflict: it is not over, or some of its hours were not metered.
     """
     start, end = months.bounds(period)
     if now < end:
-        raise NotReady(period, [f"it is not over before {end:%Y-%m-%d %H:%M} UTC"])
+        raise not_ready(period, [f"it is not over before {end:%Y-%m-%d %H:%M} UTC"])
     earlier = _of_cluster(lake.read("pool_hours", end=start, columns=["cluster", "hour"]), cluster).num_rows
     known = set(micros(_of_cluster(lake.read("pool_hours", start, end, ["cluster", "hour"]), cluster)["hour"]).tolist())
     first = round(start.timestamp() * 1e6) if earlier or not known else min(known)
@@ -202,7 +204,7 @@ def refuse_unmetered(lake: Lake, cluster: str, period: str, now: datetime) -> No
     if not known or missing:
         listed = ", ".join(f"{datetime.fromtimestamp(hour / 1e6, end.tzinfo):%d %H:00}" for hour in missing[:MAX_SHOWN])
         again = f"`cohabit bill meter --from {start:%Y-%m-%d} --to {end:%Y-%m-%d}`"
-        raise NotReady(period, [f"{len(missing)} of its hours were not metered ({listed} ...): {again}"])
+        raise not_ready(period, [f"{len(missing)} of its hours were not metered ({listed} ...): {again}"])
 
 
 def unjudged_days(
@@ -218,7 +220,7 @@ def unjudged_days(
         paying: only where that is really paid, not only shown.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
     """
     start, end = months.bounds(period)
     giving = [book for book in books if book.policy.theta_ppm and not (paying and book.policy.shadow)]
@@ -231,12 +233,12 @@ def refuse_unjudged(lake: Lake, cluster: str, period: str, books: Sequence[Price
     """Nothing, if every metered day of a month was judged on which interference is charged.
 
     Raises:
-        BadPeriod: it is no month.
-        NotReady: some days were not.
+        Invalid: it is no month.
+        Conflict: some days were not.
     """
     if days := unjudged_days(lake, cluster, period, books, paying=True):
         listed = ", ".join(f"{day:%d}" for day in days[:MAX_SHOWN])
-        raise NotReady(period, [f"{len(days)} of its days were not judged ({listed} ...): `cohabit bill judge`"])
+        raise not_ready(period, [f"{len(days)} of its days were not judged ({listed} ...): `cohabit bill judge`"])
 
 
 @dataclass

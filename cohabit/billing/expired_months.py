@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.drafts import not_ready
 from advisor.billing.ledger.months import bounds
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
@@ -15,8 +15,8 @@ def refuse_forgotten(lake: Lake, period: str) -> None:
     """Nothing, for a month of which all that was ever metered and judged is still there.
 
     Raises:
-        BadPeriod: it is no month.
-        NotReady: some of it expired: it would be billed as if that had never been, or taken back.
+        Invalid: it is no month.
+        Conflict: some of it expired: it would be billed as if that had never been, or taken back.
     """
     start_us, end_us = map(microseconds, bounds(period))
     for table in TABLES:
@@ -24,4 +24,4 @@ def refuse_forgotten(lake: Lake, period: str) -> None:
         if any(max(part.start_us, start_us) < min(part.end_us, gone_us) for part in lake.range_parts(table)):
             before = EPOCH + timedelta(microseconds=gone_us)
             reason = f"the lake has let rows of {table} before {before:%Y-%m-%d} go (`cohabit lake expire`)"
-            raise NotReady(period, [reason])
+            raise not_ready(period, [reason])

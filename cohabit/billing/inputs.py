@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from advisor.billing.interference.billed_hours import Known
-from cohabit.config.errors import LostInputs
+from cohabit.config.errors import CohabitError
 from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
 
 SUFFIX = ".inputs"
@@ -54,15 +54,15 @@ def read_inputs(folder: Path, digest: str) -> tuple[Known, pa.Table]:
     """What lines were made of as it was kept, and rows of advisor.billing.interference.adjustment.SPENT.
 
     Raises:
-        LostInputs: the file is not there, or not what its name says.
+        CohabitError: the file is not there, or not what its name says.
     """
     path = folder / f"{digest}{SUFFIX}"
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise LostInputs(path, error.strerror or str(error)) from error
+        raise _lost_inputs(path, error.strerror or str(error)) from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise LostInputs(path, "its bytes are not what its name says")
+        raise _lost_inputs(path, "its bytes are not what its name says")
     *known, spent = (pq.read_table(io.BytesIO(part)) for part in _parts(content))
     return Known(*known), spent
 
@@ -80,3 +80,7 @@ def _bytes(rows: pa.Table, key: tuple[str, ...]) -> bytes:
     ordered = rows.sort_by([(name, "ascending") for name in key]).combine_chunks()
     pq.write_table(ordered, kept, compression="zstd", compression_level=3, version="2.6")
     return kept.getvalue()
+
+
+def _lost_inputs(path: Path, reason: str) -> CohabitError:
+    return CohabitError(f"billing input {path} is damaged: {reason}; restore it from a backup")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cohabit.config.errors import BadOption, BillTooLarge, EmptyLake, MixedBill, NotOver, NotText, OtherBill, SameBill
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import SparkSettings
 from cohabit.terminal.console import Bar, bar
 from features.jobs.local_metering import run_local
@@ -34,12 +34,11 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now
     An hour that is not over is left out, also where `end` names it: it would count as metered without what is to come.
 
     Raises:
-        EmptyLake: there is no usage.
-        BadOption: a time is within an hour, or nothing lies between them.
+        CohabitError: there is no usage, a time is within an hour, or nothing lies between them.
     """
     spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
     if not spans and (start is None or end is None):
-        raise EmptyLake(lake.root)
+        raise CohabitError(f"the lake {lake.root} has no usage: run `cohabit ingest` first, or name another lake")
     metered_us = max((part.end_us for part in lake.range_parts("pool_hours")), default=None)  # written last of a day
     first_us = _hour_us("--from", start)
     if first_us is None:
@@ -49,7 +48,7 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now
     over_us = max(landed_us, microseconds(now - PATIENCE) // HOUR_US * HOUR_US)
     end_us = landed_us if named_us is None else min(named_us, over_us)
     if end_us <= first_us and (start is not None or end is not None):
-        raise BadOption(
+        raise CohabitError(
             "no hour that is over lies between --from and --to: --to names the first hour that is not metered any more"
         )
     return Hours(first_us, max(0, (end_us - first_us) // HOUR_US))
@@ -59,23 +58,25 @@ def refuse_part(hours: Hours, end: datetime | None) -> None:
     """Nothing, if hours reach to where they should end.
 
     Raises:
-        BadOption: it was not said where.
-        NotOver: they end before, since later ones are not over.
+        CohabitError: the end is missing, or they end before it, since later ones are not over.
     """
     end_us = _hour_us("--to", end)
     if end_us is None:
-        raise BadOption("--whole needs --to: the first hour that is not metered any more")
+        raise CohabitError("--whole needs --to: the first hour that is not metered any more")
     if (missing := (end_us - hours.start_us) // HOUR_US - hours.count) > 0:
-        raise NotOver(missing)
+        raise CohabitError(
+            f"{missing} of these hours have not ended, so none was metered: an hour has ended once later usage is "
+            "ingested, or after a day; check the lag of `cohabit ingest`, then retry"
+        )
 
 
 def _hour_us(option: str, moment: datetime | None) -> int | None:
     if moment is None:
         return None
     if moment.minute or moment.second:
-        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within an hour: name a full one")
+        raise CohabitError(f"{option} {moment:%Y-%m-%dT%H:%M} lies within an hour: name a full one")
     if moment.year < EPOCH.year:
-        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies before {EPOCH.year}: look at its year")
+        raise CohabitError(f"{option} {moment:%Y-%m-%dT%H:%M} lies before {EPOCH.year}: look at its year")
     return microseconds(moment.replace(tzinfo=UTC))
 
 
@@ -152,18 +153,15 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, columns: Col
 
     Raises:
         FeaturesError: a row cannot be read.
-        BillTooLarge: the file has more than MAX_BYTES.
-        MixedBill: some pool and hour would cost something in several currencies, for good.
-        NotText: it is not UTF-8.
-        OtherBill: another one was imported by this name.
-        SameBill: it was imported by another name.
+        CohabitError: the file has more than MAX_BYTES or is not UTF-8, some pool and hour would cost something in
+            several currencies, another bill was imported by this name, or this one by another.
     """
     if (size := file.stat().st_size) > MAX_BYTES:
-        raise BillTooLarge(file, size, MAX_BYTES)
+        raise CohabitError(f"{file} has {size:,} bytes (limit {MAX_BYTES:,}): export only pools, or split it")
     try:
         content = file.read_bytes().decode()
     except UnicodeDecodeError as error:
-        raise NotText(file) from error
+        raise CohabitError(f"{file} is not UTF-8 text: export the bill as uncompressed CSV") from error
     bill = read_bill(content, name, cluster, columns)
     rows = bill.rows
     _refuse_same(lake, rows, name, cluster)
@@ -171,7 +169,10 @@ def import_bill(lake: Lake, file: Path, name: str, *, cluster: str, columns: Col
     origin = BatchId(f"bill-{hashlib.sha256(name.encode()).hexdigest()[:32]}", 0)
     new = bool(lake.append(BILLS.name, rows, origin))
     if not _landed(lake, name, cluster).equals(rows.combine_chunks()):
-        raise OtherBill(name)
+        raise CohabitError(
+            f"bill {name!r} was already imported with other content, and imported bills are immutable: import the "
+            "difference under another name"
+        )
     hours = rows["hour"].to_pylist()
     return Imported(
         new=new,
@@ -201,7 +202,7 @@ def _refuse_mixed(lake: Lake, rows: pa.Table, name: str) -> None:
     """Nothing, if each pool and hour of a bill is in one currency, together with other bills: no bill is taken back.
 
     Raises:
-        MixedBill: one is not.
+        CohabitError: one is not.
     """
     before = lake.read(BILLS.name, rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR)
     others = before.filter(pc.and_(pc.not_equal(before["bill"], name), pc.equal(before["cluster"], rows["cluster"][0])))
@@ -210,21 +211,28 @@ def _refuse_mixed(lake: Lake, rows: pa.Table, name: str) -> None:
     counts = both.group_by(["hour", "pool"]).aggregate([("currency", "count_distinct"), ("currency", "distinct")])
     mixed = counts.filter(pc.greater(counts["currency_count_distinct"], 1)).sort_by("hour").slice(0, 1).to_pylist()
     for one in mixed:
-        raise MixedBill(name, one["pool"], one["hour"], sorted(one["currency_distinct"]))
+        raise CohabitError(
+            f"bill {name!r} was not imported: the cost of pool {one['pool']!r} in the hour from "
+            f"{one['hour']:%Y-%m-%d %H:%M} UTC would be in {' and '.join(sorted(one['currency_distinct']))}, and "
+            "currencies are not converted; use one currency in the whole bill"
+        )
 
 
 def _refuse_same(lake: Lake, rows: pa.Table, name: str, cluster: str) -> None:
     """Nothing, if no bill of another name has just these rows.
 
     Raises:
-        SameBill: one does.
+        CohabitError: one does.
     """
     start, end = rows["hour"][0].as_py(), rows["hour"][-1].as_py() + HOUR
     there = lake.read(BILLS.name, start, end, ["cluster", "hour", "bill"])
     names = pc.unique(there.filter(pc.equal(there["cluster"], cluster))["bill"]).to_pylist()
     for other in sorted(set(names) - {name}):
         if _landed(lake, other, cluster).drop_columns("bill").equals(rows.drop_columns("bill").combine_chunks()):
-            raise SameBill(name, other)
+            raise CohabitError(
+                f"bill {name!r} has the same rows as the imported bill {other!r}, so it was not imported: its costs "
+                "would count twice; if both are owed, put them into one file"
+            )
 
 
 def _landed(lake: Lake, name: str, cluster: str) -> pa.Table:

@@ -13,7 +13,7 @@ from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.postings import owed
 from advisor.billing.pricing.price_book import PriceBook, refuse_wrong
 from cohabit.billing.draft import Progress, draft_of
-from cohabit.config.errors import OtherCurrency
+from cohabit.config.errors import CohabitError
 from ingest.lake.tables import Lake
 
 
@@ -21,7 +21,7 @@ def unkept_draft(lake: Lake, cluster: str, period: str, *, books: Sequence[Price
     """As cohabit.billing.draft.draft_of, of which no file is left.
 
     Raises:
-        BadPeriod, NotReady, NoPrice, NoCost: as it.
+        Invalid, Conflict, NotFound: as it.
     """
     with TemporaryDirectory(prefix="cohabit-lines-") as name:
         folder = Path(name)
@@ -92,18 +92,21 @@ def preview(
         progress: called day by day, twice.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
         BadPriceBook: the version cannot be billed by.
-        OtherCurrency: it is in another currency than the month.
-        NotReady: nothing was metered in it.
-        NoPrice, NoCost: an hour cannot be billed.
+        CohabitError: it is in another currency than the month.
+        Conflict: nothing was metered in it.
+        NotFound, Conflict: an hour cannot be billed.
     """
     refuse_wrong(proposed)
     if not books:
         return _first(lake, cluster, period, proposed=proposed, progress=progress)
     before = unkept_draft(lake, cluster, period, books=books, progress=progress)
     if before.currency != proposed.currency:
-        raise OtherCurrency(proposed.version, proposed.currency, period, before.currency)
+        raise CohabitError(
+            f"price book {proposed.version!r} is in {proposed.currency}, but {period} is billed in {before.currency}: "
+            f"preview it with currency = {before.currency!r}; only the ratios of its prices matter"
+        )
     after = unkept_draft(lake, cluster, period, books=[moved_to(proposed, period)], progress=progress)
     used = tuple(dict.fromkeys(batch.book for batch in before.batches))
     cost = sum(batch.cost_micros for batch in before.batches)
@@ -122,7 +125,7 @@ def moved_to(book: PriceBook, period: str) -> PriceBook:
     """A version as if it had begun with a month, and had been approved.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
     """
     start_us = round(bounds(period)[0].timestamp() * 1e6)
     return replace(book, start_us=start_us, end_us=None, approved_by=APPROVER)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from advisor.diagnosis.analyse import COLUMNS, Evidence
 from advisor.diagnosis.slowed_hours import BEFORE_US, slowed_hours
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.diagnosis.diagnose import newest_window, node_pieces
 from features.jobs.lake_facts import facts_between
 from features.schema.tables import SLOWED
@@ -33,7 +33,7 @@ def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None, now:
 
     Raises:
         NothingMeasured: there are no labels of the last month.
-        BadOption: a time is within a day, or none lies between them.
+        CohabitError: a time is within a day, or none lies between them.
     """
     known = [part.end_us for part in lake.range_parts(SLOWED.name)]
     landed = [span[0] for table in MEASURED if (span := lake.span(table))]
@@ -41,7 +41,7 @@ def days_to_judge(lake: Lake, start: datetime | None, end: datetime | None, now:
     named, labelled = _day("--to", end), day_of(microseconds(newest_window(lake)))
     last = labelled if named is None else min(named, max(labelled, day_of(microseconds(now - DAY))))
     if last <= first and (start is not None or end is not None):
-        raise BadOption(
+        raise CohabitError(
             "no day that is over lies between --from and --to: --to names the first day that is not judged any more"
         )
     return [first + number * DAY for number in range(max(0, (last - first) // DAY))]
@@ -111,7 +111,7 @@ def _day(option: str, moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     if moment.hour or moment.minute or moment.second:
-        raise BadOption(f"{option} {moment:%Y-%m-%dT%H:%M} lies within a day: name one, as in 2026-11-01")
+        raise CohabitError(f"{option} {moment:%Y-%m-%dT%H:%M} lies within a day: name one, as in 2026-11-01")
     if moment.year < EPOCH.year:
-        raise BadOption(f"{option} {moment:%Y-%m-%d} lies before {EPOCH.year}: look at its year")
+        raise CohabitError(f"{option} {moment:%Y-%m-%d} lies before {EPOCH.year}: look at its year")
     return moment.replace(tzinfo=UTC)

@@ -13,7 +13,7 @@ from advisor.billing.budgets import store as budget_store
 from advisor.billing.budgets.budget_status import Standing, due
 from cohabit.budgets.tables import alert_text
 from cohabit.budgets.webhook import post
-from cohabit.config.errors import UntoldAlerts
+from cohabit.config.errors import CohabitError
 
 Send = Callable[[Standing], None]
 
@@ -34,7 +34,7 @@ def alert(
         How many were sent.
 
     Raises:
-        UntoldAlerts: some could not be; all others were.
+        CohabitError: some could not be; all others were.
     """
     sent, failed = 0, dict[str, str]()
     for one in found:
@@ -49,7 +49,11 @@ def alert(
             budget_store.remember_alert(engine, entry(subject, outcome))
             sent += 1
     if failed:
-        raise UntoldAlerts(failed)
+        failures = "; ".join(f"{team}: {why}" for team, why in failed.items())
+        raise CohabitError(
+            f"COHABIT_BUDGETS__WEBHOOK did not accept {len(failed)} budget alerts ({failures}); the next `cohabit bill "
+            "budgets --alert` sends them again"
+        )
     return sent
 
 

@@ -31,9 +31,9 @@ def standings_of(of: Closing, period: str, lake: Callable[[], Lake], progress: P
         progress: called day by day.
 
     Raises:
-        BadPeriod: it is no month.
-        NoCurrency: no price book applies in it.
-        NoPrice, NoCost, NotReady: it cannot be billed as it was metered.
+        Invalid: it is no month.
+        AdvisorError: no price book applies in it.
+        NotFound, Conflict: it cannot be billed as it was metered.
     """
     month, budgets = of.one(period), budget_store.budgets_of(of.engine, of.cluster, period)
     if month.draft is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from cohabit.config.errors import BadTopic
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from ingest.decode.contract import Decode
 from ingest.decode.formats.format_registry import FORMATS, decoder_named
@@ -24,7 +24,7 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
         mapping: file of further metrics, in place of the setting's.
 
     Raises:
-        BadTopic: one is not NAME=FORMAT, or names one of our own topics.
+        CohabitError: one is not NAME=FORMAT, or names one of our own topics.
         IngestError: a name cannot be a topic's, no format has that name, or the file cannot be used.
     """
     path = mapping or settings.mapping
@@ -32,7 +32,7 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
     entries = [entry.strip() for entry in settings.kafka.topics.split(",") if entry.strip()]
     formats = dict(_split(entry) for entry in (*entries, *options))
     if own := sorted(formats.keys() & TOPICS.keys()):
-        raise BadTopic(f"{own[0]}={formats[own[0]]}", list(FORMATS), "that topic is Cohabit's own, in its own format")
+        raise _bad_topic(f"{own[0]}={formats[own[0]]}", "that topic is Cohabit's own, in its own format")
     return {name: decoder_named(wanted, known) for name, wanted in formats.items()}
 
 
@@ -54,5 +54,11 @@ def _conditions(metric: ForeignMetric) -> str:
 def _split(entry: str) -> tuple[str, str]:
     name, equals, wanted = entry.partition("=")
     if not (equals and name and wanted):
-        raise BadTopic(entry, list(FORMATS))
+        raise _bad_topic(entry, "not a topic with its format")
     return checked_name(name), wanted
+
+
+def _bad_topic(entry: str, why: str) -> CohabitError:
+    return CohabitError(
+        f"{entry!r}: {why}: write NAME=FORMAT, as in telegraf=telegraf-json; formats: {', '.join(FORMATS)}"
+    )

@@ -11,7 +11,7 @@ from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, wor
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.diagnosis.slowdown_outliers import LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
-from cohabit.config.errors import MinutesGone, NothingMeasured, NothingThen
+from cohabit.config.errors import CohabitError, NothingMeasured
 from features.columnar.arrow_columns import floats
 from features.columnar.windows import LABEL_US
 from features.contention.node_state import is_best_effort
@@ -59,17 +59,22 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         a container is slow, so many at a time, and only these give an app's usual values.
 
     Raises:
-        NothingThen: there are no labels of the last windows before then.
+        CohabitError: there are no labels of the last windows before then, or there are, and not what else is looked at.
         NothingMeasured: there are none at all.
-        MinutesGone: there are labels, and not what else is looked at.
     """
     until = datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
     past, end = USUAL, until + timedelta(microseconds=1)
     late = (max(EPOCH, until - LOOKED * WINDOW), end) if until > EPOCH + USUAL else (EPOCH, EPOCH)
     if not lake.read("labels", *late, columns=["window_end"]).num_rows:
-        raise NothingThen(lake.root, until, newest_window(lake))
+        raise CohabitError(
+            f"the lake {lake.root} has no labels of the 25 minutes before {until:%Y-%m-%dT%H:%M} UTC: the newest "
+            f"window ends at {newest_window(lake):%Y-%m-%dT%H:%M}; run `cohabit features`, or name another time"
+        )
     if not lake.count("node_state", *late):
-        raise MinutesGone(lake.root, until)
+        raise CohabitError(
+            f"the lake {lake.root} has labels of the 25 minutes before {until:%Y-%m-%dT%H:%M} UTC, but no rows of "
+            "node_state, so victims are unknown: run `cohabit features`, or name another time"
+        )
     while past > LEAST and lake.count("node_state", until - past, end) > MAX_SCANNED:
         past /= 2
     profiles, facts = lake.read("profiles"), facts_between(lake, until - past, end, ahead=False)

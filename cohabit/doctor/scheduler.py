@@ -12,7 +12,7 @@ from time import perf_counter
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.doctor.finding import Finding, ok, problem, warning
 from cohabit.doctor.reply import (
     Reply,
@@ -74,10 +74,10 @@ def checked_url(url: str) -> str:
     """An http URL without a slash at its end.
 
     Raises:
-        BadOption: it is none.
+        CohabitError: it is none.
     """
     if not parts_of(url).scheme:
-        raise BadOption(
+        raise CohabitError(
             f"{url!r} is no address of a listener: write http://127.0.0.1:8081, as `cohabit serve` prints it"
         )
     return url.rstrip("/")
@@ -127,7 +127,7 @@ def _shown(tls: Sequence[str]) -> ssl.SSLContext:
     """Trust and certificate of a scheduler; without files what the system trusts, and nothing to show.
 
     Raises:
-        BadOption: a file cannot be used.
+        CohabitError: a file cannot be used.
     """
     if not tls:
         return ssl.create_default_context()
@@ -136,7 +136,9 @@ def _shown(tls: Sequence[str]) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=trusted)
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        raise BadOption(f"tlsConfig cannot be used ({error}): {', '.join(tls)} must be PEM files here too") from error
+        raise CohabitError(
+            f"tlsConfig cannot be used ({error}): {', '.join(tls)} must be PEM files here too"
+        ) from error
     return context
 
 

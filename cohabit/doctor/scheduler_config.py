@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.doctor.finding import Finding, ok, problem, warning
 
 VERB = "prioritize"
@@ -53,17 +53,19 @@ def read_config(path: Path) -> object:
     """A YAML file as plain values.
 
     Raises:
-        BadOption: it cannot be read as YAML.
+        CohabitError: it cannot be read as YAML.
     """
     try:
         import yaml
     except ImportError as error:
-        raise BadOption("--config reads YAML with PyYAML, which the serve extra brings: pip install pyyaml") from error
+        raise CohabitError(
+            "--config reads YAML with PyYAML, which the serve extra brings: pip install pyyaml"
+        ) from error
     try:
         return yaml.safe_load(path.read_bytes())
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         # 2026-13-45 and numbers of 5,000 digits, !!bool x, !!timestamp x, lists in each other
-        raise BadOption(
+        raise CohabitError(
             f"{path} is not YAML ({' '.join(str(error).split())}): give kube-scheduler's --config"
         ) from error
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.placement.decision_log import Advised, read_advised
-from cohabit.config.errors import NoHoldout, NothingAdvised, NothingLabelled, UnreadableAdvised
+from cohabit.config.errors import CohabitError
 from features.columnar.arrow_columns import floats, micros
 from features.columnar.windows import LABEL_US
 from features.labels.violation_minutes import Measured, Outcomes, outcomes
@@ -127,10 +127,8 @@ def ledger(folder: Path, lake: Lake, rules: Rules) -> Ledger:
     """What following the advice avoided, by the decisions of a folder and the labels of a lake.
 
     Raises:
-        NothingAdvised: no decision was written down.
-        NoHoldout: none of a time with a holdout.
-        UnreadableAdvised: a line is no decision.
-        NothingLabelled: the lake holds no labels since.
+        CohabitError: no decision was written down, none is of a time with a holdout, a line is no decision, or the lake
+            holds no labels since.
         ModelsError: an arm has too few pods with an outcome.
     """
     lines, outside = trial_lines(folder)
@@ -146,19 +144,23 @@ def trial_lines(folder: Path) -> tuple[list[Advised], int]:
     """Decisions of pods that could have been in either arm, by time, and how many others there are.
 
     Raises:
-        NothingAdvised: no decision was written down.
-        NoHoldout: none of a time with a holdout.
-        UnreadableAdvised: a line is no decision.
+        CohabitError: no decision was written down, none is of a time with a holdout, or a line is no decision.
     """
     try:
         lines = read_advised(folder)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableAdvised(folder, str(error)) from error
+        raise CohabitError(f"a line of the decision log {folder} cannot be read ({error}): remove its file") from error
     if not lines:
-        raise NothingAdvised(folder)
+        raise CohabitError(
+            f"the decision log {folder} is empty: run `cohabit serve` with COHABIT_ADVISOR__HOLDOUT_SHARE above 0 "
+            "until schedulers have sent requests, or name the folder with --log"
+        )
     within = [line for line in lines if 0 < line.holdout_share < 1 and line.candidates]
     if not any(line.held_out for line in within):
-        raise NoHoldout(folder, len(lines))
+        raise CohabitError(
+            f"the decision log {folder} has {len(lines):,} decisions but no holdout to compare with: run `cohabit "
+            "serve` with COHABIT_ADVISOR__HOLDOUT_SHARE=0.05 for some days, then retry"
+        )
     return within, len({(line.cluster, line.uid) for line in lines} - {(line.cluster, line.uid) for line in within})
 
 
@@ -166,11 +168,14 @@ def labels_since(lake: Lake, since_us: int) -> pa.Table:
     """Labels with numbers of their node, container and window.
 
     Raises:
-        NothingLabelled: there are none.
+        CohabitError: there are none.
     """
     labels = lake.read("labels", datetime.fromtimestamp(since_us / 1e6, UTC), columns=list(COLUMNS))
     if not labels.num_rows:
-        raise NothingLabelled(lake.root)
+        raise CohabitError(
+            f"the lake {lake.root} has no labels since the first decision: run `cohabit ingest` and `cohabit "
+            "features`, or name another lake"
+        )
     keys = {name: pc.binary_join_element_wise(labels["cluster"], labels[name], SEP) for name in ("node", "container")}
     for name, column in keys.items():
         labels = labels.append_column(f"{name}_key", column)

@@ -2,7 +2,7 @@
 
 from contextlib import closing
 
-from cohabit.config.errors import NothingToAccept
+from cohabit.config.errors import CohabitError
 from ingest.kafka_io.connection import Brokers
 from ingest.kafka_io.topic_admin import TopicAdmin
 from ingest.lake.tables import Lake
@@ -12,15 +12,21 @@ def accept_topic(lake: Lake, topic: str, brokers: Brokers) -> None:
     """Record the topic's present id, so that ingestion starts at its offset 0.
 
     Raises:
-        NothingToAccept: there is no such topic, or its records follow those in the lake.
+        CohabitError: there is no such topic, or its records follow those in the lake.
     """
     with closing(TopicAdmin(brokers)) as admin:
         places, found = admin.places([topic]), admin.ids([topic]).get(topic)
         if not places:
-            raise NothingToAccept(topic, f"{brokers} has no such topic")
+            raise _nothing_to_accept(topic, f"{brokers} has no such topic")
         origin, recorded = lake.topic_ids.origin(topic), lake.topic_ids.recorded(topic)
         behind = [end < (lake.position(origin, place.partition) or 0) for place, end in admin.ends(places).items()]
         if found == recorded and not any(behind):
-            raise NothingToAccept(topic, f"its id is {found}, as ingested, and no partition ends before the lake does")
+            raise _nothing_to_accept(
+                topic, f"its id is {found}, as ingested, and no partition ends before the lake does"
+            )
         if not lake.topic_ids.accept(topic, found or ""):
-            raise NothingToAccept(topic, "another process accepted it meanwhile")
+            raise _nothing_to_accept(topic, "another process accepted it meanwhile")
+
+
+def _nothing_to_accept(topic: str, why: str) -> CohabitError:
+    return CohabitError(f"topic {topic} cannot be accepted: {why}; `cohabit doctor ingest` shows each topic")

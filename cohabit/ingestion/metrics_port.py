@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, start_http_server
 
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import KafkaSettings
 from cohabit.terminal.console import console
 
@@ -21,7 +21,7 @@ def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry, n
         number: of the process among several, each of which has a port of its own.
 
     Raises:
-        BadOption: another process has the port, or there is no such host here.
+        CohabitError: another process has the port, or there is no such host here.
     """
     first = own.metrics_port if port is None else port
     if first is None:
@@ -32,7 +32,9 @@ def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry, n
         server, thread = start_http_server(port, host, registry)
     except (OSError, OverflowError) as error:  # the latter where a port is beyond the last one
         reason = f"metrics cannot be served at {host}:{port} ({getattr(error, 'strerror', None) or error})"
-        raise BadOption(f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT") from error
+        raise CohabitError(
+            f"{reason}: choose other ports with --metrics-port or COHABIT_KAFKA__METRICS_PORT"
+        ) from error
     console.print(f"metrics at http://{host}:{server.server_port}/metrics")
     try:
         yield

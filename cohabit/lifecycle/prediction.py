@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cohabit.config.errors import NothingToExplain
+from cohabit.config.errors import CohabitError
 from features.schema.catalog import RAW_NAMES
 from features.training.model_input import complete
 from ingest.lake.tables import Lake
@@ -57,7 +57,7 @@ def explain(lake: Lake, bundle: Bundle, subject: Sequence[str | None]) -> Explan
             slowest.
 
     Raises:
-        NothingToExplain: no row matches.
+        CohabitError: no row matches.
         ModelsError: the bundle holds no trees.
     """
     row = _newest(lake, subject)
@@ -83,7 +83,13 @@ def _newest(lake: Lake, subject: Sequence[str | None]) -> pa.Table:
         if value is not None:
             table = table.filter(pc.equal(table[name], value))
     if not table.num_rows:
-        raise NothingToExplain(dict(zip(SUBJECT, subject, strict=True)), looked_at)
+        asked = ", ".join(
+            f"{name} {value!r}" for name, value in zip(SUBJECT, subject, strict=True) if value is not None
+        )
+        raise CohabitError(
+            f"none of {looked_at:,} training rows is of {asked or 'any container'}: rows are of containers with a "
+            "label, see `cohabit features`; `cohabit victims` names containers"
+        )
     return table.filter(pc.equal(table["window_end"], pc.max(table["window_end"])))
 
 

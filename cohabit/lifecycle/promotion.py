@@ -79,7 +79,7 @@ def judge(lake: Lake, registry: Registry, name: str, now: datetime, snapshot: Sn
 
     Raises:
         ModelsError: one of the two cannot be judged.
-        ModelsError, UnusableBundle: the challenger could not be served.
+        ModelsError, AdvisorError: the challenger could not be served.
     """
     challenger = _usable(registry, registry.bundle(name))
     current = registry.current()
@@ -119,7 +119,7 @@ def promote(registry: Registry, name: str, hand: Hand, *, forced: str | None = N
         forced: why it is promoted whatever the verdict; None where it is not.
 
     Raises:
-        ModelsError, UnusableBundle: it could not be served, even when forced.
+        ModelsError, AdvisorError: it could not be served, even when forced.
         ModelsError: there is no verdict on this place, or one on what was called so before, or it was not passed;
             another bundle became current meanwhile; it is current, but the history lacks it.
     """
@@ -144,7 +144,7 @@ def roll_back(registry: Registry, hand: Hand) -> tuple[str, str]:
 
     Raises:
         ModelsError: there are none; they are current again, but the history lacks it.
-        ModelsError, UnusableBundle: they could not be served; nothing changes.
+        ModelsError, AdvisorError: they could not be served; nothing changes.
     """
     current = registry.current()
     left = trained_name(current.name) if current is not None else ""

@@ -20,7 +20,7 @@ from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
 from advisor.placement.rotating_log import SUFFIX
 from advisor.scoring.scorer import pending_features
-from cohabit.config.errors import NothingServed, UnreadableServed
+from cohabit.config.errors import CohabitError, NothingServed
 from cohabit.refresh.live_state import BEGIN_US, KEEP_US
 from features.columnar.arrow_columns import micros
 from features.contention.node_state import Facts
@@ -80,7 +80,7 @@ def read_served(folder: Path) -> list[Served]:
 
     Raises:
         NothingServed: there are none.
-        UnreadableServed: a line is not one of a served log, or of another catalogue of features.
+        CohabitError: a line is not one of a served log, or of another catalogue of features.
     """
     lines = [(path, line) for path in sorted(folder.glob(f"*{SUFFIX}")) for line in path.read_bytes().splitlines()]
     if not lines:
@@ -92,9 +92,9 @@ def _parse(path: Path, line: bytes) -> Served:
     try:
         served = Served.model_validate_json(line)
     except ValidationError as error:
-        raise UnreadableServed(path, str(error).splitlines()[0]) from error
+        raise _unreadable_served(path, str(error).splitlines()[0]) from error
     if len(served.features) != len(RAW_NAMES):
-        raise UnreadableServed(path, f"{len(served.features)} features, the catalogue has {len(RAW_NAMES)}")
+        raise _unreadable_served(path, f"{len(served.features)} features, the catalogue has {len(RAW_NAMES)}")
     return served
 
 
@@ -155,3 +155,7 @@ def snapshot_as_of(lake: Lake, cluster: str, as_of_us: int, profiles: pa.Table) 
 def _moment(micros: int) -> datetime:
     moment: datetime = pa.scalar(micros, TIMESTAMP).as_py()
     return moment
+
+
+def _unreadable_served(path: Path, reason: str) -> CohabitError:
+    return CohabitError(f"{path} is not a feature log ({reason}): remove it if another version wrote it")

@@ -10,7 +10,7 @@ from pathlib import Path
 from advisor.cluster.snapshot import Snapshot, load_current
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.slowdown_causes import Diagnosis
-from advisor.errors import NoBundle, NotBelieved
+from advisor.errors import AdvisorError
 from advisor.plans import store as proposal_store
 from advisor.plans.plan_service import Actor, Desk, Stale
 from advisor.plans.planner import Draft, Search, Situation, draft, under_way
@@ -25,7 +25,7 @@ from advisor.remediation.options_file import keep_ladders
 from advisor.scoring.loaded_model import open_model
 from advisor.scoring.scorer import ModelScorer
 from advisor.scoring.served_margins import served_margins
-from cohabit.config.errors import OldSnapshot, OtherCluster, SearchMissing, SnapshotAhead, StaleSnapshot
+from cohabit.config.errors import CohabitError
 from cohabit.diagnosis.diagnose import diagnosed, newest_window
 from cohabit.plans.plan_inputs import Inputs, digest_of, keep, kept
 from features.contention.node_state import Facts
@@ -99,11 +99,10 @@ def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None)
         looked: victims; None finds them.
 
     Raises:
-        NoSnapshot, NoBundle: there is nothing to propose from.
-        StaleSnapshot: the snapshot and the newest labels are too far apart.
-        OtherCluster: the snapshot is of another cluster than the desk.
+        AdvisorError: there is nothing to propose from.
+        CohabitError: the snapshot and the newest labels are too far apart, or it is of another cluster than the desk.
         NothingMeasured: there are no labels.
-        Halted: nothing is to be drafted.
+        Frozen: nothing is to be drafted.
     """
     desk.must_not_be_frozen()
     desk.expire(actor)
@@ -121,7 +120,7 @@ def drafted_again(of: Sources, plan: str) -> Draft:
     """A past plan, made again from what it was made from.
 
     Raises:
-        NothingKept: that is not there any more.
+        CohabitError: that is not there any more.
         ModelsError: the bundle is not there any more.
     """
     inputs = kept(of.kept / plan)
@@ -134,7 +133,7 @@ def stale_now(of: Sources, desk: Desk) -> Stale:
     def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
         snapshot = load_current(of.snapshots)
         if snapshot.cluster != proposal.plan.cluster:
-            raise OtherCluster(of.snapshots, snapshot.cluster, proposal.plan.cluster)
+            raise _other_cluster(of.snapshots, snapshot.cluster, proposal.plan.cluster)
         _must_be_new(of, snapshot, desk.now_us())
         earlier = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
         others = tuple(one for one in earlier if one.step not in proposal.plan.steps and one.decision == "approved")
@@ -151,10 +150,15 @@ def _inputs(of: Sources, desk: Desk, looked: Looked) -> Inputs:
     """All that a plan is made from, as it is now."""
     snapshot, until = load_current(of.snapshots), looked.until
     if snapshot.cluster != desk.cluster:
-        raise OtherCluster(of.snapshots, snapshot.cluster, desk.cluster)
+        raise _other_cluster(of.snapshots, snapshot.cluster, desk.cluster)
     _must_be_new(of, snapshot, desk.now_us())
     if abs(until.timestamp() * 1e6 - snapshot.as_of_us) > MAX_APART_US:
-        raise StaleSnapshot(of.snapshots, datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC), until)
+        as_of = datetime.fromtimestamp(snapshot.as_of_us / 1e6, UTC)
+        raise CohabitError(
+            f"the newest snapshot in {of.snapshots} ({as_of:%Y-%m-%d %H:%M} UTC) and the newest labels "
+            f"({until:%Y-%m-%d %H:%M} UTC) are too far apart for a plan: run `cohabit refresh` and `cohabit features`, "
+            "then retry"
+        )
     degraded = tuple(one for one in looked.diagnoses if one.cluster == snapshot.cluster)
     past = proposal_store.past(desk.engine, desk.cluster, desk.now_us())
     where = _where(of, snapshot)
@@ -172,12 +176,12 @@ def _search(rules: Rules) -> Search | None:
     """The search that rules ask for; None where they ask for none.
 
     Raises:
-        SearchMissing: it is asked for, and not there.
+        CohabitError: it is asked for, and not there.
     """
     if not rules.max_search_moves:
         return None
     if not searchable():
-        raise SearchMissing
+        raise CohabitError("the plan was computed with numba, which is not installed here: install the extra optimise")
     from advisor.plans.optimizer_moves import better_elsewhere  # compiled, and not there everywhere
 
     return partial(better_elsewhere, tried=rules.max_search_moves)
@@ -187,22 +191,34 @@ def _must_be_new(of: Sources, snapshot: Snapshot, now_us: int) -> None:
     """Nothing is proposed or approved by what was true long ago; a clock that is ahead would hide how old that is.
 
     Raises:
-        OldSnapshot: the newest snapshot is too old.
-        SnapshotAhead: it is of a time to come.
+        CohabitError: the newest snapshot is too old, or it is of a time to come.
     """
     if snapshot.as_of_us - now_us > MAX_AHEAD_US:
-        raise SnapshotAhead(of.snapshots, (snapshot.as_of_us - now_us) / 1e6)
+        raise CohabitError(
+            f"the newest snapshot in {of.snapshots} is {(snapshot.as_of_us - now_us) / 1e6 / 60:,.0f} minutes "
+            "ahead of this machine's clock: check the clocks of metrics senders and brokers, then run `cohabit "
+            "refresh` again"
+        )
     if now_us - snapshot.as_of_us > of.max_snapshot_age_us:
-        raise OldSnapshot(of.snapshots, (now_us - snapshot.as_of_us) / 1e6, of.max_snapshot_age_us / 1e6)
+        raise CohabitError(
+            f"the newest snapshot in {of.snapshots} is {(now_us - snapshot.as_of_us) / 1e6 / 3600:,.1f} hours "
+            f"old (limit {of.max_snapshot_age_us / 1e6 / 3600:g}): check that `cohabit refresh` runs, or raise "
+            "COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS, as for simulated clusters"
+        )
 
 
 def _where(of: Sources, snapshot: Snapshot) -> Inputs:
     """Placements and model; without victims and without earlier plans."""
     facts, bundle = facts_by(of.lake, snapshot), of.registry.current()
     if bundle is None:
-        raise NoBundle(of.registry.root)
+        raise AdvisorError(
+            f"no promoted bundle in {of.registry.root}: run `cohabit model train`, or set COHABIT_REGISTRY"
+        )
     if (status := status_of(of.registry, bundle.name)) is not None and status.state == "fallen_back":
-        raise NotBelieved(bundle.name)
+        raise AdvisorError(
+            f"model {bundle.name} failed its drift check, so no plan is drafted or approved: see `cohabit model "
+            "drift`; then promote a newly trained model, or run `cohabit model rollback`"
+        )
     return Inputs(snapshot, facts.nodes, facts.placements, (), (), Rules(), (0.0, 0.0), bundle.name, snapshot.as_of_us)
 
 
@@ -223,4 +239,11 @@ def situation_of(inputs: Inputs, registry: Registry) -> Situation:
     scene = under_way(Scene(scorer, roster.room, team, inputs.now_us, roster.began_us), inputs.past)
     return Situation(
         inputs.diagnoses, scene, roster, inputs.past, factor_of(*inputs.achieved), inputs.bundle, digest_of(inputs)
+    )
+
+
+def _other_cluster(folder: Path, found: str, wanted: str) -> CohabitError:
+    return CohabitError(
+        f"the snapshots in {folder} are of cluster {found!r}, but COHABIT_CLUSTER is {wanted!r}: correct "
+        "COHABIT_CLUSTER or COHABIT_SNAPSHOTS"
     )

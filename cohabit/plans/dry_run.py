@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from advisor.plans.export import Eviction
-from cohabit.config.errors import UnusableApiServer
+from cohabit.config.errors import CohabitError
 
 CONNECT_S = 5.0
 ANSWER_S = 20.0
@@ -81,7 +81,7 @@ def dry_run(server: ApiServer, steps: Sequence[Eviction], *, limit_s: float = LI
         limit_s: seconds for all of them.
 
     Raises:
-        UnusableApiServer: its address is none to trust with a token, or a file cannot be used.
+        CohabitError: its address is none to trust with a token, or a file cannot be used.
     """
     parts, headers = _checked(server.url), _headers(server.token_file)
     deadline, answers = monotonic() + limit_s, list[Answer]()
@@ -163,11 +163,11 @@ def _checked(url: str) -> SplitResult:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise UnusableApiServer("its address", str(error)) from error
+        raise _unusable_api_server("its address", str(error)) from error
     if not host or parts.username or parts.password or parts.query or parts.fragment:
-        raise UnusableApiServer("its address", "give scheme, host, port and path, and nothing else")
+        raise _unusable_api_server("its address", "give scheme, host, port and path, and nothing else")
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):
-        raise UnusableApiServer(url, "a token travels by https alone, and by http on loopback")
+        raise _unusable_api_server(url, "a token travels by https alone, and by http on loopback")
     return parts
 
 
@@ -185,9 +185,9 @@ def _headers(token_file: Path | None) -> Mapping[str, str]:
     try:
         token = token_file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableApiServer(str(token_file), str(error)) from error
+        raise _unusable_api_server(str(token_file), str(error)) from error
     if not re.fullmatch(r"[!-~]+", token):
-        raise UnusableApiServer(str(token_file), "it holds no token")
+        raise _unusable_api_server(str(token_file), "it holds no token")
     return headers | {"Authorization": f"Bearer {token}"}
 
 
@@ -198,5 +198,9 @@ def _connection(parts: SplitResult, server: ApiServer) -> http.client.HTTPConnec
     try:
         context = ssl.create_default_context(cafile=None if server.ca_file is None else str(server.ca_file))
     except OSError as error:  # of ssl too
-        raise UnusableApiServer(str(server.ca_file), str(error)) from error
+        raise _unusable_api_server(str(server.ca_file), str(error)) from error
     return http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_S, context=context)
+
+
+def _unusable_api_server(what: str, why: str) -> CohabitError:
+    return CohabitError(f"cannot query the Kubernetes API: {what[:200]!r}: {why}")

@@ -18,7 +18,7 @@ from advisor.cluster.snapshot import Snapshot, load_current, publish
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.policy import Rules
-from cohabit.config.errors import NothingKept
+from cohabit.config.errors import CohabitError
 
 MAX_KEPT = 200
 """Plans; the oldest go first."""
@@ -88,13 +88,15 @@ def kept(folder: Path) -> Inputs:
     """What a plan was made from.
 
     Raises:
-        NothingKept: it is not there any more.
+        CohabitError: it is not there any more.
     """
     try:
         rest = msgspec.msgpack.decode((folder / REST).read_bytes(), type=_Rest)
         tables = {name: pq.read_table(io.BytesIO((folder / f"{name}.parquet").read_bytes())) for name in TABLES}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, pa.ArrowException) as error:
-        raise NothingKept(folder) from error
+        raise CohabitError(
+            f"the saved inputs {folder} are missing or damaged: inputs are saved for the newest plans only"
+        ) from error
     return Inputs(
         load_current(folder / "snapshot"),
         tables["nodes"],

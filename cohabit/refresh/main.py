@@ -13,7 +13,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.snapshot import publish
-from cohabit.config.errors import NoSuchCluster
+from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import GivingBack
 from cohabit.refresh.live_state import LiveState
 from features.profiles.app_profile import newest
@@ -85,7 +85,7 @@ def refresh_from_files(
     """Read stream files to their end and publish one snapshot.
 
     Raises:
-        NoSuchCluster: no record is of the state's cluster.
+        CohabitError: no record is of the state's cluster.
     """
     formats = Formats()
     with (
@@ -95,7 +95,10 @@ def refresh_from_files(
         source.stop_at_end()
         ingest(source, state, Landers(formats, capacities), _metrics(), Event())
     if not state.as_of_us:
-        raise NoSuchCluster(state.cluster, state.others)
+        there = ", ".join(sorted(state.others)) or "none"
+        raise CohabitError(
+            f"no record of cluster {state.cluster!r}; clusters seen: {there}. Set --cluster or COHABIT_CLUSTER"
+        )
     _publish(state, NewestProfiles(lake), how, how.version, published)
 
 

@@ -13,9 +13,8 @@ from sqlalchemy import Engine
 from advisor.auth.principal import Caller
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.quotes.dependencies import BillOffice
-from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
+from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable, Unavailable
 from advisor.plans.plan_service import Desk, Office, Stale
-from advisor.plans.rules.errors import CannotTry
 from advisor.plans.rules.plan_record import Proposal
 from cohabit.billing.quotes.last_hour import NewestHour
 from cohabit.config.errors import CohabitError
@@ -87,7 +86,7 @@ def tried_in(settings: Settings, desk: Desk) -> Stale:
             with one_at_a_time:
                 return stale_now(of, desk)(proposal, steps)
         except FAILED as error:
-            raise CannotTry(str(error)) from error
+            raise Unavailable(f"the steps cannot be validated again, so nothing was decided: {error}") from error
 
     return stale
 

@@ -93,8 +93,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         ready: called with both addresses.
 
     Raises:
-        NoFreePort: one of the listeners finds no port.
-        UnusableCertificates: the listener for schedulers cannot use its files.
+        CohabitError: one of the listeners finds no port, or the listener for schedulers cannot use its files.
     """
     secured = None if schedulers.certificates is None else secured_by(schedulers.certificates)
     with (

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import signal
 import socket
 import ssl
@@ -12,7 +14,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
-from cohabit.config.errors import NoFreePort, UnusableCertificates
+from cohabit.config.errors import CohabitError
 from cohabit.server.http_limits import BoundedProtocol
 
 HOST = "127.0.0.1"
@@ -45,7 +47,7 @@ def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket
     It listens at once: sockets that are merely bound do not keep each other from a port.
 
     Raises:
-        NoFreePort: none of so many ports is free.
+        CohabitError: none of so many ports is free.
     """
     last = min(port + tries - 1, LAST_PORT) if port else 0
     reason = ""
@@ -60,7 +62,10 @@ def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket
             reason = error.strerror or str(error)
         else:
             return bound
-    raise NoFreePort(port, last, reason)
+    raise CohabitError(
+        f"{_unlistened(port, last, reason)}: stop the process that uses it, choose another port with --port, "
+        "--scheduler-port, COHABIT_ADVISOR__PORT or COHABIT_ADVISOR__SCHEDULER_PORT, or use 0 for any free port"
+    )
 
 
 App = tuple[ASGIApp, socket.socket, ssl.SSLContext | None]
@@ -100,7 +105,7 @@ def secured_by(files: Certificates) -> ssl.SSLContext:
     """TLS 1.2 or later with a client's certificate, or no answer.
 
     Raises:
-        UnusableCertificates: a file cannot be read, or is not what it should be.
+        CohabitError: a file cannot be read, or is not what it should be.
     """
     return _with_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
 
@@ -109,7 +114,7 @@ def shown_by(files: Certificates) -> ssl.SSLContext:
     """TLS towards another server of ours: it shows a certificate of the same authority, and we show ours.
 
     Raises:
-        UnusableCertificates: a file cannot be read, or is not what it should be.
+        CohabitError: a file cannot be read, or is not what it should be.
     """
     return _with_files(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
 
@@ -123,7 +128,10 @@ def _with_files(context: ssl.SSLContext, files: Certificates) -> ssl.SSLContext:
         context.load_cert_chain(files.certificate, files.key)
         context.load_verify_locations(files.client_ca)
     except (OSError, ssl.SSLError) as error:
-        raise UnusableCertificates(str(error)) from error
+        raise CohabitError(
+            f"COHABIT_ADVISOR__SCHEDULER_CERTIFICATE, _KEY or _CLIENT_CA cannot be used ({error}): give PEM files, "
+            "with the key of the certificate"
+        ) from error
     return context
 
 
@@ -143,3 +151,11 @@ def address(bound: socket.socket, scheme: str = "http") -> str:
     """Of a listening socket, as a URL."""
     host, port = bound.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _unlistened(first: int, last: int, reason: str) -> str:
+    """The ports that cannot be opened, and the reason; for a port in use only that."""
+    if first != last:
+        return f"no port from {first} to {last} can be opened ({reason})"
+    in_use = reason == os.strerror(errno.EADDRINUSE)
+    return f"port {first} is in use" if in_use else f"port {first} cannot be opened ({reason})"

@@ -1,11 +1,11 @@
 """What every command needs: the lake that is meant, topics, and an event that signals set."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
-from cohabit.config.errors import NoLake, NoStream
+from cohabit.config.errors import CohabitError, NoLake
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import console
 from features.schema.tables import TABLES
@@ -40,10 +40,14 @@ def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:
     """The folder, which holds at least one of the topics.
 
     Raises:
-        NoStream: it does not.
+        CohabitError: it does not.
     """
     if not set(topics) & set(topics_in(folder)):
-        raise NoStream(folder, topics)
+        names = ", ".join(f"{topic}.log" for topic in topics)
+        raise CohabitError(
+            f"{folder} contains none of {names}: create a stream with `cohabit dev simulate {folder}`, or write a "
+            "topic to such a file with kafka-console-consumer"
+        )
     if others := sorted(set(topics_in(folder)) - set(topics)):
         console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(topics)})")
     return folder
@@ -73,3 +77,11 @@ def stop_on_signals() -> Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def stream_exists(folder: Path, topics: Sequence[str]) -> CohabitError:
+    """The output folder of a stream already contains one."""
+    return CohabitError(
+        f"{folder} already contains {', '.join(f'{topic}.log' for topic in topics)}: name another folder, or remove "
+        "those files; runs are never appended"
+    )

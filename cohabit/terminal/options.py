@@ -10,7 +10,7 @@ from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
-from cohabit.config.errors import BadOption, CohabitError, UnusablePath
+from cohabit.config.errors import CohabitError
 from cohabit.config.logs import set_up_logs
 from cohabit.config.settings import Settings, read_settings
 from cohabit.terminal.console import show_error
@@ -51,7 +51,8 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             if error.filename is None and error.errno not in OUT_OF_ROOM:
                 raise
-            show_error(UnusablePath(error))
+            where = error.filename or "a file"
+            show_error(CohabitError(f"{where}: {error.strerror}; check the path, its permissions and free disk space"))
             raise typer.Exit(1) from error
 
     run.__doc__ = flowing(command.__doc__ or "")
@@ -67,11 +68,11 @@ def _refuse_endless(options: Mapping[str, object]) -> None:
     """Bounds of an option let NaN through, which is neither above nor below anything.
 
     Raises:
-        BadOption: a figure is no number, or has no end.
+        CohabitError: a figure is no number, or has no end.
     """
     for name, value in options.items():
         if isinstance(value, float) and not isfinite(value):
-            raise BadOption(f"--{name.replace('_', '-')} {value}: give a number")
+            raise CohabitError(f"--{name.replace('_', '-')} {value}: give a number")
 
 
 def settings() -> Settings:

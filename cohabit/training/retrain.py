@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from cohabit.config.errors import NotReproducible
+from cohabit.config.errors import CohabitError
 from cohabit.training.train_model import DEFAULT_EFFORT, Birth, fingerprint, train_bundle
 from cohabit.training.training_rows import OnSpark, diagnosis_of_sample, sample_of
 from ingest.lake.tables import Lake
@@ -43,17 +43,17 @@ def retrain(lake: Lake, bundle: Bundle, folder: Path, spark: OnSpark | None = No
         spark: where a sample is drawn; None draws it here.
 
     Raises:
-        NotReproducible: the bundle does not say how it was trained, or the lake holds other rows by now.
+        CohabitError: the bundle does not say how it was trained, or the lake holds other rows by now.
         InconsistentDataset: the lake holds no training rows of that time.
     """
     manifest = bundle.manifest
     how = manifest.provenance
     if how is None:
-        raise NotReproducible(bundle.directory, "its manifest has no provenance")
+        raise _not_reproducible(bundle.directory, "its manifest has no provenance")
     most = sys.maxsize if how.sampled is None else how.sampled.max_rows
     sample = sample_of(lake, most, spark, manifest.training_window[1])
     if fingerprint(sample.rows) != manifest.data_fingerprint:
-        raise NotReproducible(
+        raise _not_reproducible(
             bundle.directory,
             f"it was trained on {how.rows:,} rows, and the {sample.rows.num_rows:,} rows of this lake until "
             f"{manifest.training_window[1]:%Y-%m-%d %H:%M} UTC are others",
@@ -70,3 +70,10 @@ def _compared(manifest: Manifest, again: Manifest) -> dict[str, bool]:
     same = {file: again.sha256.get(file) == manifest.sha256[file] for file in files}
     recalibrated = any(one.margins is not None and one.margins.followed for one in manifest.models.values())
     return same if recalibrated else same | {"conformal margins": again.models == manifest.models}
+
+
+def _not_reproducible(directory: Path, reason: str) -> CohabitError:
+    return CohabitError(
+        f"bundle {directory.name} cannot be reproduced: {reason}; name the lake that it was trained on by --lake, and "
+        "keep its labels, which `cohabit features` writes again from later data"
+    )

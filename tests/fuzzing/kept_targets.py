@@ -20,9 +20,7 @@ from advisor.auth.oidc import Rules, judge, read_keys
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import FORMAT, Draft, draft_from, draft_json, refuse_wrong
-from advisor.billing.ledger.errors import NotReady, Unbalanced, UnreadableDraft
 from advisor.billing.ledger.price_book_records import book_from, book_json
-from advisor.billing.lines.errors import BadLineFile, UnreadableLine
 from advisor.billing.lines.line import line_from, line_json
 from advisor.billing.lines.parquet import read_lines
 from advisor.billing.pricing.price_book import HOUR_US
@@ -31,7 +29,7 @@ from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import load_current, publish
 from advisor.database.engine import migrate, open_store
 from advisor.diagnosis.report_file import read_report, write_report
-from advisor.errors import NoSnapshot, NoTable, UnreadableDiagnoses, UnreadableLadders
+from advisor.errors import AdvisorError, Conflict, NoTable, Unavailable, UnreadableDiagnoses
 from advisor.placement.decision_log import Advised
 from advisor.plans.rules.errors import UnreadablePlan
 from advisor.plans.rules.plan_record import plan_from, plan_json
@@ -44,18 +42,7 @@ from cohabit.backup.archive import Places, back_up, verify
 from cohabit.billing.draft import draft_of
 from cohabit.billing.inputs import SUFFIX, read_inputs
 from cohabit.billing.statements.explain import explain
-from cohabit.config.errors import (
-    DamagedBackup,
-    LostInputs,
-    NoBackup,
-    NoHoldout,
-    NoSuchLine,
-    NothingAdvised,
-    NothingKept,
-    NothingServed,
-    UnreadableAdvised,
-    UnreadableServed,
-)
+from cohabit.config.errors import CohabitError
 from cohabit.impact.estimate import trial_lines
 from cohabit.lifecycle.training_serving_skew import read_served
 from cohabit.plans.plan_inputs import Inputs, keep, kept
@@ -95,15 +82,15 @@ def kept_targets(folder: Path) -> Iterator[Target]:
 def _records() -> Iterator[Target]:
     draft = Draft(FORMAT, "c", PERIOD, "EUR", (batch("std@a", ("shop", "base", 7), ("ads", "base", 5)),))
     book = price_book_from(EXAMPLE, "ann")
-    yield Target("line", "advisor.billing.lines.line", tuple(map(line_json, lines())), line_from, (UnreadableLine,))
+    yield Target("line", "advisor.billing.lines.line", tuple(map(line_json, lines())), line_from, (AdvisorError,))
     yield Target(
         "kept price book",
         "advisor.billing.ledger.price_book_records",
         (book_json(book),),
         book_from,
-        (UnreadableDraft,),
+        (Unavailable,),
     )
-    refuses = UnreadableDraft, NotReady, Unbalanced
+    refuses = Unavailable, Conflict, AdvisorError
     yield Target(
         "draft", "advisor.billing.ledger.drafts", (draft_json(draft),), lambda of: refuse_wrong(draft_from(of)), refuses
     )
@@ -145,20 +132,22 @@ def _tokens() -> Iterator[Target]:
 
 def _beside_snapshots(folder: Path) -> Iterator[Target]:
     publish(folder / "snapshots", snapshot(11, pinned=0.5))
-    yield in_folder("snapshot", "advisor.cluster.snapshot", folder / "snapshots", load_current, (NoSnapshot,))
+    yield in_folder("snapshot", "advisor.cluster.snapshot", folder / "snapshots", load_current, (AdvisorError,))
     write_report(folder / "told", told(diagnosis(), diagnosis("web-2")))
     yield in_folder("diagnoses", "advisor.diagnosis.report_file", folder / "told", read_report, (UnreadableDiagnoses,))
     keep_ladders(folder / "ladders", "c", 1, (Ladder("web-1", (), "look at it"),))
-    yield in_folder("ladders", "advisor.remediation.options_file", folder / "ladders", _ladder, (UnreadableLadders,))
+    yield in_folder("ladders", "advisor.remediation.options_file", folder / "ladders", _ladder, (Unavailable,))
     inputs = Inputs(snapshot(11), _NAMES, _NAMES, (diagnosis(),), (), PlanRules(), (0.5, 0.0), "b", 1)
     keep(folder / "plans" / "p1", inputs)
-    yield in_folder("kept plan", "cohabit.plans.plan_inputs", folder / "plans" / "p1", kept, (NothingKept, NoSnapshot))
+    yield in_folder(
+        "kept plan", "cohabit.plans.plan_inputs", folder / "plans" / "p1", kept, (CohabitError, AdvisorError)
+    )
     write_table(folder / "table" / "scores", _scores())
     yield in_folder("score table", "advisor.scoring.score_table_file", folder / "table", _table, (NoTable,))
     line = Advised(1, "c", "u", "web", False, 1, 0, "b", 0.0, False, None, "n0", ["n0"], [10], [0.0], [0.0])
     arms = [msgspec.structs.replace(line, held_out=arm, holdout_share=0.5) for arm in (True, False)]
     _put(folder / "advised" / "1.jsonl", b"".join(msgspec.json.encode(arm) + b"\n" for arm in arms))
-    refuses = UnreadableAdvised, NothingAdvised, NoHoldout
+    refuses = (CohabitError,)
     yield in_folder("advised lines", "advisor.placement.decision_log", folder / "advised", trial_lines, refuses)
     served = {"cluster": "c", "as_of_us": 5, "profiles_us": 0, "node": "n0", "app": "web", "team": None}
     features = [None, *(0.5 for _ in RAW_NAMES[1:])]
@@ -168,7 +157,7 @@ def _beside_snapshots(folder: Path) -> Iterator[Target]:
         "cohabit.lifecycle.training_serving_skew",
         folder / "served",
         read_served,
-        (UnreadableServed, NothingServed),
+        (CohabitError,),
     )
 
 
@@ -239,18 +228,18 @@ def _site(folder: Path) -> Iterator[Target]:
         places = _closed_month(folder / "places", store)
         lines = {"lines": places.folders["lines"]}  # the lake's files are many, and checked as these are
         back_up(replace(places, folders=lines), folder / "backup", _quietly)
-    refuses = NoBackup, DamagedBackup
+    refuses = (CohabitError,)
     yield in_folder("backup", "cohabit.backup.archive", folder / "backup", lambda of: verify(of, _quietly), refuses)
     billed_lines = folder / "places" / "lines"
     inputs, billed = (sorted(billed_lines.glob(f"*{suffix}"))[:1] for suffix in (SUFFIX, ".parquet"))
     files = inputs[0].name, billed[0].name
-    yield in_folder("billed inputs", "cohabit.billing.inputs", billed_lines, _inputs, (LostInputs,), files[:1])
+    yield in_folder("billed inputs", "cohabit.billing.inputs", billed_lines, _inputs, (CohabitError,), files[:1])
     yield in_folder(
         "line file",
         "advisor.billing.lines.parquet",
         billed_lines,
         lambda of: read_lines(of / files[1]),
-        (BadLineFile,),
+        (Unavailable,),
         files[1:],
     )
     yield _explained(folder / "store.sqlite", billed_lines, f"{billed[0].stem[:12]}-0")
@@ -284,7 +273,7 @@ def _explained(store: Path, lines_folder: Path, reference: str) -> Target:
             return _explain(engine, told, lines_folder)
 
     return Target(
-        "line reference", "cohabit.billing.statements.explain", (reference.encode(),), of_text(read), (NoSuchLine,)
+        "line reference", "cohabit.billing.statements.explain", (reference.encode(),), of_text(read), (CohabitError,)
     )
 
 

@@ -15,7 +15,7 @@ from benchmarks.reassign.tianchi import read_contest
 from benchmarks.reassign.tianchi_plan import carried_out, read_plan
 from cohabit.backtest.pair_file import read_pairs
 from cohabit.billing.price_book_file import read_price_book
-from cohabit.config.errors import BadOption, BadPriceBookFile, BadSettings, BadTopic, UnusableLaw
+from cohabit.config.errors import BadSettings, CohabitError
 from cohabit.config.settings import read_settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.doctor.scheduler_config import configured, read_config
@@ -114,14 +114,14 @@ def written_targets(folder: Path) -> Iterator[Target]:
         "cohabit.config.topic_formats",
         (TOPICS,),
         of_text(_topics),
-        (BadSettings, BadTopic, IngestError),
+        (BadSettings, CohabitError, IngestError),
     )
     yield Target(
         "price book",
         "advisor.billing.pricing.price_book_toml",
         (EXAMPLE.encode(),),
         of_file(folder / "book.toml", lambda path: read_price_book(path, "ann")),
-        (BadPriceBookFile,),
+        (CohabitError,),
     )
     yield Target(
         "metric mapping",
@@ -135,7 +135,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
         "cohabit.doctor.scheduler_config",
         (EXTENDER,),
         of_file(folder / "scheduler.yaml", lambda path: configured(read_config(path))),
-        (BadOption,),
+        (CohabitError,),
     )
     yield _bill("bill", BILL, PLAIN)
     yield _bill("bill FOCUS", BILL_FOCUS, FOCUS)
@@ -194,7 +194,7 @@ def _measured(folder: Path) -> Iterator[Target]:
     (folder / "alone.csv").write_text(f"workload,llc mean,memory bandwidth\n{alone}")
     (folder / "windows.csv").write_text(f"latency,kind,when,misses,words\n{windows}")
     both, files = ("pairs.csv", "alone.csv"), "benchmarks.interference_files"
-    yield in_folder("pair files", "cohabit.backtest.pair_file", folder, _law, (UnusableLaw,), both)
+    yield in_folder("pair files", "cohabit.backtest.pair_file", folder, _law, (CohabitError,), both)
     refuses = (interference_files.UnusableFile,)
     yield in_folder("benchmark pairs", files, folder, _benchmark_pairs, refuses, both)
     yield in_folder("benchmark windows", files, folder, _benchmark_windows, refuses, ("windows.csv",))

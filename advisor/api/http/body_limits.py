@@ -7,8 +7,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from advisor.errors import BodyTooLarge, BodyTooSlow
-
 TOO_LARGE, TOO_SLOW = 413, 408
 BODY_S = 10.0
 """For the largest body 7 MB/s. By default kube-scheduler waits five seconds for an answer, Volcano one."""
@@ -29,7 +27,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
         elif _declared(scope) > self.limit_bytes:
-            refusal = JSONResponse({"error": str(BodyTooLarge(self.limit_bytes))}, TOO_LARGE)
+            refusal = JSONResponse({"error": _too_large(self.limit_bytes)}, TOO_LARGE)
             await refusal(scope, receive, send)
         else:
             await self.app(scope, self._counted(receive), send)
@@ -43,13 +41,21 @@ class BodyLimit:
                 async with asyncio.timeout_at(ends):
                     message = await receive()
             except TimeoutError as error:
-                raise HTTPException(TOO_SLOW, str(BodyTooSlow(self.patience_s)), {"Connection": "close"}) from error
+                late = f"the request body did not arrive within {self.patience_s:g} s: send the whole request again"
+                raise HTTPException(TOO_SLOW, late, {"Connection": "close"}) from error
             seen += len(message.get("body", b""))
             if seen > self.limit_bytes:
-                raise HTTPException(TOO_LARGE, str(BodyTooLarge(self.limit_bytes)))
+                raise HTTPException(TOO_LARGE, _too_large(self.limit_bytes))
             return message
 
         return counting
+
+
+def _too_large(limit_bytes: int) -> str:
+    return (
+        f"the request body exceeds the limit of {limit_bytes} bytes: send node names instead of whole nodes "
+        "(nodeCacheCapable: true), or fewer candidates"
+    )
 
 
 def _declared(scope: Scope) -> int:

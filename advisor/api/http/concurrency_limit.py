@@ -7,7 +7,7 @@ from anyio import CapacityLimiter, to_thread
 from prometheus_client import Counter
 from starlette.requests import Request
 
-from advisor.errors import CallerGone, TooBusy
+from advisor.errors import TooBusy, Unavailable
 
 T = TypeVar("T")
 
@@ -30,12 +30,12 @@ class ConcurrencyLimit:
 
         Raises:
             TooBusy: too many wait already.
-            CallerGone: the client has disconnected meanwhile.
+            Unavailable: the client has disconnected meanwhile.
         """
         if self._turns.available_tokens <= 0 and self._turns.statistics().tasks_waiting >= self.waiting:
             self.turned_away.inc()
             raise TooBusy
         async with self._turns:
             if await request.is_disconnected():
-                raise CallerGone
+                raise Unavailable("the client has disconnected")
             return await to_thread.run_sync(work, limiter=self._threads)

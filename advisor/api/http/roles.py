@@ -8,7 +8,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
 from advisor.auth.api_tokens import TokenRole
-from advisor.errors import RouteWithoutRole
+from advisor.errors import AdvisorError
 
 Role = Literal["anyone"] | TokenRole
 F = TypeVar("F", bound=Callable[..., object])
@@ -28,13 +28,13 @@ def roles_of(app: FastAPI) -> dict[str, tuple[Role, ...]]:
     """Who may call each method and path, as in "GET /healthz".
 
     Raises:
-        RouteWithoutRole: a route does not say.
+        AdvisorError: a route does not say.
     """
     found: dict[str, tuple[Role, ...]] = {}
     for context in iter_route_contexts(app.routes):
         path = context.path or repr(context.route)
         roles = getattr(context.endpoint, "roles", ()) if isinstance(context.original_route, Route) else ()
         if not roles:
-            raise RouteWithoutRole(path)
+            raise AdvisorError(f"route {path} declares no role: decorate its function with @allowed(...)")
         found |= {f"{method} {path}": roles for method in context.methods or ()}
     return found

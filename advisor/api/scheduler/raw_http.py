@@ -36,7 +36,7 @@ def decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
     try:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"not {what} ({error})") from error
+        raise BadRequest(f"cannot read the request: not {what} ({error})") from error
 
 
 async def send_json(send: Send, reply: bytes, more: list[tuple[bytes, bytes]]) -> None:

@@ -11,8 +11,7 @@ from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import allowed
 from advisor.cluster.pending_pod import PendingPod
-from advisor.cluster.snapshot import Snapshot
-from advisor.errors import UnknownNode
+from advisor.cluster.snapshot import Snapshot, unknown_node
 from advisor.placement.model_state import Answer, Scored, Serving
 from advisor.scoring.scorer import Harm
 from features.schema.catalog import NAMES
@@ -113,12 +112,12 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> bytes:
     among their parts, would stop every other thread for a quarter of a second, the schedulers' too.
 
     Raises:
-        UnknownNode: a named node is not in the snapshot.
+        NotFound: a named node is not in the snapshot.
     """
     pending_pod = PendingPod(ask.app, ask.team, ask.best_effort)
     answer = serving.answer(pending_pod, None if ask.nodes is None else tuple(dict.fromkeys(ask.nodes)))
     if answer.reason == "unknown_nodes":
-        raise UnknownNode(answer.names[0])
+        raise unknown_node(answer.names[0])
     scored = answer.scored
     if scored is None:
         neutral = ScoreReply(
@@ -127,7 +126,7 @@ def reply_to(ask: ScoreRequest, serving: Serving) -> bytes:
         return neutral.model_dump_json().encode()
     missing = np.setdiff1d(np.arange(len(answer.names)), scored.known)
     if len(missing):
-        raise UnknownNode(answer.names[missing[0]])
+        raise unknown_node(answer.names[missing[0]])
     reply = ScoreReply(
         source=scored.scores.source,
         reason="",

@@ -11,9 +11,8 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
-from advisor.diagnosis.report_file import DiagnosisReport
+from advisor.diagnosis.report_file import DiagnosisReport, no_victim
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
-from advisor.errors import NoVictim
 from advisor.remediation.action import Remedy
 from advisor.remediation.options_file import kept_ladder
 
@@ -222,7 +221,7 @@ def victim_routes(newest: Callable[[], DiagnosisReport], snapshots: Path, now_us
         """Diagnosis of a container, with its evidence by window."""
         report = newest()
         if (one := report.of(container)) is None:
-            raise NoVictim(container)
+            raise no_victim(container)
         return _evidence(one, (now_us() - report.at_us) / 1e6)
 
     @router.get("/v1/victims/{container}/options", responses=refusals(404, 422, 503))
@@ -231,7 +230,7 @@ def victim_routes(newest: Callable[[], DiagnosisReport], snapshots: Path, now_us
         """Remedies for a container, those that suffice first, cheapest first."""
         found = kept_ladder(snapshots, container) if newest().of(container) else None
         if found is None:
-            raise NoVictim(container)
+            raise no_victim(container)
         return LadderReply(victim=container, rest=found.rest, remedies=[_remedy(one) for one in found.remedies])
 
     return router

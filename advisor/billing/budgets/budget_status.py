@@ -10,11 +10,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 from advisor.billing.budgets.forecast import Forecast, settled
-from advisor.billing.ledger.errors import BadBudget, NoCurrency
 from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.postings import refuse_reserved
 from advisor.billing.lines.money import MICROS, exponent_of
 from advisor.billing.pricing.price_book import PriceBook
+from advisor.errors import AdvisorError
 
 State = Literal["within", "warned", "exceeded", "other currency"]
 WORSE: tuple[State, ...] = ("warned", "exceeded")
@@ -140,15 +140,15 @@ def amount_of(text: str, currency: str) -> int:
     """Micro-units of an amount as people write it, such as 1234.56.
 
     Raises:
-        BadBudget: it is no number, negative, above the limit, or finer than the currency.
+        AdvisorError: it is no number, negative, above the limit, or finer than the currency.
         UnknownCurrency: there is no such currency.
     """
     digits = exponent_of(currency)
     amount = _number(text, "amount", f"give {currency} as in {Decimal(123456).scaleb(-digits)}; 0 removes the budget")
     if not 0 <= amount <= MAX_AMOUNT:
-        raise BadBudget("amount", text, f"give 0 to {MAX_AMOUNT:,}; 0 removes the budget")
+        raise _bad_budget("amount", text, f"give 0 to {MAX_AMOUNT:,}; 0 removes the budget")
     if amount != round(amount, digits):
-        raise BadBudget("amount", text, f"{currency} has {digits} decimals: round it")
+        raise _bad_budget("amount", text, f"{currency} has {digits} decimals: round it")
     return int(amount * MICROS)
 
 
@@ -156,12 +156,12 @@ def warn_of(text: str) -> int:
     """Millionths of a share as people write it, such as 0.8.
 
     Raises:
-        BadBudget: it is no number above 0 and up to 1, or finer than a millionth.
+        AdvisorError: it is no number above 0 and up to 1, or finer than a millionth.
     """
     instead = "give a number above 0 and up to 1, such as 0.8 for a warning at 80 %"
     share = _number(text, "share to warn at", instead)
     if not 0 < share <= 1 or share != round(share, 6):
-        raise BadBudget("share to warn at", text, instead)
+        raise _bad_budget("share to warn at", text, instead)
     return int(share * MICROS)
 
 
@@ -173,13 +173,16 @@ def currency_in(books: Sequence[PriceBook], period: str) -> str:
         period: month, as in 2026-12.
 
     Raises:
-        BadPeriod: it is no month.
-        NoCurrency: no version applies in it.
+        Invalid: it is no month.
+        AdvisorError: no version applies in it.
     """
     start_us, end_us = (round(at.timestamp() * 1e6) for at in bounds(period))
     there = [one for one in books if one.start_us < end_us and (one.end_us is None or one.end_us > start_us)]
     if not there:
-        raise NoCurrency(period)
+        raise AdvisorError(
+            f"no price book is in force in {period}, so its budget has no currency: see `cohabit bill books`, and "
+            "create a version with `cohabit bill propose-book` and `approve-book`"
+        )
     return there[-1].currency
 
 
@@ -187,13 +190,13 @@ def refuse_wrong(budget: Budget) -> None:
     """Nothing, for a budget that can be set.
 
     Raises:
-        BadPeriod: it begins in no month.
-        BadBudget: its team has no name that an account may have.
-        ReservedAccount: the team has the name of an account of the ledger itself.
+        Invalid: it begins in no month.
+        AdvisorError: its team has no name that an account may have; the team has the name of an account of the ledger
+            itself.
     """
     bounds(budget.since)
     if not budget.team.strip() or not budget.team.isprintable() or len(budget.team) > MAX_NAME:
-        raise BadBudget("team", budget.team, f"give an account name of at most {MAX_NAME} characters")
+        raise _bad_budget("team", budget.team, f"give an account name of at most {MAX_NAME} characters")
     refuse_reserved(budget.team)
 
 
@@ -201,7 +204,11 @@ def _number(text: str, what: str, instead: str) -> Decimal:
     try:
         found = Decimal(text)
     except InvalidOperation as error:
-        raise BadBudget(what, text, instead) from error
+        raise _bad_budget(what, text, instead) from error
     if not found.is_finite():
-        raise BadBudget(what, text, instead)
+        raise _bad_budget(what, text, instead)
     return found
+
+
+def _bad_budget(what: str, text: str, instead: str) -> AdvisorError:
+    return AdvisorError(f"invalid {what} of a budget {text[:40]!r}: {instead}")

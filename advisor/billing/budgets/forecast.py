@@ -92,7 +92,7 @@ def forecast_of(known: Sequence[Day], period: str) -> Forecast | None:
         Nothing to come: what is owed. None: something is, and fewer than LEAST_DAYS full days are known.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
 
     Source: Hyndman and Athanasopoulos, "Forecasting: principles and practice", 3rd ed. 2021, 5.2 (mean, seasonal
         naive) and 5.5 (their intervals), summed over days whose errors are independent.

@@ -20,7 +20,7 @@ def set_budget(engine: Engine, budget: Budget, entry: Entry) -> Budget:
         It, with its number.
 
     Raises:
-        BadPeriod, BadBudget, ReservedAccount: it cannot be set.
+        Invalid, AdvisorError: it cannot be set.
     """
     refuse_wrong(budget)
     row = {name: value for name, value in asdict(budget).items() if name != "number"}

@@ -55,7 +55,7 @@ def transfers_of(
         shadow mode what the platform would add counts as spent, so that the lines show what would be paid.
 
     Raises:
-        BadTransfers: there are more windows than the policy counts.
+        AdvisorError: there are more windows than the policy counts.
 
     Source: ours, docs/decisions/0050-transfers.md.
     """

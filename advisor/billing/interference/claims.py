@@ -118,7 +118,7 @@ def claims_of(victims: Sequence[Victim], nodes: Mapping[str, Node], policy: Poli
         Claims above zero; none of containers without charges or without a team.
 
     Raises:
-        BadTransfers: there are more windows than the policy counts.
+        AdvisorError: there are more windows than the policy counts.
 
     Source: ours, docs/decisions/0050-transfers.md.
     """

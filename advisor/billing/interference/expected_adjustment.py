@@ -195,7 +195,7 @@ def foreseen_transfers(
         teams nothing is moved.
 
     Raises:
-        BadTransfers: base charges are negative.
+        AdvisorError: base charges are negative.
 
     Source: ours, docs/decisions/0050-transfers.md; cache and memory bandwidth are not looked at before.
     """

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.lines.errors import BadTransfers
 from advisor.billing.lines.line import Fact
 from advisor.billing.lines.money import MICROS, apportion, share_of
 from advisor.billing.pricing.price_book import Policy
+from advisor.errors import AdvisorError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,12 +85,12 @@ def eligible(low_ratio: Floats, policy: Policy) -> Flags:
         (n,) flags.
 
     Raises:
-        BadTransfers: there are more windows than the policy counts.
+        AdvisorError: there are more windows than the policy counts.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
     if len(low_ratio) > policy.windows:
-        raise BadTransfers(f"{len(low_ratio)} windows an hour, but policy {policy.version!r} has {policy.windows}")
+        raise _bad_transfers(f"{len(low_ratio)} windows an hour, but policy {policy.version!r} has {policy.windows}")
     limit = 1 + policy.delta_ppm / MICROS
     flags: Flags = (low_ratio > limit).sum(axis=0) >= policy.at_least
     return flags
@@ -196,7 +196,7 @@ def settle(
         Amounts whose sum is zero, rebates counted against surcharges and the platform.
 
     Raises:
-        BadTransfers: a rebate or an attribution is negative, or a claim of a rebate has no attribution at all.
+        AdvisorError: a rebate or an attribution is negative, or a claim of a rebate has no attribution at all.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
@@ -223,14 +223,14 @@ def settle(
 def _by_player(claim: Claim) -> tuple[dict[Player, int], int]:
     """Parts of a rebate by player of another team, and the platform's; the own team's part is left out."""
     if min([claim.rebate_micros, claim.platform, *(weight for _, weight in claim.attribution)]) < 0:
-        raise BadTransfers(f"container {claim.container}: a rebate or attribution weight is below 0")
+        raise _bad_transfers(f"container {claim.container}: a rebate or attribution weight is below 0")
     weights: dict[Player, int] = defaultdict(int)
     for player, weight in claim.attribution:
         weights[player] += weight
     if not claim.rebate_micros:
         return {}, 0
     if not any((*weights.values(), claim.platform)):
-        raise BadTransfers(f"container {claim.container}: it has a rebate but no attribution weight above 0")
+        raise _bad_transfers(f"container {claim.container}: it has a rebate but no attribution weight above 0")
     names = [player.name for player in weights]
     *shares, own = apportion(claim.rebate_micros, [*weights.values(), claim.platform], [*names, "\uffff"]).tolist()
     by_player = zip(weights, shares, strict=True)
@@ -264,3 +264,7 @@ def _within_caps(claims: Sequence[Claim], asked: Sequence[int], left_micros: Map
             for row, share in zip(rows, shares, strict=True):
                 paid[row] = share
     return paid
+
+
+def _bad_transfers(reason: str) -> AdvisorError:
+    return AdvisorError(f"the interference adjustments are inconsistent: {reason}")

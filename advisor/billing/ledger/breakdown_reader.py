@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.billing.ledger.breakdown import summed
-from advisor.billing.ledger.drafts import Batch
-from advisor.billing.ledger.errors import NotReady
+from advisor.billing.ledger.drafts import Batch, not_ready
 from advisor.billing.lines.parquet import pieces, references
 
 BY = ("container", "kind")
@@ -55,7 +54,7 @@ class Drilling:
         """What an account owes by container and kind, the most first; see advisor.billing.ledger.breakdown.summed.
 
         Raises:
-            BadLineFile: a file is not there any more, or was changed.
+            Unavailable: a file is not there any more, or was changed.
         """
         key = (account, *(f"{batch.sign}{batch.sha256}" for batch in batches))
         with self._one_at_a_time:
@@ -70,7 +69,7 @@ class Drilling:
         """The lines of a container, None for those about no container, by hour and resource: LINE and `line`, its name.
 
         Raises:
-            BadLineFile: a file is not there any more, or was changed.
+            Unavailable: a file is not there any more, or was changed.
         """
         with self._one_at_a_time:
             found = [_about(rows, container) for rows in self.lines(batches, account)]
@@ -81,7 +80,7 @@ class Drilling:
         """All lines of an account, a piece at a time, as `hours` has them; what is taken back has other signs.
 
         Raises:
-            BadLineFile: a file is not there any more, or was changed.
+            Unavailable: a file is not there any more, or was changed.
         """
         for batch, places, rows in self._own(batches, account, LINE):
             signed = rows
@@ -97,11 +96,11 @@ class Drilling:
         """Nothing, if all that a month is to be closed with is there.
 
         Raises:
-            NotReady: some files are not.
+            Conflict: some files are not.
         """
         if count := self.missing(batches):
             gone = f"{count} of its {len(batches)} files are not in {self.folder}"
-            raise NotReady(period, [f"{gone}: reopen the month (`cohabit bill reopen`) and draft it again"])
+            raise not_ready(period, [f"{gone}: reopen the month (`cohabit bill reopen`) and draft it again"])
 
     def _own(
         self, batches: Sequence[Batch], account: str, columns: Sequence[str]

@@ -9,9 +9,8 @@ from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import periods
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.drafts import Draft, digest_of
-from advisor.billing.ledger.errors import PeriodChanged
 from advisor.billing.ledger.months import bounds
-from advisor.billing.ledger.periods import Period
+from advisor.billing.ledger.periods import Period, period_changed
 from advisor.billing.ledger.postings import Payables
 from advisor.database.engine import reading, writing
 from advisor.plans.plan_service import Actor
@@ -35,23 +34,22 @@ class Closing:
         """A month, in the version that was seen.
 
         Raises:
-            BadPeriod: it is none.
-            PeriodChanged: it is another version by now.
+            Invalid: it is none.
+            Conflict: it is another version by now.
         """
         bounds(period)
         with reading(self.engine) as connection:
             found = ledger_store.period_of(connection, self.cluster, period)
         if seen is not None and found.version != seen:
-            raise PeriodChanged(period, seen)
+            raise period_changed(period, seen)
         return found
 
     def begin(self, draft: Draft, seen: int, actor: Actor) -> Period:
         """Settle what a month is to be closed with; nothing is billed by that.
 
         Raises:
-            PeriodChanged: the period changed since.
-            PeriodState: it is not open.
-            NotReady, Unbalanced: it cannot be closed with that.
+            Conflict: the period changed since; it is not open.
+            Conflict, AdvisorError: it cannot be closed with that.
         """
         before = self.one(draft.period, seen)
         after = periods.begun(before, draft, self.now_us(), actor.who)
@@ -65,8 +63,7 @@ class Closing:
         """Forget what a month was to be closed with.
 
         Raises:
-            PeriodChanged: the period changed since.
-            PeriodState: its closing has not begun, or it is closed.
+            Conflict: the period changed since; its closing has not begun, or it is closed.
         """
         before = self.one(period, seen)
         after = periods.reopened(before, self.now_us(), actor.who)
@@ -82,9 +79,8 @@ class Closing:
             actor: who closes it.
 
         Raises:
-            PeriodChanged: the period changed at the same time.
-            PeriodState: its closing has not begun, or it is closed.
-            OtherDraft: it is to be closed with another draft by now.
+            Conflict: the period changed at the same time; its closing has not begun, or it is closed; it is to be
+                closed with another draft by now.
         """
         bounds(period)
         with writing(self.engine) as connection:

@@ -1,12 +1,13 @@
 """Drafts: what a month would be closed with: files of lines and what they sum to. Facts and their JSON."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from advisor.billing.ledger.errors import NotReady, UnreadableDraft
 from advisor.billing.ledger.postings import Posting, owed, refuse_unbalanced
+from advisor.errors import Conflict, Unavailable
 
 FORMAT = 1
 MAX_LISTED = 3
@@ -88,9 +89,9 @@ def refuse_wrong(draft: Draft) -> None:
     """Nothing, for a draft that a month can be closed with.
 
     Raises:
-        NotReady: lines do not sum to what the pool cost, two batches are of one file, there is nothing at all, or an
+        Conflict: lines do not sum to what the pool cost, two batches are of one file, there is nothing at all, or an
             account has a name that cannot be kept.
-        Unbalanced: postings do not sum to zero.
+        AdvisorError: postings do not sum to zero.
     """
     reasons = [] if draft.batches else ["it has no metered hours: run `cohabit bill meter`"]
     for batch in draft.batches:
@@ -103,7 +104,7 @@ def refuse_wrong(draft: Draft) -> None:
         reasons.append("it contains a day of a pool twice")
     reasons += _unkept(draft)
     if reasons:
-        raise NotReady(draft.period, reasons)
+        raise not_ready(draft.period, reasons)
 
 
 def _unkept(draft: Draft) -> list[str]:
@@ -126,17 +127,26 @@ def draft_from(content: bytes) -> Draft:
     """A draft that was kept.
 
     Raises:
-        UnreadableDraft: it is none, or of another format.
+        Unavailable: it is none, or of another format.
     """
     try:
         found = msgspec.json.decode(content, type=Draft)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableDraft("draft", str(error)) from error
+        raise _unreadable_draft("draft", str(error)) from error
     if found.format != FORMAT:
-        raise UnreadableDraft("draft", f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+        raise _unreadable_draft("draft", f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return found
 
 
 def digest_of(draft: Draft) -> str:
     """What a draft is called, so that what is closed is what was looked at: SHA-256, hex."""
     return hashlib.sha256(draft_json(draft)).hexdigest()
+
+
+def _unreadable_draft(what: str, reason: str) -> Unavailable:
+    return Unavailable(f"{what} cannot be read: {reason}; upgrade Cohabit if a newer version wrote it")
+
+
+def not_ready(period: str, reasons: Sequence[str]) -> Conflict:
+    """A period cannot be closed yet, or its sums are wrong."""
+    return Conflict(f"period {period} cannot be closed: {'; '.join(reasons)}")

@@ -5,7 +5,7 @@ from calendar import monthrange
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from advisor.billing.ledger.errors import BadPeriod
+from advisor.errors import Invalid
 
 NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
 """Of plain digits alone: another way to write a month would be a second month of the same hours."""
@@ -18,11 +18,11 @@ def bounds(period: str) -> tuple[datetime, datetime]:
         period: as in 2026-11.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
     """
     found = NAME.fullmatch(period)
     if found is None:
-        raise BadPeriod(period)
+        raise Invalid(f"{period[:40]!r} is not a month: write it as 2026-11")
     start = datetime(int(found[1]), int(found[2]), 1, tzinfo=UTC)
     return start, start + timedelta(days=monthrange(start.year, start.month)[1])
 
@@ -31,7 +31,7 @@ def days(period: str) -> Sequence[tuple[datetime, datetime]]:
     """The half-open ranges of its days.
 
     Raises:
-        BadPeriod: it is no month.
+        Invalid: it is no month.
     """
     start, end = bounds(period)
     count = (end - start).days

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from advisor.billing.ledger.drafts import Draft, digest_of, refuse_wrong
-from advisor.billing.ledger.errors import OtherDraft, PeriodState
+from advisor.errors import Conflict
 
 State = Literal["open", "closing", "closed"]
 STATES: tuple[State, ...] = get_args(State)
@@ -45,8 +45,8 @@ def begun(of: Period, draft: Draft, at_us: int, by: str) -> Period:
     """What it is to be closed with is settled.
 
     Raises:
-        PeriodState: it is not open.
-        NotReady, Unbalanced: it cannot be closed with that.
+        Conflict: it is not open.
+        Conflict, AdvisorError: it cannot be closed with that.
     """
     _must_be(of, "open", "set to closing")
     refuse_wrong(draft)
@@ -57,7 +57,7 @@ def reopened(of: Period, at_us: int, by: str) -> Period:
     """It is not closed after all, and what it was to be closed with is forgotten.
 
     Raises:
-        PeriodState: its closing has not begun, or it is closed.
+        Conflict: its closing has not begun, or it is closed.
     """
     _must_be(of, "closing", "opened again")
     return Period(of.cluster, of.period, "open", of.version + 1, at_us, by)
@@ -73,15 +73,30 @@ def closed(of: Period, digest: str, at_us: int, by: str) -> Period:
         by: whom.
 
     Raises:
-        PeriodState: its closing has not begun, or it is closed.
-        OtherDraft: that is not its draft.
+        Conflict: its closing has not begun, or it is closed; that is not its draft.
     """
     _must_be(of, "closing", "closed")
     if of.digest != digest:
-        raise OtherDraft(of.period, digest, of.digest)
+        raise Conflict(
+            f"the draft of {of.period} is now {of.digest[:12]}, not {digest[:12]}: review it again, then close it"
+        )
     return Period(of.cluster, of.period, "closed", of.version + 1, at_us, by, of.draft)
 
 
 def _must_be(of: Period, state: State, wanted: str) -> None:
     if of.state != state:
-        raise PeriodState(of.period, of.state, wanted)
+        raise wrong_state(of.period, of.state, wanted)
+
+
+def period_changed(period: str, seen: int) -> Conflict:
+    """A period changed since it was read."""
+    return Conflict(f"period {period} changed since version {seen}: reload it and decide again")
+
+
+def wrong_state(period: str, state: str, wanted: str) -> Conflict:
+    """The state of a period does not allow the action."""
+    what = {
+        "closed": f"correct it in a later period (`cohabit bill close --month LATER --correct {period}`)",
+        "closing": "close it (`cohabit bill close --confirm`) or discard its draft (`cohabit bill reopen`)",
+    }.get(state, "draft its closing first (`cohabit bill close`)")
+    return Conflict(f"period {period} is {state} and cannot be {wanted}: {what}")

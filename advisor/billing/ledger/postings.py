@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from advisor.billing.ledger.errors import ReservedAccount, Unbalanced
 from advisor.billing.lines.accounts import POOL, ROUNDING
 from advisor.billing.lines.money import Payable, payable
+from advisor.errors import AdvisorError
 
 COST = "cost"
 """What a pool gives: minus all that its lines share out."""
@@ -46,7 +46,7 @@ def postings_of(lines: pa.Table, pool: str) -> tuple[Posting, ...]:
         One for each account and kind, and the pool's own, `ordered`; their sum is zero. A missing memo counts as 0.
 
     Raises:
-        ReservedAccount: lines are of an account of the ledger's own.
+        AdvisorError: lines are of an account of the ledger's own.
 
     Source: double entry; ours, docs/decisions/0049-billing.md.
     """
@@ -84,21 +84,24 @@ def refuse_reserved(account: str) -> None:
     """Nothing, for an account name that is allowed.
 
     Raises:
-        ReservedAccount: it is the ledger's own.
+        AdvisorError: it is the ledger's own.
     """
     if account.startswith(POOL) or account == ROUNDING:
-        raise ReservedAccount(account)
+        raise AdvisorError(
+            f"account name {account[:80]!r} is reserved: the ledger uses `rounding` and names that begin with `pool:`; "
+            f"a team of that name has account {'team:' + account[:80]!r}"
+        )
 
 
 def refuse_unbalanced(pool: str, postings: Iterable[Posting]) -> None:
     """Nothing, for postings that sum to zero.
 
     Raises:
-        Unbalanced: they do not.
+        AdvisorError: they do not.
     """
     total = sum(one.amount_micros for one in postings)
     if total:
-        raise Unbalanced(pool, total)
+        raise AdvisorError(f"postings of pool {pool} sum to {total} micro-units instead of 0: no posting was written")
 
 
 def owed(postings: Iterable[Posting]) -> dict[str, int]:
@@ -136,7 +139,7 @@ def payables(postings: Sequence[Posting], exponent: int) -> Payables:
         See Payables: coins and residue together are what is owed.
 
     Raises:
-        BadWeights: the exponent is outside its range.
+        AdvisorError: the exponent is outside its range.
 
     Source: advisor.billing.lines.money.payable.
     """

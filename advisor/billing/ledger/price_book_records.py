@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from advisor.billing.ledger.errors import AlreadyDecided, UnreadableDraft
 from advisor.billing.ledger.months import bounds
 from advisor.billing.lines.errors import BadPriceBook
 from advisor.billing.pricing.price_book import PriceBook, added, utc
+from advisor.errors import Conflict, Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ def book_from(kept: bytes) -> PriceBook:
     """A version that was kept.
 
     Raises:
-        UnreadableDraft: it is none.
+        Unavailable: it is none.
     """
     try:
         return msgspec.json.decode(kept, type=PriceBook)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableDraft("price book", str(error)) from error
+        raise Unavailable(f"price book cannot be read: {error}; upgrade Cohabit if a newer version wrote it") from error
 
 
 def in_force(kept: Sequence[Kept]) -> tuple[PriceBook, ...]:
@@ -68,12 +68,12 @@ def refuse_decided(one: Kept) -> None:
     """Nothing, for a version without a decision.
 
     Raises:
-        AlreadyDecided: it has one.
+        Conflict: it has one.
     """
     if one.withdrawn_by is not None:
-        raise AlreadyDecided(one.book.version, one.withdrawn_by, "withdrawn")
+        raise Conflict(f"price book {one.book.version!r} was already withdrawn by {one.withdrawn_by}")
     if one.approved_us is not None:
-        raise AlreadyDecided(one.book.version, one.book.approved_by or "", "approved")
+        raise Conflict(f"price book {one.book.version!r} was already approved by {one.book.approved_by or ''}")
 
 
 def refuse_far(book: PriceBook) -> None:

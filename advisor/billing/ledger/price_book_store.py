@@ -9,10 +9,10 @@ from sqlalchemy.engine import Row
 
 from advisor.auth import audit_log as audit
 from advisor.auth.audit_log import Entry
-from advisor.billing.ledger.errors import NameTaken, NoSuchPriceBook
 from advisor.billing.ledger.price_book_records import Kept, book_from, book_json, in_force, refuse_decided, refuse_far
 from advisor.billing.pricing.price_book import PriceBook, added, approved, refuse_wrong, without
 from advisor.database.engine import PRICE_BOOKS, reading, writing
+from advisor.errors import Conflict, NotFound
 
 BOOKS_LOCK = 0xC04AB19
 """PostgreSQL's advisory lock: one decision on price books at a time, since versions have to fit together."""
@@ -23,13 +23,15 @@ def propose(engine: Engine, book: PriceBook, at_us: int, entry: Entry) -> None:
 
     Raises:
         BadPriceBook: it cannot be billed by, or lies in no month.
-        NameTaken: there is one of that name.
+        Conflict: there is one of that name.
     """
     refuse_wrong(book)
     refuse_far(book)
     with _alone(engine) as connection:
         if any(one.book.version == book.version for one in _all(connection)):
-            raise NameTaken(book.version)
+            raise Conflict(
+                f"price book {book.version!r} already exists, and versions are immutable: choose another name"
+            )
         row = {"version": book.version, "start_us": book.start_us, "document": book_json(book)}
         values = {**row, "proposed_by": book.proposed_by, "proposed_us": at_us}
         connection.execute(insert(PRICE_BOOKS).values(**values))
@@ -42,11 +44,9 @@ def approve(engine: Engine, version: str, by: str, at_us: int, entry: Entry) -> 
     The very first one may begin in the past: nothing can have been billed without a price.
 
     Raises:
-        NoSuchPriceBook: there is none.
-        NotApproved: it is who proposed it.
-        AlreadyDecided: it has a decision already.
-        AlreadyStarted: it would begin in an hour that has begun.
-        Overlap: another version applies then.
+        NotFound: there is none.
+        Forbidden: it is who proposed it.
+        Conflict: it has a decision already; it would begin in an hour that has begun; another version applies then.
     """
     with _alone(engine) as connection:
         kept = _all(connection)
@@ -63,9 +63,8 @@ def withdraw(engine: Engine, version: str, by: str, at_us: int, entry: Entry) ->
     """Take a version back that has not begun.
 
     Raises:
-        NoSuchPriceBook: there is none.
-        AlreadyStarted: it has begun, and was approved.
-        AlreadyDecided: it was withdrawn before.
+        NotFound: there is none.
+        Conflict: it has begun, and was approved; it was withdrawn before.
     """
     with _alone(engine) as connection:
         kept = _all(connection)
@@ -111,7 +110,7 @@ def _one(kept: list[Kept], version: str) -> Kept:
     for one in kept:
         if one.book.version == version:
             return one
-    raise NoSuchPriceBook(version)
+    raise NotFound(f"no price book {version[:80]!r}: `cohabit bill books` lists all versions")
 
 
 def _set(connection: Connection, version: str, **values: object) -> None:

@@ -10,12 +10,12 @@ from sqlalchemy.exc import IntegrityError
 from advisor.auth import audit_log as audit
 from advisor.auth.audit_log import Entry
 from advisor.billing.ledger.drafts import Batch, Draft, draft_from, draft_json
-from advisor.billing.ledger.errors import PeriodChanged, TakenBack
-from advisor.billing.ledger.periods import Period
+from advisor.billing.ledger.periods import Period, period_changed
 from advisor.billing.ledger.postings import Payables, Posting, ordered, payables, refuse_unbalanced
 from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.money import exponent_of
 from advisor.database.engine import LEDGER_BATCHES, LEDGER_POSTINGS, PAYABLES, PERIODS, reading, writing
+from advisor.errors import Conflict
 
 CORRECTIONS_LOCK = 0xC04AB1B
 """PostgreSQL's advisory lock: one month that corrects others is billed at a time, since both may add the same file."""
@@ -46,7 +46,7 @@ def period_of(connection: Connection, cluster: str, period: str) -> Period:
     """A month of a cluster; open, in version 0, before its closing begins.
 
     Raises:
-        UnreadableDraft: another Cohabit wrote what it is to be closed with.
+        Unavailable: another Cohabit wrote what it is to be closed with.
     """
     wanted = select(PERIODS).where(PERIODS.c.cluster == cluster, PERIODS.c.period == period)
     row = connection.execute(wanted).first()
@@ -64,7 +64,7 @@ def change(connection: Connection, before: Period, after: Period, entry: Entry) 
     """Put a changed period in the place of the version that was seen, and say who did that.
 
     Raises:
-        PeriodChanged: that is not the newest version any more; then nothing is changed.
+        Conflict: that is not the newest version any more; then nothing is changed.
     """
     values = {
         "state": after.state,
@@ -79,7 +79,7 @@ def change(connection: Connection, before: Period, after: Period, entry: Entry) 
         here = and_(PERIODS.c.cluster == after.cluster, PERIODS.c.period == after.period)
         same = and_(here, PERIODS.c.version == before.version)
         if connection.execute(update(PERIODS).where(same).values(**values)).rowcount != 1:
-            raise PeriodChanged(after.period, before.version)
+            raise period_changed(after.period, before.version)
     audit.add(connection, entry)
 
 
@@ -96,8 +96,8 @@ def post(connection: Connection, draft: Draft, at_us: int, by: str) -> Payables:
         What accounts pay.
 
     Raises:
-        Unbalanced: postings of a batch do not sum to zero.
-        TakenBack: it takes back, or bills late, what another month has taken back or billed meanwhile.
+        AdvisorError: postings of a batch do not sum to zero.
+        Conflict: it takes back, or bills late, what another month has taken back or billed meanwhile.
     """
     corrected = sorted({batch.about for batch in draft.batches} - {draft.period})
     if corrected and connection.dialect.name == "postgresql":
@@ -165,7 +165,7 @@ def _insert_first(connection: Connection, after: Period, values: Mapping[str, ob
     try:
         connection.execute(insert(PERIODS).values(**row))
     except IntegrityError as error:
-        raise PeriodChanged(after.period, 0) from error
+        raise period_changed(after.period, 0) from error
 
 
 def _insert_batch(connection: Connection, row: Mapping[str, object]) -> int:
@@ -173,7 +173,7 @@ def _insert_batch(connection: Connection, row: Mapping[str, object]) -> int:
     try:
         key = connection.execute(insert(LEDGER_BATCHES).values(**row)).inserted_primary_key
     except IntegrityError as error:
-        raise TakenBack(str(row["pool"]), str(row["about"])) from error
+        raise _taken_back(str(row["pool"]), str(row["about"])) from error
     assert key is not None  # noqa: S101 - the column numbers itself
     return int(key[0])
 
@@ -182,14 +182,14 @@ def _refuse_twice(connection: Connection, cluster: str, about: str) -> None:
     """Nothing, if no pool's day stands twice in what is billed of a month's hours.
 
     Raises:
-        TakenBack: one does: an earlier month has billed what was late, and this one would again.
+        Conflict: one does: an earlier month has billed what was late, and this one would again.
     """
     of = LEDGER_BATCHES.c
     gone = select(of.corrects).where(of.cluster == cluster, of.sign < 0, of.corrects.is_not(None))
     here = and_(of.cluster == cluster, of.about == about, of.sign > 0, of.id.not_in(gone))
     twice = select(of.pool).where(here).group_by(of.pool, of.start_us, of.book).having(func.count() > 1)
     if (row := connection.execute(twice).first()) is not None:
-        raise TakenBack(row.pool, about)
+        raise _taken_back(row.pool, about)
 
 
 def _period(row: Row[tuple[object, ...]]) -> Period:
@@ -268,4 +268,11 @@ def _batch(row: Row[tuple[object, ...]], postings: Sequence[Posting]) -> Batch:
         postings=ordered(postings),
         corrects=row.corrects,
         sign=row.sign,
+    )
+
+
+def _taken_back(pool: str, about: str) -> Conflict:
+    return Conflict(
+        f"another month has corrected the charges of pool {pool} in {about} meanwhile: reopen this month (`cohabit "
+        "bill reopen`) and draft it again"
     )

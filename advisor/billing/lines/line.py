@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from advisor.billing.lines.errors import UnreadableLine
+from advisor.errors import AdvisorError
 
 Kind = Literal[
     "base",
@@ -142,12 +142,16 @@ def line_from(content: bytes) -> Line:
     """A line that was kept.
 
     Raises:
-        UnreadableLine: it is none, or of another format.
+        AdvisorError: it is none, or of another format.
     """
     try:
         found = msgspec.json.decode(content, type=Line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableLine(str(error)) from error
+        raise _unreadable_line(str(error)) from error
     if found.format != FORMAT:
-        raise UnreadableLine(f"its format is {found.format}, and this Cohabit reads {FORMAT}")
+        raise _unreadable_line(f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return found
+
+
+def _unreadable_line(reason: str) -> AdvisorError:
+    return AdvisorError(f"a charge record cannot be read: {reason}; upgrade Cohabit if a newer version wrote it")

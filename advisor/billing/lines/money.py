@@ -11,7 +11,8 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.lines.errors import BadWeights, NothingToShareBy, UnknownCurrency
+from advisor.billing.lines.errors import UnknownCurrency
+from advisor.errors import AdvisorError
 from ingest.schema.currencies import BY_DIGITS, MEANT
 
 Ints = NDArray[np.int64]
@@ -37,14 +38,17 @@ def apportion(total: int, weights: Sequence[int], ids: Sequence[str]) -> Ints:
         of 0. Missing weights are not allowed.
 
     Raises:
-        NothingToShareBy: there is something to share, and all weights are 0, or there are none.
-        BadWeights: a weight is negative, or names and weights differ in number.
+        AdvisorError: there is something to share, and all weights are 0, or there are none; a weight is negative, or
+            names and weights differ in number.
 
     Source: Hamilton's method; Balinski and Young, "Fair representation", 1982.
     """
     shares = [int(weight) for weight in weights]
     if len(shares) != len(ids) or (shares and min(shares) < 0):
-        raise BadWeights(f"{len(shares)} weights, {len(ids)} names, smallest weight {min(shares, default=0)}")
+        raise AdvisorError(
+            f"invalid apportionment weights: {len(shares)} weights, {len(ids)} names, smallest weight "
+            f"{min(shares, default=0)}"
+        )
     order = sorted(range(len(ids)), key=ids.__getitem__)
     found = np.zeros(len(shares), np.int64)
     found[order] = in_order(total, [shares[line] for line in order])
@@ -62,14 +66,16 @@ def in_order(total: int, weights: Sequence[int]) -> Ints:
         (n,) micro-units that sum to `total` exactly.
 
     Raises:
-        NothingToShareBy: there is something to share, and all weights are 0, or there are none.
+        AdvisorError: there is something to share, and all weights are 0, or there are none.
 
     Source: as `apportion`.
     """
     whole = sum(weights)
     if not whole:
         if total:
-            raise NothingToShareBy(total)
+            raise AdvisorError(
+                f"{total} micro-units cannot be apportioned, all weights are 0: bill them to `unattributed`"
+            )
         return np.zeros(len(weights), np.int64)
     parts = [divmod(abs(total) * weight, whole) for weight in weights]
     found = np.array([amount for amount, _ in parts], np.int64)
@@ -88,7 +94,7 @@ def in_order_64(total: int, weights: Ints) -> Ints:
         (n,) micro-units, as `in_order`; from it, where total or weights are beyond MAX_TOTAL or MAX_WHOLE.
 
     Raises:
-        NothingToShareBy: as `in_order`.
+        AdvisorError: as `in_order`.
 
     Source: as `apportion`. A quotient of doubles is off by one at most here; what it leaves is exact modulo 2^64,
         lies within 2^63, and puts it right.
@@ -141,12 +147,14 @@ def payable(micros: Sequence[int], ids: Sequence[str], exponent: int) -> Payable
         The residue is at most half a minor unit.
 
     Raises:
-        BadWeights: names and amounts differ in number, or the exponent is outside its range.
+        AdvisorError: names and amounts differ in number, or the exponent is outside its range.
 
     Source: as `apportion`.
     """
     if len(micros) != len(ids) or not 0 <= exponent <= 6:
-        raise BadWeights(f"{len(micros)} amounts, {len(ids)} names, exponent {exponent}")
+        raise AdvisorError(
+            f"invalid apportionment weights: {len(micros)} amounts, {len(ids)} names, exponent {exponent}"
+        )
     coin = MICROS // 10**exponent
     owed = [int(amount) for amount in micros]
     minor, left = np.array([amount // coin for amount in owed], np.int64), [amount % coin for amount in owed]

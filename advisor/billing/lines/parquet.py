@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from advisor.billing.lines.errors import BadLineFile
 from advisor.billing.lines.money import exact_total
 from advisor.billing.lines.schema import ORDER, SCHEMA, SHARED
+from advisor.errors import Unavailable
 from features.columnar.composite_keys import joint, ranks
 
 ROWS = 1 << 17
@@ -53,10 +53,12 @@ def write_lines(table: pa.Table, shared: Mapping[str, str], folder: Path) -> Lin
         folder: gets the file, whole or not at all; a file that is there already stays.
 
     Raises:
-        BadLineFile: `shared` has other keys.
+        Unavailable: `shared` has other keys.
     """
     if set(shared) != set(SHARED):
-        raise BadLineFile(str(folder), f"its charge records share {', '.join(sorted(shared))}, not {', '.join(SHARED)}")
+        raise _bad_line_file(
+            str(folder), f"its charge records share {', '.join(sorted(shared))}, not {', '.join(SHARED)}"
+        )
     facts = {f"cohabit.{key}": shared[key] for key in SHARED}
     rows = in_line_order(table.select(SCHEMA.names).cast(SCHEMA)).replace_schema_metadata(facts)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +75,7 @@ def read_lines(path: Path) -> tuple[pa.Table, dict[str, str]]:
     """The lines of a file, exactly as they were written, and what they share.
 
     Raises:
-        BadLineFile: it is not there, or not what its name says.
+        Unavailable: it is not there, or not what its name says.
     """
     _refuse_changed(path)
     table = pq.read_table(path, partitioning=None)
@@ -85,7 +87,7 @@ def pieces(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]
     """Some columns of a file, a bounded number of lines at a time, each time with the place of the first one.
 
     Raises:
-        BadLineFile: it is not there, or not what its name says; before any line is given.
+        Unavailable: it is not there, or not what its name says; before any line is given.
     """
     _refuse_changed(path)
     with pq.ParquetFile(path) as file:
@@ -132,11 +134,11 @@ def _refuse_changed(path: Path) -> None:
     try:
         digest = _digest(path)
     except FileNotFoundError as error:
-        raise BadLineFile(str(path), "it does not exist") from error
+        raise _bad_line_file(str(path), "it does not exist") from error
     except OSError as error:
-        raise BadLineFile(str(path), f"it cannot be read ({error.strerror})") from error
+        raise _bad_line_file(str(path), f"it cannot be read ({error.strerror})") from error
     if digest != path.stem:
-        raise BadLineFile(str(path), f"its SHA-256 is {digest}")
+        raise _bad_line_file(str(path), f"its SHA-256 is {digest}")
 
 
 def _synced_digest(path: Path) -> str:
@@ -151,3 +153,8 @@ def _digest(path: Path) -> str:
         while piece := file.read(PIECE):
             found.update(piece)
     return found.hexdigest()
+
+
+def _bad_line_file(path: str, reason: str) -> Unavailable:
+    name = path.rpartition("/")[2]  # HTTP clients must not see local folder names
+    return Unavailable(f"charge file {name} is damaged ({reason}): restore it from a backup, or draft the month again")

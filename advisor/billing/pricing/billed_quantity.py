@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.billing.lines.errors import BadQuantities
 from advisor.billing.lines.money import MICROS
+from advisor.errors import Conflict
 
 Ints = NDArray[np.int64]
 
@@ -47,12 +47,12 @@ def rule_for(quantile: float, kappa: float) -> Rule:
         kappa: in (0, 1].
 
     Raises:
-        BadQuantities: one of them is out of its range.
+        Conflict: one of them is out of its range.
 
     Source: the newsvendor quantile, F(request) = (beta - 1) / (beta - 1 + kappa); ours, docs/decisions/0047-pricing.md.
     """
     if not (0 <= quantile < 1 and 0 < kappa <= 1):
-        raise BadQuantities(f"quantile {quantile:g} must be in [0, 1) and kappa {kappa:g} in (0, 1]")
+        raise _bad_quantities(f"quantile {quantile:g} must be in [0, 1) and kappa {kappa:g} in (0, 1]")
     return Rule(kappa, 1 + kappa * quantile / (1 - quantile))
 
 
@@ -60,12 +60,12 @@ def best_quantile(rule: Rule) -> float:
     """Which quantile of its own use it is cheapest for a container to request.
 
     Raises:
-        BadQuantities: under this rule no request is cheaper than another, or only none at all.
+        Conflict: under this rule no request is cheaper than another, or only none at all.
 
     Source: as `rule_for`.
     """
     if rule.beta < 1 or not 0 < rule.kappa <= 1:
-        raise BadQuantities(f"kappa {rule.kappa:g} and beta {rule.beta:g} make a request never cheaper")
+        raise _bad_quantities(f"kappa {rule.kappa:g} and beta {rule.beta:g} make a request never cheaper")
     return (rule.beta - 1) / (rule.beta - 1 + rule.kappa)
 
 
@@ -84,19 +84,19 @@ def billed_quantity(requested: Ints, within: Ints, beyond: Ints, rule: Rule) -> 
         rule is linear in these sums, so hours are sums of minutes.
 
     Raises:
-        BadQuantities: the arrays differ in length, or hold what is negative or too large to be counted.
+        Conflict: the arrays differ in length, or hold what is negative or too large to be counted.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
     if not len(requested) == len(within) == len(beyond):
-        raise BadQuantities(f"{len(requested)} sums requested, {len(within)} within, {len(beyond)} beyond")
+        raise _bad_quantities(f"{len(requested)} sums requested, {len(within)} within, {len(beyond)} beyond")
     kappa, beta = round(rule.kappa * MICROS), round(rule.beta * MICROS)
     terms = ((kappa, requested), (MICROS - kappa, within), (beta, beyond))
     if len(requested) and min(int(sums.min()) for _, sums in terms) < 0:
-        raise BadQuantities("a sum is below 0: check the metered rows")
+        raise _bad_quantities("a sum is below 0: check the metered rows")
     most = sum(factor * (int(sums.max(initial=0)) // MICROS + 1) for factor, sums in terms)
     if max(most, beta * MICROS) > LARGEST:
-        raise BadQuantities(f"more than {LARGEST:g} micro-unit-minutes in an hour: check the metered rows")
+        raise _bad_quantities(f"more than {LARGEST:g} micro-unit-minutes in an hour: check the metered rows")
     whole = sum((factor * (sums // MICROS) for factor, sums in terms), np.zeros(len(requested), np.int64))
     parts = sum((factor * (sums % MICROS) for factor, sums in terms), np.zeros(len(requested), np.int64))
     return whole + (parts + MICROS // 2) // MICROS
@@ -117,3 +117,7 @@ def gap_quantity(known: Ints, minutes: Ints, gap_minutes: Ints) -> Ints:
     """
     of = np.maximum(minutes, 1)
     return known // of * gap_minutes + known % of * gap_minutes // of
+
+
+def _bad_quantities(reason: str) -> Conflict:
+    return Conflict(f"cannot compute the billed quantity: {reason}")

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.billing.lines.accounts import accounts_by_team
-from advisor.billing.lines.errors import BadQuantities, NoCost, SeveralPools
 from advisor.billing.lines.line import KINDS, UNATTRIBUTED, Kind
 from advisor.billing.lines.money import MICROS, exact_total, in_order, in_order_64
 from advisor.billing.lines.schema import SCHEMA
 from advisor.billing.pricing.billed_quantity import HOUR, billed_quantity, gap_quantity
 from advisor.billing.pricing.idle_cost import causes_by_hour, causes_of, idle_shares, idle_worth
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook
+from advisor.errors import AdvisorError, Conflict
 from features.columnar.arrow_columns import micros
 from features.columnar.composite_keys import joint, ranks
 from features.schema.tables import IDLE
@@ -134,9 +134,8 @@ def bill_pool_hours(metered: pa.Table, pools: pa.Table, book: PriceBook, *, idle
         unit; what is idle comes last.
 
     Raises:
-        SeveralPools: rows are of several pools.
-        NoCost: an hour's cost is not known.
-        BadQuantities: a class has no tier in the book, or a quantity is below 0 or absurd.
+        AdvisorError: rows are of several pools.
+        Conflict: an hour's cost is not known; a class has no tier in the book, or a quantity is below 0 or absurd.
 
     Source: ours, docs/decisions/0047-pricing.md and 0049-billing.md.
     """
@@ -169,11 +168,11 @@ def _refuse_mixed(metered: pa.Table, pools: pa.Table) -> None:
     """Refuse rows of several pools, and hours without cost."""
     names = sorted({*pc.unique(metered["pool"]).to_pylist(), *pc.unique(pools["pool"]).to_pylist()})
     if len(names) > 1:
-        raise SeveralPools(names)
+        raise AdvisorError(f"rows of several pools ({', '.join(names[:5])}): bill each pool separately")
     costly = pools.filter(pc.is_valid(pools["cost_micros"]))["hour"]
     hours = {*pc.unique(metered["hour"]).to_pylist(), *pc.unique(pools["hour"]).to_pylist()}
     if lacking := sorted(hours - {*costly.to_pylist()}):
-        raise NoCost(names[0], [f"{hour:%Y-%m-%d %H:%M} UTC" for hour in lacking])
+        raise _no_cost(names[0], [f"{hour:%Y-%m-%d %H:%M} UTC" for hour in lacking])
 
 
 def _weights(book: PriceBook) -> _Weights:
@@ -192,8 +191,9 @@ def _rows(metered: pa.Table, book: PriceBook, weights: _Weights) -> _Rows:
     """Rows with a request or use of a resource that has a price, in the order of their lines."""
     tiers = pc.coalesce(metered["qos"], pa.scalar(UNTOLD_TIER))
     if strange := sorted({*pc.unique(tiers).to_pylist()} - {*weights.tiers}):
-        raise BadQuantities(
-            f"class of service {', '.join(strange[:5])} is not a tier of price book {book.version!r}: name it there"
+        raise Conflict(
+            f"cannot compute the billed quantity: class of service {', '.join(strange[:5])} is not a tier of price "
+            f"book {book.version!r}: name it there"
         )
     resource = pc.index_in(metered["resource"], pa.array(weights.resources, pa.string()))
     source = metered.append_column("tier", pc.index_in(tiers, pa.array(weights.tiers, pa.string())))
@@ -338,3 +338,11 @@ def _texts(places: Ints, texts: Sequence[str]) -> pa.Array:
 def _or_null(values: Ints) -> pa.Array:
     """(n,) numbers; null where one is below 0."""
     return pa.array(values, mask=values < 0)
+
+
+def _no_cost(pool: str, hours: Sequence[str]) -> Conflict:
+    more = f" and {len(hours) - 1:,} more hours" if len(hours) > 1 else ""
+    return Conflict(
+        f"pool {pool!r} has no cost in the hour from {hours[0]}{more}: send cost_micros_per_hour of its nodes, or "
+        "import its bill with `cohabit bill import`, then run `cohabit bill meter` for these hours again"
+    )

@@ -124,7 +124,7 @@ def idle_shares(amount_micros: int, causes: Sequence[Idle]) -> tuple[IdleShare, 
         Shares that sum to the amount, those of 0 left out; a cause whose key names no account is UNATTRIBUTED.
 
     Raises:
-        BadWeights: a weight is negative.
+        AdvisorError: a weight is negative.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """

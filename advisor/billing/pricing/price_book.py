@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
-from advisor.billing.lines.errors import AlreadyStarted, BadPriceBook, NoPrice, NotApproved, Overlap, UnknownCurrency
+from advisor.billing.lines.errors import BadPriceBook, UnknownCurrency
 from advisor.billing.lines.money import MICROS, exponent_of
 from advisor.billing.pricing.billed_quantity import LARGER, Rule
+from advisor.errors import Conflict, Forbidden, NotFound
 
 HOUR_US = 3600 * 1_000_000
 Recovery = Literal["full", "remainder"]
@@ -131,7 +132,7 @@ def approved(book: PriceBook, by: str) -> PriceBook:
     """The version, signed by a second person.
 
     Raises:
-        NotApproved: it is the one who proposed it.
+        Forbidden: it is the one who proposed it.
         BadPriceBook: it cannot be billed by.
     """
     signed = replace(book, approved_by=by)
@@ -144,20 +145,19 @@ def added(books: Sequence[PriceBook], book: PriceBook, now_us: int) -> tuple[Pri
 
     Raises:
         BadPriceBook: it cannot be billed by.
-        NotApproved: no second person has signed it.
-        AlreadyStarted: it would begin in an hour that has begun.
-        Overlap: another version applies then, or has the same name.
+        Forbidden: no second person has signed it.
+        Conflict: it would begin in an hour that has begun; another version applies then, or has the same name.
     """
     refuse_unusable(book)
     if book.start_us <= now_us:
-        raise AlreadyStarted(book.version, utc(book.start_us), utc(now_us))
+        raise _already_started(book.version, utc(book.start_us), utc(now_us))
     if any(one.version == book.version for one in books):
-        raise Overlap(book.version, book.version, utc(book.start_us))
+        raise _overlap(book.version, book.version, utc(book.start_us))
     ended = [_ended(one, book.start_us) for one in books]
     found = tuple(sorted((*ended, book), key=lambda one: one.start_us))
     for one, other in pairwise(found):
         if one.end_us is None or one.end_us > other.start_us:
-            raise Overlap(one.version, other.version, utc(other.start_us))
+            raise _overlap(one.version, other.version, utc(other.start_us))
     return found
 
 
@@ -165,11 +165,11 @@ def without(books: Sequence[PriceBook], version: str, now_us: int) -> tuple[Pric
     """The versions but for one that has not begun; the hours it was for have no price until another one is added.
 
     Raises:
-        AlreadyStarted: it has begun.
+        Conflict: it has begun.
     """
     for one in books:
         if one.version == version and one.start_us <= now_us:
-            raise AlreadyStarted(version, utc(one.start_us), utc(now_us))
+            raise _already_started(version, utc(one.start_us), utc(now_us))
     return tuple(one for one in books if one.version != version)
 
 
@@ -177,14 +177,18 @@ def book_at(books: Sequence[PriceBook], hour_us: int) -> PriceBook:
     """The version that an hour is billed by.
 
     Raises:
-        NoPrice: none covers it.
-        NotApproved: no second person has signed it.
+        NotFound: none covers it.
+        Forbidden: no second person has signed it.
     """
     for one in books:
         if one.covers(hour_us):
             _refuse_unsigned(one)
             return one
-    raise NoPrice(utc(hour_us), [f"{one.version} from {utc(one.start_us)}" for one in books])
+    versions = ", ".join(f"{one.version} from {utc(one.start_us)}" for one in books) or "none"
+    raise NotFound(
+        f"no price book covers {utc(hour_us)} (versions: {versions}): propose a version that begins there (`cohabit "
+        "bill propose-book`), and let another person approve it"
+    )
 
 
 def gaps(books: Sequence[PriceBook]) -> tuple[str, ...]:
@@ -202,7 +206,7 @@ def refuse_unusable(book: PriceBook) -> None:
 
     Raises:
         BadPriceBook: with everything that is wrong with it.
-        NotApproved: no second person has signed it.
+        Forbidden: no second person has signed it.
     """
     refuse_wrong(book)
     _refuse_unsigned(book)
@@ -230,7 +234,7 @@ def _ended(one: PriceBook, at_us: int) -> PriceBook:
 
 def _refuse_unsigned(book: PriceBook) -> None:
     if book.approved_by is None or book.approved_by == book.proposed_by:
-        raise NotApproved(book.version, book.proposed_by, book.approved_by)
+        raise _not_approved(book.version, book.approved_by)
 
 
 def _wrong_times(book: PriceBook) -> list[str]:
@@ -275,3 +279,22 @@ def _wrong_policy(policy: Policy) -> list[str]:
     keys = (("headroom", policy.idle.headroom), ("lead_time", policy.idle.lead_time), ("failure", policy.idle.failure))
     reasons += [f"idle: {cause} has no causers: charge the platform or teams" for cause, k in keys if k == "causers"]
     return reasons
+
+
+def _already_started(version: str, start: str, now: str) -> Conflict:
+    return Conflict(
+        f"price book {version!r} applies from {start}, and it is {now}: a version in force is immutable. Propose a "
+        "version that begins with a later hour"
+    )
+
+
+def _overlap(version: str, other: str, start: str) -> Conflict:
+    return Conflict(
+        f"price books {version!r} and {other!r} would both apply from {start}: propose a later start under another "
+        "name, and withdraw the other version with `cohabit bill withdraw-book`"
+    )
+
+
+def _not_approved(version: str, approved_by: str | None) -> Forbidden:
+    signed = "it is not approved" if approved_by is None else f"{approved_by} both proposed and approved it"
+    return Forbidden(f"price book {version!r} cannot be used for billing: {signed}; let another person approve it")

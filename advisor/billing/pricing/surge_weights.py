@@ -111,7 +111,7 @@ def true_up_rows(base: pa.Table, scarcity: pa.Table) -> pa.Table:
         Rows without an hour, by account, that sum to minus the scarcity rows, to the last unit; those of 0 left out.
 
     Raises:
-        NothingToShareBy: there is scarcity without any base.
+        AdvisorError: there is scarcity without any base.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """

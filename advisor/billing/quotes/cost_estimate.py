@@ -22,7 +22,8 @@ from advisor.billing.interference.transfers import Player
 from advisor.billing.lines.accounts import account_of, accounts_by_team
 from advisor.billing.pricing.charges import bill_pool_hours
 from advisor.billing.pricing.price_book import PriceBook
-from advisor.billing.quotes.errors import BadAsk, UnknownMetered, UnknownTier
+from advisor.billing.quotes.errors import first_few, invalid_request
+from advisor.errors import Invalid, NotFound
 from features.columnar.arrow_columns import micros
 from features.metering.units import MINUTES, RESOURCES
 from features.metering.usage_hours import minutes_of
@@ -180,8 +181,8 @@ def quote(asked: Asked, sold: Sold, node: str | None, colocation: Colocation | N
         in: a quote of a container that then comes is its bill, to the micro-unit.
 
     Raises:
-        BadAsk, UnknownMetered, UnknownTier: it does not say what is to be quoted.
-        NoCost, SeveralPools, BadQuantities: see `bill_pool_hours`.
+        Invalid, NotFound: it does not say what is to be quoted.
+        Conflict, AdvisorError: see `bill_pool_hours`.
 
     Source: ours, docs/decisions/0047-pricing.md.
     """
@@ -228,25 +229,28 @@ def refuse_senseless(asked: Asked, book: PriceBook) -> None:
     """Nothing, if it says what is to be quoted.
 
     Raises:
-        BadAsk: nothing is asked for, something twice or without an amount, or an amount or time is out of range.
-        UnknownMetered: a resource is not metered.
-        UnknownTier: the book has no such tier.
+        Invalid: nothing is asked for, something twice or without an amount, or an amount or time is out of range; a
+            resource is not metered.
+        NotFound: the book has no such tier.
     """
     names = [need.resource for need in asked.needs]
     if strange := sorted(set(names) - set(METERED_NAMES)):
-        raise UnknownMetered(strange[0], METERED_NAMES)
+        raise Invalid(f"resource {strange[0][:80]!r} is not metered: choose one of {first_few(METERED_NAMES)}")
     if asked.tier not in {tier.name for tier in book.tiers}:
-        raise UnknownTier(asked.tier, book.version, [tier.name for tier in book.tiers])
+        raise NotFound(
+            f"tier {asked.tier[:80]!r} is not in price book {book.version!r}: choose one of "
+            f"{first_few([tier.name for tier in book.tiers])}"
+        )
     if not names or len(set(names)) < len(names):
-        raise BadAsk("name at least one resource, each once")
+        raise invalid_request("name at least one resource, each once")
     if not 1 <= asked.hours <= MAX_HOURS:
-        raise BadAsk(f"{asked.hours} hours: use 1 to {MAX_HOURS}")
+        raise invalid_request(f"{asked.hours} hours: use 1 to {MAX_HOURS}")
     for need in asked.needs:
         amounts = [amount for amount in (need.request, need.use) if amount is not None]
         if not amounts:
-            raise BadAsk(f"give the request or use of {need.resource}")
+            raise invalid_request(f"give the request or use of {need.resource}")
         if not all(0 <= amount <= MAX_UNITS for amount in amounts):
-            raise BadAsk(f"an amount of {need.resource} is outside 0 to {MAX_UNITS:,.0f} units")
+            raise invalid_request(f"an amount of {need.resource} is outside 0 to {MAX_UNITS:,.0f} units")
 
 
 def residents_of(asked: Asked, sold: Sold, node: str, lines: pa.Table) -> Residents:

@@ -14,18 +14,20 @@ from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.breakdown import Account, accounts_of
 from advisor.billing.ledger.breakdown_reader import Drilling
 from advisor.billing.ledger.closing import Closing
-from advisor.billing.ledger.errors import NoBills, NoStatement, OtherTeam
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.postings import owed
 from advisor.billing.lines.accounts import account_of
 from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.billing.quotes.hourly_inputs import Newest
+from advisor.errors import Forbidden, NotFound, Unavailable
 from advisor.plans.plan_service import Actor
 
 KEEPERS: tuple[TokenRole, ...] = ("finance", "admin")
 """Who sees all bills, closes months and edits prices."""
 BILLED: tuple[TokenRole, ...] = (*KEEPERS, "team")
 """Who sees bills; role `team` what its own team owes for closed months, and nothing else."""
+
+NO_BILLS = "this server has no bills: create their tables with `cohabit admin database migrate`, then restart it"
 
 
 def _new_id() -> str:
@@ -76,13 +78,13 @@ class BillOffice:
         """A month that is closed or being closed, and what accounts owe for it, as far as the caller may see that.
 
         Raises:
-            BadPeriod: it is no month.
-            NoStatement: nothing is billed in it, or to the caller's team.
-            OtherTeam: the caller is for no team.
+            Invalid: it is no month.
+            NotFound: nothing is billed in it, or to the caller's team.
+            Forbidden: the caller is for no team.
         """
         found, team = self.closing.one(period), own_account(caller)
         if found.draft is None or (team is not None and found.state != "closed"):
-            raise NoStatement(period)
+            raise no_statement(period)
         accounts = accounts_of(found.draft.batches)
         return found, [one for one in accounts if team in (None, one.name)]
 
@@ -90,16 +92,16 @@ class BillOffice:
         """A month, and what one account owes for it.
 
         Raises:
-            BadPeriod, NoStatement: see `billed`.
-            OtherTeam: it is not the caller's to see.
+            Invalid, NotFound: see `billed`.
+            Forbidden: it is not the caller's to see.
         """
         if own_account(caller) not in (None, name):
-            raise OtherTeam(own_team(caller))
+            raise other_team(own_team(caller))
         month, accounts = self.billed(period, caller)
         for one in accounts:
             if one.name == name:
                 return month, one
-        raise NoStatement(period, name)
+        raise no_statement(period, name)
 
     def standings(self, period: str | None, caller: Caller | None) -> tuple[Period, Sequence[Standing]]:
         """A month that is closed or being closed, and how teams stand to their budgets, as far as the caller may see.
@@ -109,7 +111,7 @@ class BillOffice:
             caller: who asks.
 
         Raises:
-            BadPeriod, NoStatement, OtherTeam: see `billed`.
+            Invalid, NotFound, Forbidden: see `billed`.
         """
         month, _ = self.billed(period or self._newest(caller), caller)
         assert month.draft is not None  # noqa: S101 - a month without has no statement
@@ -121,25 +123,25 @@ class BillOffice:
         """The newest month that the caller may see.
 
         Raises:
-            NoStatement, OtherTeam: there is none.
+            NotFound, Forbidden: there is none.
         """
         team = own_team(caller)
         for one in ledger_store.periods(self.closing.engine, self.closing.cluster):
             if one.state == "closed" or (team is None and one.draft):
                 return one.period
-        raise NoStatement("any month")
+        raise no_statement("any month")
 
 
 def own_team(caller: Caller | None) -> str | None:
     """The one team that a caller may see; None for who sees all.
 
     Raises:
-        OtherTeam: they may see none.
+        Forbidden: they may see none.
     """
     if caller is None or caller.may(KEEPERS):
         return None
     if caller.team is None:
-        raise OtherTeam(None)
+        raise other_team(None)
     return caller.team
 
 
@@ -147,7 +149,7 @@ def own_account(caller: Caller | None) -> str | None:
     """The account of the one team that a caller may see; None for who sees all.
 
     Raises:
-        OtherTeam: they may see none.
+        Forbidden: they may see none.
     """
     team = own_team(caller)
     return None if team is None else account_of(team)
@@ -157,8 +159,25 @@ def opened_bills(bills: BillOffice | None) -> BillOffice:
     """The office.
 
     Raises:
-        NoBills: there is none.
+        Unavailable: there is none.
     """
     if bills is None:
-        raise NoBills
+        raise Unavailable(NO_BILLS)
     return bills
+
+
+def other_team(team: str | None) -> Forbidden:
+    """A team requests the charges of another team."""
+    own = (
+        "has no team: create one with `cohabit admin token create NAME --role team --team TEAM`"
+        if team is None
+        else (f"is for team {team[:80]!r} only")
+    )
+    return Forbidden(f"access denied: role team reads the charges of its own team only, and this token {own}")
+
+
+def no_statement(period: str, account: str = "") -> NotFound:
+    """Nothing was billed in a month, or nothing of an account in it."""
+    of = f" of {account[:80]!r}" if account else ""
+    why = "it has no charge records" if account else "statements exist once a month is closing, for teams once closed"
+    return NotFound(f"no statement{of} for {period}: {why}")

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from advisor.billing.lines.money import MICROS
 from advisor.billing.pricing.price_book import PriceBook, utc
 from advisor.billing.quotes.cost_estimate import Asked, Need, Sold
-from advisor.billing.quotes.errors import UnknownContainer, UnknownPlace, UnknownPool
+from advisor.billing.quotes.errors import unknown_pool
+from advisor.errors import NotFound
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,24 @@ class Newest:
         """What a pool cost and sold.
 
         Raises:
-            UnknownPool: it is none of the hour.
+            NotFound: it is none of the hour.
         """
         row = self.pools.filter(pc.equal(self.pools["pool"], pool))
         if not row.num_rows:
-            raise UnknownPool(pool, self.pools["pool"].to_pylist())
+            raise unknown_pool(pool, self.pools["pool"].to_pylist())
         return Sold(book, self.metered.filter(pc.equal(self.metered["pool"], pool)), row)
 
     def pool_at(self, node: str) -> str:
         """The pool of a node.
 
         Raises:
-            UnknownPlace: the pool is not known.
+            NotFound: the pool is not known.
         """
         if node not in self.pool_of:
-            raise UnknownPlace(node)
+            raise NotFound(
+                f"the pool of node {node[:253]!r} is unknown: check its messages on topic nodes before the end of the "
+                "newest metered hour"
+            )
         return self.pool_of[node]
 
     def team_of(self, container: str) -> str | None:
@@ -60,17 +64,17 @@ class Newest:
         Its request and use are means over the minutes in which they are known.
 
         Raises:
-            UnknownContainer: it was not metered, or nothing of it is known.
+            NotFound: it was not metered, or nothing of it is known.
         """
         found = self.metered.filter(pc.equal(self.metered["container"], container))
         if not found.num_rows:
-            raise UnknownContainer(container, utc(self.hour_us))
+            raise _unknown_container(container, utc(self.hour_us))
         rows = found.to_pylist()
         node = max(rows, key=lambda row: (row["minutes"] + row["gap_minutes"], row["node"]))["node"]
         here = [row for row in rows if row["node"] == node]
         needs = tuple(_need(row) for row in here if row["minutes"])
         if not needs:
-            raise UnknownContainer(container, utc(self.hour_us), "has neither request nor use")
+            raise _unknown_container(container, utc(self.hour_us), "has neither request nor use")
         one = here[0]
         return Asked(container, one["app"], one["team"], one["qos"] or untold_tier, needs, hours), node
 
@@ -80,3 +84,10 @@ def _need(row: Mapping[str, object]) -> Need:
     of = {name: int(str(row[name])) for name in ("minutes", "requested", "within", "beyond")}
     units = of["minutes"] * MICROS
     return Need(str(row["resource"]), of["requested"] / units, (of["within"] + of["beyond"]) / units)
+
+
+def _unknown_container(container: str, hour: str, what: str = "was not metered") -> NotFound:
+    return NotFound(
+        f"container {container[:253]!r} {what} in the hour from {hour}: name a running container, or estimate a new "
+        "one by team and resources"
+    )

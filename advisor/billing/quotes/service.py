@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from advisor.billing.interference.expected_adjustment import Colocation, Named
 from advisor.billing.ledger import price_book_store as book_store
-from advisor.billing.ledger.errors import OtherTeam
 from advisor.billing.lines.accounts import account_of
 from advisor.billing.pricing.charges import UNTOLD_TIER
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from advisor.billing.quotes.cost_estimate import BEST_EFFORT, Asked, Need, Quote, quote
-from advisor.billing.quotes.dependencies import BillOffice
-from advisor.billing.quotes.errors import BadAsk, UnknownPool
+from advisor.billing.quotes.dependencies import BillOffice, other_team
+from advisor.billing.quotes.errors import invalid_request, unknown_pool
 from advisor.billing.quotes.hourly_inputs import Newest
 from advisor.billing.quotes.pairwise_effects import IncomingPod, colocation
 from advisor.billing.quotes.quote_diff import Change, changed, moved
@@ -107,8 +106,8 @@ def grounds_of(bills: BillOffice, serving: Serving) -> Grounds:
     """What is quoted from now.
 
     Raises:
-        NoPrice, NotApproved: no price book is in force.
-        NothingMetered, NoLakeToQuote: nothing was metered, or it cannot be read here.
+        NotFound, Forbidden: no price book is in force.
+        NotFound, NoLakeToQuote: nothing was metered, or it cannot be read here.
     """
     book = book_at(book_store.books(bills.closing.engine), bills.closing.now_us() // HOUR_US * HOUR_US)
     newest = bills.newest()
@@ -129,15 +128,15 @@ def answered(ask: Ask, of: Grounds, own: str | None = None) -> Answer:
         own: the only team that is quoted for; None quotes for all.
 
     Raises:
-        OtherTeam: it is about another one's.
-        BadAsk: it does not say what is to be quoted.
-        UnknownContainer, UnknownPlace, UnknownPool, UnknownTier, UnknownMetered: something of that name is not known.
-        NoCost, BadQuantities: the hour cannot be billed.
+        Forbidden: it is about another one's.
+        Invalid: it does not say what is to be quoted.
+        NotFound, Invalid: something of that name is not known.
+        Conflict: the hour cannot be billed.
     """
     if ask.container is None:
         return _seen_by(own, Answer(_new(ask, of, own)))
     if own is not None and of.newest.team_of(ask.container) != own:
-        raise OtherTeam(own)
+        raise other_team(own)
     return _seen_by(own, _other(ask, of, ask.container))
 
 
@@ -163,14 +162,14 @@ def _anonymous(one: Named) -> Named:
 def _new(ask: Ask, of: Grounds, own: str | None) -> Quote:
     team = ask.team or own
     if own is not None and team != own:
-        raise OtherTeam(own)
+        raise other_team(own)
     if team is None:
-        raise BadAsk("name the team that would pay, or a running container")
+        raise invalid_request("name the team that would pay, or a running container")
     pool = ask.pool or ""
     if ask.node is not None:
         pool = of.newest.pool_at(ask.node)
         if ask.pool not in (None, pool):
-            raise UnknownPool(f"{ask.pool} of node {ask.node}", [pool])
+            raise unknown_pool(f"{ask.pool} of node {ask.node}", [pool])
     needs = tuple(map(_as_metered, ask.needs))
     return _quoted(Asked(NEW, ask.app, team, ask.tier or UNTOLD_TIER, needs, ask.hours), of, pool, ask.node)
 

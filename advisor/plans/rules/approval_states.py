@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from unicodedata import category
 
-from advisor.plans.rules.errors import NoSuchStep, NothingHolds, ReasonMissing, WrongState
+from advisor.errors import Conflict, Invalid
+from advisor.plans.rules.errors import NothingHolds
 from advisor.plans.rules.plan_record import Decided, Decision, Plan, Proposal, State
 
 NEXT: dict[State, tuple[State, ...]] = {
@@ -50,14 +51,17 @@ def approved(of: Proposal, steps: Collection[int], stale: Mapping[int, str], at_
         The proposal: approved where all its open steps are, partly else.
 
     Raises:
-        WrongState: it is not drafted, or it is too late.
-        NoSuchStep: it does not have such a step to decide on.
+        Conflict: it is not drafted, or it is too late.
+        Invalid: it does not have such a step to decide on.
         NothingHolds: all that were to be approved are stale.
     """
     _may(of, "approved", at_us)
     there = [step.number for step in of.plan.open_steps]
     if not steps or set(steps) - set(there):
-        raise NoSuchStep(of.plan.plan, sorted(set(steps) - set(there)), there)
+        raise Invalid(
+            f"proposal {of.plan.plan} has no steps {', '.join(map(str, sorted(set(steps) - set(there))))} to decide "
+            f"on: choose from {', '.join(map(str, there)) or 'none'}"
+        )
     if not set(steps) - set(stale):
         raise NothingHolds(of.plan.plan, [stale[number] for number in sorted(steps)])
 
@@ -77,8 +81,8 @@ def rejected(of: Proposal, reason: str, at_us: int) -> Proposal:
     """Nothing of it shall be done, also where it was approved and is not exported yet.
 
     Raises:
-        WrongState: it is too late.
-        ReasonMissing: no reason is given.
+        Conflict: it is too late.
+        Invalid: no reason is given.
     """
     _may(of, "rejected", at_us)
     text = reason_of(reason)
@@ -91,11 +95,11 @@ def reason_of(said: str) -> str:
     """A reason in one line, without what no database or terminal takes.
 
     Raises:
-        ReasonMissing: it is none, or too long.
+        Invalid: it is none, or too long.
     """
     text = " ".join("".join(" " if category(c) in UNSEEN else c for c in said).split())
     if not LEAST_REASON <= len(text) <= MAX_REASON:
-        raise ReasonMissing
+        raise Invalid("the reason is missing: give 3 to 500 characters; the next plan takes it into account")
     return text
 
 
@@ -103,7 +107,7 @@ def exported(of: Proposal, at_us: int) -> Proposal:
     """It was given to those who carry it out.
 
     Raises:
-        WrongState: it is not approved, or too late.
+        Conflict: it is not approved, or too late.
     """
     _may(of, "exported", at_us)
     return _changed(of, "exported", at_us)
@@ -113,11 +117,11 @@ def concluded(of: Proposal, *, confirmed: bool | None, reason: str) -> Proposal:
     """Record its outcome; None where it could not be measured. The time of the decision stays.
 
     Raises:
-        WrongState: it was not exported, or this is known already.
+        Conflict: it was not exported, or this is known already.
     """
     state: State = "expired" if confirmed is None else "confirmed" if confirmed else "refuted"
     if of.state != "exported":
-        raise WrongState(of.plan.plan, of.state, state)
+        raise _wrong_state(of.plan.plan, of.state, state)
     return _changed(of, state, of.changed_us, reason=reason)
 
 
@@ -125,10 +129,10 @@ def lapsed(of: Proposal, reason: str, at_us: int) -> Proposal:
     """Nothing of it holds any more.
 
     Raises:
-        WrongState: it has ended, or was exported.
+        Conflict: it has ended, or was exported.
     """
     if of.state not in WAITING:
-        raise WrongState(of.plan.plan, of.state, "expired")
+        raise _wrong_state(of.plan.plan, of.state, "expired")
     return _changed(of, "expired", at_us, reason=reason[:MAX_REASON])
 
 
@@ -141,9 +145,9 @@ def expired(of: Proposal, at_us: int) -> Proposal:
 
 def _may(of: Proposal, wanted: State, at_us: int) -> None:
     if expired(of, at_us).state == "expired":
-        raise WrongState(of.plan.plan, "expired", wanted)
+        raise _wrong_state(of.plan.plan, "expired", wanted)
     if wanted not in NEXT[of.state]:
-        raise WrongState(of.plan.plan, of.state, wanted)
+        raise _wrong_state(of.plan.plan, of.state, wanted)
 
 
 def _yes(one: Decided) -> Decided:
@@ -161,3 +165,8 @@ def _changed(
         reason=reason,
         changed_us=at_us,
     )
+
+
+def _wrong_state(name: str, state: str, wanted: str) -> Conflict:
+    what = "approve it first" if (state, wanted) == ("drafted", "exported") else f"it cannot be {wanted} any more"
+    return Conflict(f"proposal {name} is {state}: {what}")

@@ -8,8 +8,9 @@ from threading import Lock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.billing.quotes.errors import NoLakeToQuote, NothingMetered
+from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.billing.quotes.hourly_inputs import Newest
+from advisor.errors import NotFound
 from cohabit.config.errors import NoLake
 from cohabit.config.settings import Settings
 from cohabit.terminal.locations import existing_lake
@@ -30,13 +31,16 @@ def newest_hour(lake: Lake, cluster: str) -> Newest:
     """The newest hour that was metered of a cluster.
 
     Raises:
-        NothingMetered: none was.
+        NotFound: none was.
     """
     end_us = max((part.end_us for part in lake.range_parts("pool_hours")), default=0)
     end = EPOCH + timedelta(microseconds=end_us)
     known = _of(lake.read("pool_hours", max(EPOCH, end - LOOKED), end), cluster)
     if not known.num_rows:
-        raise NothingMetered(cluster)
+        raise NotFound(
+            f"no hour of cluster {cluster!r} is metered yet, so the cost of its pools is unknown: run `cohabit bill "
+            "meter`"
+        )
     hour = pc.max(known["hour"]).as_py()
     metered = _of(lake.read("metered", hour, hour + HOUR), cluster)
     pools = known.filter(pc.equal(known["hour"], pa.scalar(hour, known.schema.field("hour").type)))
@@ -81,7 +85,7 @@ class NewestHour:
         """What quotes are made from.
 
         Raises:
-            NothingMetered: no hour was metered.
+            NotFound: no hour was metered.
             NoLakeToQuote: there is no lake, or it cannot be read.
         """
         with self._lock:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from advisor.billing.ledger import months
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.billing.pricing.scarcity_forecast import forecast
-from cohabit.config.errors import AlreadyBegun, NothingMetered
+from cohabit.config.errors import CohabitError
 from features.schema.tables import SCARCITY
 from ingest.lake.row_filter import microseconds
 from ingest.lake.tables import Lake
@@ -33,20 +33,25 @@ def publish(lake: Lake, cluster: str, period: str, now: datetime) -> tuple[bool,
         Whether it is new, and the rows of table `scarcity` that count: those that were published first.
 
     Raises:
-        BadPeriod: it is no month.
-        AlreadyBegun: it has begun, and nothing was published of it.
-        NothingMetered: nothing was metered in the last weeks.
+        Invalid: it is no month.
+        CohabitError: it has begun, and nothing was published of it, or nothing was metered in the last weeks.
     """
     start, end = months.bounds(period)
     before = published(lake, cluster, period)
     if before.num_rows:
         return False, before
     if now >= start:
-        raise AlreadyBegun(period)
+        raise CohabitError(
+            f"{period} has begun, and scarcity must be published before a month begins: publish a later month; this "
+            "one is billed without scarcity"
+        )
     tables = (lake.read(name, now - LOOK_BACK, now) for name in ("metered", "pool_hours"))
     metered, pools = (rows.filter(pc.equal(rows["cluster"], cluster)) for rows in tables)
     if not pools.num_rows:
-        raise NothingMetered(cluster, now - LOOK_BACK)
+        raise CohabitError(
+            f"cluster {cluster} has no metered hours since {now - LOOK_BACK:%Y-%m-%d %H:00} UTC to forecast scarcity "
+            "from: run `cohabit bill meter`, and check COHABIT_CLUSTER"
+        )
     hours = np.arange(microseconds(start), microseconds(end), HOUR_US)
     digest = hashlib.sha256(f"{cluster}\0{period}".encode()).hexdigest()[:32]
     lake.append(SCARCITY.name, forecast(metered, pools, hours, microseconds(now)), BatchId(f"scarcity-{digest}", 0))

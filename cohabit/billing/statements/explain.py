@@ -17,7 +17,7 @@ from advisor.billing.lines.parquet import read_lines
 from advisor.billing.pricing.idle_cost import CAUSES
 from advisor.billing.pricing.price_book import PriceBook
 from cohabit.billing.inputs import read_inputs
-from cohabit.config.errors import NoSuchLine
+from cohabit.config.errors import CohabitError
 
 REFERENCE = re.compile(r"([0-9a-f]{12,64})-(\d{1,12})")
 
@@ -62,18 +62,18 @@ def explain(engine: Engine, cluster: str, reference: str, folder: Path) -> Expla
         folder: of lines and what they are made of.
 
     Raises:
-        NoSuchLine: nothing that was billed is called so.
-        BadLineFile, LostInputs: the line, or what it was made of, is not there any more or was changed.
+        CohabitError: nothing that was billed is called so.
+        Unavailable, CohabitError: the line, or what it was made of, is not there any more or was changed.
     """
     posted, row = _found(engine, cluster, reference)
     lines, _ = read_lines(folder / f"{posted.batch.sha256}.parquet")
     if row >= lines.num_rows:
-        raise NoSuchLine(reference, f"its file has {lines.num_rows} lines, counted from 0")
+        raise _no_such_line(reference, f"its file has {lines.num_rows} lines, counted from 0")
     line = lines.slice(row, 1)
     known, spent = read_inputs(folder, posted.batch.inputs_sha256)
     books = [one.book for one in book_store.kept_books(engine) if one.book.version == posted.batch.book]
     if not books:
-        raise NoSuchLine(reference, f"price book {posted.batch.book!r}, which it was billed by, is not in the store")
+        raise _no_such_line(reference, f"price book {posted.batch.book!r}, which it was billed by, is not in the store")
     own, before = _needed(known, spent, line)
     again, _ = bill_hours(own, books[0], before)
     return Explained(
@@ -91,10 +91,10 @@ def explain(engine: Engine, cluster: str, reference: str, folder: Path) -> Expla
 def _found(engine: Engine, cluster: str, reference: str) -> tuple[Posted, int]:
     named = REFERENCE.fullmatch(reference)
     if named is None:
-        raise NoSuchLine(reference, "a line is called by its file and place, as in 3f9c2a1e8b07-1234")
+        raise _no_such_line(reference, "a line is called by its file and place, as in 3f9c2a1e8b07-1234")
     files: Sequence[Posted] = ledger_store.batch_by_file(engine, cluster, named[1])
     if len({one.batch.sha256 for one in files}) != 1:
-        raise NoSuchLine(reference, "several files begin so" if files else "no file that was billed begins so")
+        raise _no_such_line(reference, "several files begin so" if files else "no file that was billed begins so")
     return files[0], int(named[2])
 
 
@@ -126,3 +126,7 @@ def _about(rows: pa.Table, line: pa.Table) -> tuple[dict[str, object], ...]:
     for name in names:
         rows = rows.filter(pc.equal(rows[name], line[name][0]))
     return tuple(rows.to_pylist())
+
+
+def _no_such_line(reference: str, reason: str) -> CohabitError:
+    return CohabitError(f"no charge record {reference[:80]!r}: {reason}")

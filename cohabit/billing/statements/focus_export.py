@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
-from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.periods import wrong_state
 from advisor.billing.ledger.store import Posted
 from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.focus import COLUMNS, Grain, Invoice, Row, focus_rows, rounding_rows
@@ -40,14 +40,14 @@ def export_focus(
         How many rows; BilledCost of each InvoiceId sums to what that account pays, and all of it to what pools cost.
 
     Raises:
-        BadPeriod: it is no month.
-        PeriodState: it is not closed.
-        BadLineFile: a file of lines is gone, or was changed.
+        Invalid: it is no month.
+        Conflict: it is not closed.
+        Unavailable: a file of lines is gone, or was changed.
     """
     bounds(period)
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
-        raise PeriodState(period, "open", "exported")
+        raise wrong_state(period, "open", "exported")
     books = {one.book.version: one.book for one in book_store.kept_books(engine)}
     count = 0
     with written_whole(out) as file:

@@ -15,13 +15,13 @@ from sqlalchemy import Engine
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.breakdown_reader import Drilling
-from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.months import bounds
+from advisor.billing.ledger.periods import wrong_state
 from advisor.billing.ledger.spreadsheet_safe import as_text
 from advisor.billing.ledger.store import Posted
 from advisor.billing.lines.money import MICROS, exponent_of, in_coins
 from advisor.database.engine import reading
-from cohabit.config.errors import NoSuchAccount, UnknownForm
+from cohabit.config.errors import CohabitError
 from ingest.schema.atomic_file import written_whole
 
 SUFFIXES = (".html", ".csv", ".parquet")
@@ -47,22 +47,26 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
         How many lines it is about.
 
     Raises:
-        BadPeriod: it is no month.
-        PeriodState: it is not closed.
-        NoSuchAccount: nothing was billed to it.
-        UnknownForm: the file's ending says no form.
-        BadLineFile: a file of lines is gone, or was changed.
+        Invalid: it is no month.
+        Conflict: it is not closed.
+        CohabitError: nothing was billed to it, or the file's ending says no form.
+        Unavailable: a file of lines is gone, or was changed.
     """
     bounds(period)
     if out.suffix not in SUFFIXES:
-        raise UnknownForm(out, SUFFIXES)
+        raise CohabitError(f"{out} has no suffix of a supported format: use one of {', '.join(SUFFIXES)}")
     posted = ledger_store.batches(engine, cluster, period)
     if not posted:
         with reading(engine) as connection:
-            raise PeriodState(period, ledger_store.period_of(connection, cluster, period).state, "reported")
+            raise wrong_state(period, ledger_store.period_of(connection, cluster, period).state, "reported")
     found = list(lines_of(posted, team, folder))
     if not found:
-        raise NoSuchAccount(team, period, sorted({p.account for one in posted for p in one.batch.postings}))
+        there = ", ".join(
+            name
+            for name in sorted({p.account for one in posted for p in one.batch.postings})
+            if not name.startswith("pool:")
+        )
+        raise CohabitError(f"account {team[:80]!r} has no charges in {period}; billed accounts: {there[:500]}")
     lines = pa.concat_tables(found)
     with written_whole(out) as file:
         if out.suffix == ".csv":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cohabit.cli.bill.close import till
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.config.logs import set_up_logs
 from cohabit.terminal.options import LakeOption, reports_errors, settings
 
@@ -89,11 +89,11 @@ def _answer(ask: "Ask", lake: str | None, snapshots: Path | None) -> "Answer":
 def _refuse_mixed(container: str | None, move_to: str | None, new: "Sequence[str]") -> None:
     """Refuse options of new containers together with a running one, and the reverse."""
     if container is None and move_to is not None:
-        raise BadOption(
+        raise CohabitError(
             "--move-to needs --container: only a running container can move; name the node of a new one with --node"
         )
     if container is not None and new:
-        raise BadOption(f"{', '.join(new)}: omit these for a running container, they are known")
+        raise CohabitError(f"{', '.join(new)}: omit these for a running container, they are known")
 
 
 def _needs(request: "Sequence[str]", use: "Sequence[str]") -> "tuple[Need, ...]":
@@ -107,7 +107,7 @@ def _amounts(option: str, values: "Sequence[str]") -> dict[str, float]:
     """Units by resource, of texts such as cpu=4.
 
     Raises:
-        BadOption: one is no such text, names what is not metered, or names it twice.
+        CohabitError: one is no such text, names what is not metered, or names it twice.
     """
     from advisor.billing.quotes.cost_estimate import METERED_NAMES
 
@@ -116,7 +116,7 @@ def _amounts(option: str, values: "Sequence[str]") -> dict[str, float]:
         name, _, units = text.partition("=")
         amount = _number(units)
         if name not in METERED_NAMES or amount is None or name in found:
-            raise BadOption(
+            raise CohabitError(
                 f"{option} {text}: write RESOURCE=UNITS such as cpu=4, each once; there are {', '.join(METERED_NAMES)}"
             )
         found[name] = amount

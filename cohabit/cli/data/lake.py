@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import bar, console, show_table
 from cohabit.terminal.options import LakeOption, reports_errors, settings
 
@@ -118,7 +118,7 @@ def expire_command(
 
     now = datetime.now(UTC)
     if before.replace(tzinfo=UTC) > now:
-        raise BadOption(f"--before {before:%Y-%m-%d} is in the future: name a past day")
+        raise CohabitError(f"--before {before:%Y-%m-%d} is in the future: name a past day")
     before -= timedelta(days=keep_days or 0)
     moment = before.replace(tzinfo=UTC)
     opened = existing_lake(settings(), lake)

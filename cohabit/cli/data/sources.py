@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from cohabit.config.errors import BadOption, StreamExists
+from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import give_back_for_good
 from cohabit.config.settings import Settings
 from cohabit.ingestion.metrics_port import scraped
 from cohabit.terminal.console import bar, console
-from cohabit.terminal.locations import stop_on_signals
+from cohabit.terminal.locations import stop_on_signals, stream_exists
 from ingest.kafka_io.connection import Brokers
 from ingest.kafka_io.stream_files import topics_in
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, Topic
@@ -75,7 +75,7 @@ def run_import(
     from ingest.traces.form import Origin
 
     if form not in FORMS:
-        raise BadOption(f"no format {form!r}: there are {', '.join(FORMS)}")
+        raise CohabitError(f"no format {form!r}: there are {', '.join(FORMS)}")
     origin = Origin(cluster or form, epoch_seconds(epoch))
     files = trace_files(FORMS[form], source)
     console.print(f"importing {', '.join(path.name for path in files)}")
@@ -89,12 +89,12 @@ def epoch_seconds(epoch: str) -> float:
     """Seconds since 1970 of a time in UTC, such as 2018-01-01 or 2018-01-01T00:00:00Z.
 
     Raises:
-        BadOption: it is no time.
+        CohabitError: it is no time.
     """
     try:
         moment = datetime.fromisoformat(epoch)
     except ValueError as error:
-        raise BadOption(f"--epoch {epoch}: not a time like 2018-01-01T00:00:00Z") from error
+        raise CohabitError(f"--epoch {epoch}: not a time like 2018-01-01T00:00:00Z") from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -104,7 +104,7 @@ def _outlet(out: Path | None, bootstrap: Brokers | None, topics: Collection[Topi
     from ingest.kafka_io.sender import FileOutlet
 
     if (out is None) == (bootstrap is None):
-        raise BadOption("name either --out FOLDER or --bootstrap HOST:PORT")
+        raise CohabitError("name either --out FOLDER or --bootstrap HOST:PORT")
     if bootstrap is not None:
         from ingest.devkafka.broker import create_topics
         from ingest.kafka_io.replay import Sender
@@ -114,7 +114,7 @@ def _outlet(out: Path | None, bootstrap: Brokers | None, topics: Collection[Topi
             yield sender
     elif out is not None:
         if there := sorted({topic.name for topic in topics} & set(topics_in(out))):
-            raise StreamExists(out, there)
+            raise stream_exists(out, there)
         yield FileOutlet(out)
 
 

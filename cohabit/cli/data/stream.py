@@ -10,11 +10,11 @@ import typer
 from prometheus_client import CollectorRegistry
 from rich.status import Status
 
-from cohabit.config.errors import BadOption, StreamExists
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from cohabit.ingestion.worker import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka, run_member
 from cohabit.terminal.console import bar, console, show_table
-from cohabit.terminal.locations import TOPICS, open_lake, stop_on_signals, stream_in
+from cohabit.terminal.locations import TOPICS, open_lake, stop_on_signals, stream_exists, stream_in
 from ingest.kafka_io.connection import Brokers
 from ingest.lake.tables import Lake
 
@@ -68,9 +68,9 @@ def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int
     from ingest.simulator.simulate import Plan
 
     if law not in LAWS:
-        raise BadOption(f"--law {law}: there are {', '.join(LAWS)}")
+        raise CohabitError(f"--law {law}: there are {', '.join(LAWS)}")
     if there := topics_in(folder):
-        raise StreamExists(folder, there)
+        raise stream_exists(folder, there)
     plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law)
     with bar("simulating") as shown:
         count = simulate_into(folder, plan, shown.reach, truth=truth)
@@ -109,7 +109,7 @@ def run_ingest(
     topics = (*TOPICS, *foreign_in(formats))
     if folder is not None:
         if wishes.processes > 1 or wishes.dead_letters or wishes.metrics_port is not None:
-            raise BadOption(
+            raise CohabitError(
                 f"--processes, --dead-letter-topic and --metrics-port are for Kafka, not for files in {folder}"
             )
         _ingest_files(settings, stream_in(folder, topics), lake, topics, formats=formats)

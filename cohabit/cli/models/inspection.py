@@ -74,7 +74,7 @@ def reproduce_command(name: Bundled = None, lake: LakeOption = None, registry: R
 
 
 def _bundle(name: str | None, registry: Path | None) -> "Bundle":
-    from cohabit.config.errors import NoChampion
+    from cohabit.config.errors import CohabitError
     from cohabit.terminal.locations import registry_of
     from features.schema.catalog import catalogue_hash
     from models.bundle.bundle import load_bundle
@@ -82,5 +82,5 @@ def _bundle(name: str | None, registry: Path | None) -> "Bundle":
     shelf = registry_of(settings(), registry)
     directory = shelf.current() if name is None else shelf.bundle(name).directory
     if directory is None:
-        raise NoChampion(shelf.root)
+        raise CohabitError(f"{shelf.root} has no champion: name a bundle of `cohabit model list`, or promote one")
     return load_bundle(directory, catalogue_hash(), shelf.trust)

@@ -104,7 +104,7 @@ def gate_command(name: Name, lake: LakeOption = None, registry: RegistryOption =
 @reports_errors
 def shadow_command(name: Name, registry: RegistryOption = None) -> None:
     """Score the newest snapshot by a challenger and compare with the champion; nothing is served."""
-    from cohabit.config.errors import NothingToShadow
+    from cohabit.config.errors import CohabitError
     from cohabit.lifecycle.promotion import shadow
     from cohabit.terminal.locations import registry_of
 
@@ -112,7 +112,8 @@ def shadow_command(name: Name, registry: RegistryOption = None) -> None:
     shelf, snapshot = registry_of(own, registry), _snapshot(own.snapshots)
     current, challenger = shelf.current(), shelf.bundle(name).directory
     if current is None or snapshot is None:
-        raise NothingToShadow("nothing is current" if current is None else f"{own.snapshots} has no snapshot")
+        missing = "nothing is current" if current is None else f"{own.snapshots} has no snapshot"
+        raise CohabitError(f"{missing}: run `cohabit model train` for a model, `cohabit refresh` for a snapshot")
     with console.status("scoring by both"):
         found = shadow(snapshot, shelf, current, challenger)
     rows = [

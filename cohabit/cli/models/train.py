@@ -8,7 +8,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from cohabit.config.errors import EmptyLake, StreamEnded
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import console, show_table, steps
 from cohabit.terminal.locations import existing_lake, open_lake, registry_of, signer_in, stop_on_signals
@@ -66,7 +66,7 @@ def run_features(
         return
     stretch = None if follow else whole_stretch(opened)
     if stretch is None and not follow:
-        raise EmptyLake(opened.root)
+        raise CohabitError(f"the lake {opened.root} has no usage: run `cohabit ingest` first, or name another lake")
     broker = settings.kafka.brokers(bootstrap) if kafka else None
     asked = spark or broker is not None or settings.spark.master is not None
     if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MAX_ROWS:
@@ -149,13 +149,16 @@ def _until_stopped(query: "StreamingQuery", stop: Event) -> None:
     """Wait for the word to stop, or for the end of the query.
 
     Raises:
-        StreamEnded: the query failed.
+        CohabitError: the query failed.
     """
     console.print("Ctrl-C stops")
     while query.isActive and not stop.wait(1.0):
         pass
     if (failure := query.exception()) is not None:
-        raise StreamEnded(str(failure))
+        raise CohabitError(
+            f"the streaming job failed: {str(failure).strip().splitlines()[0][:500]}: start it again, it unfreezes at "
+            "its checkpoint; if it fails again at once, move the checkpoint folder away to start over"
+        )
     query.stop()
 
 

@@ -11,7 +11,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from cohabit.config.errors import OpenToOthers
+from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import hold_few_heaps
 from cohabit.config.settings import AdvisorSettings, Settings
 from cohabit.terminal.console import console
@@ -174,8 +174,7 @@ def run_serve(
 
     own = settings.advisor
     schedulers_at = own.scheduler_port if scheduler_port is None else scheduler_port
-    if own.auth == "none" and not own.host.is_loopback:
-        raise OpenToOthers(str(own.host))
+    _refuse_open_host(own)
     hold_few_heaps()
     source = source_of(settings, registry, snapshots)
     serving = source.opened(lambda: time_ns() // 1000)
@@ -209,6 +208,14 @@ def run_serve(
                 refusing=own.filter == "zero",
             ),
             ready=ready,
+        )
+
+
+def _refuse_open_host(own: AdvisorSettings) -> None:
+    if own.auth == "none" and not own.host.is_loopback:
+        raise CohabitError(
+            f"COHABIT_ADVISOR__HOST={own.host} is reachable from other machines without authentication: set "
+            "COHABIT_ADVISOR__AUTH=token, or leave the host at 127.0.0.1"
         )
 
 

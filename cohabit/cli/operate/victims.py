@@ -33,7 +33,7 @@ def run_victims(
     publish_to: Path | None,
 ) -> None:
     """See `cohabit victims`."""
-    from cohabit.config.errors import BadOption
+    from cohabit.config.errors import CohabitError
     from cohabit.diagnosis.diagnose import diagnosed, measured, newest_window
 
     opened = existing_lake(settings, lake)
@@ -45,7 +45,7 @@ def run_victims(
         _show_all(found, until, looked_at)
     else:
         if container not in looked_at:
-            raise BadOption(
+            raise CohabitError(
                 f"--container {container}: none of the {len(looked_at):,} containers measured in the 25 minutes before "
                 f"{until:%Y-%m-%d %H:%M} UTC has this id; `cohabit victims` lists the victims, --at names another time"
             )

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from advisor.api.app import MAX_BODY_BYTES, assembled, create_app, create_scheduler_app
 from advisor.api.http.roles import allowed, roles_of
 from advisor.api.v1.scores import MAX_HARMED
-from advisor.errors import RouteWithoutRole
+from advisor.errors import AdvisorError
 from advisor.placement.prioritizer import Prioritizer
 from features.schema.catalog import NAMES
 from tests.advisor.clusters import snapshot
@@ -230,7 +230,7 @@ def test_a_route_without_a_role_keeps_the_app_from_starting() -> None:
     def open_door() -> str:
         return ""
 
-    with pytest.raises(RouteWithoutRole, match=r"/open-door.*@allowed"):
+    with pytest.raises(AdvisorError, match=r"/open-door.*@allowed"):
         assembled("open", [router], max_body_bytes=1)
 
 
@@ -242,7 +242,7 @@ def test_a_route_for_nobody_keeps_the_app_from_starting() -> None:
     def nobody() -> str:
         return ""
 
-    with pytest.raises(RouteWithoutRole, match="/nobody"):
+    with pytest.raises(AdvisorError, match="/nobody"):
         assembled("open", [router], max_body_bytes=1)
 
 
@@ -261,5 +261,5 @@ def test_a_nested_router_and_what_is_not_a_route_are_looked_into() -> None:
     mounted.mount("/files", PlainTextResponse("anything"))
 
     for router, path in ((outer, "/outer/inner"), (socket, "/socket"), (mounted, "/files")):
-        with pytest.raises(RouteWithoutRole, match=path):
+        with pytest.raises(AdvisorError, match=path):
             assembled("open", [router], max_body_bytes=1)

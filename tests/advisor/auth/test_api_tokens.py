@@ -25,7 +25,7 @@ from advisor.auth.token_store import (
     revoke_token,
 )
 from advisor.database.engine import TOKENS, migrate, open_store, reading, writing
-from advisor.errors import BadTokenName, BadTokenTeam, NoToken, TokenExists, UnknownRole
+from advisor.errors import AdvisorError, UnknownRole
 
 DOER = Doer("local:me", 1_000, "r1")
 DAY_US = 86_400 * 10**6
@@ -66,7 +66,7 @@ def test_a_token_of_role_team_is_for_one_team_and_no_other_token_is(store: Engin
     assert (verdict.token.role, verdict.token.team) == ("team", "shop")
     wrong: list[tuple[TokenRole, str | None]] = [("team", None), ("sre", "shop"), ("team", ""), ("team", "a\nb")]
     for role, team in wrong:
-        with pytest.raises(BadTokenTeam, match="--team"):
+        with pytest.raises(AdvisorError, match="--team"):
             create_token(store, "other", role, team=team, **given)  # type: ignore[arg-type]
 
 
@@ -162,18 +162,18 @@ def test_a_second_token_of_one_name_is_refused_also_after_the_first_was_taken_ba
     made(store)
     revoke_token(store, "ci", DOER)
 
-    with pytest.raises(TokenExists, match="ci-2"):
+    with pytest.raises(AdvisorError, match="ci-2"):
         made(store)
 
 
 def test_what_cannot_be_taken_back_is_named(store: Engine) -> None:
-    with pytest.raises(NoToken, match=r"'nobody'.*cohabit admin token list"):
+    with pytest.raises(AdvisorError, match=r"'nobody'.*cohabit admin token list"):
         revoke_token(store, "nobody", DOER)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a\nb", "x" * 101, "é", "a'; DROP TABLE tokens; --"])
 def test_a_name_that_could_be_mistaken_is_refused(name: str) -> None:
-    with pytest.raises(BadTokenName, match="letter or digit"):
+    with pytest.raises(AdvisorError, match="letter or digit"):
         checked_name(name)
 
 
@@ -201,7 +201,7 @@ def test_the_audit_tells_what_was_done_in_its_order(store: Engine) -> None:
 def test_what_is_refused_leaves_no_row_and_what_has_no_row_is_not_done(store: Engine) -> None:
     made(store)
     for refused in (lambda: made(store), lambda: revoke_token(store, "nobody", DOER)):
-        with pytest.raises((TokenExists, NoToken)):
+        with pytest.raises(AdvisorError, match=r"ci-2|no active token"):
             refused()
 
     with pytest.raises(ZeroDivisionError), without_audit(store):
@@ -257,7 +257,7 @@ def test_two_that_take_one_token_back_at_once_leave_one_row(store: Engine) -> No
     def revoke(_: int) -> bool:
         try:
             revoke_token(store, "ci", DOER)
-        except NoToken:
+        except AdvisorError:
             return False
         return True
 

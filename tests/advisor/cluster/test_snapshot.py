@@ -19,7 +19,7 @@ from advisor.cluster.snapshot import (
     next_version,
     publish,
 )
-from advisor.errors import NoSnapshot, VersionTaken
+from advisor.errors import AdvisorError
 from tests.advisor.clusters import snapshot
 
 HUGE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d,)}"
@@ -58,7 +58,7 @@ def test_a_snapshot_of_an_older_form_is_refused_with_what_to_do(tmp_path: Path) 
     folder = publish(tmp_path, snapshot())
     (folder / "cold_start_prior.npy").rename(folder / "prior.npy")
 
-    with pytest.raises(NoSnapshot, match=r"cold_start_prior.*cohabit refresh"):
+    with pytest.raises(AdvisorError, match=r"cold_start_prior.*cohabit refresh"):
         load_current(tmp_path)
 
 
@@ -111,7 +111,7 @@ def test_the_current_snapshot_is_never_pruned_even_below_leftovers_of_higher_ver
 def test_a_version_is_published_once(tmp_path: Path) -> None:
     publish(tmp_path, snapshot(version=7))
 
-    with pytest.raises(VersionTaken, match=r"next_version"):
+    with pytest.raises(AdvisorError, match=r"next_version"):
         publish(tmp_path, snapshot(version=7))
     assert next_version(tmp_path) == 8
 
@@ -133,7 +133,7 @@ def test_what_a_dying_refresher_left_half_written_is_not_seen_and_later_removed(
 
 
 def test_an_empty_folder_says_what_to_start(tmp_path: Path) -> None:
-    with pytest.raises(NoSnapshot, match="cohabit refresh"):
+    with pytest.raises(AdvisorError, match="cohabit refresh"):
         load_current(tmp_path / "nowhere")
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_array_is_refused(tmp_path: Path, array: str, content: bytes |
     if content is not None:
         file.write_bytes(content)
 
-    with pytest.raises(NoSnapshot, match="cannot be read"):
+    with pytest.raises(AdvisorError, match="cannot be read"):
         load_current(tmp_path)
 
 
@@ -156,14 +156,14 @@ def test_a_damaged_head_of_an_array_is_refused(tmp_path: Path, head: bytes) -> N
         length = (118).to_bytes(2 * version[0], "little")
         file.write_bytes(b"\x93NUMPY" + version + b"\0" + length + head.ljust(117) + b"\n")
 
-        with pytest.raises(NoSnapshot, match="cannot be read"):
+        with pytest.raises(AdvisorError, match="cannot be read"):
             load_current(tmp_path)
 
 
 def test_an_archive_is_no_array(tmp_path: Path) -> None:
     (publish(tmp_path, snapshot()) / "profile.npy").write_bytes(b"PK\x03\x04")
 
-    with pytest.raises(NoSnapshot, match="cannot be read"):
+    with pytest.raises(AdvisorError, match="cannot be read"):
         load_current(tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_a_truncated_array_is_refused(tmp_path: Path, array: str) -> None:
     file = publish(tmp_path, snapshot()) / f"{array}.npy"
     file.write_bytes(file.read_bytes()[:-1])
 
-    with pytest.raises(NoSnapshot, match="cannot be read"):
+    with pytest.raises(AdvisorError, match="cannot be read"):
         load_current(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_names_that_do_not_belong_to_the_arrays_are_refused(tmp_path: Path, chan
     file = publish(tmp_path, snapshot()) / "names.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
 
-    with pytest.raises(NoSnapshot, match="cannot be read"):
+    with pytest.raises(AdvisorError, match="cannot be read"):
         load_current(tmp_path)
 
 
@@ -193,7 +193,7 @@ def test_names_that_do_not_belong_to_the_arrays_are_refused(tmp_path: Path, chan
 def test_damaged_names_are_refused(tmp_path: Path, content: bytes) -> None:
     (publish(tmp_path, snapshot()) / "names.json").write_bytes(content)
 
-    with pytest.raises(NoSnapshot, match="cannot be read"):
+    with pytest.raises(AdvisorError, match="cannot be read"):
         load_current(tmp_path)
 
 
@@ -211,7 +211,7 @@ def test_rows_that_point_outside_are_refused(tmp_path: Path) -> None:
     ]
     for version, change in enumerate(wrong, start=1):
         publish(tmp_path, Snapshot(**{**vars(whole), **change, "version": version}))
-        with pytest.raises(NoSnapshot, match="cannot be read"):
+        with pytest.raises(AdvisorError, match="cannot be read"):
             load_current(tmp_path)
 
 
@@ -220,7 +220,7 @@ def test_a_damaged_pointer_is_refused(tmp_path: Path, content: bytes) -> None:
     publish(tmp_path, snapshot())
     (tmp_path / "current").write_bytes(content)
 
-    with pytest.raises(NoSnapshot, match="cannot be read"):
+    with pytest.raises(AdvisorError, match="cannot be read"):
         load_current(tmp_path)
 
 

@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, select, text
 
 from advisor.database.engine import AUDIT, METADATA, check, migrate, named, newest_version, open_store, reading, writing
-from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreTooOld, StoreUnavailable
+from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
 from tests.advisor.postgres_server import NewDatabase
 
 ROW = {"at_us": 1, "who": "w", "role": "r", "action": "a", "subject": "s", "outcome": "o", "request_id": "i"}
@@ -82,7 +82,7 @@ def test_a_store_from_before_the_baseline_is_refused_with_what_to_do(store: Engi
         connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
 
     for use in (check, migrate):
-        with pytest.raises(StoreTooOld, match=r"version 0007.*point COHABIT_DATABASE at an empty database"):
+        with pytest.raises(AdvisorError, match=r"version 0007.*point COHABIT_DATABASE at an empty database"):
             use(store)
 
 

@@ -22,7 +22,7 @@ from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables
 from benchmarks.diagnosis_measured import LOUD, measured
 from cohabit.cli.main import app
 from cohabit.cli.operate.victims import bars
-from cohabit.config.errors import MinutesGone
+from cohabit.config.errors import CohabitError
 from cohabit.diagnosis.diagnose import diagnosed
 from features.columnar.arrow_columns import micros
 from features.columnar.windows import LABEL_US
@@ -211,7 +211,7 @@ def test_where_minutes_are_gone_nobody_is_said_to_be_well(
     rest = ignore_patterns("node_state")
     lake = Lake.open(copytree(stage[1].root, tmp_path / "lake", ignore=rest), TABLES)
 
-    with pytest.raises(MinutesGone, match="no rows of node_state"):
+    with pytest.raises(CohabitError, match="no rows of node_state"):
         diagnosed(lake, datetime.fromtimestamp(TIMES[-1], UTC))
 
 

@@ -15,7 +15,7 @@ from advisor.diagnosis.attribution import (
     UNTOLD,
     attribute,
 )
-from advisor.errors import UnusableEvidence
+from advisor.errors import AdvisorError
 
 SENSITIVE = np.array([0.8, 0.0, 0.4])
 
@@ -138,5 +138,5 @@ def test_contributions_are_those_of_a_regression_with_that_prior(seed: int) -> N
 def test_what_cannot_be_explained_is_refused(spoilt: str) -> None:
     excess, use, bad = drawn(1)
 
-    with pytest.raises(UnusableEvidence):
+    with pytest.raises(AdvisorError, match="invalid attribution input"):
         attribute(excess, use[:, :, :2] if spoilt == "shape" else use, SENSITIVE, bad & (spoilt == "shape"))

@@ -10,7 +10,7 @@ import pytest
 from advisor.diagnosis import report_file as module
 from advisor.diagnosis.report_file import FILE, FORMAT, MAX_BYTES, read_report, write_report
 from advisor.diagnosis.report_reader import NewestReport
-from advisor.errors import NothingDiagnosed, ReportTooLarge, UnreadableDiagnoses
+from advisor.errors import AdvisorError, NothingDiagnosed, UnreadableDiagnoses
 from tests.advisor.diagnoses import AT_US, FOUND, diagnosis, suspect, told
 
 
@@ -81,7 +81,7 @@ def test_what_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypat
         read_report(tmp_path)
 
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
-    with pytest.raises(ReportTooLarge, match="4 victims"):
+    with pytest.raises(AdvisorError, match="4 victims"):
         write_report(tmp_path, FOUND)
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import directory_name
-from advisor.errors import UnusableBundle
+from advisor.errors import AdvisorError
 from advisor.placement.feature_log import ServedLog
 from advisor.placement.model_state import Answer
 from advisor.scoring.loaded_model import open_model
@@ -229,14 +229,14 @@ def test_an_answer_holds_the_snapshot_it_was_made_of(process: Process) -> None:
 
 
 def test_a_bundle_without_a_placement_model_is_refused(placement: Placement, tmp_path: Path) -> None:
-    with pytest.raises(UnusableBundle, match="no model 'placement'"):
+    with pytest.raises(AdvisorError, match="no model 'placement'"):
         open_model(write(placement, tmp_path / "other", model="diagnosis"))
 
 
 def test_a_bundle_that_says_nothing_of_a_row_without_values_is_refused(placement: Placement, tmp_path: Path) -> None:
     forgetful = type(placement)(**{**vars(placement), "medians": np.full_like(placement.medians, np.nan)})
 
-    with pytest.raises(UnusableBundle, match="medians"):
+    with pytest.raises(AdvisorError, match="medians"):
         open_model(write(forgetful, tmp_path / "forgetful"))
 
 

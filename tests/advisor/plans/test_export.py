@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.errors import BadMove
+from advisor.errors import Invalid
 from advisor.plans.export import ApprovedMove, As, Step, document, evictions, migration_jobs, step_name
 from tests.advisor.plans.made import step
 
@@ -72,7 +72,7 @@ BAD = [
 def test_what_is_no_name_of_kubernetes_is_refused_with_its_step(field: str, value: str) -> None:
     bad = replace(MOVE, **{field: value})  # type: ignore[arg-type]
     for export in (lambda: evictions([bad], "prod", 9), lambda: migration_jobs([bad], 60)):
-        with pytest.raises(BadMove, match="step 1 cannot be exported"):
+        with pytest.raises(Invalid, match="step 1 cannot be exported"):
             export()
 
 
@@ -80,14 +80,14 @@ def test_what_is_no_name_of_kubernetes_is_refused_with_its_step(field: str, valu
 def test_a_path_has_the_two_names_in_their_places_or_there_is_none(namespace: str, name: str) -> None:
     try:
         [step], _ = evictions([replace(MOVE, namespace=namespace, name=name)], "prod", 9)
-    except BadMove:
+    except Invalid:
         return
     assert step.path.split("/") == ["", "api", "v1", "namespaces", namespace, "pods", name, "eviction"]
     assert step.path.isascii()
 
 
 def test_a_step_that_is_there_twice_is_refused() -> None:
-    with pytest.raises(BadMove, match="is repeated"):
+    with pytest.raises(Invalid, match="is repeated"):
         evictions([MOVE, replace(MOVE, name="web-2")], "prod", 9)
 
 

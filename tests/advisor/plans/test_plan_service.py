@@ -13,20 +13,12 @@ from sqlalchemy import Connection, Engine, text
 
 from advisor.auth.audit_log import entries
 from advisor.database.engine import migrate, open_store, writing
+from advisor.errors import AdvisorError, Conflict, Frozen, NotFound
 from advisor.plans import store as proposal_store
 from advisor.plans.plan_service import Actor, Desk
 from advisor.plans.rules.approval_states import NEXT, drafted
 from advisor.plans.rules.did_estimate import Outcome
-from advisor.plans.rules.errors import (
-    ChangedMeanwhile,
-    DraftedMeanwhile,
-    Halted,
-    NoSuchProposal,
-    NothingHolds,
-    NotNow,
-    UnreadablePlan,
-    WrongState,
-)
+from advisor.plans.rules.errors import ChangedMeanwhile, NothingHolds, UnreadablePlan
 from advisor.plans.rules.plan_record import Proposal, State
 from advisor.plans.rules.policy import Freeze, Rules
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan
@@ -148,7 +140,7 @@ def test_a_freeze_waits_for_what_is_being_given_out_and_holds_from_then_on(desk:
     freezing.join()
 
     assert [one.action for one in entries(desk.engine)][-2:] == ["export", "freeze"]
-    with pytest.raises(Halted):
+    with pytest.raises(Frozen, match="froze all changes"):
         desk.put(drafted(plan(name="p2")), SRE)
 
 
@@ -186,7 +178,7 @@ def test_a_freeze_stops_drafts_approvals_and_exports_at_once(desk: Desk) -> None
         lambda: desk.export("p1", 2, given, SRE),
         desk.must_not_be_frozen,
     ):
-        with pytest.raises(Halted, match=r"bob froze all changes \(incident 17\)"):
+        with pytest.raises(Frozen, match=r"bob froze all changes \(incident 17\)"):
             attempt()
     desk.reject("p2", 1, "not while that is going on", SRE)
     assert desk.unfreeze(OTHER) == 1
@@ -197,7 +189,7 @@ def test_nothing_is_approved_or_exported_in_a_freeze(store: Engine) -> None:
     frozen = desk_over(store, Clock(), Rules(freezes=(Freeze(NOW_US - 1, NOW_US + 1),)))
     frozen.put(drafted(plan()), SRE)
 
-    with pytest.raises(NotNow, match="frozen until 2026-03-01 00:00 UTC"):
+    with pytest.raises(Frozen, match="frozen until 2026-03-01 00:00 UTC"):
         frozen.approve("p1", 1, None, SRE, nothing_stale)
     assert frozen.one("p1").state == "drafted"
 
@@ -210,7 +202,7 @@ def test_a_plan_that_nobody_exports_in_time_expires(store: Engine) -> None:
 
     clock.now_us += LASTS_US
 
-    with pytest.raises(WrongState, match="is expired"):
+    with pytest.raises(Conflict, match="is expired"):
         desk.approve("p1", 1, None, SRE, nothing_stale)
     assert desk.expire(SRE) == 1
     assert desk.expire(SRE) == 0
@@ -225,7 +217,7 @@ def test_a_plan_that_is_put_twice_is_there_once(desk: Desk) -> None:
 
 
 def test_a_name_that_is_none_is_an_error(desk: Desk) -> None:
-    with pytest.raises(NoSuchProposal, match="cohabit plan list"):
+    with pytest.raises(NotFound, match="cohabit plan list"):
         desk.one("p9'; DROP TABLE plans")
 
 
@@ -237,7 +229,7 @@ def test_of_two_drafted_at_once_the_second_is_refused(desk: Desk) -> None:
         together.wait()
         try:
             desk.put(drafted(plan(name=name)), SRE, known)
-        except DraftedMeanwhile:
+        except AdvisorError:
             return "refused"
         return "put"
 
@@ -257,7 +249,7 @@ def test_a_plan_of_another_cluster_is_nobody_s_here_and_its_freeze_holds(desk: D
         lambda: other.export("p1", 2, given, SRE),
         lambda: other.exported("p1"),
     ):
-        with pytest.raises(NoSuchProposal):
+        with pytest.raises(NotFound, match="cohabit plan list"):
             attempt()
     assert desk.one("p1").state == "partly"
 
@@ -369,7 +361,7 @@ class Decisions(RuleBasedStateMachine):
         name = f"p{len(self.book)}"
         made = drafted(plan(steps, name=name, created_us=self.clock.now_us, holdout=(1,) if held else ()))
         if self.frozen:
-            with pytest.raises(Halted):
+            with pytest.raises(Frozen, match="froze all changes"):
                 self.desk.put(made, SRE)
             self.desk.unfreeze(SRE)
             self.frozen = False
@@ -431,10 +423,10 @@ class Decisions(RuleBasedStateMachine):
             attempt()
         except ChangedMeanwhile:
             assert seen != version
-        except Halted:
+        except Frozen:
             assert wanted != {"rejected"}
             assert self.frozen
-        except WrongState:
+        except Conflict:
             late = self.clock.now_us >= self.desk.one(name).plan.expires_us
             assert late or not wanted & set(NEXT[before])
         except NothingHolds:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cohabit.backtest.pair_file import read_pairs
-from cohabit.config.errors import UnusableLaw
+from cohabit.config.errors import CohabitError
 from tests.cohabit.backtest.small_worlds import STRESSED, stressed
 
 HEAD = "victim,aggressor,slowdown\n"
@@ -70,7 +70,7 @@ def test_columns_measured_alone_are_known_by_their_words(tmp_path: Path) -> None
     ],
 )
 def test_a_file_that_cannot_drive_says_why_and_where(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(UnusableLaw, match=why):
+    with pytest.raises(CohabitError, match=why):
         read_pairs(written(tmp_path, text))
 
 
@@ -78,11 +78,11 @@ def test_names_of_another_encoding_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "latin.csv"
     path.write_bytes(HEAD.encode() + b"caf\xe9,b,1.2\n")
 
-    with pytest.raises(UnusableLaw, match="not UTF-8"):
+    with pytest.raises(CohabitError, match="not UTF-8"):
         read_pairs(path)
 
     path.write_bytes(b"caf\xe9," + HEAD.encode() + b"1,a,b,1.2\n")
-    with pytest.raises(UnusableLaw, match="invalid CSV"):
+    with pytest.raises(CohabitError, match="invalid CSV"):
         read_pairs(path)
 
 
@@ -99,5 +99,5 @@ def test_names_of_another_encoding_are_refused(tmp_path: Path) -> None:
 def test_numbers_measured_alone_that_say_nothing_are_refused(tmp_path: Path, text: str, why: str) -> None:
     alone = written(tmp_path, text, "alone.csv")
 
-    with pytest.raises(UnusableLaw, match=why):
+    with pytest.raises(CohabitError, match=why):
         read_pairs(written(tmp_path, STRESSED), alone)

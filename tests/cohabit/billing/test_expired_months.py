@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
-from advisor.billing.ledger.errors import NotReady
 from advisor.billing.ledger.months import bounds
+from advisor.errors import Conflict
 from cohabit.billing.draft import draft_of
 from cohabit.billing.expired_months import refuse_forgotten
 from cohabit.cli.main import app
@@ -70,7 +70,7 @@ def test_only_what_was_metered_is_missed(lake: Lake, table: str, *, refused: boo
     expire(lake, table, HOURS[0] + timedelta(hours=1), NOW)
 
     if refused:
-        with pytest.raises(NotReady, match="let rows of pool_hours before 2026-11-29 go"):
+        with pytest.raises(Conflict, match="let rows of pool_hours before 2026-11-29 go"):
             refuse_forgotten(lake, PERIOD)
     else:
         refuse_forgotten(lake, PERIOD)

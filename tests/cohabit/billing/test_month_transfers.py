@@ -18,11 +18,11 @@ from advisor.billing.interference.claims import hour_bound
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft, digest_of
-from advisor.billing.ledger.errors import NotReady
 from advisor.billing.ledger.postings import owed
 from advisor.billing.lines.money import MICROS
 from advisor.billing.lines.parquet import in_line_order, read_lines, reference
 from advisor.billing.pricing.price_book import HOUR_US, Policy, PriceBook
+from advisor.errors import Conflict
 from cohabit.billing.draft import draft_of, refuse_unjudged, unjudged_days
 from cohabit.billing.statements.explain import explain
 from features.schema.tables import IDLE, METERED, POOL_HOURS, SCARCITY, SLOWED
@@ -195,7 +195,7 @@ def test_the_same_month_makes_the_same_draft_whatever_order_its_rows_are_in(lake
 def test_a_month_in_which_somebody_pays_is_closed_when_its_days_were_judged(tmp_path: Path) -> None:
     made = lake_of(tmp_path / "lake", rows(), pool_rows())
 
-    with pytest.raises(NotReady, match=r"2 of its days were not judged \(29, 30 .*`cohabit bill judge`"):
+    with pytest.raises(Conflict, match=r"2 of its days were not judged \(29, 30 .*`cohabit bill judge`"):
         refuse_unjudged(made, "c", PERIOD, [book_of()])
     refuse_unjudged(made, "c", PERIOD, [book_of(replace(PAYING, shadow=True))])
     assert len(unjudged_days(made, "c", PERIOD, [book_of(replace(PAYING, shadow=True))])) == 2

@@ -10,18 +10,18 @@ from typer.testing import CliRunner
 
 from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
-from advisor.billing.ledger.errors import BadPeriod, NotReady
 from advisor.billing.ledger.postings import owed
 from advisor.billing.lines.errors import BadPriceBook
 from advisor.billing.pricing.billed_quantity import Rule
 from advisor.billing.pricing.price_book import PriceBook, UnitPrice
 from advisor.billing.pricing.price_book_toml import EXAMPLE
 from advisor.database.engine import migrate, open_store
+from advisor.errors import Conflict, Invalid
 from cohabit.billing.draft import draft_of
 from cohabit.billing.preview import Preview, preview
 from cohabit.billing.statements.preview_tables import show_preview
 from cohabit.cli.main import app
-from cohabit.config.errors import OtherCurrency
+from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
 from ingest.lake.tables import Lake
 from tests.advisor.billing.billed import POLICY, book
@@ -79,11 +79,11 @@ def test_the_first_version_of_all_is_previewed_alone(lake: Lake) -> None:
 
 
 def test_what_cannot_be_previewed_is_told(lake: Lake) -> None:
-    with pytest.raises(OtherCurrency, match="is billed in EUR"):
+    with pytest.raises(CohabitError, match="is billed in EUR"):
         previewed(lake, replace(OTHER, currency="USD"))
-    with pytest.raises(NotReady, match="no metered hours"):
+    with pytest.raises(Conflict, match="no metered hours"):
         previewed(lake, OTHER, "2026-10")
-    with pytest.raises(BadPeriod):
+    with pytest.raises(Invalid, match="is not a month"):
         previewed(lake, OTHER, "2026-13")
     with pytest.raises(BadPriceBook):
         previewed(lake, replace(book(), prices=()))

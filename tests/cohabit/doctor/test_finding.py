@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cohabit.cli.main import app
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.doctor.reply import (
     Reply,
     Unreadable,
@@ -170,7 +170,7 @@ def test_what_is_not_yaml_is_told_in_a_sentence(tmp_path: Path) -> None:
     for broken in broken_ones:
         (tmp_path / "file").write_bytes(broken)
 
-        with pytest.raises(BadOption, match="is not YAML"):
+        with pytest.raises(CohabitError, match="is not YAML"):
             read_config(tmp_path / "file")
 
 

@@ -21,7 +21,7 @@ from advisor.placement.decision_log import Advised, Explorer, read_advised
 from advisor.placement.prioritizer import Offer, Prioritizer
 from advisor.placement.rotating_log import KeptLines
 from cohabit.cli.main import app
-from cohabit.config.errors import NoHoldout, NothingAdvised, NothingLabelled, UnreadableAdvised
+from cohabit.config.errors import CohabitError
 from cohabit.impact.estimate import Ledger, Rules, labels_since, ledger, looked_up, trial_lines, violating_before
 from cohabit.impact.impact_report import effect_rows, sentences
 from cohabit.lifecycle.training_serving_skew import snapshot_as_of
@@ -194,15 +194,15 @@ def test_covariates_are_known_before_the_decision(lake: Lake, log: Path) -> None
 def test_a_line_that_is_no_decision_is_named_with_its_folder(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "1.jsonl").write_bytes(line + b"\n")
 
-    with pytest.raises(UnreadableAdvised, match=str(tmp_path)):
+    with pytest.raises(CohabitError, match=str(tmp_path)):
         trial_lines(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("spoil", "error", "said"),
     [
-        (lambda lines: [], NothingAdvised, "COHABIT_ADVISOR__HOLDOUT_SHARE above 0"),
-        (lambda lines: [line for line in lines if not line.held_out], NoHoldout, "no holdout to compare with"),
+        (lambda lines: [], CohabitError, "COHABIT_ADVISOR__HOLDOUT_SHARE above 0"),
+        (lambda lines: [line for line in lines if not line.held_out], CohabitError, "no holdout to compare with"),
         (lambda lines: lines[:10], ModelsError, "let more pods come"),
     ],
     ids=["empty", "none held out", "few"],
@@ -228,10 +228,10 @@ def test_a_log_that_cannot_tell_says_what_to_do(
 
 def test_without_lake_labels_or_readable_lines_it_says_what_to_do(lake: Lake, log: Path, tmp_path: Path) -> None:
     assert "no lake in" in run("--lake", str(tmp_path / "nowhere"), "--log", str(log))[2]
-    with pytest.raises(NothingLabelled, match="cohabit features"):
+    with pytest.raises(CohabitError, match="cohabit features"):
         ledger(log, Lake.open(tmp_path / "lake", TABLES), RULES)
     (log / "2.jsonl").write_bytes(b'{"at_us": NaN}\n')
-    with pytest.raises(UnreadableAdvised, match="remove its file"):
+    with pytest.raises(CohabitError, match="remove its file"):
         ledger(log, lake, RULES)
 
 
@@ -239,7 +239,7 @@ def test_a_time_in_another_unit_is_told_by_its_file(lake: Lake, log: Path) -> No
     later = msgspec.structs.replace(read_advised(log)[0], at_us=START_US * 1000)
     (log / "3.jsonl").write_bytes(msgspec.json.encode(later) + b"\n")
 
-    with pytest.raises(UnreadableAdvised, match="at_us"):
+    with pytest.raises(CohabitError, match="at_us"):
         ledger(log, lake, RULES)
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cohabit.cli.main import app
-from cohabit.config.errors import BadTopic, UnreadableServed
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.ingestion.worker import Wishes, foreign_in, formats_of
@@ -169,7 +169,7 @@ def test_a_lake_that_is_not_there_is_not_called_sound(
 
 
 def test_our_own_topics_keep_their_format() -> None:
-    with pytest.raises(BadTopic, match="Cohabit's own"):
+    with pytest.raises(CohabitError, match="Cohabit's own"):
         foreign_topics(Settings(), ["usage=cadvisor"], None)
 
 
@@ -177,7 +177,7 @@ def test_our_own_topics_keep_their_format() -> None:
 def test_a_damaged_log_of_served_features_is_named(line: str, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text(line + "\n")
 
-    with pytest.raises(UnreadableServed):
+    with pytest.raises(CohabitError, match="is not a feature log"):
         read_served(tmp_path)
 
 

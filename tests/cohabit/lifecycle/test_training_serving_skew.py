@@ -16,7 +16,7 @@ from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot
 from advisor.placement.feature_log import ServedLog
 from cohabit.cli.main import app
-from cohabit.config.errors import NothingServed, UnreadableServed
+from cohabit.config.errors import CohabitError, NothingServed
 from cohabit.ingestion.simulation import simulate_into
 from cohabit.lifecycle.training_serving_skew import LIMIT, comparable, compare, read_served
 from cohabit.refresh.live_state import LiveState
@@ -131,7 +131,7 @@ def test_nothing_served_and_foreign_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(NothingServed, match="FEATURE_LOG_SHARE"):
         read_served(tmp_path)
     (tmp_path / "1.jsonl").write_text('{"cluster": "c"}\n')
-    with pytest.raises(UnreadableServed, match="is not a feature log"):
+    with pytest.raises(CohabitError, match="is not a feature log"):
         read_served(tmp_path)
 
 

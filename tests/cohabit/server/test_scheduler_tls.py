@@ -16,7 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cohabit.cli.main import app
-from cohabit.config.errors import BadSettings, UnusableCertificates
+from cohabit.config.errors import BadSettings, CohabitError
 from cohabit.config.settings import read_settings
 from cohabit.server.sockets import Certificates, secured_by
 from tests.advisor.running import fill
@@ -151,9 +151,9 @@ def test_beyond_loopback_nobody_is_answered_without_certificates(host: str) -> N
 
 def test_files_that_are_no_certificates_are_named(files: Files, tmp_path: Path) -> None:
     (tmp_path / "nonsense").write_text("nonsense")
-    with pytest.raises(UnusableCertificates, match="PEM"):
+    with pytest.raises(CohabitError, match="PEM"):
         secured_by(Certificates(tmp_path / "nonsense", files.key, files.ca))
-    with pytest.raises(UnusableCertificates, match="PEM"):
+    with pytest.raises(CohabitError, match="PEM"):
         secured_by(Certificates(files.certificate, files.shown_key, files.ca))
-    with pytest.raises(UnusableCertificates, match="missing"):
+    with pytest.raises(CohabitError, match="missing"):
         secured_by(Certificates(files.certificate, files.key, tmp_path / "missing"))

@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from advisor.cluster.snapshot import publish
-from cohabit.config.errors import NoFreePort
+from cohabit.config.errors import CohabitError
 from cohabit.server.sockets import HOST, LAST_PORT, PORTS_TRIED, free_socket
 from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
@@ -68,14 +68,14 @@ def test_when_the_whole_range_is_busy_the_error_names_it() -> None:
         for _ in range(PORTS_TRIED):
             stack.enter_context(free_socket(first))
 
-        with pytest.raises(NoFreePort, match=f"no port from {first} to {first + PORTS_TRIED - 1}.*use 0 for any"):
+        with pytest.raises(CohabitError, match=f"no port from {first} to {first + PORTS_TRIED - 1}.*use 0 for any"):
             free_socket(first)
 
 
 def test_of_one_port_that_is_busy_the_error_says_so() -> None:
     with (
         free_socket(0) as bound,
-        pytest.raises(NoFreePort, match=f"^port {port_of(bound)} is in use: stop the process"),
+        pytest.raises(CohabitError, match=f"^port {port_of(bound)} is in use: stop the process"),
     ):
         free_socket(port_of(bound), tries=1)
 
@@ -83,10 +83,10 @@ def test_of_one_port_that_is_busy_the_error_says_so() -> None:
 def test_the_range_ends_at_the_last_port() -> None:
     with ExitStack() as stack:
         for port in (LAST_PORT - 1, LAST_PORT):
-            with suppress(NoFreePort):
+            with suppress(CohabitError):
                 stack.enter_context(free_socket(port))
 
-        with pytest.raises(NoFreePort, match=f"from {LAST_PORT - 1} to {LAST_PORT}"):
+        with pytest.raises(CohabitError, match=f"from {LAST_PORT - 1} to {LAST_PORT}"):
             free_socket(LAST_PORT - 1)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cohabit.cli.data.stream import run_ingest
-from cohabit.config.errors import BadTopic
+from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings, read_settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.ingestion.worker import Wishes
@@ -51,7 +51,7 @@ def test_topics_come_from_the_settings_too_and_an_option_wins(tmp_path: Path) ->
 
 @pytest.mark.parametrize("told", ["telegraf", "=auto", "telegraf="])
 def test_a_topic_without_format_is_refused_with_the_formats(told: str) -> None:
-    with pytest.raises(BadTopic, match="NAME=FORMAT, as in telegraf=telegraf-json; formats: auto"):
+    with pytest.raises(CohabitError, match="NAME=FORMAT, as in telegraf=telegraf-json; formats: auto"):
         foreign_topics(Settings(), [told], None)
 
 

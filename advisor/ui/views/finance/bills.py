@@ -19,10 +19,9 @@ from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.breakdown import Account, idle_by_cause
 from advisor.billing.ledger.closing_checks import checks_of
 from advisor.billing.ledger.drafts import Draft
-from advisor.billing.ledger.errors import NoBills, NoStatement
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.spreadsheet_safe import as_text
-from advisor.billing.quotes.dependencies import BILLED, BillOffice, opened_bills, own_account
+from advisor.billing.quotes.dependencies import BILLED, NO_BILLS, BillOffice, no_statement, opened_bills, own_account
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.site.paging import sheet
 from advisor.ui.site.rendering import Pages
@@ -56,7 +55,7 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
         if bills is not None:
             every = ledger_store.periods(bills.closing.engine, bills.closing.cluster)
             found = [one for one in every if team is None or one.state == "closed"]
-        facts = {"lacking": "" if bills is not None else str(NoBills()), "months": found, "team": team}
+        facts = {"lacking": "" if bills is not None else NO_BILLS, "months": found, "team": team}
         return pages.page(request, "bills.html", facts)
 
     @router.get("/ui/bills/{period}")
@@ -69,7 +68,7 @@ def _of_all(pages: Pages, bills: BillOffice | None) -> APIRouter:
         at = opened_bills(bills)
         found = at.closing.one(period)
         if found.draft is None:
-            raise NoStatement(period)
+            raise no_statement(period)
         facts = _month(at, found, at.billed(period, None)[1]) | {"budgets": at.standings(period, None)[1]}
         return pages.page(request, "bill_month.html", facts)
 
@@ -120,7 +119,7 @@ def _container_routes(pages: Pages, bills: BillOffice | None) -> APIRouter:
         draft = _draft(found)
         table = at.drilling.hours(draft.batches, team, container)
         if not table.num_rows:
-            raise NoStatement(period, container or team)
+            raise no_statement(period, container or team)
         shown = sheet(range(table.num_rows), page, ROWS)
         facts = {
             "month": found,

@@ -7,13 +7,12 @@ from starlette.responses import RedirectResponse
 
 from advisor.api.http.roles import allowed
 from advisor.billing.ledger import price_book_store as book_store
-from advisor.billing.ledger.errors import NoBills
 from advisor.billing.ledger.price_book_diff import compared
 from advisor.billing.ledger.price_book_records import in_force, refuse_far, summary
 from advisor.billing.lines.errors import BadBookText, BadPriceBook
 from advisor.billing.pricing.price_book import PriceBook, refuse_wrong
 from advisor.billing.pricing.price_book_toml import EXAMPLE, price_book_from
-from advisor.billing.quotes.dependencies import KEEPERS, BillOffice, opened_bills
+from advisor.billing.quotes.dependencies import KEEPERS, NO_BILLS, BillOffice, opened_bills
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.site.rendering import Pages
 from advisor.ui.views.finance.bills import caller_of
@@ -95,7 +94,7 @@ def _listed(
     kept = [] if bills is None else book_store.kept_books(bills.closing.engine)
     force = {book.version: book for book in in_force(kept)}
     facts = {
-        "lacking": "" if bills is not None else str(NoBills()),
+        "lacking": "" if bills is not None else NO_BILLS,
         "books": [(one, summary(force.get(one.book.version, one.book))) for one in reversed(kept)],
         "now_us": pages.now_us() if bills is None else bills.closing.now_us(),
         "text": text,

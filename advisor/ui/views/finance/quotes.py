@@ -6,20 +6,10 @@ from advisor.api.app import STATUS
 from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.http.roles import allowed
 from advisor.api.v1.quotes import AT_ONCE, WAITING
-from advisor.billing.ledger.errors import NoBills
-from advisor.billing.lines.errors import BadQuantities, NoCost, NoPrice
-from advisor.billing.quotes.dependencies import BILLED, BillOffice, opened_bills, own_team
-from advisor.billing.quotes.errors import (
-    BadAsk,
-    NoLakeToQuote,
-    NothingMetered,
-    UnknownContainer,
-    UnknownPlace,
-    UnknownPool,
-    UnknownTier,
-)
+from advisor.billing.quotes.dependencies import BILLED, NO_BILLS, BillOffice, opened_bills, own_team
+from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.billing.quotes.service import Answer, answered, grounds_of
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, Conflict, Invalid, NotFound
 from advisor.placement.model_state import Serving
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.site.rendering import Pages
@@ -27,18 +17,7 @@ from advisor.ui.views.finance.bills import caller_of
 from advisor.ui.views.finance.quote_form import RESOURCES, ask_of
 
 PLACE = "/ui/quotes"
-UNANSWERED = (
-    BadAsk,
-    BadQuantities,
-    NoCost,
-    NoLakeToQuote,
-    NoPrice,
-    NothingMetered,
-    UnknownContainer,
-    UnknownPlace,
-    UnknownPool,
-    UnknownTier,
-)
+UNANSWERED = (Conflict, Invalid, NoLakeToQuote, NotFound)
 """Errors that are shown next to the form, which keeps its values."""
 
 
@@ -50,7 +29,7 @@ def quote_pages(pages: Pages, serving: Serving, bills: BillOffice | None) -> API
     def shown(request: Request, answer: Answer | None = None, wrong: AdvisorError | None = None) -> Response:
         visit: Visit = request.state.visit
         facts = {
-            "lacking": "" if bills is not None else str(NoBills()),
+            "lacking": "" if bills is not None else NO_BILLS,
             "own": own_team(caller_of(request)),
             "filled": visit.form,
             "resources": RESOURCES,

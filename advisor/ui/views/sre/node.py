@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.victims import WHO
-from advisor.cluster.snapshot import Snapshot
+from advisor.cluster.snapshot import Snapshot, unknown_node
 from advisor.diagnosis.slowdown_causes import Diagnosis
-from advisor.errors import UnknownNode
 from advisor.placement.model_state import Serving
 from advisor.ui.site.data_source import Seen, look
 from advisor.ui.site.rendering import Pages
@@ -59,7 +58,7 @@ def node_routes(pages: Pages, serving: Serving) -> APIRouter:
         seen = look(serving)
         snapshot = seen.snapshot
         if snapshot is None or (row := snapshot.node_index.get(node)) is None:
-            raise UnknownNode(node)
+            raise unknown_node(node)
         columns = _columns(snapshot, row)
         used = used_by_all(snapshot, row)
         platform = int(snapshot.node_platform[row])

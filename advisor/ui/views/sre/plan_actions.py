@@ -9,10 +9,10 @@ from starlette.responses import RedirectResponse
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.plans import Name
+from advisor.errors import Invalid
 from advisor.plans.export import As
 from advisor.plans.issue import given_as, must_be
 from advisor.plans.plan_service import DECIDERS, Office, opened
-from advisor.plans.rules.errors import NothingChosen
 from advisor.ui.site.auth_middleware import Visit
 from advisor.ui.views.sre.freeze import actor_of
 
@@ -72,11 +72,11 @@ def chosen(form: Mapping[str, str]) -> frozenset[int]:
     """Steps that were ticked.
 
     Raises:
-        NothingChosen: none was.
+        Invalid: none was.
     """
     found = frozenset(_number(name.removeprefix(STEP)) for name in form if name.startswith(STEP))
     if not found:
-        raise NothingChosen
+        raise Invalid("no step is selected: select the steps to approve, approve all, or reject the proposal")
     return found
 
 

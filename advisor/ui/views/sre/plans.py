@@ -10,8 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from advisor.api.http.roles import allowed
 from advisor.api.v1.plans import Name
 from advisor.plans.listing import OnNode, all_shown, on_nodes, one_shown
-from advisor.plans.plan_service import DECIDERS, READERS, Office, opened
-from advisor.plans.rules.errors import NoOffice
+from advisor.plans.plan_service import DECIDERS, NO_PLANS, READERS, Office, opened
 from advisor.plans.rules.plan_record import ENDED, STATES, Decided, Proposal, Step, expected
 from advisor.ui.site.intervals import WIDTH, Interval, intervals
 from advisor.ui.site.paging import sheet
@@ -73,7 +72,7 @@ def proposal_pages(pages: Pages, office: Office | None) -> APIRouter:
         found = [] if office is None else all_shown(office.desk, wanted)
         shown = sheet(found, page, ROWS)
         facts = {
-            "lacking": str(NoOffice()) if office is None else "",
+            "lacking": NO_PLANS if office is None else "",
             "state": state,
             "states": STATES,
             "query": urlencode({"state": state}),

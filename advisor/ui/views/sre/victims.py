@@ -7,8 +7,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.victims import WHO, Wanted
+from advisor.diagnosis.report_file import no_victim
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect
-from advisor.errors import NoVictim, StoreUnavailable
+from advisor.errors import StoreUnavailable
 from advisor.placement.model_state import Serving
 from advisor.plans.listing import helping
 from advisor.plans.plan_service import Office
@@ -54,7 +55,7 @@ def victim_pages(pages: Pages, serving: Serving, office: Office | None = None) -
         seen = look(serving)
         one = seen.report.of(container) if seen.report else None
         if one is None:
-            raise NoVictim(container)
+            raise no_victim(container)
         facts = {
             "seen": seen,
             "one": one,

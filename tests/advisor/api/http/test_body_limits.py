@@ -34,7 +34,7 @@ from advisor.auth.rate_limit import MAX_CALLERS, Rates
 from advisor.auth.token_store import Doer, create_token
 from advisor.cluster.snapshot import publish
 from advisor.database.engine import migrate, open_store
-from advisor.errors import CallerGone
+from advisor.errors import Unavailable
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 from tests.advisor.running import ASKED, fill, served, until_ready
@@ -158,7 +158,7 @@ def test_for_those_who_hung_up_nothing_is_done_and_the_next_one_has_its_turn() -
     limit, done = ConcurrencyLimit(1, 5, Counted("turned", "", registry=None)), []
 
     async def both() -> None:
-        with pytest.raises(CallerGone):
+        with pytest.raises(Unavailable, match="the client has disconnected"):
             await limit.run(request(gone=True), lambda: done.append("gone"))
         await limit.run(request(), lambda: done.append("here"))
 

@@ -15,8 +15,8 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.billing.quotes.dependencies import BillOffice
-from advisor.billing.quotes.errors import NothingMetered
 from advisor.database.engine import migrate, open_store
+from advisor.errors import NotFound
 from models.drift.drift_status import DriftStatus, write_status
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office, last_hour
@@ -226,7 +226,9 @@ def test_before_there_is_a_price_or_an_hour_it_is_said_what_to_do(
     bill_office(guarding.store, tmp_path)
 
     def nothing() -> Any:
-        raise NothingMetered("c")
+        raise NotFound(
+            "no hour of cluster 'c' is metered yet, so the cost of its pools is unknown: run `cohabit bill meter`"
+        )
 
     client = client_of(guarding, replace(bare, newest=nothing), ready, "finance")
     assert "run `cohabit bill meter`" in asked(client, NEW, 404)["error"]

@@ -20,9 +20,9 @@ from advisor.billing.interference.transfers import (
     settle,
     within_entitlement,
 )
-from advisor.billing.lines.errors import BadTransfers
 from advisor.billing.lines.line import PLATFORM, line_json
 from advisor.billing.lines.money import MICROS, share_of
+from advisor.errors import AdvisorError
 from tests.advisor.billing.billed import POLICY, STAMP, TEAMS, accounts, total
 
 NAN = float("nan")
@@ -187,7 +187,7 @@ def test_only_who_was_surely_slow_for_long_enough_gets_something() -> None:
     low = np.array([[1.2, 1.2, NAN, 1.05], [1.2, 1.0, NAN, 1.05], [1.0, 1.0, 1.2, 1.06], [1.0, NAN, 1.2, 1.0]])
 
     assert eligible(low, policy).tolist() == [True, False, True, False]
-    with pytest.raises(BadTransfers, match="has 4"):
+    with pytest.raises(AdvisorError, match="has 4"):
         eligible(np.ones((5, 2)), policy)
 
 
@@ -279,5 +279,5 @@ def test_each_line_says_who_pays_whom() -> None:
      (claim("ads", 1), "no attribution weight above 0")],
 )  # fmt: skip
 def test_claims_that_make_no_sense_are_refused(wrong: Claim, says: str) -> None:
-    with pytest.raises(BadTransfers, match=says):
+    with pytest.raises(AdvisorError, match=says):
         settle([wrong], {}, {}, POLICY)

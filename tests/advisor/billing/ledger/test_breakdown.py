@@ -16,8 +16,8 @@ from advisor.billing.ledger.breakdown import accounts_of, idle_by_cause, summed
 from advisor.billing.ledger.breakdown_reader import Drilling
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft
-from advisor.billing.lines.errors import BadLineFile
 from advisor.billing.lines.parquet import read_lines
+from advisor.errors import Unavailable
 from cohabit.billing.draft import corrections, draft_of
 from cohabit.cli.main import app
 from ingest.lake.tables import Lake
@@ -95,16 +95,16 @@ def test_a_file_that_is_gone_or_changed_is_told(lake: Lake, tmp_path: Path) -> N
     assert drilling.missing(batches) == 0
     path = tmp_path / f"{batches[0].sha256}.parquet"
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(BadLineFile, match="SHA-256"):
+    with pytest.raises(Unavailable, match="SHA-256"):
         drilling.containers(batches, "shop")
 
     path.unlink()
 
     assert drilling.missing(batches) == 1
-    with pytest.raises(BadLineFile, match="it does not exist"):
+    with pytest.raises(Unavailable, match="it does not exist"):
         drilling.hours(batches, "shop", "web-1")
     path.mkdir()
-    with pytest.raises(BadLineFile, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(Unavailable, match=r"cannot be read \(Is a directory\)"):
         drilling.hours(batches, "shop", "web-1")
 
 

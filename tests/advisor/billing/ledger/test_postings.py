@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.billing.ledger.drafts import digest_of, draft_from, draft_json, refuse_wrong
-from advisor.billing.ledger.errors import NotReady, ReservedAccount, Unbalanced, UnreadableDraft
 from advisor.billing.ledger.postings import Posting, owed, payables, postings_of, reversed_of
+from advisor.errors import AdvisorError, Conflict, Unavailable
 from tests.advisor.billing.months_drawn import ROWS, SMALL, batch, draft, lines
 
 
@@ -51,7 +51,7 @@ def test_coins_and_residue_are_what_is_owed(rows: list[tuple[str, str, int]], ex
 
 @pytest.mark.parametrize("account", ["pool:std@a", "rounding"])
 def test_no_team_is_called_as_an_account_of_the_ledger(account: str) -> None:
-    with pytest.raises(ReservedAccount, match="a team of that name has account 'team:"):
+    with pytest.raises(AdvisorError, match="a team of that name has account 'team:"):
         postings_of(lines((account, "base", 1)), "p")
 
 
@@ -68,24 +68,24 @@ LATER = draft_json(SMALL).replace(b'"format":1', b'"format":2')
 
 @pytest.mark.parametrize("told", [b"", b"{}", b"\xff", b'{"x":' + b"[" * 5000, LATER])
 def test_what_is_no_draft_is_refused(told: bytes) -> None:
-    with pytest.raises(UnreadableDraft, match="upgrade Cohabit"):
+    with pytest.raises(Unavailable, match="upgrade Cohabit"):
         draft_from(told)
 
 
 def test_a_month_is_not_closed_with_lines_that_miss_what_the_pool_cost() -> None:
-    with pytest.raises(NotReady, match=r"pool std@a sum to 7 micro-units, not 8"):
+    with pytest.raises(Conflict, match=r"pool std@a sum to 7 micro-units, not 8"):
         refuse_wrong(draft(batch("std@a", ("ads", "base", 7), cost_micros=8)))
 
 
 def test_a_month_is_not_closed_with_nothing_or_with_a_file_twice() -> None:
     one = batch("std@a", ("ads", "base", 7))
-    with pytest.raises(NotReady, match="no metered hours"):
+    with pytest.raises(Conflict, match="no metered hours"):
         refuse_wrong(draft())
-    with pytest.raises(NotReady, match="contains a day of a pool twice"):
+    with pytest.raises(Conflict, match="contains a day of a pool twice"):
         refuse_wrong(draft(one, one))
 
 
 def test_postings_that_do_not_sum_to_zero_are_refused() -> None:
     one = batch("std@a", ("ads", "base", 7))
-    with pytest.raises(Unbalanced, match="instead of 0"):
+    with pytest.raises(AdvisorError, match="instead of 0"):
         refuse_wrong(draft(replace(one, postings=one.postings[:-1])))

@@ -14,11 +14,11 @@ from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.closing import Closing
-from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.focus import COLUMNS, Grain
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.database.engine import migrate, open_store
+from advisor.errors import Conflict
 from cohabit.billing.draft import draft_of
 from cohabit.billing.statements.focus_export import export_focus
 from features.schema.tables import METERED, POOL_HOURS
@@ -148,7 +148,7 @@ def test_a_price_times_its_quantity_is_the_cost(month: Billed) -> None:
 
 
 def test_a_month_that_is_not_closed_is_not_exported(store: Engine, tmp_path: Path) -> None:
-    with pytest.raises(PeriodState, match="is open and cannot be exported"):
+    with pytest.raises(Conflict, match="is open and cannot be exported"):
         exported(Billed(store, tmp_path))
     assert not (tmp_path / "2026-12.csv").exists()
 

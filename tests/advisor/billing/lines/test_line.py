@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from advisor.billing.lines.errors import UnreadableLine
 from advisor.billing.lines.line import (
     KINDS,
     Billed,
@@ -20,6 +19,7 @@ from advisor.billing.lines.line import (
     line_json,
     line_of,
 )
+from advisor.errors import AdvisorError
 from tests.advisor.billing.billed import STAMP
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "pricing-lines.jsonl"
@@ -51,12 +51,12 @@ def test_a_line_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("content", [b"{}", b"not json", b"\xff", b'{"x":' + b"[" * 5000])
 def test_what_is_no_line_is_refused(content: bytes) -> None:
-    with pytest.raises(UnreadableLine, match="upgrade Cohabit"):
+    with pytest.raises(AdvisorError, match="upgrade Cohabit"):
         line_from(content)
 
 
 def test_a_line_of_a_newer_format_is_refused() -> None:
-    with pytest.raises(UnreadableLine, match="its format is 2"):
+    with pytest.raises(AdvisorError, match="its format is 2"):
         line_from(msgspec.json.encode(replace(lines()[0], format=2)))
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.billing.lines.errors import BadLineFile
 from advisor.billing.lines.parquet import in_line_order, read_lines, write_lines
 from advisor.billing.lines.schema import SCHEMA, SHARED
 from advisor.billing.pricing.billed_quantity import HOUR
 from advisor.billing.pricing.charges import bill_pool_hours
+from advisor.errors import Unavailable
 from tests.advisor.billing.billed import START_US, Pool, book, taken
 
 FACTS = dict.fromkeys(SHARED, "x")
@@ -58,12 +58,12 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> Non
     content[len(content) // 2] ^= 1
     written.path.write_bytes(content)
 
-    with pytest.raises(BadLineFile, match="restore it from a backup"):
+    with pytest.raises(Unavailable, match="restore it from a backup"):
         read_lines(written.path)
 
 
 def test_lines_that_do_not_say_what_they_share_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadLineFile, match="currency"):
+    with pytest.raises(Unavailable, match="currency"):
         write_lines(lines(), {"format": "1"}, tmp_path)
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.billing.lines.errors import BadQuantities
 from advisor.billing.lines.line import PLATFORM, UNATTRIBUTED, line_json
 from advisor.billing.lines.money import MICROS
 from advisor.billing.pricing.billed_quantity import HOUR
 from advisor.billing.pricing.idle_cost import Idle, idle_shares
 from advisor.billing.pricing.price_book import IdleKeys, PriceBook, UnitPrice
+from advisor.errors import Conflict
 from tests.advisor.billing.billed import (
     BOOKS,
     HOURS,
@@ -221,5 +221,5 @@ def test_the_causes_of_idle_are_all_of_it(amount: int, weights: list[int]) -> No
     ],
 )
 def test_what_the_book_does_not_know_is_refused(row: tuple[str, str, str, str, int], says: str) -> None:
-    with pytest.raises(BadQuantities, match=says):
+    with pytest.raises(Conflict, match=says):
         billed(Pool(1, CORES_10), taken(row), book())

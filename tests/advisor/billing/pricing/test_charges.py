@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.billing.lines.errors import BadQuantities, NoCost, SeveralPools
 from advisor.billing.lines.line import PLATFORM, UNATTRIBUTED
 from advisor.billing.lines.money import MICROS, apportion
 from advisor.billing.lines.schema import ORDER, SCHEMA
 from advisor.billing.pricing.billed_quantity import HOUR, LARGER, REQUEST_ONLY, USAGE_ONLY, Rule
 from advisor.billing.pricing.charges import UNTOLD_TIER, bill_pool_hours
 from advisor.billing.pricing.price_book import HOUR_US, IdleKeys, Policy, PriceBook, Tier, UnitPrice
+from advisor.errors import AdvisorError, Conflict
 from features.schema.tables import METERED
 from tests.advisor.billing.billed import HOURS, STAMP, START_US, TEAMS, NotTaken, Pool, book, drawn_pool, taken
 
@@ -243,15 +243,15 @@ def test_a_class_without_a_tier_an_hour_without_a_cost_and_two_pools_are_refused
     pools = Pool(7, {}).hours(START_US)
     of = book(tiers=(Tier("LS", MICROS),))
 
-    with pytest.raises(BadQuantities, match="class of service BE is not a tier of price book '2026-11'"):
+    with pytest.raises(Conflict, match="class of service BE is not a tier of price book '2026-11'"):
         bill_pool_hours(taken(("ads", "c", "BE", "cpu", HOUR)), pools, of)
-    with pytest.raises(NoCost, match="2026-11-01 01:00 UTC: send cost_micros_per_hour"):
+    with pytest.raises(Conflict, match="2026-11-01 01:00 UTC: send cost_micros_per_hour"):
         bill_pool_hours(taken(("ads", "c", "LS", "cpu", HOUR), hour_us=START_US + HOUR_US), pools, of)
     unknown = pools.set_column(pools.schema.get_field_index("cost_micros"), "cost_micros", pa.nulls(1, pa.int64()))
-    with pytest.raises(NoCost, match="2026-11-01 00:00 UTC: send"):
+    with pytest.raises(Conflict, match="2026-11-01 00:00 UTC: send"):
         bill_pool_hours(rows, unknown, of)
     other = pools.set_column(pools.schema.get_field_index("pool"), "pool", pa.array(["other@b"]))
-    with pytest.raises(SeveralPools, match="bill each pool separately"):
+    with pytest.raises(AdvisorError, match="bill each pool separately"):
         bill_pool_hours(rows, other, of)
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.billing.lines.errors import NothingToShareBy
 from advisor.billing.lines.money import MICROS
 from advisor.billing.lines.schema import SCHEMA
 from advisor.billing.pricing.billed_quantity import HOUR
@@ -23,6 +22,7 @@ from advisor.billing.pricing.surge_weights import (
     scarcity_rows,
     true_up_rows,
 )
+from advisor.errors import AdvisorError
 from features.schema.tables import SCARCITY
 from tests.advisor.billing.billed import HOURS, STAMP, START_US, TEAMS, Pool, taken
 
@@ -118,7 +118,7 @@ def test_what_was_not_published_idle_lines_and_credits_are_left_as_they_are() ->
 
 
 def test_scarcity_without_any_base_is_refused() -> None:
-    with pytest.raises(NothingToShareBy):
+    with pytest.raises(AdvisorError, match="micro-units cannot be apportioned, all weights"):
         true_up_rows(charged([]), charged([(HOURS[0], "ads", 5)], "scarcity"))
 
 

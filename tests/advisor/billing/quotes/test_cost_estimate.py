@@ -21,8 +21,8 @@ from advisor.billing.lines.money import share_of
 from advisor.billing.pricing.billed_quantity import HOUR
 from advisor.billing.pricing.charges import bill_pool_hours
 from advisor.billing.quotes.cost_estimate import MAX_HOURS, Asked, Need, Sold, quote, rows_of
-from advisor.billing.quotes.errors import BadAsk, UnknownMetered, UnknownTier
 from advisor.billing.quotes.quote_diff import changed, moved
+from advisor.errors import Invalid, NotFound
 from tests.advisor.billing.billed import POLICY, TEAMS, Pool, book, taken
 from tests.advisor.billing.quoted import (
     ASKED,
@@ -242,12 +242,12 @@ def test_without_a_model_the_base_charge_is_told_and_why_there_is_no_more() -> N
 @pytest.mark.parametrize(
     ("needs", "error", "says"),
     [
-        ((), BadAsk, "at least one resource"),
-        ((Need("cpu", 1.0), Need("cpu", 2.0)), BadAsk, "each once"),
-        ((Need("cpu"),), BadAsk, "request or use of cpu"),
-        ((Need("cpu", nan),), BadAsk, "outside 0 to 1,000,000"),
-        ((Need("cpu", -1.0),), BadAsk, "outside 0 to 1,000,000"),
-        ((Need("gold", 1.0),), UnknownMetered, "choose one of cpu, disk, gpu, memory, network"),
+        ((), Invalid, "at least one resource"),
+        ((Need("cpu", 1.0), Need("cpu", 2.0)), Invalid, "each once"),
+        ((Need("cpu"),), Invalid, "request or use of cpu"),
+        ((Need("cpu", nan),), Invalid, "outside 0 to 1,000,000"),
+        ((Need("cpu", -1.0),), Invalid, "outside 0 to 1,000,000"),
+        ((Need("gold", 1.0),), Invalid, "choose one of cpu, disk, gpu, memory, network"),
     ],
 )
 def test_what_cannot_be_quoted_is_said(needs: tuple[Need, ...], error: type[Exception], says: str) -> None:
@@ -256,9 +256,9 @@ def test_what_cannot_be_quoted_is_said(needs: tuple[Need, ...], error: type[Exce
 
 
 def test_a_tier_or_a_time_that_there_is_not_is_refused() -> None:
-    with pytest.raises(UnknownTier, match="choose one of batch, free, mid, prod"):
+    with pytest.raises(NotFound, match="choose one of batch, free, mid, prod"):
         quote(replace(ASKED, tier="gold"), sold(POOL, OTHER), None, None)
-    with pytest.raises(BadAsk, match="use 1 to 8784"):
+    with pytest.raises(Invalid, match="use 1 to 8784"):
         quote(replace(ASKED, hours=0), sold(POOL, OTHER), None, None)
 
 

@@ -4,8 +4,9 @@ from functools import partial
 
 import pytest
 
+from advisor.errors import Conflict, Invalid
 from advisor.plans.rules.approval_states import NEXT, approved, concluded, drafted, expired, exported, lapsed, rejected
-from advisor.plans.rules.errors import NoSuchStep, NothingHolds, ReasonMissing, UnreadablePlan, WrongState
+from advisor.plans.rules.errors import NothingHolds, UnreadablePlan
 from advisor.plans.rules.plan_record import ENDED, STATES, Proposal, plan_from, plan_json
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan
 
@@ -50,19 +51,19 @@ def test_nothing_is_approved_where_nothing_holds() -> None:
 
 @pytest.mark.parametrize("steps", [set(), {4}, {1, 2}])
 def test_only_open_steps_can_be_approved(steps: set[int]) -> None:
-    with pytest.raises(NoSuchStep, match="choose from 1, 3"):
+    with pytest.raises(Invalid, match="choose from 1, 3"):
         approved(drafted(plan(3, holdout=(2,))), steps, {}, LATER_US)
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "no", "x" * 501])
 def test_nobody_rejects_without_a_reason(reason: str) -> None:
-    with pytest.raises(ReasonMissing):
+    with pytest.raises(Invalid, match="the reason is missing"):
         rejected(drafted(plan()), reason, LATER_US)
 
 
 def test_an_approval_can_be_taken_back_until_it_is_exported() -> None:
     assert rejected(whole(), "traffic is rising", LATER_US).state == "rejected"
-    with pytest.raises(WrongState, match="is exported"):
+    with pytest.raises(Conflict, match="is exported"):
         rejected(exported(whole(), LATER_US), "traffic is rising", LATER_US)
 
 
@@ -71,9 +72,9 @@ def test_after_its_time_a_plan_can_only_expire() -> None:
     for of in (drafted(plan()), whole()):
         assert expired(of, late).state == "expired"
         assert expired(of, late - 1) is of
-    with pytest.raises(WrongState, match="is expired"):
+    with pytest.raises(Conflict, match="is expired"):
         approved(drafted(plan()), {1}, {}, late)
-    with pytest.raises(WrongState, match="is expired"):
+    with pytest.raises(Conflict, match="is expired"):
         exported(whole(), late)
 
 
@@ -84,7 +85,7 @@ def test_what_was_exported_does_not_expire_by_time_but_is_judged() -> None:
     assert concluded(done, confirmed=True, reason="1.2 of 1.5").state == "confirmed"
     assert concluded(done, confirmed=False, reason="-0.1 of 1.5").state == "refuted"
     assert concluded(done, confirmed=None, reason="no outcome was measured").state == "expired"
-    with pytest.raises(WrongState):
+    with pytest.raises(Conflict, match=r"proposal .* is "):
         concluded(whole(), confirmed=True, reason="")
 
 
@@ -102,7 +103,7 @@ def test_what_has_ended_stays_as_it_is() -> None:
             partial(exported, of, LATER_US),
             partial(lapsed, of, "", LATER_US),
         ):
-            with pytest.raises(WrongState):
+            with pytest.raises(Conflict, match=r"proposal .* is "):
                 attempt()
 
 

@@ -16,15 +16,15 @@ from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.closing import Closing
-from advisor.billing.ledger.errors import PeriodState
 from advisor.billing.ledger.postings import Payables
 from advisor.billing.ledger.spreadsheet_safe import as_text
 from advisor.billing.pricing.price_book import HOUR_US
+from advisor.errors import Conflict
 from cohabit.billing.draft import draft_of
 from cohabit.billing.statements.explain import explain
 from cohabit.billing.statements.statements import _printed, write_statement
 from cohabit.billing.statements.tables import show_draft, show_explained, show_payables
-from cohabit.config.errors import NoSuchAccount, UnknownForm
+from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
 from tests.advisor.billing.billed import START_US
 from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
@@ -113,11 +113,11 @@ def test_the_printed_one_says_who_pays_what_and_by_which_rules(month: Engine, tm
 
 
 def test_nothing_is_written_for_nobody_of_no_form_or_before_the_month_is_closed(month: Engine, tmp_path: Path) -> None:
-    with pytest.raises(NoSuchAccount, match="billed accounts: platform, search, shop, unattributed"):
+    with pytest.raises(CohabitError, match="billed accounts: platform, search, shop, unattributed"):
         written(month, tmp_path, "s.csv", team="nobody")
-    with pytest.raises(UnknownForm, match="use one of"):
+    with pytest.raises(CohabitError, match="use one of"):
         written(month, tmp_path, "s.xlsx")
-    with pytest.raises(PeriodState, match=r"2026-12 is open .*\(`cohabit bill close`"):
+    with pytest.raises(Conflict, match=r"2026-12 is open .*\(`cohabit bill close`"):
         write_statement(month, "c", "2026-12", "shop", folder=tmp_path / "lines", out=tmp_path / "s.csv")
     assert not list(tmp_path.glob("s.*"))
 
@@ -151,7 +151,7 @@ def test_a_terminal_is_shown_names_and_obeys_none_of_them(capsys: pytest.Capture
 def test_a_month_that_is_being_closed_is_called_so(store: Engine, tmp_path: Path) -> None:
     Closing(store, "c", lambda: NOW_US).begin(SMALL, 0, ANN)
 
-    with pytest.raises(PeriodState, match=r"2026-11 is closing .*\(`cohabit bill close --confirm`"):
+    with pytest.raises(Conflict, match=r"2026-11 is closing .*\(`cohabit bill close --confirm`"):
         written(store, tmp_path, "s.csv")
 
 

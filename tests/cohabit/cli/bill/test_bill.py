@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cohabit.billing.metering import hours_to_meter
 from cohabit.cli.main import app
-from cohabit.config.errors import BadOption
+from cohabit.config.errors import CohabitError
 from cohabit.ingestion.simulation import simulate_into
 from cohabit.terminal.locations import TOPICS
 from features.jobs.local_metering import JOB
@@ -75,7 +75,7 @@ def test_hours_that_are_not_over_are_not_metered_whatever_is_named(folder: Path)
     later = hours_to_meter(lake, *month, PLAN.start + timedelta(days=3.5))
 
     assert (soon.count, later.count) == (2, 60)  # in the first day usage may come; then nothing more is waited for
-    with pytest.raises(BadOption, match="no hour that is over"):
+    with pytest.raises(CohabitError, match="no hour that is over"):
         hours_to_meter(lake, PLAN.start + 2 * hour, PLAN.start + 3 * hour, PLAN.start + 3 * hour)
 
 
