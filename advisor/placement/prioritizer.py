@@ -39,10 +39,13 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 NO_ARRIVALS: Mapping[str, str] = {}
+SOURCE, REASON = b"cohabit-source", b"cohabit-reason"
 EXPLORED, HOLDOUT = "explored", "holdout"
 """What chance did to an answer."""
 DEADLINE_S = 0.02
 """What is not known by then is answered by the next source."""
+KEEP_US, MAX_KEPT = 60_000_000, 256
+"""Exact scores stand for so long, and of so many classes, where the table has not taken the class up meanwhile."""
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 MAX_EXACT = 2_000
 """Residents on the offered nodes up to which a class that is not in the table is scored at once."""
@@ -76,6 +79,14 @@ class Want(Protocol):
         """A class is asked for; whether the table lacks it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Points that exact scoring found for a class, by node, and when."""
+
+    at_us: int
+    points: Mapping[str, int]
+
+
 @dataclass
 class Prioritizer:
     """Answers schedulers. One event loop answers; one thread reloads.
@@ -98,6 +109,10 @@ class Prioritizer:
     _busy: bool = field(default=False, init=False)
     _looked_at: int = field(default=-1, init=False)
     """Version of the snapshot that was last searched for who arrived."""
+    _exact: dict[PodClass, Exact] = field(default_factory=dict, init=False)
+    """Also what came too late for its own request: the next one of the class is answered by it."""
+    _counted_as: tuple[str, str] = field(default=("", ""), init=False)
+    """Source and reason of the last answer."""
     _seconds: Histogram = field(init=False)
     _grouped: Counter = field(init=False)
     _filtered: Counter = field(init=False)
@@ -128,6 +143,8 @@ class Prioritizer:
 
     def take(self, replies: Replies | None, arrived: Mapping[str, str] = NO_ARRIVALS) -> None:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
+        if replies is not None:
+            self._exact = {of: exact for of, exact in self._exact.items() if not replies.has(of)}
         self.assumed.take(replies, arrived)
 
     def hear(self, bookings: Iterable[Booked]) -> None:
@@ -232,7 +249,7 @@ class Prioritizer:
     async def _answer(self, offer: Offer) -> bytes:
         self.assumed.listen()
         if (reserved := self.reserved(offer)) is not None and reserved.reservation is not None:
-            self.serving.answers.labels("reservation", "").inc()
+            self._count("reservation")
             return spelled_reply(offer.names, [HIGHEST * (name == reserved.reservation.node) for name in offer.names])
         scorer, replies, reason = self.serving.scorer, self._believed(), self.serving.problem()
         if self.table is None or reason or scorer is None:
@@ -242,10 +259,24 @@ class Prioritizer:
         self.want(of, missing=missing)
         if replies is not None and not missing:
             return self._from_table(replies, of, offer)
+        if (exact := self._kept(of, offer)) is not None:
+            return exact
         if not self._busy and _residents(scorer, offer.names) <= MAX_EXACT:
-            scored = await self._within_deadline(partial(self._score, offer))
+            scored = await self._within_deadline(partial(self._score, offer, of))
             return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
         return self._nearest(replies, of, offer, "new_class")
+
+    def _kept(self, of: PodClass, offer: Offer) -> bytes | None:
+        """What exact scoring said lately of a class that the table lacks; None where that lacks a node."""
+        exact = self._exact.get(of)
+        if (
+            exact is None
+            or self.serving.now_us() - exact.at_us > KEEP_US
+            or not exact.points.keys() >= set(offer.names)
+        ):
+            return None
+        self._count("model", "kept")
+        return spelled_reply(offer.names, [exact.points[name] for name in offer.names])
 
     def _class_of(self, pending_pod: PendingPod) -> PodClass:
         scorer = self.serving.scorer
@@ -256,14 +287,14 @@ class Prioritizer:
         unknown = PodClass("", of.best_effort)
         if replies is None or not replies.has(unknown):
             return self._neutral(offer, "no_table")
-        self.serving.answers.labels("nearest", reason).inc()
+        self._count("nearest", reason)
         return self._said(replies, unknown, offer)[0]
 
     def _from_table(self, replies: Replies, of: PodClass, offer: Offer) -> bytes:
         reply, by_chance = self._said(replies, of, offer)
         reason = next(iter(self.serving.refused), "") or by_chance
         source = "heuristic" if self.serving.by_load else "table"
-        self.serving.answers.labels(*((HOLDOUT, "") if by_chance == HOLDOUT else (source, reason))).inc()
+        self._count(*((HOLDOUT, "") if by_chance == HOLDOUT else (source, reason)))
         if self.serving.served is not None and self.serving.served.drawn():
             self._thread.submit(self.serving.note, offer.pending_pod, offer.names)
         return reply
@@ -321,14 +352,15 @@ class Prioritizer:
             log.error("background scoring failed", error=repr(error))
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Version and age of the snapshot behind the last answer, of the table where there is one."""
-        scorer = self.serving.scorer
+        """Source and reason of the last answer, version and age of its snapshot, of the table where there is one."""
+        scorer, (source, reason) = self.serving.scorer, self._counted_as
+        told = [(name, value.encode()) for name, value in ((SOURCE, source), (REASON, reason)) if value]
         said: ScoreTable | Snapshot | None = scorer.snapshot if scorer is not None else None
         said = self.replies.table if self.replies is not None else said
         if said is None:
-            return []
+            return told
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
-        return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+        return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms), *told]
 
     def _believed(self) -> Replies | None:
         """What the table says, unless its process has been stuck until it is as old as no snapshot may be."""
@@ -339,17 +371,23 @@ class Prioritizer:
 
     def _counted(self, scored: tuple[Answer, bytes]) -> bytes:
         answer, reply = scored
-        self.serving.count(answer)
+        self._count(*answer.counted)
         return reply
 
-    def _score(self, offer: Offer) -> tuple[Answer, bytes]:
+    def _count(self, source: str, reason: str = "") -> None:
+        self._counted_as = source, reason
+        self.serving.answers.labels(source, reason).inc()
+
+    def _score(self, offer: Offer, of: PodClass | None = None) -> tuple[Answer, bytes]:
         unique = list(dict.fromkeys(offer.names))
         answer = self.serving.answer_anyway(offer.pending_pod, unique)
         points = dict(zip(unique, answer.points.tolist(), strict=True))
+        if of is not None and answer.scored is not None and (of in self._exact or len(self._exact) < MAX_KEPT):
+            self._exact[of] = Exact(self.serving.now_us(), points)
         return answer, spelled_reply(offer.names, [points[name] for name in offer.names])
 
     def _neutral(self, offer: Offer, reason: str) -> bytes:
-        self.serving.answers.labels("neutral", reason).inc()
+        self._count("neutral", reason)
         return spelled_reply(offer.names, [0] * len(offer.names))
 
 

@@ -142,6 +142,40 @@ def test_nobody_waits_for_what_takes_too_long_nor_behind_it(
     assert process.counted("cohabit_score_requests_total", source="nearest", reason="late") == 1
 
 
+def test_what_came_too_late_answers_the_next_request_of_its_class_until_the_table_does(
+    process: Process, tabling: Tabling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No flapping between zeros and scores in the first seconds, before the table's process has begun."""
+    starting = Prioritizer(process.serving, tabling.path)
+    answer = process.serving.answer_anyway
+    began, release = Event(), Event()
+
+    def slow(pending_pod: PendingPod, names: tuple[str, ...]) -> Answer:
+        began.set()
+        release.wait(10)
+        return answer(pending_pod, names)
+
+    monkeypatch.setattr(process.serving, "answer_anyway", slow)
+
+    async def ask() -> list[bytes]:
+        offer = Offer(PendingPod("web"), "", NODES)
+        late = await starting.answer(offer)
+        release.set()
+        await asyncio.to_thread(starting._thread.submit(began.wait).result)  # the one thread has ended what it had
+        return [late, *[await starting.answer(offer) for _ in range(3)]]
+
+    late, *later = ([entry["Score"] for entry in json.loads(reply)] for reply in asyncio.run(ask()))
+
+    assert late == [0] * 6
+    assert later == [exactly(process)] * 3
+    assert starting.headers()[2:] == [(b"cohabit-source", b"model"), (b"cohabit-reason", b"kept")]
+    tabling.ask(WEB, 0.0)
+    tabling.step(0.0)
+    starting.take(starting.newer())
+    assert points(starting) == later[0]
+    assert starting.headers()[2:] == [(b"cohabit-source", b"table")]
+
+
 def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral(
     process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +184,8 @@ def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral
     assert waiting.newer() is None
     assert points(waiting) == exactly(process)
     monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
-    assert points(waiting) == [0] * 6
+    assert points(waiting, "db") == [0] * 6
+    assert points(waiting) == exactly(process), "what was said a moment ago stands"
     assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
 
 
@@ -169,7 +204,7 @@ def test_a_table_that_its_process_left_behind_is_not_believed_though_the_snapsho
 
     assert points(prioritizer) == exactly(process)
     monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
-    assert points(prioritizer) == [0] * 6
+    assert points(prioritizer, "db") == [0] * 6
     assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
 
 
