@@ -23,9 +23,9 @@ demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; 
 	$(BIN)/cohabit demo $(if $(KAFKA),--kafka) $(if $(EXIT),--exit)
 
 # a third of the time of tests is waiting: three processes keep two cores busy; pools of threads would wait for each other
-test laws: export OMP_NUM_THREADS := 1
-test laws: export OPENBLAS_NUM_THREADS := 1
-test laws: export POLARS_MAX_THREADS := 1
+test laws e2e-long: export OMP_NUM_THREADS := 1
+test laws e2e-long: export OPENBLAS_NUM_THREADS := 1
+test laws e2e-long: export POLARS_MAX_THREADS := 1
 
 test: $(JARS) ## all tests in JOBS=3 processes, with a real broker and a real Spark; prints the 15 slowest
 	$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder
@@ -39,6 +39,9 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 
 e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n, MOVES=n and CLUSTERS=n for fewer; needs Go on PATH
 	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES)) $(if $(CLUSTERS),--clusters $(CLUSTERS))
+
+e2e-long: $(JARS) ## tests of over 15 s each: the tutorial, whole benchmarks, deaths of the line, every request of the OpenAPI
+	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m long
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
 	$(BIN)/python -m tests.deploy.rendered

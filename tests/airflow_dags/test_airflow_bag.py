@@ -10,6 +10,7 @@ from cohabit_commands import NOT_CLOSED
 
 from e2e.airflow.running import DAGS, installed, read
 
+pytestmark = pytest.mark.long
 CATCHING_UP = {"cohabit_metering", "cohabit_billing"}
 
 

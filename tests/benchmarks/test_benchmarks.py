@@ -120,6 +120,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFi
     assert "'scoring'" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_scoring_ends_with_times_beside_the_plain_sum() -> None:
     done = run("scoring", "--requests", "2", "--trees", "5", "--residents", "3")
 
@@ -130,6 +131,7 @@ def test_scoring_ends_with_times_beside_the_plain_sum() -> None:
     assert all(value > 0 for value in line["ours"].values())
 
 
+@pytest.mark.long
 def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> None:
     size = ("--nodes", "60", "--residents", "3", "--names", "10,20", "--trees", "10")
     done = run("serving", *size, "--requests", "3", "--watch", "1")
@@ -142,6 +144,7 @@ def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> No
     assert line["ours"]["table_regret"] < 0.05
 
 
+@pytest.mark.long
 def test_whatever_goes_wrong_a_scheduler_is_answered_whole() -> None:
     done = run("faults", "--nodes", "520", "--seconds", "1")
 
@@ -168,6 +171,7 @@ def test_decode_ends_with_the_figures_of_each_format_beside_its_bound() -> None:
         assert all(value > 0 for value in figures.values())
 
 
+@pytest.mark.long
 def test_export_ends_with_ratios_to_lightgbm_and_no_row_that_differs() -> None:
     done = run("export", "--trees", "8", "--turns", "1")
 

@@ -79,6 +79,7 @@ def test_windows_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Captu
     assert (said["upper"] >= said["yhat"]).all()
 
 
+@pytest.mark.long
 def test_pairs_are_judged_by_every_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, alone = tmp_path / "out.csv", tmp_path / "alone.csv"
     pd.DataFrame({"workload": [f"w{i}" for i in range(6)], "cpu": np.arange(6.0), "name": "x"}).to_csv(
@@ -116,6 +117,7 @@ def test_each_workload_is_left_out_in_turn_but_for_its_probes(tmp_path: Path, ro
     assert all((of[split.train] == workload).sum() == probes for workload, split in enumerate(splits))
 
 
+@pytest.mark.long
 def test_a_workload_that_nobody_saw_press_is_judged_by_every_method(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

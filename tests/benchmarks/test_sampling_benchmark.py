@@ -17,7 +17,7 @@ from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.training.fit import TrainConfig
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 PLAN = Plan(nodes=12, apps=6, per_node=4, hours=3.0, seed=2, law="threshold")
 TINY = TrainConfig(rounds=10, spread_rounds=5, folds=2)

@@ -17,7 +17,7 @@ import pytest
 from tests.advisor.commands import BIN, environment
 from tests.docs.node_counts import by_map_and_page
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 GROUPS = {"admin", "dev", "lake", "model", "plan"}
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "".join((DOCS / name).read_text() for name in ("tutorial.md", "tutorial-plans.md"))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.ingest.live_rounds import play
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def test_a_snapshot_survives_the_death_of_whoever_made_it(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:
     return {path: {m: sorted(of["responses"]) for m, of in methods.items()} for path, methods in paths.items()}
 
 
+@pytest.mark.long
 def test_the_listener_for_people_answers_as_described(process: Process, bureau: Bureau, tmp_path: Path) -> None:
     bills = bill_office(bureau.store, tmp_path)
     found = held(create_app(process.made_ready().serving, office=bureau.office, bills=bills))

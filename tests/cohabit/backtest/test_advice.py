@@ -158,6 +158,7 @@ def test_a_history_that_says_too_little_is_told_in_a_line(tmp_path: Path) -> Non
     assert "--history-hours" in told.output
 
 
+@pytest.mark.long
 def test_the_command_writes_figures_and_the_worst_gap(tmp_path: Path) -> None:
     pairs, out = tmp_path / "stressed.csv", tmp_path / "out"
     pairs.write_text(STRESSED)
@@ -185,6 +186,7 @@ def living(group: int) -> list[str]:
     [("cohabit", "dev", "backtest", *SMALL), ("benchmarks", "closed-loop", "--hours", "2", "--seeds", "1")],
     ids=itemgetter(0),
 )
+@pytest.mark.long
 def test_broken_off_it_leaves_neither_processes_nor_files(tmp_path: Path, words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", *words, "--law", "queueing"]
     with subprocess.Popen(

@@ -93,6 +93,7 @@ def test_the_report_gets_a_section_with_all_tables_words_and_verdicts(faced: lis
     assert all(f"- `{name}`: " in text for name in (*CHALLENGERS, *BOUNDS))
 
 
+@pytest.mark.long
 def test_the_command_shows_challengers_only_when_asked_and_writes_them_down(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

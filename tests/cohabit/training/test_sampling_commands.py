@@ -128,6 +128,7 @@ def test_an_evaluation_of_a_sample_says_so_on_screen_and_in_the_report(
     assert f"All figures are of {told}" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_spark_draws_the_same_rows(lake: Lake, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SPARK, str(lake.root), str(KEPT), str(tmp_path / "rows.arrow")]
     subprocess.run(command, check=True, timeout=300)

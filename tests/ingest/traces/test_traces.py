@@ -339,6 +339,7 @@ def known(column: pl.Series) -> Floats:
     return column.replace("", None).cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
+@pytest.mark.long
 @pytest.mark.public_data
 @needs_data
 def test_every_file_of_gentd26_lands_whole(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -379,6 +380,7 @@ def compare_samples(held: pa.Table, path: Path, stem: str) -> None:
     np.testing.assert_allclose(ours["value"].to_numpy(), known(theirs["value"]) * factor, rtol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.public_data
 @needs_data
 def test_every_row_of_alibabas_machines_lands(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -404,6 +406,7 @@ def test_every_row_of_alibabas_machines_lands(kafka: Broker, new_topic: NewTopic
     assert ours["disk_busy_frac"].null_count() == 16
 
 
+@pytest.mark.long
 @pytest.mark.public_data
 @needs_data
 def test_every_row_of_gpu2023_lands_or_was_never_placed(tmp_path: Path) -> None:
