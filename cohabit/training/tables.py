@@ -1,13 +1,13 @@
 """Findings as tables and sentences, the same on the console and in a report. Kernel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cohabit.terminal.options import FOLDS_DIFFER
 from cohabit.training.evaluation import Answer, Findings, leak_words, mae
 from models.evaluation.scorecard import APP_COVERAGE, HIGH_SLOWDOWN, best_baseline
 from models.metrics.errors_and_ranks import Estimate
-from models.training.trainer import OURS
+from models.training.trainer import OURS, Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Sheet:
     rows: list[tuple[str, ...]]
 
 
+PROMISED = 0.9
+"""Share of cases that lie below a bound."""
 AsText = Callable[[Estimate | None], str]
 Cell = Callable[[Answer, AsText], str]
 
@@ -58,6 +60,30 @@ def sentences(found: Findings) -> list[str]:
         for answer in found.answers.values()
         if not answer.metrics
     ]
+
+
+def enough_words(metrics: Mapping[str, Metrics], called: Mapping[str, str]) -> str:
+    """Whether a model is good enough, and where it is not: no better than a baseline, or bounds that do not hold.
+
+    Args:
+        metrics: by question; of predictors, ours among them.
+        called: what each question is called, up to a colon.
+    """
+    lacks = {called.get(name, name).partition(":")[0]: _lacking(found) for name, found in metrics.items()}
+    good = [question for question, lacking in lacks.items() if not lacking]
+    bad = [f"{question} ({'; '.join(lacking)})" for question, lacking in lacks.items() if lacking]
+    said = [f"good enough for {', '.join(good)}"] * bool(good) + [f"not good enough for {', '.join(bad)}"] * bool(bad)
+    return "; ".join(said)
+
+
+def _lacking(metrics: Metrics) -> list[str]:
+    ours, best = metrics[OURS], best_baseline(metrics)
+    said = []
+    if metrics[best]["mae_log"].value <= ours["mae_log"].value:
+        said.append(f"no better than {best}")
+    if (held := ours.get("coverage90")) is not None and held.high < PROMISED:
+        said.append(f"bounds hold in {held.value:.2f} of cases, {PROMISED} is promised")
+    return said
 
 
 def beyond_words(ratio: float) -> str:

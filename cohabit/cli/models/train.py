@@ -277,6 +277,7 @@ class Training:
 
 def run_train(settings: Settings, asked: Training) -> None:
     """See `cohabit model train`."""
+    from cohabit.training.tables import enough_words
     from cohabit.training.train_model import DEFAULT_EFFORT, Birth, evaluate_rows, name_at, train_bundle
     from cohabit.training.training_rows import diagnosis_of_sample
     from models.estimator.feature_matrix import read_rows
@@ -312,6 +313,7 @@ def run_train(settings: Settings, asked: Training) -> None:
         console.print(f"bundle {shelf.root / name} is a challenger, MODEL_CARD.md in it; {_still(shelf)}; next:")
         console.print(f"  cohabit model gate {name}, once labels came that it has not learnt from")
         console.print(f"  cohabit model promote {name}")
+    console.print(enough_words(metrics, QUESTIONS))
 
 
 def _still(shelf: "Registry") -> str:
