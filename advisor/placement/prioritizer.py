@@ -354,13 +354,13 @@ class Prioritizer:
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Source and reason of the last answer, version and age of its snapshot, of the table where there is one."""
         scorer, (source, reason) = self.serving.scorer, self._counted_as
-        told = [(name, value.encode()) for name, value in ((SOURCE, source), (REASON, reason)) if value]
+        answered = [(name, value.encode()) for name, value in ((SOURCE, source), (REASON, reason)) if value]
         said: ScoreTable | Snapshot | None = scorer.snapshot if scorer is not None else None
         said = self.replies.table if self.replies is not None else said
         if said is None:
-            return told
+            return answered
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
-        return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms), *told]
+        return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms), *answered]
 
     def _believed(self) -> Replies | None:
         """What the table says, unless its process has been stuck until it is as old as no snapshot may be."""
