@@ -19,7 +19,7 @@ help: ## this list
 
 setup: $(JARS) ## create the environment and fetch the jars; nothing is needed before but Python >= 3.11
 
-demo: $(JARS) ## metrics in, advice out; KAFKA=1 runs it through a real broker; EXIT=1 stops after the report
+demo: $(if $(KAFKA),$(JARS),$(STAMP)) ## metrics in, advice out; KAFKA=1 runs it through a real broker; EXIT=1 stops after the report
 	$(BIN)/cohabit demo $(if $(KAFKA),--kafka) $(if $(EXIT),--exit)
 
 # a third of the time of tests is waiting: three processes keep two cores busy; pools of threads would wait for each other

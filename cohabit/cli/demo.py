@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from rich.text import Text
 
 from cohabit.cli.data.stream import show_lake
-from cohabit.cli.models.train import LEGEND, show_metrics
+from cohabit.cli.models.train import LEGEND, report_table, show_metrics
 from cohabit.cli.operate.serve import source_of
 from cohabit.config.settings import read_settings
 from cohabit.terminal.console import bar, console, show_table
@@ -30,6 +30,7 @@ from ingest.simulator.simulate import Plan
 
 if TYPE_CHECKING:
     from cohabit.server.main import Listening
+    from features.jobs.job_plan import Stretch
 
 MEASURED = Path(__file__).parents[2] / "data_samples" / "measured"
 CANDIDATES = 8
@@ -127,20 +128,25 @@ def _ingest(demo: Demo) -> None:
 
 
 def _features(demo: Demo) -> None:
+    """As `cohabit features` computes them: in this process, with a broker by Spark from Kafka."""
     from features.jobs.job_plan import Stretch
+    from features.jobs.local_job import run_local
+
+    lake, plan = demo.lake(), demo.plan
+    stretch = Stretch(plan.start, plan.start + timedelta(hours=plan.hours))
+    with console.status("computing features"):
+        if demo.bootstrap is None:
+            run_local(lake, stretch, report_table)
+        else:
+            _features_from_kafka(demo.bootstrap, lake, stretch, plan.cluster)
+
+
+def _features_from_kafka(bootstrap: str, lake: Lake, stretch: "Stretch", cluster: str) -> None:
     from features.jobs.spark import batch_job as batch
     from features.jobs.spark.session import spark_session
 
-    lake = demo.lake()
-    end = demo.plan.start + timedelta(hours=demo.plan.hours)
-    stretch = Stretch(demo.plan.start, end)
-    with console.status("starting Spark") as status, spark_session() as spark:
-        status.update("computing features")
-        if demo.bootstrap:
-            usage = batch.kafka_usage(spark, lake, demo.bootstrap, demo.plan.cluster)
-        else:
-            usage = batch.landed_usage(spark, lake, stretch)
-        batch.run_batch(usage, lake, stretch, lambda table, rows: console.print(f"  {table}: {rows:,}"))
+    with spark_session() as spark:
+        batch.run_batch(batch.kafka_usage(spark, lake, bootstrap, cluster), lake, stretch, report_table)
 
 
 def _learn(demo: Demo) -> None:

@@ -1,5 +1,6 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
+import os
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -65,6 +66,7 @@ def _options(
 def main() -> None:
     """Run the command line; known errors become one line with the remedy."""
     keep_arrow_from_its_own_heap()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices of a few columns: a second thread only waits
     app()
 
 

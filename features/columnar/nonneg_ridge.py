@@ -53,7 +53,8 @@ def _inside(gram: Floats, target: Floats, weights: Floats, free: NDArray[np.bool
     """Go to the minimum over the free columns; a column that would fall below zero on the way is set to it."""
     while True:
         goal = np.zeros(len(target))
-        goal[free] = np.linalg.solve(gram[np.ix_(free, free)], target[free])
+        inside = np.flatnonzero(free)
+        goal[inside] = np.linalg.solve(gram[inside[:, None], inside], target[inside])
         falling = free & (goal <= 0)
         if not falling.any():
             return goal

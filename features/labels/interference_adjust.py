@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats
 from features.columnar.nonneg_ridge import non_negative_ridge
-from features.labels.baseline import CALM_QUANTILE
+from features.labels.baseline import CALM_QUANTILE, middle
 from features.schema.errors import refuse_other_lengths
 
 MIN_HARM_ROWS = 40
@@ -76,5 +76,5 @@ def _fit(ratio: Floats, shapes: Floats, root: Floats) -> tuple[float, Floats]:
 
 def _bounded(excess: Floats, calm: NDArray[np.bool_]) -> Floats:
     """The excess, all of it scaled down where calm rows would exceed MAX_CALM_HARM."""
-    middle = float(np.median(excess[calm]))
-    return excess * min(1.0, (MAX_CALM_HARM - 1.0) / middle) if middle > 0 else excess
+    half = middle(excess[calm])
+    return excess * min(1.0, (MAX_CALM_HARM - 1.0) / half) if half > 0 else excess

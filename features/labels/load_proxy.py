@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats
-from features.labels.baseline import MAX_BINS, MIN_BIN, Curve
+from features.labels.baseline import MAX_BINS, MIN_BIN, Curve, middle
 from features.schema.errors import refuse_other_lengths
 
 CONSISTENT = 1.4826
@@ -40,8 +40,8 @@ def fit_use(use: Floats, value: Floats, whole: float) -> Curve:
         return Curve(np.zeros(0), np.array([whole]), -np.inf, np.inf)
     bins = np.array_split(known[np.argsort(use[known], kind="stable")], count)
     logs = [np.log(value[rows]) for rows in bins]
-    apart = np.array([np.median(log) for log in logs]) - np.log(whole)
-    knots = np.array([np.median(use[rows]) for rows in bins])
+    apart = np.array([middle(log) for log in logs]) - np.log(whole)
+    knots = np.array([middle(use[rows]) for rows in bins])
     return Curve(knots, whole * np.exp(trust(logs, apart) * apart), -np.inf, np.inf)
 
 
@@ -65,7 +65,7 @@ def trust(logs: list[Floats], apart: Floats) -> Floats:
 
     Source: DerSimonian and Laird, 1986; noise from absolute deviations, since a signal has long tails.
     """
-    spread = [CONSISTENT * np.median(np.abs(log - np.median(log))) for log in logs]
+    spread = [CONSISTENT * middle(np.abs(log - middle(log))) for log in logs]
     noise = MEDIAN_COST * ALIKE * np.square(spread).mean() / np.array([len(log) for log in logs])
     between = max(0.0, float((apart**2).mean() - noise.mean()))
     return between / (between + noise) if between > 0 else np.zeros(len(logs))

@@ -5,7 +5,9 @@ CPU time per request, else the app is not modelled. Where no load is reported, o
 (features.labels.load_proxy); what replicas share at one time is no interference (features.labels.replica_contrast).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from features.columnar.arrow_columns import Floats, Ints, floats, micros, table
 from features.columnar.group_means import group_codes, group_means, group_starts
 from features.columnar.windows import LABEL_US, window_end
 from features.labels.app_version import specs
-from features.labels.baseline import calm_rows, fit_curve, normal_at
+from features.labels.baseline import MIN_CALM, calm_rows, fit_curve, normal_at
 from features.labels.interference_adjust import harm
 from features.labels.load_proxy import fit_use, normal_by_use
 from features.labels.replica_contrast import shared_drift, use_at_rest
@@ -113,13 +115,15 @@ def label_app(windows: pa.Table, warming: NDArray[np.bool_], version: Ints) -> p
     """
     settled = windows.filter(pa.array(~warming))
     parts = specs(version[~warming], micros(settled["window_end"]))
-    ratios = {
-        kind: _by_spec(floats(settled[column]), conditions(settled, kind), parts) for kind, column in SIGNALS.items()
-    }
-    kind = choose_signal(ratios)
+
+    @cache
+    def ratio(kind: str) -> Floats:
+        return _by_spec(floats(settled[SIGNALS[kind]]), conditions(settled, kind), parts)
+
+    kind = choose_signal(ratio)
     throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
     label = np.full(windows.num_rows, np.nan)
-    label[~warming] = np.where(throttled, np.nan, ratios.get(kind, np.nan))
+    label[~warming] = np.where(throttled, np.nan, np.nan if kind == NO_SIGNAL else ratio(kind))
     columns: dict[str, object] = {c: windows[c] for c in windows.column_names}
     columns |= {"kind": pa.array([kind] * windows.num_rows), "log_slowdown": label}
     return table(columns, LABELS.schema)
@@ -151,6 +155,8 @@ def log_ratio(signal: Floats, under: Conditions) -> Floats:
     for interference, and what replicas share at one time is none either.
     """
     positive, calm = np.where(signal > 0, signal, np.nan), calm_rows(under.pressure)
+    if np.count_nonzero(np.isfinite(positive[calm])) < MIN_CALM:
+        return np.full(len(signal), np.nan)
     excess, drift = np.ones(len(signal)), np.ones(len(signal))
     ratio = positive / _normal(positive, under, calm)
     for _ in range(PASSES):
@@ -189,14 +195,16 @@ def _normal(signal: Floats, under: Conditions, calm: Flags) -> Floats:
     return normal_by_use(fit_use(under.use[calm], signal[calm], whole), under.use, whole)
 
 
-def choose_signal(ratios: dict[str, Floats]) -> str:
-    """Which signal stands for the app's slowdown: cpi, latency, cpu_time or none."""
-    cpi, latency = ratios["cpi"], ratios["latency"]
-    both = np.isfinite(cpi) & np.isfinite(latency)
-    if both.sum() >= MIN_GATE_ROWS and _correlation(cpi[both], latency[both]) >= CPI_GATE:
-        return "cpi"
+def choose_signal(ratio: Callable[[str], Floats]) -> str:
+    """Which signal stands for the app's slowdown: cpi, latency, cpu_time or none; fits only the kinds it needs."""
+    latency = ratio("latency")
+    if np.count_nonzero(np.isfinite(latency)) >= MIN_GATE_ROWS:
+        cpi = ratio("cpi")
+        both = np.isfinite(cpi) & np.isfinite(latency)
+        if both.sum() >= MIN_GATE_ROWS and _correlation(cpi[both], latency[both]) >= CPI_GATE:
+            return "cpi"
     for kind in ("latency", "cpu_time"):
-        if len(ratios[kind]) and np.isfinite(ratios[kind]).mean() >= MIN_SHARE:
+        if len(latency) and np.isfinite(ratio(kind)).mean() >= MIN_SHARE:
             return kind
     return NO_SIGNAL
 

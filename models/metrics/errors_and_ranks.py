@@ -124,7 +124,8 @@ def evaluate(
 def point_metrics(truth: Floats, predicted: Floats, again: Resamples) -> dict[str, Estimate]:
     """The row metrics and the rank correlation of one predictor, both in log slowdown, (n,) and (n,)."""
     metrics = {name: again.mean(rows(truth, predicted)) for name, rows in ROW_METRICS.items()}
-    return metrics | {"spearman": again.each(lambda rows: spearman(truth[rows], predicted[rows]))}
+    first, second = _places(truth), _places(predicted)
+    return metrics | {"spearman": again.each(lambda rows: _rank_correlation(first[rows], second[rows]))}
 
 
 def coverage(
@@ -136,6 +137,11 @@ def coverage(
 
 def spearman(first: Floats, second: Floats) -> float:
     """Rank correlation of two finite (n,) arrays, ties at their mean rank; 0.0 where either is constant."""
+    return _rank_correlation(_places(first), _places(second))
+
+
+def _rank_correlation(first: Ints, second: Ints) -> float:
+    """`spearman` of the values that have these places; so resamples need no sorting."""
     centred = [ranks - ranks.mean() for ranks in (_ranks(first), _ranks(second))]
     scale = np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum())
     return float((centred[0] * centred[1]).sum() / scale) if scale > 0 else 0.0
@@ -147,8 +153,12 @@ def estimate(value: float, resampled: Floats) -> Estimate:
     return Estimate(value, float(low), float(high))
 
 
-def _ranks(values: Floats) -> Floats:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    mean_rank: Floats = last - (count - 1) / 2
+def _places(values: Floats) -> Ints:
+    """(n,) place of each value among the distinct ones."""
+    return np.unique(values, return_inverse=True)[1]
+
+
+def _ranks(place: Ints) -> Floats:
+    count = np.bincount(place)
+    mean_rank: Floats = np.cumsum(count) - (count - 1) / 2
     return mean_rank[place]

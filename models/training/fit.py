@@ -11,6 +11,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from features.columnar.thread_map import in_threads
 from models.calibration.conformal import calibrate
 from models.calibration.log_link import log_mean
 from models.calibration.log_link import spread as spread_of
@@ -116,9 +117,10 @@ def train(data: Dataset, config: TrainConfig) -> Trained:
     folds = leave_group_out(known.group, folds=config.folds)
     mean = _fit_mean(known, folds, config)
     error = known.log_slowdown - mean.out_of_fold
-    spreads = [fit_spread(known.rows(f.train), (error / mean.widening)[f.train], config) for f in folds]
+    relative = error / mean.widening
+    spreads = list(in_threads(lambda f: fit_spread(known.rows(f.train), relative[f.train], config), folds))
     scores = error / (spread_out_of_fold(known.features, folds, spreads) * mean.widening)
-    spread = fit_spread(known, error / mean.widening, config)
+    spread = fit_spread(known, relative, config)
     placement = Placement(
         names=data.names,
         signs=data.signs,
@@ -162,8 +164,12 @@ def out_of_fold_mean(known: Dataset, folds: list[Split], config: TrainConfig) ->
     """
     kept = np.unique(np.geomspace(1, config.rounds, 14).astype(np.int64))
     paths = np.empty((len(kept), len(known.weight)))
-    for fold in folds:
-        paths[:, fold.test] = log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
+
+    def said(fold: Split) -> Floats:
+        return log_means(known.rows(fold.train), known.features[fold.test], kept, config=config)
+
+    for fold, path in zip(folds, in_threads(said, folds), strict=True):
+        paths[:, fold.test] = path
     lost = np.abs(paths - known.log_slowdown) @ known.weight
     best = int(np.flatnonzero(lost <= (1 + config.tolerance) * lost.min())[-1])
     return int(kept[best]), paths[best]

@@ -11,6 +11,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from features.columnar.thread_map import in_threads
 from models.calibration.log_link import log_mean
 from models.data.dataset import Dataset
 from models.data.splits import Split, as_many_origins
@@ -68,10 +69,14 @@ def look_ahead(known: Dataset, rounds: int, config: TrainConfig) -> Ahead | None
         return None
     kept = np.unique(np.geomspace(5, ROUNDS, 8).astype(np.int64))
     said = np.full((1 + len(kept), len(known.weight)), np.nan)
-    for split in splits:
+
+    def means(split: Split) -> Floats:
         past, later = known.rows(split.train), known.features[split.test]
-        said[0, split.test] = log_means(past, later, np.array([rounds]), config=config)[0]
-        said[1:, split.test] = _familiar_means(past, later, kept, config)
+        few = log_means(past, later, np.array([rounds]), config=replace(config, rounds=rounds))
+        return np.vstack([few, _familiar_means(past, later, kept, config)])
+
+    for split, log in zip(splits, in_threads(means, splits), strict=True):
+        said[:, split.test] = log
     chosen = np.isfinite(said[0])
     error = known.log_slowdown[chosen] - said[:, chosen]
     best = int((np.abs(error) @ known.weight[chosen]).argmin())

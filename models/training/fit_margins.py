@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from features.columnar.thread_map import in_threads
 from models.bundle.margins import FEW_WINDOWS, Margins, earned
 from models.calibration.conformal import conformal_quantile
 from models.calibration.group_quantiles import effective_windows, group_quantiles, quantile_over_groups
 from models.calibration.log_link import spread as spread_of
 from models.data.dataset import Dataset
 from models.data.impute import impute
-from models.data.splits import leave_group_out
+from models.data.splits import Split, leave_group_out
 from models.estimator.feature_matrix import Rows
 from models.training.fit import TrainConfig, Trained, log_means, raw_score, spread_out_of_fold
 from models.training.fit_known_apps import Ahead
@@ -66,10 +67,14 @@ def fit_margins(rows: Rows, fills: Floats, trained: Trained, ahead: Ahead | None
 def left_out_errors(known: Dataset, cold: Floats, config: TrainConfig) -> Floats:
     """(2, n) log slowdown minus what models say that left out the row's app: as it is, and of the (n, d) cold rows."""
     errors = np.empty((2, len(known.weight)))
-    for fold in leave_group_out(known.group, folds=APP_FOLDS):
+    folds = leave_group_out(known.group, folds=APP_FOLDS)
+
+    def said(fold: Split) -> Floats:
         both = np.concatenate([known.features[fold.test], cold[fold.test]])
-        said = log_means(known.rows(fold.train), both, np.array([config.rounds]), config=config)[0]
-        errors[:, fold.test] = known.log_slowdown[fold.test] - said.reshape(2, -1)
+        return log_means(known.rows(fold.train), both, np.array([config.rounds]), config=config).reshape(2, -1)
+
+    for fold, log in zip(folds, in_threads(said, folds), strict=True):
+        errors[:, fold.test] = known.log_slowdown[fold.test] - log
     return errors
 
 

@@ -80,7 +80,7 @@ def _compute_here(lake: Lake, stretch: "Stretch") -> None:
 
     console.print("in this process; --spark or COHABIT_SPARK__MASTER gives it to Spark")
     with console.status("computing features"):
-        run_local(lake, stretch, _report_table)
+        run_local(lake, stretch, report_table)
     _warn_without_training(lake)
 
 
@@ -101,11 +101,12 @@ def _rebuild(spark: "SparkSession", lake: Lake, stretch: "Stretch", broker: Brok
 
     usage = batch.kafka_usage(spark, lake, broker, cluster) if broker else batch.landed_usage(spark, lake, stretch)
     with console.status("computing features"):
-        batch.run_batch(usage, lake, stretch, _report_table)
+        batch.run_batch(usage, lake, stretch, report_table)
     _warn_without_training(lake)
 
 
-def _report_table(table: str, rows: int) -> None:
+def report_table(table: str, rows: int) -> None:
+    """Print a table that was written, and its rows."""
     console.print(f"  {table}: {rows:,}")
 
 
