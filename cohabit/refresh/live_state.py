@@ -135,10 +135,10 @@ class LiveState:
             recent = pc.field("ts") >= (leant_on if name == "samples" else oldest)
             tables[name] = tables[name].filter(recent).combine_chunks()
         for name, key in (("nodes", "node"), ("placements", "container")):
-            tables[name] = _in_force(tables[name], ["cluster", key], now)
+            tables[name] = _in_force(tables[name], ["cluster", key], now, leant_on)
         placed = tables["placements"]
-        ended = pc.and_(pc.equal(placed["event"], "delete"), pc.less(placed["ts"], oldest))
-        tables["placements"] = placed.filter(pc.invert(ended))
+        ended = placed.filter((pc.field("event") == "delete") & (pc.field("ts") < oldest))["container"]
+        tables["placements"] = placed.filter(pc.invert(pc.is_in(placed["container"], ended)))
         self._pieces = {name: [table] for name, table in tables.items()}
         return tables
 
@@ -174,11 +174,13 @@ def last_heard(heard: pa.Table) -> pa.Table:
     return rows.filter(kept) if rows.num_rows else rows
 
 
-def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar) -> pa.Table:
-    """The last row of each key by time, and those a clock that is ahead dated later than now: not in force yet."""
+def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar, recent: pa.Scalar) -> pa.Table:
+    """The last row of each key by time, recent additions, and those that a clock ahead dated later than now."""
     ordered = facts.sort_by([(c, "ascending") for c in (*keys, "ts", *LANDED_IN)]).combine_chunks()
     later = pc.greater(ordered["ts"], now)
     begun = ordered.filter(pc.invert(later))
     numbered = begun.append_column("_row", pa.array(np.arange(begun.num_rows)))
     last = numbered.group_by(keys, use_threads=False).aggregate([("_row", "max")])["_row_max"]
-    return pa.concat_tables([begun.take(last), ordered.filter(later)])
+    added = pc.fill_null(pc.and_(pc.equal(begun["event"], "add"), pc.greater_equal(begun["ts"], recent)), False)
+    kept = np.union1d(last.to_numpy(), np.flatnonzero(added.to_numpy(zero_copy_only=False)))
+    return pa.concat_tables([begun.take(pa.array(kept)), ordered.filter(later)])

@@ -16,7 +16,7 @@ from features.columnar.arrow_columns import Ints, micros
 from features.columnar.asof_join import NEVER, key_codes, newest_known
 from features.columnar.composite_keys import joint, ranks, rising
 from features.contention.container_resolution import resolved
-from features.contention.node_state import LANDED_IN, Facts, is_delete
+from features.contention.node_state import INFERRED, LANDED_IN, Facts, is_delete
 from ingest.schema.tables import TIMESTAMP, WHOLE_NODE
 
 Bools = NDArray[np.bool_]
@@ -28,8 +28,6 @@ LATE_DELETION_US = 180 * 1_000_000
 """A deletion dated longer after its container was last measured was heard late, by the list after a lost watch."""
 SLOT_US = 300 * 1_000_000
 """What was heard of something is kept as its first and last time in so long."""
-INFERRED = "inferred"
-"""Topic of rows that are added here."""
 NODE, CONTAINER = ["cluster", "node"], ["cluster", "container"]
 TIMES = ["cluster", "node", "container", "ts"]
 HEARD = pa.schema(

@@ -24,6 +24,8 @@ from ingest.schema.tables import UNKNOWN_NODE
 NODE_FACTS = ["platform", "smt", "numa_nodes", *dict.fromkeys(r.capacity for r in RESOURCES)]
 LANDED_IN = ("arrived_at", "topic", "partition", "offset")
 """Orders events of the same time, the same way on every run."""
+INFERRED = "inferred"
+"""Topic of events that no record says, see `lifetimes`."""
 
 
 @dataclass(frozen=True, slots=True)

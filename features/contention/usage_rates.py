@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, floats, micros, numbers
-from features.columnar.asof_join import newest_known
+from features.columnar.asof_join import key_codes, newest_known
 from features.columnar.composite_keys import dense, joint, ranks, rising
 from features.columnar.group_means import group_means, group_starts
 from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
 from features.contention.container_resolution import resolved
-from features.contention.node_state import Facts
+from features.contention.node_state import INFERRED, Facts
 from ingest.lake.row_filter import microseconds
 from ingest.pipeline.plausibility import Capacities, without_impossible
 from ingest.schema.tables import (
@@ -115,8 +115,8 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, tr
         See Rated. The pod's own cgroup counts where it was sampled, else its containers: added up, or the largest, or
         weighted means. One container without a value makes the sum missing; one that was not sampled in a minute
         counts with its minute before. Of several reports of the same, by other exporters or replicas of a collector,
-        one is used, see `_reported`; of several runs of a container the newest, see `_running`, whose first value is
-        what it used since the run before.
+        one is used, see `_reported`; of several runs of a container the newest, see `_running`. The first value of a
+        run is what it used since the run before, or since its pod was placed.
 
     Source: ours, docs/decisions/0009-samples.md.
     """
@@ -125,8 +125,8 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, tr
     if not known.num_rows:
         return Rated(USAGE.schema.empty_table(), NODE_USAGE.schema.empty_table(), np.zeros(0, np.int64))
     sampled = _Sampled(resolved(known, facts).samples)
-    per_minute = _per_minute(sampled)
-    running = _running(sampled, per_minute, _held(sampled, per_minute))
+    per_minute, seconds = _per_minute(sampled, facts.placements)
+    running = _running(sampled, per_minute, _held(sampled, per_minute), seconds)
     grid = _grid(sampled, _added_up(sampled, _reported(sampled, running)))
     values, outside = within_range(with_ratios(pods(grid)))
     usage, node_usage = _rows(sampled, grid, values, trim=trim)
@@ -227,8 +227,11 @@ class _Sampled:
         return int(window_end(micros(self.rows["ts"]), WINDOW_US).min())
 
 
-def _per_minute(sampled: _Sampled) -> _Cells:
-    """Mean of each series in each minute, of counters their rate; duplicates counted once, by lowest origin."""
+def _per_minute(sampled: _Sampled, placements: pa.Table) -> tuple[_Cells, Floats]:
+    """Mean of each series in each minute, of counters their rate; duplicates counted once, by lowest origin.
+
+    And of each counter for how many seconds of the minute it rose.
+    """
     rows, ts = sampled.rows, micros(sampled.rows["ts"])
     order = rising(sampled.series, ts, *(ranks(rows[name]) for name in ORIGIN))
     order = order[np.append([True], (np.diff(sampled.series[order]) != 0) | (np.diff(ts[order]) != 0))]
@@ -239,11 +242,14 @@ def _per_minute(sampled: _Sampled) -> _Cells:
     first = np.flatnonzero(np.append([True], np.diff(series) != 0) & counter & np.isfinite(value))
     moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
     alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
-    gap_us = ts[first] - _alive_before(sampled, order[first], order[moved], alive_us[moved])
-    first, gap_us = first[gap_us <= MAX_GAP_US], gap_us[gap_us <= MAX_GAP_US]
+    since_us = _alive_before(sampled, order[first], order[moved], alive_us[moved])
+    gap_us = ts[first] - np.maximum(since_us, _placed_before(sampled, order[first], placements))
+    good = (gap_us > 0) & (gap_us <= MAX_GAP_US)
+    first, gap_us = first[good], gap_us[good]
     rate[first], seconds[first] = value[first] / (gap_us / 1e6), gap_us / 1e6
     starts = group_starts(joint([series, minute]))
-    return _Cells(order[starts], minute[starts], group_means(np.where(counter, rate, value), seconds, starts))
+    rose = np.add.reduceat(np.where(counter & (rate > 0), seconds, 0.0), starts)
+    return _Cells(order[starts], minute[starts], group_means(np.where(counter, rate, value), seconds, starts)), rose
 
 
 def _alive_before(sampled: _Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> Ints:
@@ -264,6 +270,22 @@ def _alive_before(sampled: _Sampled, rows: Ints, changed: Ints, alive_us: Ints) 
     return np.where(known, alive_us[found], -MAX_GAP_US)
 
 
+def _placed_before(sampled: _Sampled, rows: Ints, placements: pa.Table) -> Ints:
+    """(n,) when the pod of each row was placed, as it was known when the row arrived; else long ago.
+
+    Counters of a pod begin at 0 with it.
+    """
+    added = placements.filter(
+        pc.and_(pc.equal(placements["event"], "add"), pc.not_equal(placements["topic"], INFERRED))
+    )
+    asked = sampled.rows.take(pa.array(rows))
+    left, right = key_codes(asked, added, ["cluster", "container"])
+    at_us, order = micros(added["ts"]), np.argsort(micros(added["ts"]), kind="stable")
+    found = np.append(order, -1)[newest_known(left, micros(asked["ts"]), right[order], at_us[order])]
+    known = (found >= 0) & (np.append(micros(added["arrived_at"]), 0)[found] <= micros(asked["arrived_at"]))
+    return np.where(known, np.append(at_us, 0)[found], -MAX_GAP_US)
+
+
 def _held(sampled: _Sampled, cells: _Cells) -> _Cells:
     """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not."""
     series, pod = sampled.series[cells.row], sampled.pod[cells.row]
@@ -278,11 +300,12 @@ def _held(sampled: _Sampled, cells: _Cells) -> _Cells:
     )
 
 
-def _running(sampled: _Sampled, seen: _Cells, cells: _Cells) -> _Cells:
-    """Of several runs of a container in a minute the cells of the one that changed last.
+def _running(sampled: _Sampled, seen: _Cells, cells: _Cells, seconds: Floats) -> _Cells:
+    """Of several runs of a container in a minute the cells of the one that changed last, counters with those before.
 
-    Exporters report a run that has ended for some minutes more; then its values stand still. A run's first value is a
-    change too; of two that changed last at once the one that came later is taken.
+    A counter's rate is the mean over all runs, by the (seen,) seconds in which each rose. Exporters report a run that
+    has ended for some minutes more; then its values stand still. A run's first value is a change too; of two that
+    changed last at once the one that came later is taken.
     """
     container = joint([sampled.container, dense(sampled.reporter)])
     run = sampled.run[cells.row]
@@ -298,7 +321,14 @@ def _running(sampled: _Sampled, seen: _Cells, cells: _Cells) -> _Cells:
     ends = np.append(np.diff(place[order]) != 0, [True])
     best = run[order][ends][np.cumsum(np.append([0], ends[:-1]))]
     kept = np.sort(order[run[order] == best])
-    return _Cells(cells.row[kept], cells.minute[kept], cells.value[kept])
+    series = joint([container, sampled.metric, ranks(sampled.rows["series"])])[cells.row]
+    key = dense(joint([series, cells.minute]))
+    weight = np.append(seconds, np.zeros(len(key) - len(seconds)))
+    several = np.bincount(key, weight > 0)[key] > 1
+    total = np.bincount(key, weight * np.nan_to_num(cells.value))
+    mean = (total / np.clip(np.bincount(key, weight), 1e-9, WINDOW_US / 1e6))[key]  # a gap between runs counts once
+    value = np.where(several, mean, cells.value)
+    return _Cells(cells.row[kept], cells.minute[kept], value[kept])
 
 
 def _changes(sampled: _Sampled) -> tuple[Ints, Ints]:

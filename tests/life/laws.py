@@ -141,12 +141,14 @@ class Use:
             at = np.arange(pod.start, min(pod.end, END_S) + 1)
             hidden = ~timeline.up(pod.node.name, at)
             for held in () if late else timeline.held:
-                hidden |= (at >= held.start) & (at < held.end - LATENESS_S)
+                around = timeline.interval_s
+                hidden |= (at >= held.start - around) & (at < held.end - LATENESS_S + around)
             used = np.diff(pod.used(at), append=pod.used(np.array([min(pod.end, END_S)]))) / MINUTE_S
             whole, shown = whole + float(used.sum()), shown + float(used[~hidden].sum())
             unseen += float(hidden.sum()) / MINUTE_S
         edges = sum(max(run.levels) for pod in pods for run in pod.instances)
-        scrapes = INTERVALS * timeline.interval_s / MINUTE_S * edges
+        unplaced = any(timeline.learnt(pod.start) != pod.start for pod in pods)  # else the first interval is known
+        scrapes = ((INTERVALS + unplaced) * timeline.interval_s + CLOCK_S) / MINUTE_S * edges
         request = max(pod.request_cores for pod in pods)
         return Use(whole, shown, max(SHARE * whole, scrapes), unseen, request)
 
@@ -224,16 +226,18 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
         use = Use.of(truth, pods, late=True)
         gone = [pod.node for pod in pods if pod.ending == "orphaned" and truth.heard(pod.node.end) != pod.node.end]
         spare = use.unseen_minutes + EDGES * len(pods) + NODE_SILENCE_S / MINUTE_S * len(gone)
-        spare += sum(min(END_S - pod.end, CONTAINER_SILENCE_S) / MINUTE_S for pod in pods if _ended_unheard(truth, pod))
+        spare += sum(_stands_on_s(truth, pod) / MINUTE_S for pod in pods)
         highest = use.whole + use.allowed + use.request_cores * spare
         if name not in confused and not use.shown - use.allowed <= found[name] <= highest:
             wrong.append(f"{_who(life)} {name}: {found[name]:.2f} metered, used {use.shown:.2f} to {highest:.2f}")
     return wrong
 
 
-def _ended_unheard(truth: Timeline, pod: Pod) -> bool:
-    """Whether a pod ended without a record; silence ends it once it has lasted, which is after the timeline."""
-    return pod.end + CONTAINER_SILENCE_S > END_S > pod.end and truth.heard(pod.deleted) == inf
+def _stands_on_s(truth: Timeline, pod: Pod) -> float:
+    """How long a pod that ended without a record may count as there: until silence has lasted, or its node goes."""
+    last = min(END_S, pod.node.end)
+    unheard = pod.end < last and truth.heard(pod.deleted) == inf
+    return last - pod.end if unheard and pod.end + CONTAINER_SILENCE_S > last else 0.0
 
 
 def _in_hour(timeline: Timeline, container: str, hour: float, node: str) -> str:

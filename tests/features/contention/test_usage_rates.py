@@ -341,6 +341,30 @@ def test_of_two_runs_of_a_container_the_one_that_goes_on_counts_and_the_frozen_o
     assert found[3:] == [0.5, 0.5, 0.5, 0.5]
 
 
+def test_a_minute_with_a_restart_has_what_both_runs_used() -> None:
+    old = [{"instance": "old", "part": "a", "ts": t, "value": 100.0 + t} for t in range(0, 91, 15)]
+    new = [{"instance": "new", "part": "a", "ts": t, "value": 0.5 * (t - 90)} for t in range(105, 241, 15)]
+
+    assert of(samples(*old, *new), "cpu_cores")[2:4] == [0.75, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("placed", "first"),
+    [
+        ({"ts": 30}, 0.5),
+        ({"ts": 30, "event": "change"}, None),
+        ({"ts": -130}, None),
+        ({"ts": 30, "arrived_at": at(100)}, None),
+    ],
+)
+def test_the_first_value_of_a_pod_is_what_it_used_since_it_was_placed(placed: Row, first: float | None) -> None:
+    rows = samples(*({"ts": t, "value": 0.5 * (t - 30)} for t in (60, 120)))
+
+    found = rates(rows, Facts(nodes(), placements({"container": "p", **placed}))).usage
+
+    assert found["cpu_cores"].to_pylist() == [first, 0.5]
+
+
 def test_memory_of_a_run_that_ended_is_not_taken_for_that_of_the_next() -> None:
     of_old = [
         {"instance": "old", "part": "a", "ts": t, "metric": "memory_bytes", "value": 1e9} for t in range(0, 361, 30)
