@@ -297,7 +297,7 @@ PLACEMENT_EVENTS = ("add", "change", "delete")
 
 PLACEMENTS = Table(
     "placements",
-    3,
+    4,
     ("cluster", "container", "ts", "event"),
     "ts",
     (
@@ -324,6 +324,7 @@ PLACEMENTS = Table(
         _count("numa_node", "", "NUMA node the container is bound to"),
         _text("gang", "group that is placed together"),
         _text("disruption_budget", "name of the disruption budget"),
+        _count("disruptions_allowed", "pods", "disruptions that the budget allows now", 0, 2**31),
         _flag("pinned", "may not be moved"),
         _flag("local_storage", "holds data on the node"),
         Column("tolerations", pa.list_(pa.string()), "", "tolerated taints"),
