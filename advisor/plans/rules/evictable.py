@@ -3,7 +3,7 @@
 `ingest.kube.pods.is_pinned` marks DaemonSet-owned, static and bare pods as pinned, and `has_local_storage` the others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,12 +39,14 @@ class Roster:
         left_alone: why a container is not moved, by uid.
         room: what nodes have left.
         began_us: when each was first reported, by uid: exporters date that to its start.
+        allowed: disruptions that its disruption budget allows, by uid, where that is known.
     """
 
     identity: Mapping[str, Identity]
     left_alone: Mapping[str, str]
     room: Room
     began_us: Mapping[str, int] = field(default_factory=dict)
+    allowed: Mapping[str, int] = field(default_factory=dict)
 
 
 def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
@@ -68,12 +70,13 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
         left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row))},
         room=_room(snapshot, facts.nodes, placed, unmeasured),
         began_us=_began(snapshot, facts.placements),
+        allowed=_allowed(snapshot.containers, placed),
     )
 
 
 WANTED = (
     *("event", "node", "namespace", "name", "app", "team", "qos", "disruption_budget", "pinned", "local_storage"),
-    *("gang", "gpu_request", "tolerations", "affinity", "labels", "volume_claims"),
+    *("disruptions_allowed", "gang", "gpu_request", "tolerations", "affinity", "labels", "volume_claims"),
     *REQUESTS,
 )
 
@@ -139,6 +142,11 @@ def _began(snapshot: Snapshot, placements: pa.Table) -> dict[str, int]:
     return {uid: first_seen[uid] for uid in snapshot.containers if uid in first_seen}
 
 
+def _allowed(uids: Sequence[str], placed: pa.Table) -> dict[str, int]:
+    numbers = placed["disruptions_allowed"].to_pylist()
+    return {uid: number for uid, number in zip(uids, numbers, strict=True) if number is not None}
+
+
 def _either(rows: pa.Table, first: str, second: str) -> Floats:
     preferred, otherwise = floats(rows[first]), floats(rows[second])
     return np.where(np.isfinite(preferred), preferred, otherwise)
@@ -176,4 +184,6 @@ def _why(row: Mapping[str, object]) -> str:
         return "it is pinned"
     if row["local_storage"]:
         return "it has data on its node"
+    if row["disruption_budget"] is not None and row["disruptions_allowed"] == 0:
+        return f"its disruption budget {row['disruption_budget']} allows no disruption"
     return "it belongs to a gang that is scheduled as a whole" if row["gang"] else ""

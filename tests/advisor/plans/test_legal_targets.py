@@ -43,9 +43,17 @@ def placed(of: Drawn) -> dict[str, tuple[Object, str]]:
     return {one["metadata"]["uid"]: (one, one["spec"]["nodeName"]) for one in of.pods}
 
 
+def protects(budget: Object, pod: Object) -> bool:
+    """Whether a budget of a drawn cluster selects a pod."""
+    selector, app = budget["spec"]["selector"], pod["metadata"]["labels"]["app"]
+    apps = [selector["matchLabels"]["app"]] if "matchLabels" in selector else selector["matchExpressions"][0]["values"]
+    return app in apps and budget["metadata"]["namespace"] == pod["metadata"]["namespace"]
+
+
 def test_every_target_of_200_drawn_clusters_is_legal(plans: list[tuple[Drawn, Situation, Plan | None]]) -> None:
     steps, kinds = 0, Counter[str]()
     for of, _, plan in plans:
+        pods = {one["metadata"]["uid"]: one for one in of.pods}
         now, nodes = placed(of), {one["metadata"]["name"]: one for one in of.nodes}
         for step in moves_of(plan):
             uid, target = step.who.container, str(step.target)
@@ -56,8 +64,9 @@ def test_every_target_of_200_drawn_clusters_is_legal(plans: list[tuple[Drawn, Si
             steps += 1
             kinds[step.kind] += 1
         for turn in {step.round for step in moves_of(plan)}:
-            budgets = [(s.who.namespace, s.who.budget) for s in moves_of(plan) if s.round == turn and s.who.budget]
-            assert len(budgets) == len(set(budgets))
+            gone = [pods[s.who.container] for s in moves_of(plan) if s.round == turn]
+            for budget in of.budgets:
+                assert sum(protects(budget, pod) for pod in gone) <= budget["status"]["disruptionsAllowed"]
     print(f"{steps} steps on {CLUSTERS} clusters: {dict(kinds)}")  # noqa: T201
     assert steps >= 400
 

@@ -60,11 +60,19 @@ def test_of_whom_nobody_told_nothing_is_known_and_it_is_left_alone() -> None:
         ({"pinned": True}, "it is pinned"),
         ({"local_storage": True}, "it has data on its node"),
         ({"qos": "SYSTEM"}, "it is a system container"),
+        ({"disruption_budget": "web", "disruptions_allowed": 0}, "its disruption budget web allows no disruption"),
         ({"gang": "g"}, "it belongs to a gang that is scheduled as a whole"),
     ],
 )
 def test_whoever_may_not_go_is_left_alone_with_the_reason(told: dict[str, object], why: str) -> None:
     assert roster(TWO, placed(FIRST, **told)).left_alone[FIRST] == why
+
+
+def test_what_a_disruption_budget_allows_is_known_where_the_watcher_says_so() -> None:
+    found = roster(TWO, placed(FIRST, disruption_budget="web", disruptions_allowed=2), placed(LAST, app="db"))
+
+    assert found.allowed == {FIRST: 2}
+    assert not {FIRST, LAST} & found.left_alone.keys()
 
 
 def test_room_is_what_may_be_given_out_less_the_larger_of_requests_and_use() -> None:
