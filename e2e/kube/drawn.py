@@ -46,6 +46,8 @@ TOLERATIONS: tuple[tuple[float, Object], ...] = (
     (0.05, {"operator": "Exists"}),
 )
 GPU = "nvidia.com/gpu"
+MINIMUM = "gang.scheduling.koordinator.sh/min-available"
+"""How many pods a gang needs, in all pods of two gangs of three."""
 VICTIMS = 8
 """Diagnosed containers of one cluster at most, each on a node of its own."""
 SLOW_WINDOWS = 24
@@ -143,8 +145,11 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
     uid, calm = of.containers[row], bool(of.resident_best_effort[row])
     app = of.apps[of.resident_app[row]] if of.resident_app[row] >= 0 else "other"
     labels = {"app": app, "cohabit.io/qos": "BE"} if calm else {"app": app}
-    if rng.random() < 0.08:
-        labels["scheduling.x-k8s.io/pod-group"] = f"gang-{app}"
+    annotations = Object()
+    if rng.random() < 0.18:
+        gang = of.apps.index(app) % 3 if app in of.apps else 0
+        labels["scheduling.x-k8s.io/pod-group"] = f"gang-{gang}"
+        annotations = {MINIMUM: "2"} if gang else {}
     amounts = {"cpu": f"{math.floor(request[0] * 1000)}m", "memory": str(math.floor(request[1]))}
     amounts |= {GPU: "1"} if rng.random() < 0.05 else {}
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": app, "uid": app, "controller": True}
@@ -154,6 +159,7 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
             "uid": uid,
             "namespace": str(rng.choice(NAMESPACES, p=[0.7, 0.3])),
             "labels": labels,
+            "annotations": annotations,
             "ownerReferences": [owner],
         },
         "spec": {

@@ -135,6 +135,12 @@ class Volume(Foreign):
     persistent_volume_claim: dict[str, object] | None = None
 
 
+class SchedulingGroup(Foreign):
+    """The PodGroup with which a pod is scheduled."""
+
+    pod_group_name: Text = ""
+
+
 class PodSpec(Foreign):
     """What is wanted of a pod."""
 
@@ -149,6 +155,7 @@ class PodSpec(Foreign):
     affinity: dict[str, object] | None = None
     node_selector: Texts = {}
     topology_spread_constraints: Listed[dict[str, object]] = []
+    scheduling_group: SchedulingGroup | None = None
     volumes: Listed[Volume] = []
 
 

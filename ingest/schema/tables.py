@@ -297,7 +297,7 @@ PLACEMENT_EVENTS = ("add", "change", "delete")
 
 PLACEMENTS = Table(
     "placements",
-    4,
+    5,
     ("cluster", "container", "ts", "event"),
     "ts",
     (
@@ -323,6 +323,7 @@ PLACEMENTS = Table(
         _text("cpuset", "cores the container is pinned to, as in 0-3,8; null: the whole node"),
         _count("numa_node", "", "NUMA node the container is bound to"),
         _text("gang", "group that is placed together"),
+        _count("gang_minimum", "pods", "pods that the gang needs, where the pod says so", 0, 1e9),
         _text("disruption_budget", "name of the disruption budget"),
         _count("disruptions_allowed", "pods", "disruptions that the budget allows now", 0, 2**31),
         _flag("pinned", "may not be moved"),

@@ -16,8 +16,13 @@ def budget_uses(who: Identity, past: Sequence[Past], at_us: int) -> int:
         past: steps of earlier plans of the cluster.
         at_us: the time, microseconds since 1970.
     """
-    moves = (one for one in past if one.step.kind in MOVES and one.counts and _same(who, one.step.who))
-    return sum(one.waits or one.at_us > at_us - HOUR_US for one in moves) if who.budget else 0
+    moves = (one for one in past if takes_budget(one, at_us))
+    return sum(_same(who, one.step.who) for one in moves) if who.budget else 0
+
+
+def takes_budget(one: Past, at_us: int) -> bool:
+    """Whether an earlier step is a move of the last hour, or one that may still come."""
+    return one.step.kind in MOVES and one.counts and (one.waits or one.at_us > at_us - HOUR_US)
 
 
 def shares_budget(one: Identity, others: Collection[Identity], allowed: int = 1) -> bool:

@@ -1,8 +1,9 @@
-"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, gangs), and why. Kernel.
+"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, bare gangs), and why. Kernel.
 
 `ingest.kube.pods.is_pinned` marks DaemonSet-owned, static and bare pods as pinned, and `has_local_storage` the others.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,6 +41,8 @@ class Roster:
         room: what nodes have left.
         began_us: when each was first reported, by uid: exporters date that to its start.
         allowed: disruptions that its disruption budget allows, by uid, where that is known.
+        gangs: of residents that belong to one, by uid.
+        spare: pods of each gang beyond its minimum.
     """
 
     identity: Mapping[str, Identity]
@@ -47,6 +50,8 @@ class Roster:
     room: Room
     began_us: Mapping[str, int] = field(default_factory=dict)
     allowed: Mapping[str, int] = field(default_factory=dict)
+    gangs: Mapping[str, str] = field(default_factory=dict)
+    spare: Mapping[str, int] = field(default_factory=dict)
 
 
 def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
@@ -65,18 +70,30 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
     """
     placed = _known(snapshot, facts.placements, "container", snapshot.containers)
     rows, unmeasured = placed.to_pylist(), _unmeasured(snapshot, facts.placements)
+    spare = spare_of([*rows, *unmeasured.to_pylist()])
     return Roster(
         identity={uid: _identity(uid, row) for uid, row in zip(snapshot.containers, rows, strict=True)},
-        left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row))},
+        left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row, spare))},
         room=_room(snapshot, facts.nodes, placed, unmeasured),
         began_us=_began(snapshot, facts.placements),
         allowed=_allowed(snapshot.containers, placed),
+        gangs={uid: row["gang"] for uid, row in zip(snapshot.containers, rows, strict=True) if row["gang"]},
+        spare=spare,
     )
 
 
 WANTED = (
     *("event", "node", "namespace", "name", "app", "team", "qos", "disruption_budget", "pinned", "local_storage"),
-    *("disruptions_allowed", "gang", "gpu_request", "tolerations", "affinity", "labels", "volume_claims"),
+    *(
+        "disruptions_allowed",
+        "gang",
+        "gang_minimum",
+        "gpu_request",
+        "tolerations",
+        "affinity",
+        "labels",
+        "volume_claims",
+    ),
     *REQUESTS,
 )
 
@@ -147,6 +164,18 @@ def _allowed(uids: Sequence[str], placed: pa.Table) -> dict[str, int]:
     return {uid: number for uid, number in zip(uids, numbers, strict=True) if number is not None}
 
 
+def spare_of(rows: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """Pods that run beyond what each gang needs, by gang; without one that does not say what it needs."""
+    running, minima = Counter[str](), dict[str, int]()
+    for row in rows:
+        gang, minimum = row["gang"], row["gang_minimum"]
+        if gang is not None and row["event"] in {"add", "change"}:
+            running[str(gang)] += 1
+            if isinstance(minimum, int):
+                minima[str(gang)] = max(minimum, minima.get(str(gang), 0))
+    return {gang: running[gang] - minimum for gang, minimum in minima.items()}
+
+
 def _either(rows: pa.Table, first: str, second: str) -> Floats:
     preferred, otherwise = floats(rows[first]), floats(rows[second])
     return np.where(np.isfinite(preferred), preferred, otherwise)
@@ -174,7 +203,7 @@ def _identity(uid: str, row: Mapping[str, object]) -> Identity:
     )
 
 
-def _why(row: Mapping[str, object]) -> str:
+def _why(row: Mapping[str, object], spare: Mapping[str, int]) -> str:
     """Why a container is not moved; empty where nothing speaks against it."""
     if row["event"] is None:
         return "it has no description on topic placements"
@@ -184,6 +213,19 @@ def _why(row: Mapping[str, object]) -> str:
         return "it is pinned"
     if row["local_storage"]:
         return "it has data on its node"
+    return _why_not_now(row, spare)
+
+
+def _why_not_now(row: Mapping[str, object], spare: Mapping[str, int]) -> str:
+    """Why its disruption budget or gang cannot spare a container; empty where they can."""
     if row["disruption_budget"] is not None and row["disruptions_allowed"] == 0:
         return f"its disruption budget {row['disruption_budget']} allows no disruption"
-    return "it belongs to a gang that is scheduled as a whole" if row["gang"] else ""
+    gang = row["gang"]
+    if gang and str(gang) not in spare:
+        return f"its gang {gang} is scheduled as a whole, and its minimum is not known"
+    return below_minimum(str(gang)) if gang and spare[str(gang)] <= 0 else ""
+
+
+def below_minimum(gang: str) -> str:
+    """Why a pod of a gang is not moved that has no pod to spare."""
+    return f"its gang {gang} would fall below its minimum"

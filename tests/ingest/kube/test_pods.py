@@ -214,7 +214,29 @@ def test_a_class_label_decides() -> None:
     ],
 )
 def test_a_gang_is_found_whoever_schedules_it(named: dict[str, Any]) -> None:
-    assert placed(**named)["gang"] == "shop/train"
+    found = placed(**named)
+
+    assert found["gang"] == "shop/train"
+    assert "gang_minimum" not in found, "only the PodGroup has it"
+
+
+@pytest.mark.parametrize(
+    ("named", "minimum"),
+    [
+        ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "4"}}, 4),
+        ({"labels": {"pod-group.scheduling.sigs.k8s.io/min-available": "4"}}, 4),
+        ({"annotations": {"scheduling.volcano.sh/group-min-member": "4"}}, 4),
+        ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "most"}}, None),
+        ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "-1"}}, None),
+    ],
+)
+def test_a_gang_has_the_minimum_that_its_pods_say(named: dict[str, Any], minimum: int | None) -> None:
+    group = {"spec": {"schedulingGroup": {"podGroupName": "train"}}}
+
+    found = placed(**named, **group)
+
+    assert (found["gang"], found.get("gang_minimum")) == ("shop/train", minimum)
+    assert "gang_minimum" not in placed(**named), "without a gang it is about nothing"
 
 
 def test_koordinators_cores_pin_and_nonsense_does_not() -> None:

@@ -61,11 +61,23 @@ def test_of_whom_nobody_told_nothing_is_known_and_it_is_left_alone() -> None:
         ({"local_storage": True}, "it has data on its node"),
         ({"qos": "SYSTEM"}, "it is a system container"),
         ({"disruption_budget": "web", "disruptions_allowed": 0}, "its disruption budget web allows no disruption"),
-        ({"gang": "g"}, "it belongs to a gang that is scheduled as a whole"),
+        ({"gang": "g"}, "its gang g is scheduled as a whole, and its minimum is not known"),
+        ({"gang": "g", "gang_minimum": 1}, "its gang g would fall below its minimum"),
     ],
 )
 def test_whoever_may_not_go_is_left_alone_with_the_reason(told: dict[str, object], why: str) -> None:
     assert roster(TWO, placed(FIRST, **told)).left_alone[FIRST] == why
+
+
+@pytest.mark.parametrize(("minimum", "spare"), [(1, 1), (2, 0), (3, -1)])
+def test_a_gang_spares_the_pods_that_run_beyond_its_minimum(minimum: int, spare: int) -> None:
+    gang = {"gang": "shop/g", "gang_minimum": minimum}
+    ended = placed("over", event="delete", **gang)
+
+    found = roster(TWO, placed(FIRST, **gang), placed("unmeasured", **gang), placed(LAST), ended)
+
+    assert (found.gangs, found.spare) == ({FIRST: "shop/g"}, {"shop/g": spare})
+    assert (FIRST in found.left_alone) is (spare <= 0)
 
 
 def test_what_a_disruption_budget_allows_is_known_where_the_watcher_says_so() -> None:
