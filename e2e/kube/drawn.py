@@ -45,7 +45,7 @@ TOLERATIONS: tuple[tuple[float, Object], ...] = (
     (0.05, {"key": "dedicated", "operator": "Equal", "value": "", "effect": "NoSchedule"}),
     (0.05, {"operator": "Exists"}),
 )
-GPU = "nvidia.com/gpu"
+GPU, FPGA = "nvidia.com/gpu", "example.com/fpga"
 MINIMUM = "gang.scheduling.koordinator.sh/min-available"
 """How many pods a gang needs, in all pods of two gangs of three."""
 VICTIMS = 8
@@ -125,6 +125,7 @@ def _node(of: Snapshot, row: int, taken: np.ndarray[Any, Any], pods: int, rng: n
         "memory": str(math.ceil(room[1])),
         "pods": str(pods + int(rng.integers(0, 3)) if tight[2] else 110),
         GPU: str(int(rng.integers(0, 3))),
+        FPGA: str(int(rng.integers(0, 5))),
     }
     labels = {
         HOST: name,
@@ -152,6 +153,7 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
         annotations = {MINIMUM: "2"} if gang else {}
     amounts = {"cpu": f"{math.floor(request[0] * 1000)}m", "memory": str(math.floor(request[1]))}
     amounts |= {GPU: "1"} if rng.random() < 0.05 else {}
+    amounts |= {FPGA: "1"} if rng.random() < 0.15 else {}
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": app, "uid": app, "controller": True}
     return {
         "metadata": {
@@ -165,7 +167,7 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
         "spec": {
             "nodeName": node,
             "containers": [
-                {"name": "main", "image": "i:1", "resources": {"requests": amounts, "limits": _gpus(amounts)}}
+                {"name": "main", "image": "i:1", "resources": {"requests": amounts, "limits": _devices(amounts)}}
             ],
             "tolerations": [one for share, one in TOLERATIONS if rng.random() < share],
             **_rules(app, rng),
@@ -194,8 +196,8 @@ def _budget(name: str, namespace: str, selector: Object, allowed: int) -> Object
     }
 
 
-def _gpus(amounts: dict[str, str]) -> dict[str, str]:
-    return {GPU: amounts[GPU]} if GPU in amounts else {}
+def _devices(amounts: dict[str, str]) -> dict[str, str]:
+    return {name: amounts[name] for name in (GPU, FPGA) if name in amounts}
 
 
 def _rules(app: str, rng: np.random.Generator) -> Object:

@@ -8,6 +8,7 @@ import orjson
 
 from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Toleration
 from ingest.kube.gpus import gpus_in
+from ingest.kube.quantity import extended
 from ingest.schema.container_identity import MIRROR, container_id, uid_of_pod
 from ingest.schema.cpuset import is_cpuset
 from ingest.schema.workload_identity import Owner, PodFacts, identify, top_owner
@@ -125,6 +126,10 @@ def amounts(spec: PodSpec) -> Record:
         limit = _limit(spec, resource) if limit is None else limit
         found[stem.format("request")] = float(request + over)
         found[stem.format("limit")] = None if limit is None else float(limit + over)
+    named = {name for container in (*spec.containers, *spec.init_containers) for name in container.requests}
+    others = {name: amount for name in named if (amount := pod_total(spec, _requested(name)))}
+    others |= own.requests if own else {}
+    found["extended_requests"] = extended(others)
     return {**found, "gpu_request": float(pod_total(spec, lambda container: gpus_in(container.requests)))}
 
 

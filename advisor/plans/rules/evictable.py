@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 REQUESTS = ("cpu_request_cores", "memory_request_bytes")
 ALLOCATABLE = ("allocatable_cores", "allocatable_memory_bytes")
 CAPACITY = ("cores", "memory_bytes")
-OFFERED = (*ALLOCATABLE, *CAPACITY, "gpus", "allocatable_pods", "labels", "taints", "zone")
+OFFERED = (*ALLOCATABLE, *CAPACITY, "gpus", "allocatable_pods", "allocatable_extended", "labels", "taints", "zone")
 USED = [NAMES.index("cpu"), NAMES.index("memory")]
 
 
@@ -84,16 +84,8 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
 
 WANTED = (
     *("event", "node", "namespace", "name", "app", "team", "qos", "disruption_budget", "pinned", "local_storage"),
-    *(
-        "disruptions_allowed",
-        "gang",
-        "gang_minimum",
-        "gpu_request",
-        "tolerations",
-        "affinity",
-        "labels",
-        "volume_claims",
-    ),
+    *("disruptions_allowed", "gang", "gang_minimum", "gpu_request", "tolerations", "affinity", "labels"),
+    *("volume_claims", "extended_requests"),
     *REQUESTS,
 )
 
@@ -106,8 +98,9 @@ def _room(snapshot: Snapshot, described: pa.Table, placed: pa.Table, unmeasured:
     everyone = pa.concat_tables([placed, unmeasured.select(placed.column_names)])
     needs = np.fmax(np.column_stack([floats(everyone[name]) for name in REQUESTS]), use)
     gpus, pods = np.nan_to_num(floats(nodes["gpus"])), np.nan_to_num(floats(nodes["allocatable_pods"]), nan=np.inf)
-    offered = np.column_stack([offered, gpus, pods])
-    needs = np.column_stack([needs, np.nan_to_num(floats(everyone["gpu_request"])), np.ones(len(needs))])
+    extended, more_offered, more_needs = _extended(nodes, everyone)
+    offered = np.column_stack([offered, gpus, pods, more_offered])
+    needs = np.column_stack([needs, np.nan_to_num(floats(everyone["gpu_request"])), np.ones(len(needs)), more_needs])
     row_of = snapshot.node_index
     home = np.append(homes(snapshot), [row_of[node] for node in unmeasured["node"].to_pylist()]).astype(np.int64)
     promised = np.zeros(offered.shape)
@@ -120,7 +113,21 @@ def _room(snapshot: Snapshot, described: pa.Table, placed: pa.Table, unmeasured:
         {uid: (row,) for uid, row in zip(uids, home.tolist(), strict=True)},
     )
     mine = np.nan_to_num(needs[: len(snapshot.containers)], nan=np.inf, posinf=np.inf)
-    return Room(np.where(known, offered - promised, -np.inf), mine, snapshot.containers, occupancy)
+    return Room(np.where(known, offered - promised, -np.inf), mine, snapshot.containers, occupancy, extended)
+
+
+def _extended(nodes: pa.Table, pods: pa.Table) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Extended resources that pods request; (n, r) what nodes have, inf where they do not say; (m, r) requests."""
+    has, wants = (_numbers(of) for of in (nodes["allocatable_extended"], pods["extended_requests"]))
+    names = tuple(sorted({name for row in wants for name in row or {}}))
+    offered = [[np.inf if row is None else row.get(name, 0.0) for name in names] for row in has]
+    needs = [[(row or {}).get(name, 0.0) for name in names] for row in wants]
+    return names, np.array(offered).reshape(len(has), -1), np.array(needs).reshape(len(wants), -1)
+
+
+def _numbers(column: pa.ChunkedArray) -> list[dict[str, float] | None]:
+    rows = column.to_pylist()
+    return [None if row is None else {name: float(amount) for name, amount in dict(row).items()} for row in rows]
 
 
 def _rows(table: pa.Table) -> list[dict[str, object]]:

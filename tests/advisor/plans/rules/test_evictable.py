@@ -99,6 +99,21 @@ def test_room_is_what_may_be_given_out_less_the_larger_of_requests_and_use() -> 
     assert found.room.free[:, 2:].tolist() == [[0.0, np.inf], [0.0, np.inf]]
 
 
+def test_a_node_without_an_extended_resource_that_a_pod_requests_is_no_target_and_named() -> None:
+    asks = {"extended_requests": [("example.com/fpga", "1.0"), ("hugepages-2Mi", "4194304.0")]}
+    small = {"cpu_request_cores": 0.1, "memory_request_bytes": 1e6}
+    taken = placed("unmeasured", node="n1", extended_requests=[("example.com/fpga", "1.0")], **small)
+    home = TWO.nodes.index("n0")
+
+    def lacking(has: list[tuple[str, str]] | None) -> str:
+        return roster(TWO, placed(FIRST, **asks), taken, allocatable_extended=has, cores=99.0).room.lacking(0, home)
+
+    assert lacking([("example.com/fpga", "2.0"), ("hugepages-2Mi", "8388608.0")]) == ""
+    assert lacking([("example.com/fpga", "1.0"), ("hugepages-2Mi", "8388608.0")]) == "1 lacks example.com/fpga"
+    assert lacking([("example.com/fpga", "2.0")]) == "1 lacks hugepages-2Mi"
+    assert lacking(None) == "", "its node does not say"
+
+
 def test_a_node_of_which_nothing_is_known_has_no_room_and_who_needs_the_unknown_fits_nowhere() -> None:
     use = TWO.resident_use.copy()
     use[0, USED] = np.nan
